@@ -1,0 +1,25 @@
+"""How commands print: a table for people, JSON for programs."""
+
+from collections.abc import Sequence
+
+import click
+
+
+def print_json(value: object) -> None:
+    """Print one JSON document on stdout."""
+    from proctor.core.record import to_json  # noqa: PLC0415 - a table needs no JSON library
+
+    click.echo(to_json(value).decode(), nl=False)
+
+
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print aligned columns on stdout."""
+    widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
+    for row in [headings, *rows]:
+        line = "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        click.echo(line)
+
+
+def note(message: str) -> None:
+    """Say something about progress; results go to stdout, this does not."""
+    click.echo(message, err=True)

@@ -1,0 +1,162 @@
+"""What an environment is: the room in which commands run for one attempt.
+
+`local` (bubblewrap) and `docker` implement `EnvironmentProvider`; so may a stranger's package, through the
+entry point group ``proctor.environments``.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from msgspec import field
+
+from proctor.core.record import Record
+
+Output = Callable[[bytes], None]
+
+
+class Network(StrEnum):
+    """What a room can reach: nothing, the model gateway, or whatever its host can."""
+
+    NONE = "none"
+    MODEL = "model"
+    OPEN = "open"
+
+
+class Limits(Record):
+    """What a room may use; None is no limit of ours. `output_bytes` caps what one exec's output keeps."""
+
+    wall_seconds: float | None = None
+    memory_mb: int | None = None
+    processes: int | None = None
+    cpus: float | None = None
+    disk_mb: int | None = None
+    output_bytes: int = 10_000_000
+
+
+class Mount(Record):
+    """A path of the host shown in the room, read-only unless said otherwise."""
+
+    source: str
+    target: str
+    writable: bool = False
+
+
+class EnvironmentSpec(Record):
+    """A room to be made.
+
+    Attributes:
+        workspace: a prepared tree on the host; the room works on a private copy and never writes to it.
+        workdir: where the workspace is, and where commands start.
+        image: the container image (docker only; None there means the provider's default).
+        hidden: paths of the host that must not be readable inside (local only; home, cache and results
+            are always hidden).
+        variables: added to the small, fixed environment that every command gets.
+        model_socket: the gateway's unix socket; with network `model` it answers inside at `model_url`.
+        labels: who made this room, for the reaper and for people.
+    """
+
+    workspace: Path | None = None
+    workdir: str = "/workspace"
+    image: str | None = None
+    network: Network = Network.NONE
+    mounts: tuple[Mount, ...] = ()
+    hidden: tuple[str, ...] = ()
+    variables: dict[str, str] = field(default_factory=dict)
+    limits: Limits = Limits()
+    model_socket: Path | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+class ExecResult(Record):
+    """How a command ended. A command killed by signal N has exit code 128 + N, as in a shell.
+
+    Attributes:
+        timed_out: the wall clock ended it.
+        truncated: it wrote more than the cap; the head and the tail were kept.
+    """
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+    seconds: float
+    timed_out: bool = False
+    truncated: bool = False
+
+
+class Environment(Protocol):
+    """A running room."""
+
+    @property
+    def workdir(self) -> str:
+        """Where the workspace is inside."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """Identifies what the room was made from: same digest, same programs and files."""
+        ...
+
+    @property
+    def model_url(self) -> str | None:
+        """Where the gateway answers inside; None when there is none."""
+        ...
+
+    async def exec(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        variables: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - the room's clock, which also kills what the command started
+        on_stdout: Output | None = None,
+        on_stderr: Output | None = None,
+        output_bytes: int | None = None,
+    ) -> ExecResult:
+        """Run one command to its end.
+
+        What it left in the background lives on until `stop`. On a timeout the command and all its
+        descendants that are still its own (its process group and session) are killed.
+        """
+        ...
+
+    async def put(self, source: Path | bytes, target: str, *, mode: int | None = None) -> None:
+        """Copy a file's bytes, or a host file or directory tree, to an absolute path inside."""
+        ...
+
+    async def get(self, path: str, target: Path) -> None:
+        """Copy a file or a tree out to the host, symlinks as symlinks, sockets and devices left behind.
+
+        What runs inside cannot make this write outside `target`.
+        """
+        ...
+
+    async def stop(self) -> None:
+        """End every process of the room and free what it used. Safe to call twice."""
+        ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+class EnvironmentProvider(Protocol):
+    """Makes rooms of one kind."""
+
+    name: str
+
+    async def start(self, spec: EnvironmentSpec) -> Environment:
+        """Make a room; when this fails, nothing of it is left.
+
+        Raises:
+            InfrastructureError: the machine cannot make such a room; says why and what to do.
+        """
+        ...

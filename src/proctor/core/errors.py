@@ -1,0 +1,79 @@
+"""The errors, and what each one means for a caller and for the exit code.
+
+    ProctorError
+    ├── UsageError            2    the user asked for something that cannot be: wrong flag, unreadable input
+    ├── InvalidData           20   a suite, a data set or a stored record breaks its rules
+    ├── InfrastructureError   12   ours or the provider's trouble: never the agent's failure
+    │   └── RetryableError    12   the same, and worth another try
+    ├── LimitReached          12   a budget, a clock or a size ran out before the work was done
+    └── AgentFailure          0    the agent's own doing; it is a result, and a command that reports it has succeeded
+
+Each error is one sentence: what is wrong, where, and what to do about it.
+"""
+
+from typing import ClassVar
+
+
+class ProctorError(Exception):
+    """The root of all errors that Proctor raises on purpose."""
+
+    exit_code: ClassVar[int] = 1
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, what: str, *, where: object = None, fix: str | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = None if where is None else str(where)
+        self.fix = fix
+
+    @property
+    def sentence(self) -> str:
+        """What, where, what to do, on one line."""
+        place = f"{self.where}: " if self.where else ""
+        advice = f"; {self.fix}" if self.fix else ""
+        return " ".join(f"{place}{self.what}{advice}".split())
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+class UsageError(ProctorError):
+    """The user asked for something that cannot be done as asked."""
+
+    exit_code = 2
+
+
+class InvalidData(ProctorError):
+    """A suite, a data set or a stored record breaks its rules."""
+
+    exit_code = 20
+
+
+class InfrastructureError(ProctorError):
+    """Something between the agent and its task broke; the agent is not to blame."""
+
+    exit_code = 12
+
+
+class RetryableError(InfrastructureError):
+    """An infrastructure error that another try may not meet."""
+
+    retryable = True
+
+
+class LimitReached(ProctorError):
+    """A limit ended the work. Carries which limit, where it stood, and what it was."""
+
+    exit_code = 12
+
+    def __init__(self, kind: str, *, value: float, limit: float, where: object = None) -> None:
+        super().__init__(f"{kind} limit reached ({value:g} of {limit:g})", where=where)
+        self.kind = kind
+        self.value = value
+        self.limit = limit
+
+
+class AgentFailure(ProctorError):
+    """What the agent handed in, or how it behaved, counts as a failed attempt."""
+
+    exit_code = 0

@@ -1,0 +1,74 @@
+"""Files that are whole or not there, and locks that end with their holder."""
+
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from proctor.core.errors import RetryableError
+
+
+def write_atomic(path: Path, data: bytes | str, *, mode: int = 0o644) -> None:
+    """Replace `path` by `data` so that a reader, or a crash, sees the old file or the new one, never a part.
+
+    The temporary file has a fixed name beside the target: callers hold a lock or are the only writer, and a
+    leftover of a killed write is overwritten by the next.
+    """
+    content = data.encode() if isinstance(data, str) else data
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.unlink(missing_ok=True)
+    # O_EXCL: a symlink planted under the temporary name is refused, and the mode holds from the first byte.
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Make renames and removals in this directory survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network and FUSE file systems cannot sync a directory; they keep their own promises.
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked(path: Path, *, what: str, wait_seconds: float = 60.0) -> Iterator[None]:
+    """Hold an exclusive lock on the file `path`; the kernel drops it when the holder dies.
+
+    Raises:
+        RetryableError: somebody else held it for the whole of `wait_seconds`.
+    """
+    deadline = time.monotonic() + wait_seconds
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise RetryableError(
+                        f"{what} is in use by another command",
+                        fix=f"wait for it to end (waited {wait_seconds:g} s)",
+                    ) from None
+                time.sleep(0.02)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,44 @@
+"""What every record has in common, and how records become JSON and come back."""
+
+from pathlib import Path
+from typing import TypeVar, dataclass_transform
+
+import msgspec
+
+from proctor.core.errors import InvalidData
+
+T = TypeVar("T", bound="Record")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """An immutable value.
+
+    Fields unknown to this version are ignored when read, so that older code reads newer files.
+    """
+
+
+def to_json(value: object) -> bytes:
+    """Stable, readable JSON: keys in the order of the record's fields, two spaces, one final newline."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+
+
+def from_json(data: bytes | str, kind: type[T], *, where: object = None) -> T:
+    """Read a record and check it against its type.
+
+    Raises:
+        InvalidData: not JSON, or not this kind of record; says at which path.
+    """
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.DecodeError as error:
+        raise InvalidData(f"not a valid {kind.__name__}: {error}", where=where) from error
+
+
+def read_record(path: Path, kind: type[T]) -> T:
+    """Read one record from a file."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InvalidData(f"cannot read it: {error.strerror}", where=path) from error
+    return from_json(data, kind, where=path)

@@ -1,0 +1,87 @@
+"""What is recorded of a task: the verdict, what it cost, and every try that led to it."""
+
+from typing import Literal
+
+from proctor.core.causes import Cause, Status
+from proctor.core.record import Record
+from proctor.core.verdict import Verdict
+
+
+class Tokens(Record):
+    """Tokens by the classes that are priced apart."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write_5m: int = 0
+    cache_write_1h: int = 0
+
+    @property
+    def total(self) -> int:
+        """All tokens of all classes."""
+        return self.input + self.output + self.cache_read + self.cache_write_5m + self.cache_write_1h
+
+    def __add__(self, other: "Tokens") -> "Tokens":
+        return Tokens(
+            input=self.input + other.input,
+            output=self.output + other.output,
+            cache_read=self.cache_read + other.cache_read,
+            cache_write_5m=self.cache_write_5m + other.cache_write_5m,
+            cache_write_1h=self.cache_write_1h + other.cache_write_1h,
+        )
+
+
+class ModelUsage(Record):
+    """What one model was asked for; cost is None when no price is known for it, never zero."""
+
+    model: str
+    requests: int
+    tokens: Tokens
+    cost_usd: float | None
+
+
+class AgentMetrics(Record):
+    """How one agent, or a whole pod, spent its time.
+
+    Attributes:
+        utilisation: share of the wall clock in which agents were active, between 0 and 1.
+    """
+
+    agents: int = 1
+    turns: int = 0
+    steps: int = 0
+    compactions: int = 0
+    context_resets: int = 0
+    messages: int = 0
+    utilisation: float | None = None
+
+
+class Attempt(Record):
+    """One try at a task. Failed and retried tries stay in the ledger with what they cost."""
+
+    number: int
+    started_at: str
+    ended_at: str
+    cause: Cause
+    detail: str
+    logs: str
+    usage: tuple[ModelUsage, ...] = ()
+
+
+class TaskResult(Record):
+    """The outcome of one task in one run. `sample` tells apart several wanted answers to the same task."""
+
+    run_id: str
+    benchmark: str
+    task_id: str
+    sample: int
+    status: Status
+    cause: Cause
+    verdict: Verdict | None
+    attempts: tuple[Attempt, ...]
+    usage: tuple[ModelUsage, ...]
+    metrics: AgentMetrics
+    answer_seconds: float
+    grade_seconds: float
+    categories: dict[str, str]
+    schema_version: Literal["proctor.task_result@1"] = "proctor.task_result@1"

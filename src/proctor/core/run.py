@@ -1,0 +1,90 @@
+"""A run: one benchmark, one configuration, and what became of it."""
+
+from enum import StrEnum
+from typing import Literal
+
+from msgspec import field
+
+from proctor.core.causes import Cause
+from proctor.core.environment import Limits, Network
+from proctor.core.record import Record
+
+
+class Mode(StrEnum):
+    """Who answers: one Claude Code agent, or a pod run by h2."""
+
+    BASELINE = "baseline"
+    H2 = "h2"
+
+
+class Budget(Record):
+    """Spending limits in US dollars; None is no limit."""
+
+    run_usd: float | None = None
+    task_usd: float | None = None
+
+
+class Machine(Record):
+    """Where a run took place, as far as it can change results."""
+
+    platform: str
+    python: str
+    cpus: int
+    memory_mb: int
+
+
+class RunConfig(Record):
+    """What was asked, and with what. Runs compare cleanly when these agree but for the thing under test."""
+
+    run_id: str
+    benchmark: str
+    mode: Mode
+    agent: str
+    model: str | None
+    preset: str
+    pod_template: str | None
+    variables: dict[str, str]
+    runner: str
+    isolation: bool
+    network: Network | None
+    samples: int
+    concurrency: int
+    limits: Limits
+    budget: Budget
+    tasks: tuple[str, ...]
+    excluded: tuple[str, ...]
+    data_digest: str
+    versions: dict[str, str]
+    machine: Machine
+    created_at: str
+    schema_version: Literal["proctor.run_config@1"] = "proctor.run_config@1"
+
+
+class JournalEntry(Record):
+    """One finished stage of one attempt. The journal is append-only; a resumed run believes nothing else."""
+
+    at: str
+    task_id: str
+    sample: int
+    attempt: int
+    stage: Literal["prepared", "answered", "collected", "graded", "recorded"]
+    cause: Cause | None = None
+    detail: str = ""
+    schema_version: Literal["proctor.journal_entry@1"] = "proctor.journal_entry@1"
+
+
+class RunSummary(Record):
+    """The aggregate of a run, made again from its tasks at any time."""
+
+    run_id: str
+    benchmark: str
+    tasks: int
+    resolved: int
+    unresolved: int
+    errors: int
+    skipped: int
+    cost_usd: float | None
+    tokens: int
+    answer_seconds: float
+    causes: dict[str, int] = field(default_factory=dict)
+    schema_version: Literal["proctor.run_summary@1"] = "proctor.run_summary@1"

@@ -1,0 +1,43 @@
+"""JSON Schemas of the records, generated from the types and shipped as files.
+
+``python -m proctor.core.schema DIR`` writes them; a test fails when the shipped ones are stale.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from proctor.core.record import to_json
+from proctor.core.result import TaskResult
+from proctor.core.run import JournalEntry, RunConfig, RunSummary
+from proctor.core.submission import PatchSubmission, ScoreLogSubmission, StateSubmission
+from proctor.core.task import Task
+from proctor.core.verdict import Verdict
+
+RECORDS: Final[dict[str, Any]] = {
+    "task": Task,
+    "submission": PatchSubmission | StateSubmission | ScoreLogSubmission,
+    "verdict": Verdict,
+    "task-result": TaskResult,
+    "run-config": RunConfig,
+    "run-summary": RunSummary,
+    "journal-entry": JournalEntry,
+}
+
+
+def json_schema(name: str) -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of one record."""
+    schema = msgspec.json.schema(RECORDS[name])
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": name, **schema}
+
+
+def write_schemas(directory: Path) -> None:
+    """Write every schema as ``<name>.schema.json``."""
+    for name in RECORDS:
+        (directory / f"{name}.schema.json").write_bytes(to_json(json_schema(name)))
+
+
+if __name__ == "__main__":
+    write_schemas(Path(sys.argv[1]))

@@ -1,0 +1,48 @@
+"""What an attempt hands in. The bytes lie in a file beside the record, which names it and holds its digest."""
+
+from enum import StrEnum
+from typing import Literal
+
+from proctor.core.record import Record
+
+
+class PatchKind(StrEnum):
+    """The forms in which a change of files can be handed in."""
+
+    UNIFIED_DIFF = "unified-diff"
+    PATCH_SET = "x07-arch-patchset-json"
+
+
+class PatchSubmission(Record, tag="patch"):
+    """A change against the task's starting tree."""
+
+    patch_kind: PatchKind
+    file: str
+    sha256: str
+    size: int
+    schema_version: Literal["proctor.submission@1"] = "proctor.submission@1"
+
+
+class StateSubmission(Record, tag="state"):
+    """The environment as the agent left it."""
+
+    environment: str
+    schema_version: Literal["proctor.submission@1"] = "proctor.submission@1"
+
+
+class Score(Record):
+    """One scored try at a task that is graded by its best, or last, score."""
+
+    seconds: float
+    score: float | None
+    message: str = ""
+
+
+class ScoreLogSubmission(Record, tag="score_log"):
+    """Scores over time, as the protected scorer wrote them."""
+
+    scores: tuple[Score, ...]
+    schema_version: Literal["proctor.submission@1"] = "proctor.submission@1"
+
+
+Submission = PatchSubmission | StateSubmission | ScoreLogSubmission

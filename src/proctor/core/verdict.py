@@ -1,0 +1,67 @@
+"""The graded outcome of a submission, with the evidence for it."""
+
+from enum import StrEnum
+from typing import Literal
+
+from proctor.core.causes import Cause, Status
+from proctor.core.record import Record
+
+
+class TestStatus(StrEnum):
+    """How one test ended. MISSING: it was expected and no result came."""
+
+    __test__ = False  # pytest: this is not a test class
+
+    PASSED = "passed"
+    FAILED = "failed"
+    ERROR = "error"
+    SKIPPED = "skipped"
+    XFAILED = "xfailed"
+    XPASSED = "xpassed"
+    MISSING = "missing"
+
+
+class TestOutcome(Record):
+    """One test before and after the submission; None: it was not run then."""
+
+    __test__ = False
+
+    id: str
+    before: TestStatus | None
+    after: TestStatus | None
+
+
+class Finding(Record):
+    """Something in a submission that smells. It is shown and counted, and never changes a verdict by itself."""
+
+    code: str
+    path: str
+    detail: str
+
+
+class Verdict(Record):
+    """What the grader says of one submission.
+
+    Attributes:
+        reason: one sentence for people; `cause` is the same for programs.
+        score: between 0 and 1 where the benchmark grades by degree.
+        official: what the benchmark's own grader would say, where it differs from ours on purpose.
+        applied_with: the fallback that was needed to apply the patch; None when it applied strictly.
+        flaky: the tests whose results differed between reruns.
+        cache_key: digest of environment, submission, tests and grader version.
+    """
+
+    task_id: str
+    status: Status
+    cause: Cause
+    reason: str
+    score: float | None = None
+    official: Status | None = None
+    tests: tuple[TestOutcome, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    applied_with: str | None = None
+    flaky: tuple[str, ...] = ()
+    grader: str = ""
+    cache_key: str = ""
+    seconds: float = 0.0
+    schema_version: Literal["proctor.verdict@1"] = "proctor.verdict@1"

@@ -1,0 +1,103 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+
+import proctor
+from proctor.core.causes import CONSEQUENCES, Cause, Status
+from proctor.core.errors import InvalidData
+from proctor.core.record import from_json, read_record, to_json
+from proctor.core.result import AgentMetrics, Attempt, ModelUsage, TaskResult, Tokens
+from proctor.core.schema import RECORDS, json_schema
+from proctor.core.submission import PatchKind, PatchSubmission
+from proctor.core.task import DirectorySource, Gold, PrivatePart, PublicPart, Task
+from proctor.core.verdict import Finding, TestOutcome, TestStatus, Verdict
+
+VERDICT = Verdict(
+    task_id="t/1",
+    status=Status.RESOLVED,
+    cause=Cause.SOLVED,
+    reason="all 2 named tests pass",
+    tests=(TestOutcome(id="a", before=TestStatus.FAILED, after=TestStatus.PASSED),),
+    findings=(Finding(code="conftest", path="conftest.py", detail="touched"),),
+)
+EXAMPLES: dict[str, Any] = {
+    "task": Task(
+        id="t/1",
+        benchmark="core",
+        public=PublicPart(instruction="Mend it.", source=DirectorySource(path="/srv/repo")),
+        private=PrivatePart(gold=Gold(text="--- a", patch_kind=PatchKind.UNIFIED_DIFF), fail_to_pass=("a",)),
+    ),
+    "submission": PatchSubmission(patch_kind=PatchKind.PATCH_SET, file="p.json", sha256="0" * 64, size=3),
+    "verdict": VERDICT,
+    "task-result": TaskResult(
+        run_id="r1",
+        benchmark="core",
+        task_id="t/1",
+        sample=1,
+        status=Status.RESOLVED,
+        cause=Cause.SOLVED,
+        verdict=VERDICT,
+        attempts=(
+            Attempt(number=1, started_at="s", ended_at="e", cause=Cause.PROVIDER_ERROR, detail="529", logs="logs/1"),
+        ),
+        usage=(ModelUsage(model="m", requests=2, tokens=Tokens(input=1), cost_usd=None),),
+        metrics=AgentMetrics(),
+        answer_seconds=1.5,
+        grade_seconds=0.5,
+        categories={"language": "python"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_a_record_survives_the_way_through_json_and_fits_its_schema(name: str) -> None:
+    record = EXAMPLES[name]
+    encoded = to_json(record)
+    assert from_json(encoded, type(record)) == record
+    jsonschema.validate(json.loads(encoded), json_schema(name))
+
+
+@pytest.mark.parametrize("name", sorted(RECORDS))
+def test_the_shipped_schema_is_the_generated_one(name: str) -> None:
+    shipped = Path(proctor.__file__).parent / "schemas" / f"{name}.schema.json"
+    assert shipped.read_bytes() == to_json(json_schema(name)), "run `make schemas`"
+
+
+def test_records_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        VERDICT.status = Status.ERROR  # type: ignore[misc]
+
+
+def test_a_record_of_another_version_is_refused_with_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "verdict.json"
+    file.write_bytes(to_json(VERDICT).replace(b"proctor.verdict@1", b"proctor.verdict@9"))
+    with pytest.raises(InvalidData, match=r"verdict\.json: not a valid Verdict: .*schema_version"):
+        read_record(file, Verdict)
+
+
+def test_an_unknown_field_of_a_newer_minor_version_is_ignored() -> None:
+    document = msgspec.json.decode(to_json(VERDICT))
+    document["added_later"] = 1
+    assert from_json(json.dumps(document), Verdict) == VERDICT
+
+
+def test_every_cause_has_a_consequence() -> None:
+    assert set(CONSEQUENCES) == set(Cause)
+
+
+def test_what_is_not_the_agents_fault_is_never_counted_and_what_is_counted_is_never_retried() -> None:
+    for cause, consequence in CONSEQUENCES.items():
+        if consequence.status in {Status.ERROR, Status.SKIPPED}:
+            assert not consequence.counted, cause
+        if consequence.counted:
+            assert not consequence.retry, cause
+
+
+def test_tokens_add_up_class_by_class() -> None:
+    one = Tokens(input=1, output=2, cache_read=3, cache_write_5m=4, cache_write_1h=5)
+    assert one + one == Tokens(input=2, output=4, cache_read=6, cache_write_5m=8, cache_write_1h=10)
+    assert one.total == 15
