@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: setup dev demo test lint format schemas perf cheats clean
+.PHONY: setup dev test lint format schemas perf clean
 
 setup: $(VENV)/.installed
 
@@ -25,7 +25,7 @@ $(VENV)/.dev: $(VENV)/.installed
 	@touch $@
 
 test: dev
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest --numprocesses auto $(ARGS)
 
 lint: dev
 	$(BIN)/ruff format --check .
@@ -40,6 +40,9 @@ format: dev
 # The JSON Schemas are generated from the records and shipped; a test fails when they are stale.
 schemas: dev
 	$(BIN)/python -m proctor.core.schema src/proctor/schemas
+
+perf: dev
+	@for script in perf/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
