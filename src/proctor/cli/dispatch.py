@@ -32,6 +32,8 @@ def dispatch(arguments: list[str]) -> int:
     try:
         return _run(arguments)
     except ProctorError as error:
+        for detail in error.details:
+            sys.stderr.write(f"  {detail}\n")
         return _complain(error.sentence, error.exit_code)
     except click.ClickException as error:
         return _complain(_usage_sentence(error), UsageError.exit_code)

@@ -8,9 +8,11 @@
     ├── LimitReached          12   a budget, a clock or a size ran out before the work was done
     └── AgentFailure          0    the agent's own doing; it is a result, and a command that reports it has succeeded
 
-Each error is one sentence: what is wrong, where, and what to do about it.
+Each error is one sentence: what is wrong, where, and what to do about it. An error that sums up several problems
+lists them in `details`, one line each.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -20,8 +22,9 @@ class ProctorError(Exception):
     exit_code: ClassVar[int] = 1
     retryable: ClassVar[bool] = False
 
-    def __init__(self, what: str, *, where: object = None, fix: str | None = None) -> None:
+    def __init__(self, what: str, *, where: object = None, fix: str | None = None, details: Sequence[str] = ()) -> None:
         super().__init__(what)
+        self.details = tuple(details)
         self.what = what
         self.where = None if where is None else str(where)
         self.fix = fix

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from proctor.core.evaluation import EvaluationReport
 from proctor.core.record import to_json
 from proctor.core.result import TaskResult
 from proctor.core.run import JournalEntry, RunConfig, RunSummary
@@ -24,6 +25,7 @@ RECORDS: Final[dict[str, Any]] = {
     "run-config": RunConfig,
     "run-summary": RunSummary,
     "journal-entry": JournalEntry,
+    "report": EvaluationReport,
 }
 
 

@@ -1,0 +1,124 @@
+"""Reading a JSON file against its type, and saying everything that is wrong with it, each with its place."""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from proctor.core.errors import InvalidData
+from proctor.core.record import Record
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+
+T = TypeVar("T")
+
+
+class Problem(Record):
+    """One thing that is wrong, in which file, at which place in it."""
+
+    file: str
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.path}: {self.message}"
+
+
+class Unreadable(InvalidData):
+    """A file, or a set of files, with all its problems."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        first = self.problems[0]
+        more = f" (and {len(self.problems) - 1} more)" if len(self.problems) > 1 else ""
+        super().__init__(
+            f"{first.path}: {first.message}{more}",
+            where=first.file,
+            details=[str(problem) for problem in self.problems] if more else (),
+        )
+
+
+def read_document(file: Path, kind: type[T]) -> T:
+    """Read one file.
+
+    Raises:
+        Unreadable: it cannot be read, is not JSON, or does not fit the type; lists every problem.
+    """
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise Unreadable([Problem(file=str(file), path="$", message=f"cannot read it: {error.strerror}")]) from error
+    return decode_document(data, kind, file=str(file))
+
+
+def decode_document(data: bytes, kind: type[T], *, file: str) -> T:
+    """The same for bytes that came from `file`."""
+    duplicates: list[str] = []
+    try:
+        document = json.loads(data, object_pairs_hook=lambda pairs: _object(pairs, duplicates))
+    except (ValueError, RecursionError) as error:
+        message = "nested too deeply" if isinstance(error, RecursionError) else f"not JSON: {error}"
+        raise Unreadable([Problem(file=file, path="$", message=message)]) from error
+    problems = [
+        Problem(file=file, path="$", message=f"the key {key!r} stands twice in one object") for key in duplicates
+    ]
+    try:
+        converted = msgspec.convert(document, type=kind)
+    except msgspec.ValidationError as error:
+        # msgspec stops at the first problem; the schema, which is made from the same type, finds the others.
+        problems += list(_violations(document, kind, file)) or [Problem(file=file, path="$", message=str(error))]
+    if problems:
+        raise Unreadable(problems)
+    return converted
+
+
+def _object(pairs: list[tuple[str, Any]], duplicates: list[str]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        keys = [key for key, _ in pairs]
+        duplicates += sorted({key for key in keys if keys.count(key) > 1})
+    return result
+
+
+def _violations(document: object, kind: type[Any], file: str) -> Iterator[Problem]:
+    from jsonschema import Draft202012Validator  # noqa: PLC0415 - slow to import, and needed for bad files only
+
+    try:
+        for error in Draft202012Validator(msgspec.json.schema(kind)).iter_errors(document):
+            for leaf in _leaves(error):
+                yield Problem(file=file, path=_json_path(leaf), message=_message(leaf))
+    except RecursionError:
+        yield Problem(file=file, path="$", message="nested too deeply")
+
+
+def _leaves(error: "ValidationError") -> Iterator["ValidationError"]:
+    """Of a choice of shapes, the problems of the one that was meant (its tag and type fit), else the choice itself."""
+    branches: dict[object, list[ValidationError]] = {}
+    for inner in error.context or ():
+        branches.setdefault(inner.schema_path[0], []).append(inner)
+    meant = [inners for inners in branches.values() if not any(map(_is_other_shape, inners))]
+    if len(meant) == 1:
+        for inner in meant[0]:
+            yield from _leaves(inner)
+    else:
+        yield error
+
+
+def _is_other_shape(error: "ValidationError") -> bool:
+    place = list(error.relative_path)
+    return error.validator in {"enum", "const", "type"} and place in ([], ["kind"])
+
+
+def _json_path(error: "ValidationError") -> str:
+    return "$" + "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in error.absolute_path)
+
+
+def _message(error: "ValidationError") -> str:
+    schema = error.schema if isinstance(error.schema, dict) else {}
+    if error.validator == "pattern" and "description" in schema:
+        return f"{error.instance!r} is not {schema['description']}"
+    message = " ".join(error.message.split())
+    return message if len(message) <= 300 else message[:300] + "…"  # noqa: PLR2004 - a line, not a page

@@ -1,0 +1,152 @@
+"""Predictions: the answers that somebody's agent gave, one JSON object a line."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from proctor.core.errors import UsageError
+from proctor.core.evaluation import Prediction
+from proctor.core.submission import PatchKind
+
+SCHEMA_VERSION: Final = "x07.bench.prediction@0.1.0"
+_KEYS: Final = frozenset(
+    {
+        "schema_version",
+        "instance_id",
+        "patch_kind",
+        "patch_path",
+        "patch_inline",
+        "model_name_or_path",
+        "model",
+        "note",
+        "meta",
+    }
+)
+
+
+class _Inline(msgspec.Struct):
+    """The patch set as it stands in the line: reading and writing it again would change its numbers."""
+
+    patch_inline: msgspec.Raw
+
+
+class _Wrong(Exception):
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+
+
+def read_predictions(file: Path) -> dict[str, Prediction]:
+    """Read a whole file before anything runs.
+
+    Raises:
+        UsageError: any line is bad; lists every bad line.
+    """
+    try:
+        lines = file.read_bytes().decode("utf-8-sig").split("\n")
+    except OSError as error:
+        raise UsageError(f"E_BENCH_PRED_IO: cannot read predictions: {error.strerror}", where=file) from error
+    except UnicodeDecodeError as error:
+        raise UsageError("E_BENCH_PRED_IO: predictions are not UTF-8", where=file) from error
+    predictions: dict[str, Prediction] = {}
+    problems: list[str] = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            prediction = _prediction(line, file.parent)
+            if prediction.task_id in predictions:
+                raise _Wrong("E_BENCH_PRED_DUPLICATE_INSTANCE_ID", f"{prediction.task_id!r} was answered before")
+            predictions[prediction.task_id] = prediction
+        except _Wrong as wrong:
+            problems.append(f"{file}:{number}: {wrong}")
+    if problems:
+        count = "1 bad line" if len(problems) == 1 else f"{len(problems)} bad lines"
+        raise UsageError(f"{count} in the predictions, nothing was run", where=file, details=problems)
+    return predictions
+
+
+def _prediction(line: str, folder: Path) -> Prediction:
+    try:
+        document = json.loads(line, parse_constant=_not_json)
+    except (ValueError, RecursionError) as error:
+        raise _Wrong("E_BENCH_PRED_JSON_PARSE", str(error) or "nested too deeply") from error
+    if not isinstance(document, dict):
+        raise _Wrong("E_BENCH_PRED_JSON_PARSE", "not an object")
+    unknown = sorted(document.keys() - _KEYS)
+    if unknown:
+        raise _Wrong("E_BENCH_PRED_JSON_PARSE", f"unknown keys: {', '.join(unknown)}")
+    version = document.get("schema_version")
+    if version is not None and version != SCHEMA_VERSION:
+        raise _Wrong("E_BENCH_PRED_SCHEMA_VERSION", f"{version!r} is not {SCHEMA_VERSION!r}")
+    instance_id = document.get("instance_id")
+    if not isinstance(instance_id, str) or not instance_id.strip():
+        raise _Wrong("E_BENCH_PRED_INSTANCE_ID_EMPTY", "instance_id is missing or empty")
+    kind = _kind(document.get("patch_kind"))
+    return Prediction(
+        task_id=instance_id,
+        patch_kind=kind,
+        content=_content(line, document, kind, folder),
+        model=_model(document),
+    )
+
+
+def _not_json(word: str) -> None:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _kind(value: object) -> PatchKind:
+    try:
+        return PatchKind(str(value).strip().replace("_", "-"))
+    except ValueError:
+        kinds = " or ".join(PatchKind)
+        raise _Wrong("E_BENCH_PRED_PATCH_KIND_UNSUPPORTED", f"{value!r} is not {kinds}") from None
+
+
+def _content(line: str, document: dict[str, Any], kind: PatchKind, folder: Path) -> bytes:
+    path, inline = document.get("patch_path"), document.get("patch_inline")
+    if (path is None) == (inline is None):
+        raise _Wrong("E_BENCH_PRED_PATCH_SOURCE_INVALID", "give exactly one of patch_path and patch_inline")
+    if path is not None:
+        return _file_content(path, folder)
+    if kind is PatchKind.UNIFIED_DIFF:
+        if not isinstance(inline, str):
+            raise _Wrong("E_BENCH_PRED_PATCH_INLINE_INVALID", "a unified diff is given as a string")
+        return inline.encode(errors="surrogateescape")
+    if not isinstance(inline, dict):
+        raise _Wrong("E_BENCH_PRED_PATCH_INLINE_INVALID", "a patch set is given as an object")
+    return bytes(msgspec.json.decode(line, type=_Inline).patch_inline)
+
+
+def _file_content(path: object, folder: Path) -> bytes:
+    if not isinstance(path, str) or not _is_inside(path):
+        raise _Wrong("E_BENCH_PRED_PATCH_PATH_INVALID", f"{path!r} is not a path below the predictions file")
+    file = folder / path
+    if not file.resolve().is_relative_to(folder.resolve()):
+        raise _Wrong("E_BENCH_PRED_PATCH_PATH_INVALID", f"{path!r} leads out of the predictions' folder")
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise _Wrong("E_BENCH_PRED_PATCH_PATH_INVALID", f"{path}: {error.strerror}") from error
+
+
+def _is_inside(path: str) -> bool:
+    parts = Path(path).parts
+    return bool(parts) and "\\" not in path and "\0" not in path and not Path(path).is_absolute() and ".." not in parts
+
+
+def _model(document: dict[str, Any]) -> str | None:
+    """Who answered, in the words that x07's reports use: the model, else the note, each with the meta behind it."""
+
+    def words() -> Iterator[str]:
+        for keys in (("model_name_or_path", "model"), ("note",)):
+            named = next((document[key] for key in keys if isinstance(document.get(key), str)), None)
+            if named:
+                yield named
+                break
+        if document.get("meta") is not None:
+            yield f"meta={json.dumps(document['meta'], separators=(',', ':'), sort_keys=True)}"
+
+    return " ".join(words()) or None
