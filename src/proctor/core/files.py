@@ -11,26 +11,26 @@ from pathlib import Path
 from proctor.core.errors import RetryableError
 
 
-def write_atomic(path: Path, data: bytes | str, *, mode: int = 0o644) -> None:
+def write_atomic(path: Path, data: bytes | str, *, mode: int = 0o644, temporary: str | None = None) -> None:
     """Replace `path` by `data` so that a reader, or a crash, sees the old file or the new one, never a part.
 
-    The temporary file has a fixed name beside the target: callers hold a lock or are the only writer, and a
-    leftover of a killed write is overwritten by the next.
+    The temporary file has a fixed name beside the target, so that a leftover of a killed write is overwritten by the
+    next. Callers hold a lock or are the only writer; those who are not give each writer its own `temporary` name.
     """
     content = data.encode() if isinstance(data, str) else data
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.unlink(missing_ok=True)
+    half_written = path.with_name(temporary or f".{path.name}.tmp")
+    half_written.unlink(missing_ok=True)
     # O_EXCL: a symlink planted under the temporary name is refused, and the mode holds from the first byte.
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    descriptor = os.open(half_written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
             os.fchmod(file.fileno(), mode)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
+        half_written.replace(path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        half_written.unlink(missing_ok=True)
         raise
     sync_directory(path.parent)
 

@@ -1,0 +1,10 @@
+"""Results on disk: runs, their journals, and what can be known again without paying twice.
+
+Files are the truth. Everything is written whole or not at all, and nothing here reads more than it is asked about.
+"""
+
+from proctor.results.cache import RecordCache
+from proctor.results.journal import Journal, read_journal
+from proctor.results.store import RunStore, find_run, list_runs, new_run
+
+__all__ = ["Journal", "RecordCache", "RunStore", "find_run", "list_runs", "new_run", "read_journal"]

@@ -1,0 +1,49 @@
+"""A cache of records by the digest of everything that they depend on."""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from proctor.core.errors import InvalidData
+from proctor.core.files import write_atomic
+from proctor.core.record import Record, from_json, to_json
+
+T = TypeVar("T", bound=Record)
+
+
+def cache_root() -> Path:
+    """Where everything that can be made again is kept: PROCTOR_CACHE, or the user's cache folder."""
+    given = os.environ.get("PROCTOR_CACHE")
+    if given:
+        return Path(given).absolute()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "proctor"
+
+
+def cache_key(*parts: str) -> str:
+    """One digest of many, such that no two lists of parts share one."""
+    return hashlib.sha256("".join(f"{len(part)}:{part}" for part in parts).encode()).hexdigest()
+
+
+class RecordCache(Generic[T]):
+    """Records of one kind. A file that cannot be read is as good as none: it is made again."""
+
+    def __init__(self, kind: type[T], name: str, *, root: Path | None = None) -> None:
+        self._kind = kind
+        self._folder = (root or cache_root()) / name
+
+    def get(self, key: str) -> T | None:
+        """What is known under this key, if anything."""
+        try:
+            return from_json(self._file(key).read_bytes(), self._kind)
+        except (OSError, InvalidData):
+            return None
+
+    def put(self, key: str, record: T) -> None:
+        """Remember a record. Two writers of one key write the same, so the last one may win."""
+        file = self._file(key)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(file, to_json(record), temporary=f".{key}.{os.getpid()}")
+
+    def _file(self, key: str) -> Path:
+        return self._folder / key[:2] / f"{key}.json"

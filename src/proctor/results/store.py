@@ -1,0 +1,179 @@
+"""Runs on disk: ``results/<benchmark>/<run-id>/{config,summary}.json, journal.jsonl, tasks/, logs/``."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from proctor.core.causes import Status
+from proctor.core.errors import UsageError
+from proctor.core.files import write_atomic
+from proctor.core.names import disk_name
+from proctor.core.record import read_record, to_json
+from proctor.core.result import ModelUsage, TaskResult
+from proctor.core.run import RunConfig, RunSummary
+
+CONFIG: Final = "config.json"
+SUMMARY: Final = "summary.json"
+JOURNAL: Final = "journal.jsonl"
+
+
+def results_root() -> Path:
+    """Where runs are stored: PROCTOR_RESULTS, or ``results`` in the current folder."""
+    return Path(os.environ.get("PROCTOR_RESULTS") or "results").absolute()
+
+
+class RunStore:
+    """One run's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def run_id(self) -> str:
+        """The run's name among its benchmark's."""
+        return self.folder.name
+
+    @property
+    def journal(self) -> Path:
+        """The journal's file."""
+        return self.folder / JOURNAL
+
+    def config(self) -> RunConfig:
+        """What was asked."""
+        return read_record(self.folder / CONFIG, RunConfig)
+
+    def write_config(self, config: RunConfig) -> None:
+        """Store what is asked; a folder without this file is not a run."""
+        write_atomic(self.folder / CONFIG, to_json(config))
+
+    def logs(self, task_id: str, sample: int) -> Path:
+        """The folder for one answer's logs, made if it is not there."""
+        folder = self.folder / "logs" / _answer_name(task_id, sample)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def write_result(self, result: TaskResult) -> None:
+        """Store the outcome of one task."""
+        file = self._result_file(result.task_id, result.sample)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(file, to_json(result))
+
+    def has_result(self, task_id: str, sample: int) -> bool:
+        """Whether this answer's outcome is stored."""
+        return self._result_file(task_id, sample).is_file()
+
+    def result(self, task_id: str, sample: int = 1) -> TaskResult:
+        """The stored outcome of one task."""
+        return read_record(self._result_file(task_id, sample), TaskResult)
+
+    def results(self) -> Iterator[TaskResult]:
+        """All stored outcomes, one at a time, in the order of their names."""
+        for file in sorted((self.folder / "tasks").rglob("*.json")):
+            if not file.name.startswith("."):
+                yield read_record(file, TaskResult)
+
+    def write_summary(self) -> RunSummary:
+        """Make the aggregate again from the stored outcomes, and store it."""
+        summary = summarise(self.config(), self.results())
+        write_atomic(self.folder / SUMMARY, to_json(summary))
+        return summary
+
+    def _result_file(self, task_id: str, sample: int) -> Path:
+        return self.folder / "tasks" / f"{_answer_name(task_id, sample)}.json"
+
+
+def new_run(benchmark: str, *, root: Path | None = None) -> RunStore:
+    """Claim the next free run id of a benchmark: ``run-001``, ``run-002``, …; two at once get two."""
+    folder = (root or results_root()) / disk_name(benchmark)
+    folder.mkdir(parents=True, exist_ok=True)
+    taken = [int(match[1]) for path in folder.iterdir() if (match := re.fullmatch(r"run-(\d+)", path.name))]
+    number = max(taken, default=0) + 1
+    while True:
+        run = folder / f"run-{number:03}"
+        try:
+            run.mkdir()
+        except FileExistsError:
+            number += 1
+        else:
+            return RunStore(run)
+
+
+def list_runs(benchmark: str, *, root: Path | None = None) -> list[RunStore]:
+    """The runs of a benchmark, oldest first."""
+    folder = (root or results_root()) / disk_name(benchmark)
+    return [RunStore(file.parent) for file in sorted(folder.glob(f"*/{CONFIG}"), key=_run_order)]
+
+
+def find_run(name: str, *, root: Path | None = None) -> RunStore:
+    """A run by its folder, as ``benchmark/run-id``, or by an id that only one benchmark has.
+
+    Raises:
+        UsageError: no run is called so, or more than one.
+    """
+    base = root or results_root()
+    direct = [path for path in (Path(name), base / name) if (path / CONFIG).is_file()]
+    if direct:
+        return RunStore(direct[0].absolute())
+    found = sorted(file.parent for file in base.glob(f"*/{_literal(name)}/{CONFIG}"))
+    if len(found) == 1:
+        return RunStore(found[0])
+    if found:
+        names = ", ".join(path.relative_to(base).as_posix() for path in found)
+        raise UsageError(f"several runs are called {name!r}", fix=f"say which: {names}")
+    raise UsageError(
+        f"there is no run {name!r}", where=base, fix="`proctor bench report BENCH` lists a benchmark's runs"
+    )
+
+
+def summarise(config: RunConfig, results: Iterator[TaskResult]) -> RunSummary:
+    """Count a run's outcomes. Cost is unknown (None) as soon as any model's price is."""
+    statuses: dict[Status, int] = dict.fromkeys(Status, 0)
+    causes: dict[str, int] = {}
+    cost: float | None = 0.0
+    tokens, seconds, tasks = 0, 0.0, 0
+    for result in results:
+        tasks += 1
+        statuses[result.status] += 1
+        causes[result.cause] = causes.get(result.cause, 0) + 1
+        seconds += result.answer_seconds
+        spent = total_cost(result.usage)
+        cost = None if cost is None or spent is None else cost + spent
+        tokens += sum(usage.tokens.total for usage in result.usage)
+    return RunSummary(
+        run_id=config.run_id,
+        benchmark=config.benchmark,
+        tasks=tasks,
+        resolved=statuses[Status.RESOLVED],
+        unresolved=statuses[Status.UNRESOLVED],
+        errors=statuses[Status.ERROR],
+        skipped=statuses[Status.SKIPPED],
+        cost_usd=cost,
+        tokens=tokens,
+        answer_seconds=seconds,
+        causes=dict(sorted(causes.items())),
+    )
+
+
+def total_cost(usage: tuple[ModelUsage, ...]) -> float | None:
+    """The sum of the costs; None when one of them is unknown."""
+    costs = [model.cost_usd for model in usage]
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if len(known) == len(costs) else None
+
+
+def _answer_name(task_id: str, sample: int) -> str:
+    return disk_name(task_id) if sample == 1 else f"{disk_name(task_id)}~{sample}"
+
+
+def _run_order(config: Path) -> tuple[int, str]:
+    number = re.fullmatch(r"run-(\d+)", config.parent.name)
+    return (int(number[1]) if number else 0, config.parent.name)
+
+
+def _literal(name: str) -> str:
+    """A name in which no character means something to glob."""
+    if "/" in name or name in {"", ".", ".."}:
+        raise UsageError(f"there is no run {name!r}", fix="give a run's folder, benchmark/run-id, or run-id")
+    return re.sub(r"([*?[])", r"[\1]", name)

@@ -1,0 +1,85 @@
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from proctor.core.errors import InvalidData
+from proctor.core.run import JournalEntry
+from proctor.results import Journal, read_journal
+
+
+def entry(number: int) -> JournalEntry:
+    return JournalEntry(at="now", task_id=f"t{number}", sample=1, attempt=1, stage="answered")
+
+
+async def test_entries_come_back_in_order_across_writers(tmp_path: Path) -> None:
+    file = tmp_path / "journal.jsonl"
+    for start in (0, 2):
+        async with Journal(file) as journal:
+            await journal.append(entry(start))
+            await journal.append(entry(start + 1))
+    assert [found.task_id for found in read_journal(file)] == ["t0", "t1", "t2", "t3"]
+
+
+async def test_entries_that_wait_together_share_a_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    syncs: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", syncs.append)
+    async with Journal(tmp_path / "journal.jsonl") as journal:
+        await asyncio.gather(*(journal.append(entry(number)) for number in range(500)))
+    assert len(list(read_journal(tmp_path / "journal.jsonl"))) == 500
+    assert len(syncs) < 20
+
+
+async def test_a_line_cut_off_by_a_kill_never_counted_and_is_not_glued_to_the_next(tmp_path: Path) -> None:
+    file = tmp_path / "journal.jsonl"
+    async with Journal(file) as journal:
+        await journal.append(entry(1))
+    with file.open("ab") as end:
+        end.write(b'{"at": "no')
+    assert [found.task_id for found in read_journal(file)] == ["t1"]
+    async with Journal(file) as journal:
+        await journal.append(entry(2))
+    assert [found.task_id for found in read_journal(file)] == ["t1", "t2"]
+
+
+def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "journal.jsonl"
+    file.write_text('{"at": 1}\n')
+    with pytest.raises(InvalidData, match=r"journal\.jsonl:1: not a journal entry"):
+        list(read_journal(file))
+
+
+def test_a_run_without_a_journal_has_no_entries(tmp_path: Path) -> None:
+    assert list(read_journal(tmp_path / "none.jsonl")) == []
+
+
+WRITER = """
+import asyncio, sys
+from pathlib import Path
+from proctor.core.run import JournalEntry
+from proctor.results import Journal
+
+async def main():
+    async with Journal(Path(sys.argv[1])) as journal:
+        for number in range(10**6):
+            await journal.append(JournalEntry(at="now", task_id=str(number), sample=1, attempt=1, stage="graded"))
+            print(number, flush=True)
+
+asyncio.run(main())
+"""
+
+
+def test_what_was_said_to_be_written_survives_a_kill(tmp_path: Path) -> None:
+    file = tmp_path / "journal.jsonl"
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(file)], stdout=subprocess.PIPE)
+    assert writer.stdout is not None
+    writer.stdout.readline()
+    time.sleep(0.3)
+    writer.send_signal(signal.SIGKILL)
+    promised = len(writer.communicate()[0].splitlines()) + 1
+    assert len(list(read_journal(file))) >= promised

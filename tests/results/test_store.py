@@ -1,0 +1,134 @@
+from pathlib import Path
+
+import pytest
+
+from proctor.core.causes import Cause, Status
+from proctor.core.environment import Limits
+from proctor.core.errors import UsageError
+from proctor.core.result import AgentMetrics, ModelUsage, TaskResult, Tokens
+from proctor.core.run import Budget, Machine, Mode, RunConfig
+from proctor.results import RecordCache, RunStore, find_run, list_runs, new_run
+from proctor.results.cache import cache_key
+
+
+def config(run_id: str = "run-001", benchmark: str = "core") -> RunConfig:
+    return RunConfig(
+        run_id=run_id,
+        benchmark=benchmark,
+        mode=Mode.BASELINE,
+        agent="claude_code",
+        model="claude-x",
+        preset="empty",
+        pod_template=None,
+        variables={},
+        runner="local",
+        isolation=True,
+        network=None,
+        samples=1,
+        concurrency=1,
+        limits=Limits(),
+        budget=Budget(),
+        tasks=("a", "b"),
+        excluded=(),
+        data_digest="d",
+        versions={},
+        machine=Machine(platform="linux", python="3.11", cpus=2, memory_mb=1000),
+        created_at="now",
+    )
+
+
+def result(task_id: str, status: Status = Status.RESOLVED, cost: float | None = 0.5, sample: int = 1) -> TaskResult:
+    return TaskResult(
+        run_id="run-001",
+        benchmark="core",
+        task_id=task_id,
+        sample=sample,
+        status=status,
+        cause=Cause.SOLVED if status is Status.RESOLVED else Cause.TESTS_FAILED,
+        verdict=None,
+        attempts=(),
+        usage=(ModelUsage(model="m", requests=1, tokens=Tokens(input=10), cost_usd=cost),),
+        metrics=AgentMetrics(),
+        answer_seconds=2.0,
+        grade_seconds=1.0,
+        categories={},
+    )
+
+
+def stored(root: Path, benchmark: str = "core") -> RunStore:
+    run = new_run(benchmark, root=root)
+    run.write_config(config(run.run_id, benchmark))
+    return run
+
+
+def test_runs_are_numbered_from_one_and_never_reused(tmp_path: Path) -> None:
+    assert [stored(tmp_path).run_id for _ in range(3)] == ["run-001", "run-002", "run-003"]
+    assert [run.run_id for run in list_runs("core", root=tmp_path)] == ["run-001", "run-002", "run-003"]
+
+
+def test_a_folder_without_a_configuration_is_not_a_run(tmp_path: Path) -> None:
+    new_run("core", root=tmp_path)
+    assert list_runs("core", root=tmp_path) == []
+    assert stored(tmp_path).run_id == "run-002"
+
+
+def test_a_result_comes_back_whatever_its_task_is_called(tmp_path: Path) -> None:
+    run = stored(tmp_path)
+    ids = ["plain", "a/b|c d", "..", "x" * 400]
+    for task_id in ids:
+        run.write_result(result(task_id))
+        run.write_result(result(task_id, sample=2))
+        assert run.has_result(task_id, 2)
+        assert run.result(task_id, 2).sample == 2
+    assert sorted(found.task_id for found in run.results()) == sorted(ids * 2)
+
+
+def test_a_summary_is_made_again_from_the_results(tmp_path: Path) -> None:
+    run = stored(tmp_path)
+    run.write_result(result("a"))
+    run.write_result(result("b", Status.UNRESOLVED, cost=0.25))
+    summary = run.write_summary()
+    assert (summary.tasks, summary.resolved, summary.unresolved, summary.errors) == (2, 1, 1, 0)
+    assert (summary.cost_usd, summary.tokens, summary.answer_seconds) == (0.75, 20, 4.0)
+    assert summary.causes == {"solved": 1, "tests_failed": 1}
+
+
+def test_an_unknown_price_makes_the_sum_unknown_not_smaller(tmp_path: Path) -> None:
+    run = stored(tmp_path)
+    run.write_result(result("a"))
+    run.write_result(result("b", cost=None))
+    assert run.write_summary().cost_usd is None
+
+
+def test_a_run_is_found_by_folder_by_full_name_and_by_an_id_that_is_unique(tmp_path: Path) -> None:
+    run = stored(tmp_path)
+    for name in (str(run.folder), "core/run-001", "run-001"):
+        assert find_run(name, root=tmp_path).folder == run.folder
+
+
+@pytest.mark.parametrize("name", ["run-009", "*", "../core/run-001x", "", ".."])
+def test_a_run_that_is_not_there_is_one_sentence(tmp_path: Path, name: str) -> None:
+    stored(tmp_path)
+    with pytest.raises(UsageError, match="there is no run"):
+        find_run(name, root=tmp_path)
+
+
+def test_an_id_that_two_benchmarks_have_is_asked_back(tmp_path: Path) -> None:
+    stored(tmp_path)
+    stored(tmp_path, "other")
+    with pytest.raises(UsageError, match="say which: core/run-001, other/run-001"):
+        find_run("run-001", root=tmp_path)
+
+
+def test_a_cache_forgets_what_it_cannot_read(tmp_path: Path) -> None:
+    cache = RecordCache(Tokens, "tokens", root=tmp_path)
+    key = cache_key("a", "b")
+    assert cache.get(key) is None
+    cache.put(key, Tokens(input=3))
+    assert cache.get(key) == Tokens(input=3)
+    next(tmp_path.rglob("*.json")).write_bytes(b"{")
+    assert cache.get(key) is None
+
+
+def test_cache_keys_tell_lists_of_parts_apart() -> None:
+    assert cache_key("ab", "c") != cache_key("a", "bc")
