@@ -26,6 +26,7 @@ class Cause(StrEnum):
     TESTS_FAILED = "tests_failed"
     REGRESSION = "regression"
     TESTS_VANISHED = "tests_vanished"
+    TAMPERED = "tampered"
     TEST_TIMEOUT = "test_timeout"
     SCORED = "scored"
     # handed in, but not fit to be graded
@@ -89,6 +90,7 @@ CONSEQUENCES: Final[dict[Cause, Consequence]] = {
     Cause.TESTS_FAILED: Consequence(status=Status.UNRESOLVED, graded=True),
     Cause.REGRESSION: Consequence(status=Status.UNRESOLVED, graded=True),
     Cause.TESTS_VANISHED: Consequence(status=Status.UNRESOLVED, graded=True),
+    Cause.TAMPERED: Consequence(status=Status.UNRESOLVED, graded=True),
     Cause.TEST_TIMEOUT: Consequence(status=Status.UNRESOLVED, graded=True),
     Cause.SCORED: _GRADED,
     Cause.EMPTY: _FAILED,
