@@ -49,8 +49,11 @@ def sync_directory(path: Path) -> None:
 
 
 @contextmanager
-def locked(path: Path, *, what: str, wait_seconds: float = 60.0) -> Iterator[None]:
+def locked(path: Path, *, what: str, wait_seconds: float = 60.0) -> Iterator[int]:
     """Hold an exclusive lock on the file `path`; the kernel drops it when the holder dies.
+
+    Yields the lock's descriptor: a program that inherits it holds the lock too, and keeps it when we are
+    killed before it.
 
     Raises:
         RetryableError: somebody else held it for the whole of `wait_seconds`.
@@ -69,6 +72,6 @@ def locked(path: Path, *, what: str, wait_seconds: float = 60.0) -> Iterator[Non
                         fix=f"wait for it to end (waited {wait_seconds:g} s)",
                     ) from None
                 time.sleep(0.02)
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
