@@ -84,6 +84,7 @@ def _test(options: argparse.Namespace) -> int:
     if wrong == "lie":
         for test in document["tests"]:
             test["status"] = "pass"
+        document["summary"].update(passed=len(document["tests"]), failed=0, errors=0)
         code = 10
     data = b"{ not JSON" if wrong == "garbage" else json.dumps(document).encode() + b"\n"
     if target:
@@ -192,5 +193,6 @@ def _replace(document: Any, pointer: str, value: Any) -> None:
     for token in way:
         document = document[int(token)] if isinstance(document, list) else document[token]
     key: Any = int(last) if isinstance(document, list) else last
-    document[key]  # noqa: B018 - only what is there can be replaced
+    if isinstance(document, dict) and key not in document:
+        raise LookupError(f"path not found: {pointer}")
     document[key] = value
