@@ -88,9 +88,6 @@ class _Linter:
             iterations=iterations, applied_ops=applied, lint_ok=clean, copy=copy if at is copy and applied else None
         )
 
-    async def put_back(self, copy: str, file: str) -> None:
-        await self._run(["cp", "--", copy, file])
-
     async def _lint(self, file: str) -> tuple[bool, list[dict[str, Any]]]:
         command = [self._x07.program, "lint", "--input", file, "--world", self._world]
         done = await self._exec(command)
@@ -152,7 +149,7 @@ async def repair(
             file = posixpath.join(room.workdir, path)
             mended[file] = await linter.mend(file, number, max(1, max_iters))
     changed = {file: found.copy for file, found in mended.items() if found.copy is not None}
-    first_pass_ok = None
+    first_pass_ok, in_place = None, True
     if mode is RepairMode.WRITE and changed:
         tried = await run_x07_test(
             room,
@@ -168,12 +165,13 @@ async def repair(
         )
         first_pass_ok = isinstance(tried, X07Run) and tried.summary.compiled
         for file, copy in changed.items():
-            await linter.put_back(copy, file)
+            done = await room.exec(["cp", "--", copy, file], timeout=timeout)
+            in_place = in_place and done.exit_code == 0
     return RepairSummary(
         mode="write" if mode is RepairMode.WRITE else "memory",
         iterations=max((found.iterations for found in mended.values()), default=0),
         applied_ops=sum(found.applied_ops for found in mended.values()),
-        last_lint_ok=all(found.lint_ok for found in mended.values()),
+        last_lint_ok=in_place and all(found.lint_ok for found in mended.values()),
         first_pass_ok=first_pass_ok,
     )
 
