@@ -38,6 +38,12 @@ class TestSummary(Record):
     seconds: float = 0.0
     report: str | None = None
 
+    @property
+    def compiled(self) -> bool:
+        """Whether the code compiled (x07 only): x07 test came to its end, and all its tests came to run."""
+        broke_running = self.exit_code == 12 and self.run_failures > 0  # noqa: PLR2004 - 12 without: no test was found
+        return self.compile_failures == 0 and (self.exit_code in {0, 10} or broke_running)
+
 
 class RepairSummary(Record):
     """What a linter mended between the patch and its tests.
