@@ -5,7 +5,6 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -42,14 +41,12 @@ def create(names: tuple[str, ...], preset: str, auth_from: str | None, model: st
 
     A preset is a name, or the path of a folder (./mine). If any NAME is taken, none is made.
     """
-    from proctor.sandboxes.credentials import default_source  # noqa: PLC0415 - only create needs it
+    from proctor.sandboxes.credentials import source_directory  # noqa: PLC0415 - only create needs it
 
     wanted = names if count is None else [f"{name}-{i}" for name in names for i in range(1, count + 1)]
-    # The default may well be missing; a directory that the user names may not.
-    given = Path(auth_from).expanduser() if auth_from is not None else None
-    source = given or (default_source() if default_source().is_dir() else None)
+    source = source_directory(auth_from)
     store = _store()
-    store.check_new(wanted)
+    store.check_create(wanted, preset=preset, model=model, auth_from=source)
 
     def make(name: str) -> str:
         return f"created {name}: {store.create(name, preset=preset, model=model, auth_from=source).home}"
@@ -85,7 +82,7 @@ def reset(names: tuple[str, ...], preset: str | None, model: str | None) -> int:
     All but the credentials is removed and made again from the preset.
     """
     store = _store()
-    store.check_existing(names)
+    store.check_reset(names, preset=preset, model=model)
 
     def again(name: str) -> str:
         return f"reset {name}: preset {store.reset(name, preset=preset, model=model).preset}"
@@ -98,7 +95,7 @@ def reset(names: tuple[str, ...], preset: str | None, model: str | None) -> int:
 def destroy(names: tuple[str, ...]) -> int:
     """Stop all that runs in sandboxes, and remove them, credentials and all."""
     store = _store()
-    store.check_existing(names)
+    store.check_destroy(names)
 
     def remove(name: str) -> str:
         store.destroy(name)

@@ -57,11 +57,19 @@ def endpoints(home: Path, kinds: tuple[str, ...] = ("agent",)) -> list[Endpoint]
         os.close(directory)
 
 
-def ask(asked: Sequence[Endpoint], request: dict[str, Any], *, timeout: float = TIMEOUT) -> list[Endpoint]:
-    """Send one request to every endpoint; return those that answered that it was well."""
+def ask(
+    asked: Sequence[Endpoint], request: dict[str, Any], *, timeout: float = TIMEOUT, at_once: int | None = None
+) -> list[Endpoint]:
+    """Send one request to every endpoint; return those that answered that it was well.
+
+    Args:
+        asked: whom to ask.
+        request: what to send.
+        timeout: how many seconds to wait for answers.
+        at_once: how many to ask at once; half of the files that we may open, if not said.
+    """
     message = json.dumps(request).encode() + b"\n"
-    # More sockets than half of the files that we may open are asked in turns.
-    at_once = max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+    at_once = at_once or max(16, min(1024, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
     answered = []
     for first in range(0, len(asked), at_once):
         answered += _ask_at_once(asked[first : first + at_once], message, timeout)

@@ -22,9 +22,18 @@ _MODE: Final = 0o600
 _NO_HARD_LINKS: Final = {errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
-def default_source() -> Path:
-    """The configuration directory from which a new sandbox takes its credentials unless told otherwise."""
-    return Path.home() / ".h2" / "claude-config" / "default"
+def source_directory(named: str | None) -> Path | None:
+    """Where to copy credentials from: the directory that the user names, else h2's own if there is one.
+
+    Raises:
+        UsageError: the name is empty, as from a variable that was not set.
+    """
+    if named is None:
+        own = Path.home() / ".h2" / "claude-config" / "default"
+        return own if own.is_dir() else None
+    if not named:
+        raise UsageError("the directory to copy credentials from has an empty name")
+    return Path(os.path.expanduser(named))  # noqa: PTH111 - pathlib's raises for `~nobody`
 
 
 class Credentials:
@@ -41,9 +50,9 @@ class Credentials:
         self._tokens: bytes | None = None
         if source is None:
             return
-        if not source.is_dir():
+        if not os.path.isdir(source):  # noqa: PTH112 - pathlib's raises for a name that is too long
             raise UsageError(
-                "is not a directory" if source.exists() else "there is no such directory",
+                "is not a directory" if os.path.lexists(source) else "there is no such directory",
                 where=source,
                 fix="--auth-from takes a Claude Code configuration directory",
             )

@@ -29,7 +29,9 @@ _H2_LIMIT: Final = 100
 def default_root(environ: Mapping[str, str] = os.environ) -> Path:
     """Where sandboxes are unless a caller says otherwise: ``$PROCTOR_SANDBOXES``, else ``~/.h2/sandboxes``."""
     chosen = environ.get(ROOT_VARIABLE)
-    return Path(chosen).expanduser() if chosen else Path.home() / ".h2" / "sandboxes"
+    if not chosen:
+        return Path.home() / ".h2" / "sandboxes"
+    return Path(os.path.expanduser(chosen))  # noqa: PTH111 - pathlib's raises for `~nobody`
 
 
 def check_name(name: str) -> str:

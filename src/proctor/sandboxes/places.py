@@ -53,7 +53,7 @@ class Places:
         """The names on which a command is working, or was killed while it did."""
         names: set[str] = set()
         for step in _STEPS:
-            with suppress(FileNotFoundError, NotADirectoryError):
+            with suppress(OSError):
                 names.update(path.name for path in (self._ours / step).iterdir())
         return names
 
@@ -67,8 +67,10 @@ class Places:
             RetryableError: another command is at it, and was for all of `wait_seconds`.
         """
         for directory in (self.root, self._ours, *(self._ours / step for step in (*_STEPS, "locks"))):
-            with suppress(FileExistsError):
-                directory.mkdir(mode=0o700, parents=directory == self.root)
+            try:
+                directory.mkdir(mode=0o700, parents=directory == self.root, exist_ok=True)
+            except OSError as error:
+                raise UsageError(f"cannot be made: {error.strerror}", where=directory) from error
             if not is_directory(directory):
                 raise UsageError("is in the way: Proctor needs a directory of its own there", where=directory)
         lock = self._ours / "locks" / name

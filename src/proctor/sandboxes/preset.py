@@ -33,6 +33,7 @@ _MODEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]*")
 _IGNORED: Final = {".git", ".DS_Store", "__pycache__"}
 _OURS: Final = {MANIFEST, MARKER}
 _SECRETS: Final = {".credentials.json", "auth.json"}
+_SHOWN: Final = 100
 
 
 class PresetFile(Record):
@@ -151,20 +152,30 @@ def _over(preset: Preset, parent: Preset) -> Preset:
 
 def _find(wanted: str, folder: Path) -> tuple[Path, bool]:
     if os.sep in wanted or wanted.startswith((".", "~")):
-        place = Path(wanted).expanduser().resolve()
-        if not (place / SETTINGS_FILE).is_file():
-            raise UsageError(f"is not a preset: it has no {SETTINGS_FILE}", where=place)
+        place = Path(os.path.realpath(os.path.expanduser(wanted)))  # noqa: PTH111 - pathlib's raises for `~nobody`
+        if not _is_preset(place):
+            raise UsageError(f"is not a preset: it has no {SETTINGS_FILE}", where=_short(str(place)))
         return place, True
     if _NAME.fullmatch(wanted):
-        found = [place for base in (BUILT_IN, folder) if (place := base / wanted).joinpath(SETTINGS_FILE).is_file()]
+        found = [base / wanted for base in (BUILT_IN, folder) if _is_preset(base / wanted)]
         if len(found) > 1:
             raise UsageError(
                 f"{wanted} is also the name of a built-in preset", where=found[1], fix="rename that folder"
             )
         if found:
             return found[0].resolve(), False
-    hint = f"; for the folder beside you, say ./{wanted}" if Path(wanted, SETTINGS_FILE).is_file() else ""
-    raise UsageError(f"no preset is called {wanted!r}", fix=f"choose one of: {', '.join(preset_names(folder))}{hint}")
+    hint = f"; for the folder beside you, say ./{wanted}" if wanted and _is_preset(Path(wanted)) else ""
+    raise UsageError(
+        f"no preset is called {_short(wanted)!r}", fix=f"choose one of: {', '.join(preset_names(folder))}{hint}"
+    )
+
+
+def _is_preset(place: Path) -> bool:
+    return os.path.isfile(place / SETTINGS_FILE)  # noqa: PTH113 - pathlib's raises for a name that is too long
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _settings(place: Path) -> dict[str, str]:

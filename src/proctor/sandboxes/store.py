@@ -184,16 +184,26 @@ class Sandboxes:
             account = read_plain(sandbox.home, "claude-config", "default", ACCOUNT)
             write_atomic(config / ACCOUNT, trust(account, [os.path.realpath(each) for each in directories]), mode=0o600)
 
-    def check_new(self, names: Sequence[str]) -> None:
-        """Refuse unless all of these names are names, and free."""
+    def check_create(
+        self, names: Sequence[str], *, preset: str | Path, model: str | None, auth_from: Path | None
+    ) -> None:
+        """Raise what `create` would raise for any of these names, and make none."""
         for name in _distinct(names):
             check_sockets_fit(self._places.home(check_name(name)))
+        load_preset(_spell(preset), folder=self._presets).choose_model(model)
+        Credentials(auth_from)
         self.repair()
         for name in names:
             self._check_free(name)
 
-    def check_existing(self, names: Sequence[str]) -> None:
-        """Refuse unless there is a sandbox of each of these names."""
+    def check_reset(self, names: Sequence[str], *, preset: str | Path | None, model: str | None) -> None:
+        """Raise what `reset` would raise for any of these names, and touch none."""
+        self.check_destroy(names)
+        for name in names:
+            self._choose(read_sandbox(self._where(name)), preset, model)
+
+    def check_destroy(self, names: Sequence[str]) -> None:
+        """Raise what `destroy` would raise for any of these names, and touch none."""
         for name in _distinct(names):
             check_name(name)
         self.repair()
@@ -253,8 +263,8 @@ class Sandboxes:
             names = {path.name for path in self.root.iterdir()} | self._places.leftovers()
         except FileNotFoundError:
             return []
-        except NotADirectoryError as error:
-            raise UsageError("is not a directory", where=self.root) from error
+        except OSError as error:
+            raise UsageError(f"cannot be read: {error.strerror}", where=self.root) from error
         return [name for name in names if _may_be_a_name(name) and _is_sandbox(self._where(name))]
 
     def _choose(self, old: Sandbox, preset: str | Path | None, model: str | None) -> tuple[Preset, str | None]:
