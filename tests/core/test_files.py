@@ -78,3 +78,14 @@ def test_a_program_that_inherits_the_lock_keeps_it_after_its_block(tmp_path: Pat
         program.wait()
     with locked(tmp_path / "lock", what="it", wait_seconds=0):
         pass
+
+
+def test_who_waits_for_a_lock_is_told_once(tmp_path: Path) -> None:
+    told: list[str] = []
+    with (
+        locked(tmp_path / "lock", what="it"),
+        pytest.raises(RetryableError),
+        locked(tmp_path / "lock", what="it", wait_seconds=0.1, on_wait=lambda: told.append("waiting")),
+    ):
+        pass
+    assert told == ["waiting"]

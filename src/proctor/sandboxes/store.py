@@ -1,0 +1,340 @@
+"""The sandboxes under one root: made, listed, reset, stopped, destroyed."""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from proctor.core.errors import ProctorError, RetryableError, UsageError
+from proctor.core.files import write_atomic
+from proctor.core.record import to_json
+from proctor.sandboxes.agents import STATUS, ask, endpoints
+from proctor.sandboxes.auth import auth_state
+from proctor.sandboxes.credentials import ACCOUNT, Credentials, carry, trust
+from proctor.sandboxes.layout import (
+    MANIFEST,
+    MARKER,
+    check_name,
+    check_sockets_fit,
+    config_directory,
+    default_root,
+)
+from proctor.sandboxes.places import Places, remove_socket_links
+from proctor.sandboxes.preset import DEFAULT, Preset, load_preset, user_presets
+from proctor.sandboxes.processes import Process
+from proctor.sandboxes.sandbox import Listing, Manifest, Sandbox, read_sandbox
+from proctor.sandboxes.stop import Patience, stop_everything
+from proctor.sandboxes.trees import is_directory, read_plain, refuse_mounts
+
+_DIRECTORIES: Final = (
+    "claude-config/default",
+    "codex-config/default",
+    "h2-root",
+    "logs",
+    "messages",
+    "pods",
+    "projects",
+    "roles",
+    "sessions",
+    "sockets",
+    "worktrees",
+)
+
+
+class Sandboxes:
+    """The sandboxes under one root.
+
+    Every method first finishes what a killed command has left of the sandboxes it is about.
+    """
+
+    def __init__(
+        self,
+        root: Path | None = None,
+        *,
+        presets: Path | None = None,
+        tell: Callable[[str], None] | None = None,
+        wait_seconds: float = 60.0,
+        patience: Patience = Patience(),  # noqa: B008 - frozen
+    ) -> None:
+        """Nothing is read or made yet.
+
+        Args:
+            root: where the sandboxes are; see `default_root`.
+            presets: where the user's own presets are; ``~/.h2/presets`` if not said.
+            tell: is given a sentence when there is something to wait for, or to know.
+            wait_seconds: how long to wait for another command on the same sandbox.
+            patience: how long to wait for what runs in a sandbox to end.
+        """
+        self.root = Path(os.path.realpath(root or default_root()))
+        self._presets = presets or user_presets()
+        self._places = Places(self.root)
+        self._tell = tell or _say_nothing
+        self._wait_seconds = wait_seconds
+        self._patience = patience
+
+    def create(
+        self, name: str, *, preset: str | Path = DEFAULT, model: str | None = None, auth_from: Path | None = None
+    ) -> Sandbox:
+        """Make a new sandbox; it is whole when it appears.
+
+        Args:
+            name: what to call it.
+            preset: a preset's name, or the path of its folder.
+            model: the model for the preset's roles, instead of the preset's own.
+            auth_from: a Claude Code configuration directory to copy credentials from; none if not said.
+
+        Raises:
+            UsageError: the name is taken or no name; or preset, model or credentials cannot be used.
+        """
+        home = self._places.home(check_name(name))
+        chosen = load_preset(_spell(preset), folder=self._presets)
+        model = chosen.choose_model(model)
+        credentials = Credentials(auth_from)
+        check_sockets_fit(home)
+        self._check_free(name)
+        with self._exclusively(name):
+            self._check_free(name)
+            building = self._places.building(name)
+            _build(building, chosen, model, created=datetime.now(UTC))
+            credentials.write(building, chosen.seed)
+            self._places.install(name)
+        return read_sandbox(home)
+
+    def get(self, name: str) -> Sandbox:
+        """One sandbox.
+
+        Raises:
+            UsageError: there is no such sandbox.
+        """
+        with self._existing(name) as sandbox:
+            return sandbox
+
+    def list(self, *, environ: Mapping[str, str] = os.environ) -> tuple[Listing, ...]:
+        """All sandboxes, each as it is now. Waits for no lock, and a moment at most for agents that hang."""
+        self.repair()
+        found = sorted((read_sandbox(self._where(name)) for name in self._names()), key=_natural_order)
+        answering = ask([endpoint for sandbox in found for endpoint in endpoints(sandbox.home)], STATUS)
+        agents = Counter(endpoint.home for endpoint in answering)
+        now = datetime.now(UTC)
+        return tuple(
+            Listing(
+                name=sandbox.name,
+                preset=sandbox.preset,
+                model=sandbox.model,
+                auth=auth_state(sandbox.home, environ=environ, now=now),
+                agents=agents[sandbox.home],
+                created=sandbox.created,
+                home=str(self._places.home(sandbox.name)),
+            )
+            for sandbox in found
+        )
+
+    def reset(self, name: str, *, preset: str | Path | None = None, model: str | None = None) -> Sandbox:
+        """Stop all that runs in a sandbox, and make it again from its preset; only its credentials stay.
+
+        Args:
+            name: which.
+            preset: another preset from now on.
+            model: another model from now on; a new preset brings its own if not said.
+
+        Raises:
+            UsageError: no such sandbox, or preset or model cannot be used; or we run in it ourselves.
+            InfrastructureError: something in it would not stop; nothing was removed.
+        """
+        with self._existing(name) as old:
+            chosen, chosen_model = self._choose(old, preset, model)
+            self._stop(old)
+            building = self._places.building(name)
+            _build(building, chosen, chosen_model, created=old.created or datetime.now(UTC))
+            carry(old.home, building, chosen.seed)
+            self._places.replace(name)
+        return read_sandbox(old.home)
+
+    def stop(self, name: str) -> Sequence[Process]:
+        """Stop all that runs in a sandbox, and make sure; returns what was running.
+
+        Raises:
+            UsageError: no such sandbox, or we run in it ourselves.
+            InfrastructureError: something in it would not stop.
+        """
+        with self._existing(name) as sandbox:
+            return stop_everything(sandbox.home, patience=self._patience)
+
+    def destroy(self, name: str) -> None:
+        """Stop all that runs in a sandbox, and remove it, credentials and all.
+
+        Raises:
+            UsageError: no such sandbox, or we run in it ourselves.
+            InfrastructureError: something in it would not stop; nothing was removed.
+        """
+        with self._existing(name) as sandbox:
+            self._stop(sandbox)
+            self._places.remove(name)
+
+    def trust(self, name: str, directories: Sequence[Path]) -> None:
+        """Let Claude Code work in these directories without asking first whether it may."""
+        with self._existing(name) as sandbox:
+            config = config_directory(sandbox.home)
+            if not (is_directory(config.parent) and is_directory(config)):
+                raise UsageError("is not a directory any more", where=config, fix="reset the sandbox")
+            account = read_plain(sandbox.home, "claude-config", "default", ACCOUNT)
+            write_atomic(config / ACCOUNT, trust(account, [os.path.realpath(each) for each in directories]), mode=0o600)
+
+    def check_create(
+        self, names: Sequence[str], *, preset: str | Path, model: str | None, auth_from: Path | None
+    ) -> None:
+        """Raise what `create` would raise for any of these names, and make none."""
+        for name in _distinct(names):
+            check_sockets_fit(self._places.home(check_name(name)))
+        load_preset(_spell(preset), folder=self._presets).choose_model(model)
+        Credentials(auth_from)
+        self.repair()
+        for name in names:
+            self._check_free(name)
+
+    def check_reset(self, names: Sequence[str], *, preset: str | Path | None, model: str | None) -> None:
+        """Raise what `reset` would raise for any of these names, and touch none."""
+        self.check_destroy(names)
+        for name in names:
+            self._choose(read_sandbox(self._where(name)), preset, model)
+
+    def check_destroy(self, names: Sequence[str]) -> None:
+        """Raise what `destroy` would raise for any of these names, and touch none."""
+        for name in _distinct(names):
+            check_name(name)
+        self.repair()
+        for name in names:
+            self._check_there(name)
+
+    def repair(self) -> None:
+        """Finish what killed commands have left. What a living command works on is left to it."""
+        for name in sorted(self._places.leftovers()):
+            try:
+                with self._places.exclusively(check_name(name), wait_seconds=0):
+                    pass
+            except RetryableError:
+                continue
+            except (ProctorError, OSError) as error:
+                self._tell(f"cannot finish what was left of sandbox {name}: {error}")
+
+    @contextmanager
+    def _existing(self, name: str) -> Iterator[Sandbox]:
+        check_name(name)
+        if name not in self._places.leftovers():
+            self._check_there(name)
+        with self._exclusively(name):
+            self._check_there(name)
+            yield read_sandbox(self._places.home(name))
+
+    @contextmanager
+    def _exclusively(self, name: str) -> Iterator[None]:
+        with self._places.exclusively(
+            name,
+            wait_seconds=self._wait_seconds,
+            on_wait=lambda: self._tell(f"waiting for another command on sandbox {name} to end"),
+        ):
+            yield
+
+    def _check_free(self, name: str) -> None:
+        home = self._places.home(name)
+        if os.path.lexists(home):
+            what = "already exists" if _is_sandbox(home) else "is taken: something else is at its place"
+            raise UsageError(f"sandbox {name} {what}", where=home, fix="choose another name, or destroy it first")
+
+    def _check_there(self, name: str) -> None:
+        home = self._where(name)
+        if not os.path.lexists(home):
+            raise UsageError(f"there is no sandbox {name}", fix="`proctor sandbox list` shows those there are")
+        if not _is_sandbox(home):
+            what = "a symlink" if home.is_symlink() else "something else"
+            raise UsageError(f"this is {what}, not a sandbox", where=home, fix="it was left alone")
+
+    def _where(self, name: str) -> Path:
+        """Where a sandbox is to be read: in the instant of being replaced, its new tree is not yet at its place."""
+        home, ready = self._places.home(name), self._places.ready(name)
+        return ready if not os.path.lexists(home) and is_directory(ready) else home
+
+    def _names(self) -> Sequence[str]:
+        try:
+            names = {path.name for path in self.root.iterdir()} | self._places.leftovers()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise UsageError(f"cannot be read: {error.strerror}", where=self.root) from error
+        return [name for name in names if _may_be_a_name(name) and _is_sandbox(self._where(name))]
+
+    def _choose(self, old: Sandbox, preset: str | Path | None, model: str | None) -> tuple[Preset, str | None]:
+        wanted = _spell(preset) if preset is not None else old.preset_path or old.preset
+        if wanted is None:
+            raise UsageError("its sandbox.json is damaged", where=old.name, fix="say --preset")
+        chosen = load_preset(wanted, folder=self._presets)
+        same = (chosen.name, chosen.path) == (old.preset, old.preset_path)
+        return chosen, chosen.choose_model(model or (old.model if same and chosen.model else None))
+
+    def _stop(self, sandbox: Sandbox) -> None:
+        stopped = stop_everything(sandbox.home, patience=self._patience)
+        refuse_mounts(sandbox.home)
+        temporaries = {process.variables.get("TMPDIR", "") for process in stopped} - {""}
+        remove_socket_links(sandbox.home, frozenset(temporaries))
+
+
+def _build(target: Path, preset: Preset, model: str | None, *, created: datetime) -> None:
+    """Make the tree of a sandbox, without credentials, at `target`."""
+    target.mkdir(mode=0o700)
+    for directory in _DIRECTORIES:
+        _make_directory(target, directory)
+    for path, file in preset.render(model).items():
+        _make_directory(target, os.path.dirname(path))  # noqa: PTH120 - of a relative path, as a string
+        _write(target / path, file.content, 0o700 if file.executable else 0o600)
+    manifest = Manifest(
+        preset=preset.name, preset_path=preset.path, model=model, created=created.replace(microsecond=0)
+    )
+    _write(target / MARKER, b"Made by Proctor.\n", 0o600)
+    _write(target / MANIFEST, to_json(manifest), 0o600)
+
+
+def _make_directory(target: Path, relative: str) -> None:
+    for part in (*reversed(Path(relative).parents[:-1]), Path(relative)):
+        if relative and not (target / part).is_dir():
+            (target / part).mkdir(mode=0o700)
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(content)
+
+
+def _is_sandbox(home: Path) -> bool:
+    return is_directory(home) and any(read_plain(home, name) is not None for name in (MANIFEST, MARKER))
+
+
+def _may_be_a_name(name: str) -> bool:
+    try:
+        check_name(name)
+    except UsageError:
+        return False
+    return True
+
+
+def _distinct(names: Sequence[str]) -> Sequence[str]:
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise UsageError(f"{name} is named twice")
+    return names
+
+
+def _natural_order(sandbox: Sandbox) -> list[tuple[int, str]]:
+    """So that bench-2 comes before bench-10."""
+    return [(int(part) if part.isdigit() else -1, part) for part in re.split(r"(\d+)", sandbox.name)]
+
+
+def _spell(preset: str | Path) -> str:
+    return str(preset.absolute()) if isinstance(preset, Path) else preset
+
+
+def _say_nothing(_: str) -> None:
+    pass
