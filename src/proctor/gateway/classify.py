@@ -29,8 +29,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         agent: which agent of a pod sent it, where the base URL says so.
         client: the client program's own session id; a pod's agents have one each.
         subagent: the sub-agent's id; empty for a main thread.
-        fields: the top-level members of the body, each as it was sent.
         messages: the conversation, each message as it was sent.
+        body: the whole request.
     """
 
     agent: str
@@ -39,8 +39,12 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     role: Role
     model: str
     stream: bool
-    fields: dict[str, Raw]
     messages: list[Raw]
+    body: bytes
+
+    def fields(self) -> dict[str, Raw]:
+        """The members of the body, each as it was sent."""
+        return msgspec.json.decode(self.body, type=dict[str, Raw])
 
     def message(self, index: int) -> dict[str, Any]:
         """One message, decoded; empty when it is not there or not a message."""
@@ -52,7 +56,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     def system_text(self) -> str:
         """The system prompt as one text."""
-        return text_of(_decoded(self.fields.get("system")))
+        system = self.fields().get("system")
+        return "" if system is None else text_of(msgspec.json.decode(system))
 
     def last_text(self) -> str:
         """What the model was last told: the text and the tool results of the last message."""
@@ -67,15 +72,23 @@ class _Tool(msgspec.Struct):
     name: str = ""
 
 
+class _Body(msgspec.Struct):
+    """All that is looked at in every request; reading the rest would take as long again."""
+
+    model: str
+    messages: list[Raw]
+    stream: bool | None = None
+    tools: list[_Tool] | None = None
+
+
+_BODY: Final = msgspec.json.Decoder(_Body)
+
+
 def read_call(body: bytes, headers: Mapping[str, str], *, agent: str = "") -> Call | None:
     """Understand a request to the Messages API; None when its body is no such request."""
     try:
-        fields = msgspec.json.decode(body, type=dict[str, Raw])
-        model = msgspec.json.decode(fields["model"], type=str)
-        stream = msgspec.json.decode(fields.get("stream", Raw(b"false")), type=bool | None)
-        messages = msgspec.json.decode(fields["messages"], type=list[Raw])
-        tools = msgspec.json.decode(fields.get("tools", Raw(b"null")), type=list[_Tool] | None)
-    except (msgspec.DecodeError, KeyError):
+        read = _BODY.decode(body)
+    except msgspec.DecodeError:
         return None
     client = headers.get("X-Claude-Code-Session-Id", "")
     subagent = headers.get("X-Claude-Code-Agent-Id", "")
@@ -84,15 +97,15 @@ def read_call(body: bytes, headers: Mapping[str, str], *, agent: str = "") -> Ca
         client=client,
         subagent=subagent,
         role=Role.SUBAGENT if subagent else Role.MAIN,
-        model=model,
-        stream=bool(stream),
-        fields=fields,
-        messages=messages,
+        model=read.model,
+        stream=bool(read.stream),
+        messages=read.messages,
+        body=body,
     )
     if _asks_for_summary(call):
         return msgspec.structs.replace(call, role=Role.COMPACTION)
     # Only Claude Code's side calls can be told apart by their tools; another program may work without any.
-    if client and not subagent and not any(tool.name in _WORKING_TOOLS for tool in tools or ()):
+    if client and not subagent and not any(tool.name in _WORKING_TOOLS for tool in read.tools or ()):
         return msgspec.structs.replace(call, role=Role.SIDE)
     return call
 
@@ -114,10 +127,6 @@ def _asks_for_summary(call: Call) -> bool:
     content = call.message(-1).get("content")
     last = text_of(content[-1:]) if isinstance(content, list) else text_of(content)
     return last.lstrip().startswith(_SUMMARY_START) and _SUMMARY_TASK in last
-
-
-def _decoded(raw: Raw | None) -> Any:
-    return None if raw is None else msgspec.json.decode(raw)
 
 
 class Conversations:

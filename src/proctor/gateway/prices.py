@@ -5,6 +5,7 @@ A model that is not in the table has no price. Its cost is None and never zero.
 
 import importlib.resources
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
@@ -81,6 +82,7 @@ class Usage(Record):
     geo: str | None = None
 
 
+@lru_cache(maxsize=256)
 def canonical_model(model: str) -> str:
     """The name under which a model is priced: no provider, no date, no version, no context suffix."""
     name = _PROVIDER.sub("", model.strip().lower())

@@ -159,7 +159,8 @@ class Recorder:
     def prepare(self, call: Call, conversation: str) -> Prepared:
         """Note a request: what is new in it is kept, what many requests share is written now."""
         self._numbers += 1
-        rest = {name: value for name, value in sorted(call.fields.items()) if name not in _SEPARATE}
+        fields = call.fields()
+        rest = {name: value for name, value in sorted(fields.items()) if name not in _SEPARATE}
         digests = tuple(self._message_digest(raw) for raw in call.messages)
         base, before = self._written.get(conversation, (None, ()))
         keep = next((i for i, (old, new) in enumerate(zip(before, digests, strict=False)) if old != new), None)
@@ -167,8 +168,8 @@ class Recorder:
         request = Request(
             model=call.model,
             stream=call.stream,
-            system=self._part(call.fields.get("system"), strip_blocks),
-            tools=self._part(call.fields.get("tools"), strip_blocks),
+            system=self._part(fields.get("system"), strip_blocks),
+            tools=self._part(fields.get("tools"), strip_blocks),
             params=self._part(Raw(msgspec.json.encode(rest)), lambda value: value) if rest else None,
             base=base if keep else None,
             keep=keep,

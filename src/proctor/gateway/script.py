@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, field
@@ -11,6 +11,9 @@ from msgspec import Meta, field
 from proctor.core.errors import InvalidData
 from proctor.core.record import Record
 from proctor.gateway.classify import Role
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
 
 Count = Annotated[int, Meta(ge=0)]
 Seconds = Annotated[float, Meta(ge=0)]
@@ -198,18 +201,28 @@ def parse_script(document: Any, *, where: object = None) -> Script:
 def _shape_problems(document: Any) -> Iterator[str]:
     """Where the document is not of the types above. The schema made from them reports all at once."""
     from jsonschema import Draft202012Validator  # noqa: PLC0415 - slow, and only needed here
-    from jsonschema.exceptions import relevance  # noqa: PLC0415 - likewise
 
     bad_keys = list(_keys_that_are_no_text(document))
     if bad_keys:
         yield from bad_keys
         return
     validator = Draft202012Validator(msgspec.json.schema(Script))
-    for error in sorted(validator.iter_errors(document), key=lambda error: [str(part) for part in error.absolute_path]):
-        while error.context:
-            # Of several forms that something may have, complain about the one it resembles most.
-            error = max(error.context, key=lambda inner: (len(inner.absolute_path), relevance(inner)))  # noqa: PLW2901
-        yield f"{_place(error.absolute_path)}: {error.message}"
+    for error in validator.iter_errors(document):
+        for single in _single_errors(error):
+            yield f"{_place(single.absolute_path)}: {single.message}"
+
+
+def _single_errors(error: "ValidationError") -> "Iterator[ValidationError]":
+    """Of several forms that something may have, complain only about the one that it seems to be meant as."""
+    if not error.context:
+        yield error
+        return
+    forms: dict[Any, list[ValidationError]] = {}
+    for inner in error.context:
+        forms.setdefault(inner.schema_path[0], []).append(inner)
+    meant = min(forms.values(), key=lambda form: any(e.validator == "type" and not e.relative_path for e in form))
+    for inner in meant:
+        yield from _single_errors(inner)
 
 
 def _keys_that_are_no_text(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[str]:

@@ -5,6 +5,7 @@ import socket
 import struct
 from collections.abc import Mapping
 from contextlib import aclosing, suppress
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -105,8 +106,12 @@ class Front:
 
 async def _ask(session: Session, exchange: Exchange, call: Call, conversation: str, incoming: Incoming) -> Reply:
     """Send a request on its way, and take it down meanwhile."""
+    if session.recorder is None:
+        return await session.responder.answer(call, conversation, incoming)
     asking = asyncio.ensure_future(session.responder.answer(call, conversation, incoming))
     try:
+        # One turn of the loop to start asking, one for the client's own writer to send what it has.
+        await asyncio.sleep(0)
         await asyncio.sleep(0)
         exchange.prepare(call)
         return await asking
@@ -145,6 +150,7 @@ async def _body(request: web.BaseRequest) -> bytes | None:
     return b"".join(chunks)
 
 
+@lru_cache(maxsize=1024)
 def split_path(raw_path: str) -> tuple[str, str, str | None]:
     """A path's token, agent and rest; the rest is None when it is not a plain path.
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import warnings
 from collections.abc import AsyncGenerator, Callable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Self
@@ -29,6 +30,7 @@ from proctor.gateway.redact import Redactor, Secret
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
+    from aiohttp.payload import BytesPayload
 
 PROVIDER: Final = "https://api.anthropic.com"
 NO_CONNECTION: Final = 0
@@ -206,7 +208,7 @@ class Upstream:
                 incoming.method,
                 URL(self.base_url + incoming.path, encoded=True),
                 headers=self._headers(incoming.headers),
-                data=incoming.body or None,
+                data=_payload(incoming.body),
                 allow_redirects=False,
             )
         except (ClientError, TimeoutError, OSError) as error:
@@ -265,6 +267,17 @@ class Upstream:
             message = f"the provider {what} at {tries} tries in a row: {said}"
             return Trouble(cause=Cause.PROVIDER_ERROR, status=status or None, message=message)
         return None
+
+
+def _payload(body: bytes) -> "BytesPayload | None":
+    from aiohttp.payload import BytesPayload  # noqa: PLC0415 - loaded already
+
+    if not body:
+        return None
+    with warnings.catch_warnings():
+        # It warns of bodies beyond a megabyte, which conversations reach, because sending takes a while.
+        warnings.simplefilter("ignore", ResourceWarning)
+        return BytesPayload(body)
 
 
 async def _chunks(response: "ClientResponse") -> AsyncGenerator[bytes, None]:
