@@ -85,6 +85,11 @@ def test_an_unknown_field_of_a_newer_minor_version_is_ignored() -> None:
     assert from_json(json.dumps(document), Verdict) == VERDICT
 
 
+def test_a_document_that_is_nested_too_deeply_is_refused_and_does_not_overflow() -> None:
+    with pytest.raises(InvalidData, match="nested too deeply"):
+        from_json(b'{"x":' + b"[" * 100_000, Verdict)
+
+
 def test_every_cause_has_a_consequence() -> None:
     assert set(CONSEQUENCES) == set(Cause)
 

@@ -96,7 +96,7 @@ class _Invocation(Record):
     argv: tuple[str, ...]
 
 
-class _Report(Record):
+class X07TestReport(Record):
     schema_version: str
     summary: _Counts
     tests: tuple[_Case, ...]
@@ -240,7 +240,7 @@ def read_run(
 ) -> X07Run | X07Failure:
     """What one run says: its report, which must be its own, and agree with itself and with the exit code."""
     try:
-        document = from_json(data, _Report)
+        document = from_json(data, X07TestReport)
     except InvalidData as error:
         return _untrusted(done, f"its report cannot be read ({error.what})", patched=patched)
     wrong = _contradiction(document, done.exit_code, report=report, no_run=no_run)
@@ -303,7 +303,7 @@ def _variables(fresh: str) -> dict[str, str]:
     return {"X07_NATIVE_CACHE_DIR": posixpath.join(fresh, "native-cache"), "X07_OFFLINE": "1"}
 
 
-def _contradiction(document: _Report, exit_code: int, *, report: str, no_run: bool) -> str | None:
+def _contradiction(document: X07TestReport, exit_code: int, *, report: str, no_run: bool) -> str | None:
     counts, tests = document.summary, document.tests
     if not document.schema_version.startswith("x07.x07test@"):
         return f"its report says {document.schema_version!r}, not x07.x07test"

@@ -99,7 +99,11 @@ class _Linter:
 
     async def _apply(self, fixes: Sequence[dict[str, Any]], copy: str) -> None:
         patch = posixpath.join(self._fresh, "quickfixes.json")
-        await self._room.put(json.dumps(fixes).encode(), patch)
+        try:
+            data = json.dumps(fixes).encode()
+        except RecursionError:
+            raise _Out from None
+        await self._room.put(data, patch)
         await self._run([self._x07.program, "ast", "apply-patch", "--in", copy, "--patch", patch])
 
     async def _run(self, argv: Sequence[str]) -> None:
