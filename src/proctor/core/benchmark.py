@@ -39,6 +39,7 @@ class Place:
     provider: EnvironmentProvider
     folder: Path
     options: GradeOptions
+    use_cache: bool = True
 
 
 class Health(Record):
@@ -83,6 +84,10 @@ class Benchmark(Protocol):
 
     def fingerprint(self, task: Task) -> str:
         """Identifies all of one task's data that a verdict depends on."""
+        ...
+
+    def room(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
+        """The room in which this task's submissions are graded, but for the tree in it."""
         ...
 
     def tasks(self) -> Sequence[Task]:

@@ -61,7 +61,7 @@ class RepairSummary(Record):
 
 
 class Evaluated(Record):
-    """One task of an evaluation."""
+    """One task of an evaluation. `healthy` is what `validate` found on this machine; None when nobody has tried."""
 
     task_id: str
     verdict: Verdict
@@ -73,12 +73,12 @@ class Evaluated(Record):
     baseline: TestSummary | None = None
     after_patch: TestSummary | None = None
     repair: RepairSummary | None = None
+    healthy: bool | None = None
     artifacts: str | None = None
-    cached: bool = False
 
 
 class EvaluationSummary(Record):
-    """The statuses, counted."""
+    """The statuses, counted; also among the tasks that are known to be healthy on this machine."""
 
     total: int
     resolved: int
@@ -86,6 +86,8 @@ class EvaluationSummary(Record):
     errors: int
     skipped: int
     seconds: float
+    healthy: int = 0
+    healthy_resolved: int = 0
 
 
 class Invocation(Record):

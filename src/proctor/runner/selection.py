@@ -26,10 +26,7 @@ class Selection(Record):
 
 
 def select(tasks: Sequence[Task], selection: Selection, *, known: Collection[str] = ()) -> tuple[Task, ...]:
-    """The chosen tasks, in the benchmark's order.
-
-    Args:
-        known: further ids that exist, but not as usable tasks: naming one is not a mistake.
+    """The chosen tasks, in the benchmark's order. `known` are ids of tasks that exist but cannot be used.
 
     Raises:
         UsageError: a task was asked for by id and does not exist.

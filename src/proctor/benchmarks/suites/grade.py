@@ -1,115 +1,51 @@
-"""How one instance is graded, step by step: baseline must fail, apply, test, rerun, verdict.
+"""How one instance is graded, step by step: baseline must fail, apply, repair, test, rerun, verdict.
 
-Every test run has a room of its own, made from a tree that we laid out: the instance's repository, the patch on top,
-then everything that is protected as it was, then the hidden files. The room never sees the instance's folder.
+Every test run has a room of its own, made from a tree that we laid out. The room never sees the instance's folder.
 """
 
 import asyncio
 import hashlib
-import os
 import shutil
 import tempfile
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import proctor
-from proctor.benchmarks.suites.format import TestsEval
-from proctor.benchmarks.suites.load import Instance
-from proctor.core.benchmark import Health, Place
+from proctor.benchmarks.suites.layout import lay_out_patched, lay_out_pristine
+from proctor.benchmarks.suites.steps import Bench, Step, run_step
+from proctor.core.benchmark import Health
 from proctor.core.causes import CONSEQUENCES, Cause, Status
-from proctor.core.environment import EnvironmentSpec, Limits
-from proctor.core.evaluation import Evaluated, Prediction, TestSummary
-from proctor.core.files import write_atomic
-from proctor.core.record import to_json
+from proctor.core.evaluation import Evaluated, Prediction
 from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource
-from proctor.core.verdict import Finding, TestStatus, Verdict
-from proctor.grading import (
-    MACHINERY,
-    Expectation,
-    ProblemCode,
-    Results,
-    TestFormat,
-    TestPlan,
-    TestRun,
-    Trouble,
-    Unreadable,
-    audit_trees,
-    baseline_trouble,
-    protected_paths,
-    resolve,
-    run_tests,
-    tampering,
-    validate,
-)
+from proctor.core.verdict import TestOutcome, Verdict
+from proctor.grading import ProblemCode, Results, baseline_trouble, resolve, tampering, validate
 from proctor.results import RecordCache
 from proctor.results.cache import cache_key
-from proctor.workspaces import (
-    Applied,
-    UnfitSubmission,
-    apply_diff,
-    apply_patch_set,
-    base_of,
-    copy_tree,
-    prove_no_leak,
-    read_entry,
-    read_tree,
-    write_changes,
-)
+from proctor.workspaces import UnfitSubmission, base_of, check_out, patch_sha256, prove_no_leak
 
 GRADER: Final = f"suites/{proctor.__version__}"
-TEST_SECONDS: Final = 300.0
-SETUP_SECONDS: Final = 600.0
-ROOM: Final = Limits(memory_mb=4096, processes=512, disk_mb=4096)
-
-
-@dataclass(frozen=True, slots=True)
-class Bench:
-    """One instance on the bench: what is graded, where, and the folder for its artifacts."""
-
-    suite_id: str
-    instance: Instance
-    tests: TestsEval
-    place: Place
-    folder: Path
-
-    @property
-    def expectation(self) -> Expectation:
-        """What the labels ask for."""
-        return Expectation(fail_to_pass=self.tests.fail_to_pass, pass_to_pass=self.tests.pass_to_pass)
-
-    @property
-    def timeout(self) -> float:
-        """The wall clock of one test run."""
-        return self.place.options.timeout_seconds or self.tests.timeout_seconds or TEST_SECONDS
-
-    @property
-    def spec(self) -> EnvironmentSpec:
-        """The room of a test run, but for its tree."""
-        image = self.place.options.image or self.instance.file.image
-        return EnvironmentSpec(image=image, limits=ROOM, labels={"task": self.instance.id, "suite": self.suite_id})
 
 
 async def grade(bench: Bench, prediction: Prediction, *, runs: int) -> Evaluated:
     """Grade one submission, running its tests `runs` times."""
-    before = await baseline(bench)
-    trouble = baseline_trouble(before, bench.expectation)
-    if trouble is not None:
-        cause, reason = trouble
-        return _evaluated(bench, prediction, _verdict(bench, cause, reason), before=before)
-    with _scratch(bench, "after_patch") as tree:
+    with _scratch(bench) as scratch:
+        before = await baseline(bench, scratch)
+        trouble = baseline_trouble(before.run, bench.expectation)
+        if trouble is not None:
+            return _unfit(bench, prediction, *trouble, before=before)
         try:
-            applied, findings = await asyncio.to_thread(_lay_out_patched, bench, prediction, tree)
+            tree = scratch / "after_patch"
+            applied, findings = await asyncio.to_thread(lay_out_patched, bench.instance, prediction, tree)
+            names = ["after_patch", *(f"after_patch.det{number}" for number in range(1, runs))]
+            after, *again = [await run_step(bench, tree, name, touched=applied.touched) for name in names]
         except UnfitSubmission as unfit:
-            return _evaluated(bench, prediction, _verdict(bench, unfit.cause, str(unfit)), before=before)
-        names = ["after_patch", *(f"after_patch.det{number}" for number in range(1, runs))]
-        after, *reruns = [await _test(bench, tree, name) for name in names]
-    resolution = resolve(before, after, bench.expectation, reruns=reruns)
-    tampered = after.outcome.tampered if isinstance(after.outcome, Results) else ()
+            return _unfit(bench, prediction, unfit.cause, str(unfit), before=before)
+    reruns = [step.run for step in again]
+    resolution = resolve(before.run, after.run, bench.expectation, reruns=reruns)
+    tampered = after.run.outcome.tampered if isinstance(after.run.outcome, Results) else ()
     verdict = Verdict(
         task_id=bench.instance.id,
         status=resolution.status,
@@ -120,114 +56,130 @@ async def grade(bench: Bench, prediction: Prediction, *, runs: int) -> Evaluated
         applied_with=applied.applied_with,
         flaky=resolution.flaky,
         grader=GRADER,
-        seconds=round(sum(run.seconds for run in (after, *reruns)), 3),
+        seconds=round(sum(step.summary.seconds for step in (after, *again)), 3),
     )
     return _evaluated(bench, prediction, verdict, before=before, after=after)
 
 
+async def baseline(bench: Bench, scratch: Path) -> Step:
+    """The tests on the pristine tree. What is known for these programs and this instance is not tried again."""
+    known = RecordCache(Step, "baselines") if bench.place.use_cache else None
+    key = cache_key(GRADER, await bench.place.provider.digest(bench.spec), bench.instance.digest(), str(bench.timeout))
+    step = known.get(key) if known else None
+    if step is not None:
+        return step
+    tree = scratch / "baseline"
+    await asyncio.to_thread(lay_out_pristine, bench.instance, tree)
+    step = await run_step(bench, tree, "baseline")
+    if known and step.run.complete:
+        known.put(key, step)
+    return step
+
+
 async def check_health(bench: Bench, gold: Prediction | None, *, runs: int) -> Health:
     """Prove an instance on this machine: fails as labelled, is solved by its oracle, repeats, and leaks nothing."""
-    with _scratch(bench, "baseline") as tree:
-        await asyncio.to_thread(_lay_out_pristine, bench, tree)
-        before = [await _test(bench, tree, f"baseline.det{number}") for number in range(runs)]
-    if gold is None:
-        return _health(bench, before, problems=["there is no oracle to try"])
-    with _scratch(bench, "oracle") as tree:
+    with _scratch(bench) as scratch:
+        pristine, solved = scratch / "baseline", scratch / "oracle"
+        await asyncio.to_thread(lay_out_pristine, bench.instance, pristine)
+        before = [(await run_step(bench, pristine, f"baseline.det{number}")).run for number in range(runs)]
+        if gold is None:
+            return await _health(bench, problems=["there is no oracle to try"])
         try:
-            await asyncio.to_thread(_lay_out_patched, bench, gold, tree)
+            applied, _ = await asyncio.to_thread(lay_out_patched, bench.instance, gold, solved)
+            steps = [
+                await run_step(bench, solved, f"oracle.det{number}", touched=applied.touched) for number in range(runs)
+            ]
         except UnfitSubmission as unfit:
-            return _health(bench, before, problems=[f"the oracle cannot be applied: {unfit}"])
-        after = [await _test(bench, tree, f"oracle.det{number}") for number in range(runs)]
-    found = validate(before, after, bench.expectation)
-    codes = {problem.code for problem in found.problems}
-    leaks = await asyncio.to_thread(_leaks, bench, gold)
+            return await _health(bench, problems=[f"the oracle cannot be applied: {unfit}"])
+        leaks = await asyncio.to_thread(_leaks, bench, gold, scratch / "workspace")
+    found = validate(before, [step.run for step in steps], bench.expectation)
+    return await _health(
+        bench,
+        problems=[problem.detail for problem in found.problems],
+        codes={problem.code for problem in found.problems},
+        flaky=found.flaky,
+        leaks=leaks,
+    )
+
+
+def _leaks(bench: Bench, gold: Prediction, workspace: Path) -> tuple[str, ...]:
+    """Where an agent that is given this instance could find the answer."""
+    base = base_of(DirectorySource(path=str(bench.instance.repo)))
+    check_out(base, workspace)
+    proof = prove_no_leak(gold.content, workspace, commit=base.commit, kind=gold.patch_kind)
+    return tuple(f"{leak.place}: {leak.lines[0] if leak.lines else leak.kind}" for leak in proof.leaks)
+
+
+async def _health(
+    bench: Bench,
+    *,
+    problems: Sequence[str],
+    codes: set[ProblemCode] | None = None,
+    flaky: tuple[str, ...] = (),
+    leaks: tuple[str, ...] = (),
+) -> Health:
+    unsolved = {ProblemCode.ORACLE, ProblemCode.LABEL_MISSING, ProblemCode.UNLABELLED_CHANGE}
     return Health(
         task_id=bench.instance.id,
         environment=await bench.place.provider.digest(bench.spec),
-        healthy=found.valid and not leaks,
-        baseline_ok=ProblemCode.BASELINE not in codes,
-        oracle_ok=not codes & {ProblemCode.ORACLE, ProblemCode.LABEL_MISSING, ProblemCode.UNLABELLED_CHANGE},
-        determinism_ok=ProblemCode.NOT_REPEATABLE not in codes,
-        problems=tuple(problem.detail for problem in found.problems),
-        flaky=found.flaky,
+        healthy=not problems and not leaks,
+        baseline_ok=codes is not None and ProblemCode.BASELINE not in codes,
+        oracle_ok=codes is not None and not codes & unsolved,
+        determinism_ok=codes is not None and ProblemCode.NOT_REPEATABLE not in codes,
+        problems=tuple(problems),
+        flaky=flaky,
         leaks=leaks,
         artifacts=str(bench.folder),
     )
 
 
-async def baseline(bench: Bench) -> TestRun:
-    """The tests on the pristine tree; what is known of it for these programs and this instance is not tried again."""
-    key = cache_key(
-        GRADER, await bench.place.provider.digest(bench.spec), bench.instance.digest(), str(bench.timeout)
+@contextmanager
+def _scratch(bench: Bench) -> Iterator[Path]:
+    """A folder for trees; kept among the artifacts if that was asked for. What an earlier run left goes first."""
+    shutil.rmtree(bench.folder, ignore_errors=True)
+    (bench.folder / "patch").mkdir(parents=True)
+    (bench.folder / "instance.json").write_bytes(bench.instance.path.read_bytes())
+    if bench.place.options.keep_artifacts:
+        yield bench.folder / "repo"
+        return
+    with tempfile.TemporaryDirectory(prefix="proctor-grade-") as folder:
+        yield Path(folder)
+
+
+def _unfit(bench: Bench, prediction: Prediction, cause: Cause, reason: str, *, before: Step) -> Evaluated:
+    verdict = Verdict(
+        task_id=bench.instance.id,
+        status=CONSEQUENCES[cause].status or Status.ERROR,
+        cause=cause,
+        reason=reason,
+        tests=tuple(TestOutcome(id=test, before=status, after=None) for test, status in before.run.tests.items()),
+        grader=GRADER,
     )
-    known = RecordCache(TestRun, "baselines")
-    run = known.get(key) if bench.place.use_cache else None
-    if run is None:
-        with _scratch(bench, "baseline") as tree:
-            await asyncio.to_thread(_lay_out_pristine, bench, tree)
-            run = await _test(bench, tree, "baseline")
-        if run.complete:
-            known.put(key, run)
-    return run
+    return _evaluated(bench, prediction, verdict, before=before)
 
 
-def _lay_out_pristine(bench: Bench, tree: Path) -> None:
-    copy_tree(bench.instance.repo, tree)
-    _lay_over_hidden(bench, tree)
+def _evaluated(
+    bench: Bench, prediction: Prediction, verdict: Verdict, *, before: Step, after: Step | None = None
+) -> Evaluated:
+    form = "submission.diff" if prediction.patch_kind is PatchKind.UNIFIED_DIFF else "submission.patchset.json"
+    (bench.folder / "patch" / form).write_bytes(prediction.content)
+    return Evaluated(
+        task_id=bench.instance.id,
+        verdict=verdict,
+        tags=bench.instance.file.tags,
+        notes=bench.instance.notes,
+        model=prediction.model,
+        patch_kind=prediction.patch_kind,
+        patch_sha256=_identity(prediction),
+        baseline=before.summary,
+        after_patch=after.summary if after else None,
+        repair=after.repair if after else None,
+        artifacts=str(bench.folder),
+    )
 
 
-def _lay_out_patched(bench: Bench, prediction: Prediction, tree: Path) -> tuple[Applied, tuple[Finding, ...]]:
-    """The tree that is tested, and what the audit says of the change that made it.
-
-    Raises:
-        UnfitSubmission: the patch cannot be applied, or leaves no room for the protected files.
-    """
-    repo = bench.instance.repo
-    copy_tree(repo, tree)
-    applied = _apply(repo, tree, prediction)
-    patterns = (*MACHINERY, *bench.tests.protected)
-    findings = audit_trees(_contents(repo, applied), _contents(tree, applied), protected=patterns)
-    restored = (os.fsencode(path) for path in protected_paths(applied.touched, patterns))
-    write_changes(tree, {path: read_entry(repo, path) for path in restored})
-    _lay_over_hidden(bench, tree)
-    return applied, findings
-
-
-def _apply(repo: Path, tree: Path, prediction: Prediction) -> Applied:
-    if prediction.patch_kind is PatchKind.PATCH_SET:
-        return apply_patch_set(tree, prediction.content)
+def _identity(prediction: Prediction) -> str:
     try:
-        return apply_diff(tree, prediction.content)
-    except UnfitSubmission as unfit:
-        if unfit.cause is not Cause.DOES_NOT_APPLY:
-            raise
-        # A three-way merge needs the repository as git objects, which few submissions are worth.
-        return apply_diff(tree, prediction.content, base=base_of(DirectorySource(path=str(repo))))
-
-
-def _lay_over_hidden(bench: Bench, tree: Path) -> None:
-    if bench.instance.hidden is not None:
-        write_changes(tree, read_tree(bench.instance.hidden))
-
-
-def _contents(tree: Path, applied: Applied) -> dict[str, bytes]:
-    entries = {path: read_entry(tree, os.fsencode(path)) for path in applied.touched}
-    return {path: entry.data for path, entry in entries.items() if entry is not None}
-
-
-async def _test(bench: Bench, tree: Path, name: str) -> TestRun:
-    """Run the tests once, in a room of their own, and keep what they gave."""
-    room_spec = bench.spec
-    run: TestRun | None = None
-    async with await bench.place.provider.start(msgspec_replace(room_spec, workspace=tree)) as room:
-        for command in bench.tests.setup:
-            done = await room.exec(command, timeout=SETUP_SECONDS, variables=bench.tests.variables)
-            if done.exit_code != 0:
-                reason = f"setting up failed: `{' '.join(command)}` ended with exit code {done.exit_code}"
-                outcome = Unreadable(trouble=Trouble.NOT_STARTED, reason=reason)
-                run = TestRun(outcome=outcome, exit_code=done.exit_code, log=done.stdout + done.stderr)
-                break
-        else:
-            run = await run_tests(room, _plan(bench.tests), timeout=bench.timeout)
-    await asyncio.to_thread(_keep, bench, name, run)
-    return run
+        return patch_sha256(prediction.content, prediction.patch_kind)
+    except UnfitSubmission:
+        return hashlib.sha256(prediction.content).hexdigest()

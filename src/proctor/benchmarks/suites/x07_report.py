@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from proctor.benchmarks.suites.load import Suite, canonical_json, suite_jcs_sha256
+from proctor.core.benchmark import Health
 from proctor.core.causes import Cause, Status
 from proctor.core.evaluation import Evaluated, EvaluationReport, Invocation, RepairSummary, TestSummary
 from proctor.core.submission import PatchKind
@@ -104,38 +105,40 @@ def x07_list_report(
 
 
 def x07_validate_report(
-    report: EvaluationReport | None, *, suite_path: str, suite: Suite | None = None, problems: Iterable[str] = ()
+    healths: Sequence[Health],
+    *,
+    suite_path: str,
+    suite_id: str | None,
+    seconds: float = 0.0,
+    problems: Iterable[str] = (),
 ) -> Document:
-    """What `x07 bench validate` prints of an evaluation of the oracle; its text form is the same on one line.
-
-    A baseline that never ran is not ok, whatever x07 says of it.
-    """
+    """What `x07 bench validate` prints. A baseline that never ran is not ok, whatever x07 says of it."""
     diags = _diags(problems)
-    tasks = {_identifier(task.task_id): task for task in report.tasks} if report else {}
     instances = [
         {
-            "instance_id": instance["instance_id"],
-            "status": instance["status"],
-            "baseline_ok": instance["baseline"]["exit_code"] is not None and not instance["baseline"]["ok"],
-            "oracle_ok": instance.get("after_patch", {}).get("exit_code") == 0,
-            "determinism_ok": tasks[instance["instance_id"]].verdict.cause is not Cause.FLAKY,
-            **{key: instance[key] for key in ("artifacts_dir", "error", "notes") if key in instance},
+            "instance_id": _identifier(health.task_id),
+            "status": "valid" if health.healthy else "invalid",
+            "baseline_ok": health.baseline_ok,
+            "oracle_ok": health.oracle_ok,
+            "determinism_ok": health.determinism_ok,
+            **_present(
+                artifacts_dir=health.artifacts,
+                error=_cut("; ".join(health.problems), _ERROR) or None,
+                notes=[_cut(f"leak: {leak}", _NOTE) for leak in health.leaks] or None,
+            ),
         }
-        for instance in (_instances(report, suite) if report else [])
+        for health in healths
     ]
-    valid = sum(
-        one["status"] == "resolved" and one["baseline_ok"] and one["oracle_ok"] and one["determinism_ok"]
-        for one in instances
-    )
+    valid = sum(health.healthy for health in healths)
     return {
         "ok": not diags and valid == len(instances),
         "suite_path": suite_path,
-        "suite_id": _identifier(report.benchmark) if report else None,
+        "suite_id": suite_id,
         "summary": {
             "instances_total": len(instances),
             "valid": valid,
             "invalid": len(instances) - valid,
-            "duration_ms": _milliseconds(report.summary.seconds) if report else 0,
+            "duration_ms": _milliseconds(seconds),
         },
         "instances": instances,
         **({"diags": diags} if diags else {}),

@@ -30,9 +30,9 @@ def command(bench: str | None, suite: str | None, *, as_json: bool, form: str, *
     unusable = [bad for bad in source.unusable() if matches(bad.task_id, (), chosen)]
     tasks = select(source.tasks(), chosen, known=[bad.task_id for bad in unusable])
     if form == "x07":
-        from proctor.benchmarks.suites.x07_report import list_report  # noqa: PLC0415 - for this form only
+        from proctor.benchmarks import x07_list_document  # noqa: PLC0415 - for this form only
 
-        print_json(list_report(source, tasks))
+        click.echo(x07_list_document(source, tasks).decode(), nl=False)
     elif as_json or form == "json":
         rows = [{"id": task.id, "tags": task.tags, "categories": task.categories} for task in tasks]
         print_json({"benchmark": source.name, "source": source.source, "tasks": rows, "unusable": unusable})
@@ -40,7 +40,12 @@ def command(bench: str | None, suite: str | None, *, as_json: bool, form: str, *
         print_table(
             ["TASK", "DIFFICULTY", "LANGUAGE", "TAGS"],
             [
-                [task.id, task.categories.get("difficulty", ""), task.categories.get("language", ""), " ".join(task.tags)]
+                [
+                    task.id,
+                    task.categories.get("difficulty", ""),
+                    task.categories.get("language", ""),
+                    " ".join(task.tags),
+                ]
                 for task in tasks
             ],
         )

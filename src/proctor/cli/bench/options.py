@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 import click
 
-from proctor.core.benchmark import Benchmark
+from proctor.core.benchmark import Benchmark, GradeOptions
+from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import UsageError
 from proctor.runner.selection import Selection, read_exclusions
 
@@ -45,7 +46,9 @@ def room_options(function: F) -> F:
         click.option("--docker-image", metavar="IMAGE", help="The image for --runner docker."),
         click.option("--runner", type=click.Choice(["local", "docker"]), default="local", show_default=True),
         click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds for each test run."),
-        click.option("--artifact-dir", type=click.Path(path_type=Path), default=Path("target/proctor"), show_default=True),
+        click.option(
+            "--artifact-dir", type=click.Path(path_type=Path), default=Path("target/proctor"), show_default=True
+        ),
         click.option("--keep-artifacts", is_flag=True, help="Keep the graded trees too."),
         click.option("--jobs", type=AT_LEAST_ONE, default=1, show_default=True, help="Tasks graded at the same time."),
     ):
@@ -74,6 +77,25 @@ def load(bench: str | None, suite: str | None) -> Benchmark:
     if (bench is None) == (suite is None):
         raise UsageError("say which benchmark: BENCH or --suite, not both", fix="`proctor bench list` names them")
     return suite_benchmark(suite) if suite is not None else benchmark(str(bench))
+
+
+def grade_options(given: Mapping[str, Any]) -> GradeOptions:
+    """How submissions are graded, as the options say."""
+    return GradeOptions(
+        image=given["docker_image"],
+        determinism_runs=given["determinism_runs"],
+        timeout_seconds=given["timeout"],
+        repair=given["repair"],
+        repair_max_iters=given["repair_max_iters"],
+        keep_artifacts=given["keep_artifacts"],
+    )
+
+
+def provider(given: Mapping[str, Any]) -> EnvironmentProvider:
+    """Who makes the rooms."""
+    from proctor.environments import provider as find  # noqa: PLC0415 - help pages need none of it
+
+    return find(given["runner"], isolation=given["isolation"] == "on")
 
 
 def selection(given: Mapping[str, Any]) -> Selection:
