@@ -167,6 +167,13 @@ async def test_what_x07_keeps_comes_out_where_the_instance_asks_for_it(x07: Path
 
 
 @EVERY_X07
+async def test_where_x07_keeps_nothing_nothing_comes_out(x07: Path, tmp_path: Path) -> None:
+    world = World(tmp_path, ("a", "good", "skip"))
+    assert isinstance(await world.run(x07, changed(keep_artifacts=True)), X07Run)
+    assert not (world.artifacts / "target" / "x07test" / "baseline").exists()
+
+
+@EVERY_X07
 async def test_every_run_compiles_anew(x07: Path, tmp_path: Path) -> None:
     world = World(tmp_path, ("a", "good"))
     await world.run(x07)
