@@ -123,17 +123,24 @@ def toolchain(program: Path) -> Toolchain:
 
 
 def x07_mounts(program: Path) -> tuple[Mount, ...]:
-    """The folder that x07 needs around its program, read-only, at its own path.
+    """What x07 needs around its program, read-only, at its own path.
 
     x07 looks for `stdlib.lock` above its program. Where x07up installed it, the program on PATH only passes the call
-    on to one of several toolchains that lie beside it.
+    on to one of several toolchains that lie beside it. Of anything but an installed toolchain the room sees the
+    program and that file alone: x07's sources hold the answers to its suites, and a home is nobody's business.
     """
-    x07up = program.parent.parent if program.parent.name == "bin" else None
-    if x07up and (x07up / "toolchains").is_dir():
-        root = x07up
-    else:
-        root = next((folder for folder in program.parents if (folder / LOCK_FILE).is_file()), program)
-    return (Mount(source=str(root), target=str(root)),)
+    beside = program.parent.parent if program.parent.name == "bin" else program.parent
+    if program.parent.name == "bin" and (beside / "toolchains").is_dir():
+        return _mounts(beside)
+    root = next((folder for folder in program.parents if (folder / LOCK_FILE).is_file()), None)
+    if root is None:
+        return _mounts(program)
+    installed = root in {program.parent, beside} and not Path.home().is_relative_to(root)
+    return _mounts(root) if installed else _mounts(program, root / LOCK_FILE)
+
+
+def _mounts(*paths: Path) -> tuple[Mount, ...]:
+    return tuple(Mount(source=str(path), target=str(path)) for path in paths)
 
 
 async def x07_version(room: Environment, x07: Toolchain, *, timeout: float = 20) -> str | X07Failure:  # noqa: ASYNC109
