@@ -167,6 +167,13 @@ async def test_what_x07_keeps_comes_out_where_the_instance_asks_for_it(x07: Path
 
 
 @EVERY_X07
+async def test_where_x07_keeps_nothing_nothing_comes_out(x07: Path, tmp_path: Path) -> None:
+    world = World(tmp_path, ("a", "good", "skip"))
+    assert isinstance(await world.run(x07, changed(keep_artifacts=True)), X07Run)
+    assert not (world.artifacts / "target" / "x07test" / "baseline").exists()
+
+
+@EVERY_X07
 async def test_every_run_compiles_anew(x07: Path, tmp_path: Path) -> None:
     world = World(tmp_path, ("a", "good"))
     await world.run(x07)
@@ -301,27 +308,38 @@ async def test_the_version_is_what_answers_in_the_room(x07: Path, tmp_path: Path
     assert str(await x07_version(LocalRoom(tmp_path), toolchain(x07))).startswith("0.")
 
 
-def test_a_room_is_shown_the_folder_with_the_lock_file(tmp_path: Path) -> None:
-    program = tmp_path / "x07-0.2" / "bin" / "x07"
-    program.parent.mkdir(parents=True)
+def mounted(program: Path) -> list[str]:
+    program.parent.mkdir(parents=True, exist_ok=True)
     program.touch()
-    (mount,) = x07_mounts(program)
-    assert (mount.source, mount.target, mount.writable) == (str(program), str(program), False)
+    mounts = x07_mounts(program)
+    assert all(mount.source == mount.target and not mount.writable for mount in mounts)
+    return [mount.source for mount in mounts]
+
+
+def test_a_room_is_shown_the_installed_toolchain(tmp_path: Path) -> None:
+    program = tmp_path / "x07-0.2" / "bin" / "x07"
+    assert mounted(program) == [str(program)]
     (tmp_path / "x07-0.2" / "stdlib.lock").touch()
-    (mount,) = x07_mounts(program)
-    assert mount.source == str(tmp_path / "x07-0.2")
+    assert mounted(program) == [str(tmp_path / "x07-0.2")]
     link = tmp_path / "link"
     link.symlink_to(program)
     assert toolchain(link) == toolchain(program)
+    assert mounted(STANDIN) == [str(STANDIN.parent)]
 
 
 def test_where_x07up_chooses_among_toolchains_a_room_is_shown_all_of_them(tmp_path: Path) -> None:
-    proxy = tmp_path / ".x07" / "bin" / "x07"
-    proxy.parent.mkdir(parents=True)
-    proxy.touch()
     (tmp_path / ".x07" / "toolchains" / "v0.2.17").mkdir(parents=True)
-    (mount,) = x07_mounts(proxy)
-    assert mount.source == str(tmp_path / ".x07")
+    assert mounted(tmp_path / ".x07" / "bin" / "x07") == [str(tmp_path / ".x07")]
+
+
+def test_a_room_is_shown_neither_x07s_sources_nor_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = tmp_path / "stdlib.lock"
+    lock.touch()
+    built = tmp_path / "target" / "release" / "x07"
+    assert mounted(built) == [str(built), str(lock)]
+    monkeypatch.setenv("HOME", str(tmp_path))
+    private = tmp_path / "bin" / "x07"
+    assert mounted(private) == [str(private), str(lock)]
 
 
 # Reruns.

@@ -4,6 +4,7 @@ Everything here speaks to a room through the `Environment` protocol alone. A run
 `X07Failure` when it says nothing about the tests. What x07 needs in a room is told in docs/x07.md.
 """
 
+import contextlib
 import posixpath
 import secrets
 import shutil
@@ -16,7 +17,7 @@ import msgspec
 from proctor.benchmarks.suites.format import X07Eval
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, ExecResult, Mount
-from proctor.core.errors import InvalidData
+from proctor.core.errors import InvalidData, LimitReached
 from proctor.core.evaluation import TestSummary
 from proctor.core.files import write_atomic
 from proctor.core.programs import find_x07
@@ -122,17 +123,24 @@ def toolchain(program: Path) -> Toolchain:
 
 
 def x07_mounts(program: Path) -> tuple[Mount, ...]:
-    """The folder that x07 needs around its program, read-only, at its own path.
+    """What x07 needs around its program, read-only, at its own path.
 
     x07 looks for `stdlib.lock` above its program. Where x07up installed it, the program on PATH only passes the call
-    on to one of several toolchains that lie beside it.
+    on to one of several toolchains that lie beside it. Of anything but an installed toolchain the room sees the
+    program and that file alone: x07's sources hold the answers to its suites, and a home is nobody's business.
     """
-    x07up = program.parent.parent if program.parent.name == "bin" else None
-    if x07up and (x07up / "toolchains").is_dir():
-        root = x07up
-    else:
-        root = next((folder for folder in program.parents if (folder / LOCK_FILE).is_file()), program)
-    return (Mount(source=str(root), target=str(root)),)
+    beside = program.parent.parent if program.parent.name == "bin" else program.parent
+    if program.parent.name == "bin" and (beside / "toolchains").is_dir():
+        return _mounts(beside)
+    root = next((folder for folder in program.parents if (folder / LOCK_FILE).is_file()), None)
+    if root is None:
+        return _mounts(program)
+    installed = root in {program.parent, beside} and not Path.home().is_relative_to(root)
+    return _mounts(root) if installed else _mounts(program, root / LOCK_FILE)
+
+
+def _mounts(*paths: Path) -> tuple[Mount, ...]:
+    return tuple(Mount(source=str(path), target=str(path)) for path in paths)
 
 
 async def x07_version(room: Environment, x07: Toolchain, *, timeout: float = 20) -> str | X07Failure:  # noqa: ASYNC109
@@ -226,10 +234,13 @@ async def run_x07_test(
     if read.exit_code != 0 or read.timed_out:
         return _no_report(done, patched=patched, seconds=timeout)
     write_atomic(kept, read.stdout)
-    if tests.keep_artifacts and (await room.exec(["test", "-d", made], timeout=timeout)).exit_code == 0:
+    if tests.keep_artifacts:
         target = artifacts / tests.artifact_dir / name.replace(".", "_")
         shutil.rmtree(target, ignore_errors=True)
-        await room.get(made, target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # They are for people to look at: none of them, or too much of it, decides nothing.
+        with contextlib.suppress(FileNotFoundError, LimitReached):
+            await room.get(made, target)
     if read.truncated:
         return _untrusted(done, f"its report has more than {REPORT_BYTES:,} bytes", patched=patched)
     return read_run(read.stdout, done, report=report, kept=kept.name, no_run=tests.no_run, patched=patched)

@@ -158,7 +158,7 @@ async def repair(
         tried = await run_x07_test(
             room,
             x07,
-            msgspec.structs.replace(tests, no_run=True),
+            msgspec.structs.replace(tests, no_run=True, keep_artifacts=False),
             pristine=pristine,
             name="first_pass",
             artifacts=artifacts,
