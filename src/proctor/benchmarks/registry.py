@@ -98,6 +98,12 @@ def x07_health_document(source: Benchmark, healths: Sequence[Health], seconds: f
     return x07_json(x07_validate_report(healths, suite_path=source.source, suite_id=source.name, seconds=seconds))
 
 
+def reopen(name: str, source: str) -> Benchmark:
+    """The benchmark that a stored run was made with."""
+    known = {entry.name for entry in entry_points(group=GROUP)}
+    return benchmark(name) if name in known else suite_benchmark(source)
+
+
 def benchmark_table() -> tuple[BenchmarkRow, ...]:
     """All benchmarks that this installation knows."""
     from proctor.benchmarks.suites.load import load_suite, shipped_suites  # noqa: PLC0415 - as above

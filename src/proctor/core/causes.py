@@ -21,6 +21,8 @@ class Status(StrEnum):
 class Cause(StrEnum):
     """The machine-readable reason behind a status."""
 
+    # the agent finished; what it handed in is being graded
+    ANSWERED = "answered"
     # graded
     SOLVED = "solved"
     TESTS_FAILED = "tests_failed"
@@ -50,6 +52,7 @@ class Cause(StrEnum):
     DISK_FULL = "disk_full"
     GRADER_FAILED = "grader_failed"
     MISSING_PROGRAM = "missing_program"
+    REPLAY_DIVERGED = "replay_diverged"
     RUN_BUDGET = "run_budget"
     INTERRUPTED = "interrupted"
     # the task itself
@@ -86,6 +89,7 @@ _STOP: Final = Consequence(status=Status.ERROR, counted=False, stops_run=True)
 _SKIPPED: Final = Consequence(status=Status.SKIPPED, counted=False)
 
 CONSEQUENCES: Final[dict[Cause, Consequence]] = {
+    Cause.ANSWERED: _GRADED,
     Cause.SOLVED: Consequence(status=Status.RESOLVED, graded=True),
     Cause.TESTS_FAILED: Consequence(status=Status.UNRESOLVED, graded=True),
     Cause.REGRESSION: Consequence(status=Status.UNRESOLVED, graded=True),
@@ -111,6 +115,7 @@ CONSEQUENCES: Final[dict[Cause, Consequence]] = {
     Cause.DISK_FULL: _STOP,
     Cause.GRADER_FAILED: _OURS,
     Cause.MISSING_PROGRAM: _FINAL,
+    Cause.REPLAY_DIVERGED: _FINAL,
     Cause.RUN_BUDGET: _STOP,
     Cause.INTERRUPTED: _STOP,
     Cause.INVALID_TASK: _FINAL,

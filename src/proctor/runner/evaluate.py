@@ -3,7 +3,6 @@
 An evaluation that was interrupted goes on where it stopped when it is started again: what was graded is in the cache.
 """
 
-import errno
 import hashlib
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,12 +15,13 @@ import proctor
 from proctor.core.benchmark import Benchmark, GradeOptions, Health, Place, Unusable
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.environment import EnvironmentProvider
-from proctor.core.errors import InfrastructureError, LimitReached, ProctorError
+from proctor.core.errors import ProctorError
 from proctor.core.evaluation import Evaluated, EvaluationReport, EvaluationSummary, Invocation, Prediction
 from proctor.core.task import Task
 from proctor.core.verdict import Verdict
 from proctor.results import RecordCache
 from proctor.results.cache import cache_key
+from proctor.runner.errors import cause_of
 from proctor.runner.parallel import in_parallel
 
 # A verdict that says something about the answer is worth keeping; one that says something about this hour is not.
@@ -174,17 +174,6 @@ def summarise(evaluated: Iterable[Evaluated], seconds: float) -> EvaluationSumma
         healthy_resolved=healthy_resolved,
         seconds=round(seconds, 3),
     )
-
-
-def cause_of(error: ProctorError | OSError) -> Cause:
-    """Which cause an error that ended a task's grading stands for."""
-    if isinstance(error, InfrastructureError) and error.cause is not None:
-        return error.cause
-    if isinstance(error, OSError):
-        return Cause.DISK_FULL if error.errno in {errno.ENOSPC, errno.EDQUOT} else Cause.ENVIRONMENT_FAILED
-    if isinstance(error, LimitReached):
-        return Cause.GRADER_FAILED
-    return Cause.ENGINE_GONE if error.retryable else Cause.ENVIRONMENT_FAILED
 
 
 async def _graded_once(

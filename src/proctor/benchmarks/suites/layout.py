@@ -6,6 +6,7 @@ from pathlib import Path
 
 from proctor.benchmarks.suites.format import TestsEval
 from proctor.benchmarks.suites.load import Instance
+from proctor.benchmarks.suites.x07_audit import x07_findings, x07_protected
 from proctor.core.causes import Cause
 from proctor.core.evaluation import Prediction
 from proctor.core.task import DirectorySource
@@ -31,7 +32,8 @@ def lay_out_patched(instance: Instance, prediction: Prediction, tree: Path) -> t
     shutil.copytree(instance.repo, tree, symlinks=True)
     applied = _apply(instance.repo, prediction, tree)
     patterns = protected_patterns(instance)
-    findings = audit_trees(_contents(instance.repo, applied), _contents(tree, applied), protected=patterns)
+    before, after = _contents(instance.repo, applied), _contents(tree, applied)
+    findings = (*audit_trees(before, after, protected=patterns), *x07_findings(before, after))
     restored = protected_paths(applied.touched, patterns)
     write_changes(tree, {os.fsencode(path): read_entry(instance.repo, os.fsencode(path)) for path in restored})
     _lay_over_hidden(instance, tree)
@@ -41,7 +43,9 @@ def lay_out_patched(instance: Instance, prediction: Prediction, tree: Path) -> t
 def protected_patterns(instance: Instance) -> tuple[str, ...]:
     """Which paths a submission cannot change for good: test machinery, and what the instance names."""
     tests = instance.file.eval
-    return (*MACHINERY, *tests.protected) if isinstance(tests, TestsEval) else ()
+    if isinstance(tests, TestsEval):
+        return (*MACHINERY, *tests.protected)
+    return tuple(f"/{path}" for path in x07_protected(tests))
 
 
 def _apply(repo: Path, prediction: Prediction, tree: Path) -> Applied:

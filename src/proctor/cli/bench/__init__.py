@@ -8,6 +8,10 @@ COMMANDS: Final = {
     "list": ("proctor.cli.bench.list", "Benchmarks, or the tasks of one."),
     "validate": ("proctor.cli.bench.validate", "Prove a benchmark on this machine before you spend."),
     "eval": ("proctor.cli.bench.eval", "Grade predictions, or the oracle."),
+    "run": ("proctor.cli.bench.run", "Let an agent answer the tasks, and grade it."),
+    "resume": ("proctor.cli.bench.resume", "Go on with a run where it stopped."),
+    "report": ("proctor.cli.bench.report", "Compare a benchmark's runs."),
+    "show": ("proctor.cli.bench.show", "One run, or one task of it."),
     "score": ("proctor.cli.bench.score", "The key figures of a report."),
 }
 

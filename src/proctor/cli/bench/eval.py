@@ -163,7 +163,11 @@ def _print_table(report: "EvaluationReport") -> None:
     numbers = report.summary
     counted = numbers.resolved + numbers.unresolved
     interval = wilson(numbers.resolved, counted)
-    rate = f" ({numbers.resolved / counted:.1%}, 95 % interval {interval.low:.1%} to {interval.high:.1%})" if interval else ""
+    rate = (
+        f" ({numbers.resolved / counted:.1%}, 95 % interval {interval.low:.1%} to {interval.high:.1%})"
+        if interval
+        else ""
+    )
     findings = sum(bool(task.verdict.findings) for task in report.tasks)
     click.echo(
         f"\n{report.benchmark}: {numbers.resolved} of {counted} graded tasks resolved{rate}; "
