@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from proctor.core.errors import InfrastructureError
 from proctor.gateway.backend import Backend, SessionSpec
@@ -16,6 +16,10 @@ from proctor.gateway.session import Listener, Session
 
 if TYPE_CHECKING:
     from aiohttp.web import ServerRunner
+
+
+# Connections that may wait to be accepted: a whole run's agents may call at once.
+_BACKLOG: Final = 1024
 
 
 class Gateway:
@@ -74,7 +78,7 @@ class Gateway:
 
         runner = self._started()
         try:
-            site = TCPSite(runner, host, port)
+            site = TCPSite(runner, host, port, backlog=_BACKLOG)
             await site.start()
         except OSError as error:
             raise InfrastructureError(f"the gateway cannot listen on {host}:{port}: {error.strerror}") from error
@@ -92,7 +96,7 @@ class Gateway:
 
         try:
             path.unlink(missing_ok=True)  # noqa: ASYNC240 - one system call on a local file system
-            await UnixSite(self._started(), path).start()
+            await UnixSite(self._started(), path, backlog=_BACKLOG).start()
             path.chmod(0o600)  # noqa: ASYNC240 - likewise
         except OSError as error:
             raise InfrastructureError(

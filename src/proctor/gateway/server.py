@@ -115,15 +115,17 @@ async def _ask(session: Session, exchange: Exchange, call: Call, conversation: s
         await asyncio.sleep(0)
         exchange.prepare(call)
         return await asking
-    finally:
-        asking.cancel()
+    except BaseException:
+        if not asking.cancel() and not asking.cancelled() and asking.exception() is None:
+            asking.result().close()
+        raise
 
 
 async def _relay(request: web.BaseRequest, reply: Reply, exchange: Exchange | None) -> web.StreamResponse:
-    response = web.StreamResponse(status=reply.status, headers=reply.headers)
-    if exchange is not None:
-        exchange.answered(reply.status, reply.headers, reply.errors)
     try:
+        response = web.StreamResponse(status=reply.status, headers=reply.headers)
+        if exchange is not None:
+            exchange.answered(reply.status, reply.headers, reply.errors)
         await response.prepare(request)
         async with aclosing(reply.chunks) as chunks:
             async for chunk in chunks:
@@ -196,4 +198,4 @@ def _hang_up(request: web.BaseRequest, *, reset: bool) -> web.StreamResponse:
 def make_runner(front: Front) -> web.ServerRunner:
     """The HTTP server, ready to listen anywhere."""
     server = web.Server(front.handle, handler_cancellation=True, access_log=None, keepalive_timeout=3600.0)
-    return web.ServerRunner(server, handle_signals=False, access_log=None)
+    return web.ServerRunner(server, handle_signals=False, shutdown_timeout=1.0)
