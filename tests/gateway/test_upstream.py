@@ -236,6 +236,7 @@ async def test_a_stream_that_breaks_off_breaks_off_for_the_client_too_and_is_cou
             pytest.fail("the client took a broken answer for a whole one")
         except ClientPayloadError:
             assert received == sent
+        response.close()
         await asyncio.sleep(0.01)
         usage = here.session.usage
         assert (usage.cut, usage.tokens) == (1, Tokens(input=100, output=1))
