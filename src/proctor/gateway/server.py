@@ -17,7 +17,7 @@ from proctor.gateway.backend import NO_RETRY, Incoming, Reply, StreamBroken, err
 from proctor.gateway.classify import Call, read_call
 from proctor.gateway.events import Trouble
 from proctor.gateway.exchange import Exchange
-from proctor.gateway.session import Refusal, Session
+from proctor.gateway.session import SESSION_CLOSED, Refusal, Session
 
 LONGEST_BODY: Final = 64 * 1024 * 1024
 _MESSAGES: Final = "/v1/messages"
@@ -28,13 +28,17 @@ _AGENT_PREFIX: Final = "/a/"
 class Front:
     """Finds the session of each request and answers for it."""
 
-    def __init__(self, sessions: Mapping[str, Session]) -> None:
+    def __init__(self, sessions: Mapping[str, Session], closed: set[str], *, passes_login: bool) -> None:
         self._sessions = sessions
+        self._closed = closed
+        self._passes_login = passes_login
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one HTTP request."""
         token, agent, path = split_path(request.rel_url.raw_path)
         session = self._sessions.get(token)
+        if session is None and token in self._closed:
+            return _refuse(SESSION_CLOSED)
         if session is None:
             return _error(404, "not_found_error", "no such session")
         if request.method == "HEAD" and path in {"", "/"}:
@@ -61,7 +65,8 @@ class Front:
     ) -> web.StreamResponse:
         if path is None:
             return _error(404, "not_found_error", "no such path")
-        session.learn_login(request.headers)
+        if self._passes_login:
+            session.learn_login(request.headers)
         body = await _body(request)
         if body is None:
             return _error(413, "request_too_large", f"the body is longer than {LONGEST_BODY} bytes")
