@@ -56,6 +56,7 @@ async def test_nothing_that_a_stormy_session_writes_holds_a_secret(
         seen += [repr(event) for event in here.events]
         seen += [repr(here.session.usage), repr(here.session), repr(here.gateway)]
     written = everything(tmp_path, caplog, capfd) + "\n".join(seen)
+    assert "Traceback" not in written
     assert "your headers" in written
     assert KEY not in written
     # The agent knows its own base URL; what is kept of the session must not.

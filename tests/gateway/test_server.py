@@ -1,8 +1,9 @@
 import asyncio
+import logging
 from pathlib import Path
 
 import pytest
-from aiohttp import ClientSession, UnixConnector, web
+from aiohttp import ClientError, ClientSession, UnixConnector, web
 from gateway_lab import KEY, MODEL, Agent, answer_with, fail_with, message, provider, stream_bytes, upstream, world
 
 from proctor.core.errors import InfrastructureError
@@ -232,6 +233,31 @@ async def test_closing_a_session_ends_what_is_under_way_and_counts_it() -> None:
         response.close()
         assert (session.usage.requests, session.usage.cut) == (1, 1)
         assert session.tasks == set()
+
+
+async def test_garbage_and_broken_connections_are_not_worth_a_word(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    steps = [{"text": "long " * 100, "cut": 3, "repeat": 2}, {"drop": True}, {"text": "x", "silence": {"after": 2}}]
+    async with world(ScriptBackend(parse_script({"default": steps}))) as here:
+        port = int(here.agent.base.split(":")[2].partition("/")[0])
+        for garbage in (f"GE T {here.session.path} nonsense\r\n\r\n".encode(), b"\x16\x03\x01\x02", b""):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(garbage)
+            writer.write_eof()
+            await reader.read()
+            writer.close()
+        for stream in (True, False, True):
+            with pytest.raises(ClientError):
+                await here.agent.ask(stream=stream)
+        (await here.agent.post(stream=True)).close()
+        await asyncio.sleep(0.05)
+        assert here.session.trouble is None
+    captured = capfd.readouterr()
+    assert "Traceback" not in caplog.text
+    assert here.session.token not in caplog.text + captured.out + captured.err
+    assert captured.err == ""
 
 
 async def test_a_slow_client_holds_the_provider_back() -> None:

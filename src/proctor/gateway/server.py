@@ -1,6 +1,7 @@
 """The gateway's front: HTTP in, HTTP out, bytes passed on as they come."""
 
 import asyncio
+import logging
 import socket
 import struct
 from collections.abc import Mapping
@@ -50,8 +51,8 @@ class Front:
             return await self._serve(request, session, agent, path)
         except StreamBroken as broken:
             return _hang_up(request, reset=broken.reset)
-        except (ConnectionError, asyncio.CancelledError):
-            raise
+        except ConnectionError:
+            return _hang_up(request, reset=False)
         except Exception as error:  # noqa: BLE001 - the last fence: the agent gets an answer, the runner the reason
             message = f"the gateway failed: {type(error).__name__}: {error}"
             session.fail(Trouble(cause=Cause.ENVIRONMENT_FAILED, message=message))
@@ -188,7 +189,7 @@ def _error(status: int, kind: str, message: str, headers: Mapping[str, str] | No
 
 
 def _hang_up(request: web.BaseRequest, *, reset: bool) -> web.StreamResponse:
-    """End the connection as the other side ended: without the rest of the answer."""
+    """End the connection as the other side ended: without the rest of the answer. What is returned goes nowhere."""
     transport = request.transport
     if transport is not None:
         if reset and (raw := transport.get_extra_info("socket")) is not None:
@@ -197,10 +198,15 @@ def _hang_up(request: web.BaseRequest, *, reset: bool) -> web.StreamResponse:
             transport.abort()
         else:
             transport.close()
-    raise ConnectionResetError("ended on purpose")
+    return web.Response()
 
 
 def make_runner(front: Front) -> web.ServerRunner:
     """The HTTP server, ready to listen anywhere."""
-    server = web.Server(front.handle, handler_cancellation=True, access_log=None, keepalive_timeout=3600.0)
+    # What aiohttp logs quotes requests, tokens and all. What goes wrong here is told to the runner instead.
+    silent = logging.getLogger("proctor.gateway.http")
+    silent.disabled = True
+    server = web.Server(
+        front.handle, handler_cancellation=True, access_log=None, logger=silent, keepalive_timeout=3600.0
+    )
     return web.ServerRunner(server, handle_signals=False, shutdown_timeout=1.0)

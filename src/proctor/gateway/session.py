@@ -152,8 +152,9 @@ class Session:
                 await asyncio.to_thread(recorder.close)
 
     def _hit(self, cause: Cause, message: str) -> None:
-        self.limit = LimitHit(cause=cause, message=message)
-        self._tell(self.limit)
+        if self.limit is None:
+            self.limit = LimitHit(cause=cause, message=message)
+            self._tell(self.limit)
 
     def _unpriced(self, model: str) -> None:
         if self._account.limited and not self._allow_unpriced:
