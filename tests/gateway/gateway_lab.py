@@ -1,6 +1,7 @@
 """A small world for the gateway's tests: a provider on loopback, clients, sessions."""
 
 import asyncio
+import io
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -59,7 +60,7 @@ class Provider:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         self.requests.append(request)
-        self.bodies.append(await request.content.read())
+        self.bodies.append(provider_body(request))
         handler = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         return await handler(request)  # type: ignore[arg-type]
 
@@ -102,9 +103,9 @@ async def provider() -> AsyncIterator[Provider]:
         loop = asyncio.get_running_loop()
         return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=2**26)
 
-    runner = web.ServerRunner(web.Server(handle, request_factory=factory))
+    runner = web.ServerRunner(web.Server(handle, request_factory=factory), shutdown_timeout=0.1)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, shutdown_timeout=0.1)
+    site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     lab.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     try:
@@ -127,8 +128,11 @@ class Agent:
         body = {"model": MODEL, "max_tokens": 10, "messages": [{"role": "user", "content": text}], **extra}
         if stream:
             body["stream"] = True
-        data = msgspec.json.encode(body)
-        return await self.http.post(self.base + path, data=data, headers=headers)
+        data = io.BytesIO(msgspec.json.encode(body))
+        response = await self.http.post(self.base + path, data=data, headers=headers)
+        if not stream:
+            await response.read()
+        return response
 
     async def ask(self, text: str = "hi", **extra: Any) -> tuple[int, bytes]:
         response = await self.post(text, **extra)

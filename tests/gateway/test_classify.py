@@ -45,6 +45,18 @@ def test_what_is_no_request_is_not_taken_for_one(body: bytes) -> None:
     assert read_call(body, {}) is None
 
 
+def test_half_a_character_does_not_hide_a_request() -> None:
+    body = rb'{"model":"m","messages":[{"role":"user","content":"a\ud83d b \ude00 \ud83d\ude00 \uD83D"}],"stream":true}'
+    found = read_call(body, {})
+    assert found is not None
+    assert found.stream
+    assert found.last_text() == "a\ufffd b \ufffd \U0001f600 \ufffd"
+
+
+def test_a_body_nested_without_end_is_no_request() -> None:
+    assert read_call(b'{"model":"m","messages":' + b"[" * 100_000, {}) is None
+
+
 @pytest.mark.parametrize(("given", "stream"), [({}, False), ({"stream": None}, False), ({"stream": True}, True)])
 def test_a_stream_is_what_asks_for_one(given: dict[str, Any], stream: bool) -> None:
     assert call(**given).stream is stream

@@ -1,7 +1,9 @@
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from proctor.core.errors import InvalidData
 from proctor.gateway.script import Cut, ErrorAnswer, Step, TaskScript, parse_script, read_script
@@ -98,3 +100,13 @@ def test_a_file_that_is_no_yaml_is_refused(tmp_path: Path, content: bytes) -> No
         read_script(file)
     with pytest.raises(InvalidData, match="cannot read the script"):
         read_script(tmp_path / "missing.yaml")
+
+
+def test_the_example_in_the_documentation_is_a_valid_script() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text()
+    examples = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)]
+    (example,) = [document for document in examples if "tasks" in document]
+    script = parse_script(example)
+    assert {"fix-add"} == script.tasks.keys()
+    known = {field for line in page.split("| a step has |")[1].splitlines() for field in re.findall(r"`(\w+)`", line)}
+    assert {field.rstrip("_") for field in Step.__struct_fields__} <= known

@@ -100,6 +100,11 @@ class Backend(Protocol):
         """What must never be written down."""
         ...
 
+    @property
+    def passes_login(self) -> bool:
+        """Whether it uses the agent's own login, which then is a secret as well."""
+        ...
+
     async def start(self) -> None:
         """Get ready to answer."""
         ...

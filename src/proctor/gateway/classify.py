@@ -1,5 +1,6 @@
 """Reads a model request as far as the gateway must understand it: whose it is, and what for."""
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final
@@ -10,6 +11,10 @@ from msgspec import Raw
 # How Claude Code asks for a summary of its own conversation; nothing but the text tells it from a turn.
 _SUMMARY_START: Final = "CRITICAL: Respond with TEXT ONLY"
 _SUMMARY_TASK: Final = "Your task is to create a detailed summary of the conversation"
+# Half of a character, as a program leaves it that cuts text at any place. JSON allows it; our reader does not.
+_LONE_SURROGATE: Final = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
 _WORKING_TOOLS: Final = frozenset({"Bash", "Edit"})
 
 
@@ -30,7 +35,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         client: the client program's own session id; a pod's agents have one each.
         subagent: the sub-agent's id; empty for a main thread.
         messages: the conversation, each message as it was sent.
-        body: the whole request.
+        body: the whole request, fit to be read.
     """
 
     agent: str
@@ -88,8 +93,12 @@ def read_call(body: bytes, headers: Mapping[str, str], *, agent: str = "") -> Ca
     """Understand a request to the Messages API; None when its body is no such request."""
     try:
         read = _BODY.decode(body)
-    except msgspec.DecodeError:
-        return None
+    except (msgspec.DecodeError, RecursionError):
+        body = _LONE_SURROGATE.sub(lambda _: b"\\ufffd", body)
+        try:
+            read = _BODY.decode(body)
+        except (msgspec.DecodeError, RecursionError):
+            return None
     client = headers.get("X-Claude-Code-Session-Id", "")
     subagent = headers.get("X-Claude-Code-Agent-Id", "")
     call = Call(

@@ -1,10 +1,11 @@
 """The gateway: the one door to the model. The runner opens a session for each attempt."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from proctor.core.errors import InfrastructureError
 from proctor.gateway.backend import Backend, SessionSpec
@@ -16,6 +17,10 @@ from proctor.gateway.session import Listener, Session
 
 if TYPE_CHECKING:
     from aiohttp.web import ServerRunner
+
+
+# Connections that may wait to be accepted: a whole run's agents may call at once.
+_BACKLOG: Final = 1024
 
 
 class Gateway:
@@ -43,22 +48,21 @@ class Gateway:
         self._allow_unpriced = allow_unpriced
         self._clock = clock
         self._sessions: dict[str, Session] = {}
+        self._closed: set[str] = set()
         self._runner: ServerRunner | None = None
 
     async def __aenter__(self) -> Self:
         from proctor.gateway.server import Front, make_runner  # noqa: PLC0415 - brings in aiohttp
 
         await self._backend.start()
-        self._runner = make_runner(Front(self._sessions))
+        self._runner = make_runner(Front(self._sessions, self._closed, passes_login=self._backend.passes_login))
         await self._runner.setup()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for session in self._sessions.values():
-            if not session.closed:
-                await session.close()
+        await asyncio.gather(*(self._close(session) for session in list(self._sessions.values())))
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
@@ -73,14 +77,14 @@ class Gateway:
         from aiohttp.web import TCPSite  # noqa: PLC0415 - loaded already
 
         runner = self._started()
+        before = len(runner.addresses)
         try:
-            site = TCPSite(runner, host, port)
+            site = TCPSite(runner, host, port, backlog=_BACKLOG)
             await site.start()
         except OSError as error:
             raise InfrastructureError(f"the gateway cannot listen on {host}:{port}: {error.strerror}") from error
-        address = runner.addresses[-1]
         shown = f"[{host}]" if ":" in host else host
-        return f"http://{shown}:{address[1]}"
+        return f"http://{shown}:{runner.addresses[before][1]}"
 
     async def listen_unix(self, path: Path) -> Path:
         """Listen on a unix socket, which only this user can open.
@@ -92,7 +96,7 @@ class Gateway:
 
         try:
             path.unlink(missing_ok=True)  # noqa: ASYNC240 - one system call on a local file system
-            await UnixSite(self._started(), path).start()
+            await UnixSite(self._started(), path, backlog=_BACKLOG).start()
             path.chmod(0o600)  # noqa: ASYNC240 - likewise
         except OSError as error:
             raise InfrastructureError(
@@ -133,7 +137,15 @@ class Gateway:
         try:
             yield session
         finally:
+            await self._close(session)
+
+    async def _close(self, session: Session) -> None:
+        try:
             await session.close()
+        finally:
+            # Only the token is kept, so that what still comes for it is told that this is final.
+            self._closed.add(session.token)
+            self._sessions.pop(session.token, None)
 
     def _started(self) -> "ServerRunner":
         if self._runner is None:

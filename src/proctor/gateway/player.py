@@ -55,6 +55,7 @@ class ScriptBackend:
     def __init__(self, script: Script, *, name: str = "script", sleep: Sleep = asyncio.sleep) -> None:
         self.name = name
         self.secrets: tuple[str, ...] = ()
+        self.passes_login = False
         self._script = script
         self._sleep = sleep
 

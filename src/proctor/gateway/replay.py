@@ -54,6 +54,7 @@ class ReplayBackend:
     ) -> None:
         self.name = name
         self.secrets: tuple[str, ...] = ()
+        self.passes_login = False
         self._find = find
         self._pace = pace
         self._tolerance: Tolerance = tolerance

@@ -1,6 +1,7 @@
 """The gateway's front: HTTP in, HTTP out, bytes passed on as they come."""
 
 import asyncio
+import logging
 import socket
 import struct
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from proctor.gateway.backend import NO_RETRY, Incoming, Reply, StreamBroken, err
 from proctor.gateway.classify import Call, read_call
 from proctor.gateway.events import Trouble
 from proctor.gateway.exchange import Exchange
-from proctor.gateway.session import Refusal, Session
+from proctor.gateway.session import SESSION_CLOSED, Refusal, Session
 
 LONGEST_BODY: Final = 64 * 1024 * 1024
 _MESSAGES: Final = "/v1/messages"
@@ -28,13 +29,17 @@ _AGENT_PREFIX: Final = "/a/"
 class Front:
     """Finds the session of each request and answers for it."""
 
-    def __init__(self, sessions: Mapping[str, Session]) -> None:
+    def __init__(self, sessions: Mapping[str, Session], closed: set[str], *, passes_login: bool) -> None:
         self._sessions = sessions
+        self._closed = closed
+        self._passes_login = passes_login
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one HTTP request."""
         token, agent, path = split_path(request.rel_url.raw_path)
         session = self._sessions.get(token)
+        if session is None and token in self._closed:
+            return _refuse(SESSION_CLOSED)
         if session is None:
             return _error(404, "not_found_error", "no such session")
         if request.method == "HEAD" and path in {"", "/"}:
@@ -46,8 +51,8 @@ class Front:
             return await self._serve(request, session, agent, path)
         except StreamBroken as broken:
             return _hang_up(request, reset=broken.reset)
-        except (ConnectionError, asyncio.CancelledError):
-            raise
+        except ConnectionError:
+            return _hang_up(request, reset=False)
         except Exception as error:  # noqa: BLE001 - the last fence: the agent gets an answer, the runner the reason
             message = f"the gateway failed: {type(error).__name__}: {error}"
             session.fail(Trouble(cause=Cause.ENVIRONMENT_FAILED, message=message))
@@ -61,7 +66,8 @@ class Front:
     ) -> web.StreamResponse:
         if path is None:
             return _error(404, "not_found_error", "no such path")
-        session.learn_login(request.headers)
+        if self._passes_login:
+            session.learn_login(request.headers)
         body = await _body(request)
         if body is None:
             return _error(413, "request_too_large", f"the body is longer than {LONGEST_BODY} bytes")
@@ -115,15 +121,17 @@ async def _ask(session: Session, exchange: Exchange, call: Call, conversation: s
         await asyncio.sleep(0)
         exchange.prepare(call)
         return await asking
-    finally:
-        asking.cancel()
+    except BaseException:
+        if not asking.cancel() and not asking.cancelled() and asking.exception() is None:
+            asking.result().close()
+        raise
 
 
 async def _relay(request: web.BaseRequest, reply: Reply, exchange: Exchange | None) -> web.StreamResponse:
-    response = web.StreamResponse(status=reply.status, headers=reply.headers)
-    if exchange is not None:
-        exchange.answered(reply.status, reply.headers, reply.errors)
     try:
+        response = web.StreamResponse(status=reply.status, headers=reply.headers)
+        if exchange is not None:
+            exchange.answered(reply.status, reply.headers, reply.errors)
         await response.prepare(request)
         async with aclosing(reply.chunks) as chunks:
             async for chunk in chunks:
@@ -181,7 +189,7 @@ def _error(status: int, kind: str, message: str, headers: Mapping[str, str] | No
 
 
 def _hang_up(request: web.BaseRequest, *, reset: bool) -> web.StreamResponse:
-    """End the connection as the other side ended: without the rest of the answer."""
+    """End the connection as the other side ended: without the rest of the answer. What is returned goes nowhere."""
     transport = request.transport
     if transport is not None:
         if reset and (raw := transport.get_extra_info("socket")) is not None:
@@ -190,10 +198,15 @@ def _hang_up(request: web.BaseRequest, *, reset: bool) -> web.StreamResponse:
             transport.abort()
         else:
             transport.close()
-    raise ConnectionResetError("ended on purpose")
+    return web.Response()
 
 
 def make_runner(front: Front) -> web.ServerRunner:
     """The HTTP server, ready to listen anywhere."""
-    server = web.Server(front.handle, handler_cancellation=True, access_log=None, keepalive_timeout=3600.0)
-    return web.ServerRunner(server, handle_signals=False, access_log=None)
+    # What aiohttp logs quotes requests, tokens and all. What goes wrong here is told to the runner instead.
+    silent = logging.getLogger("proctor.gateway.http")
+    silent.disabled = True
+    server = web.Server(
+        front.handle, handler_cancellation=True, access_log=None, logger=silent, keepalive_timeout=3600.0
+    )
+    return web.ServerRunner(server, handle_signals=False, shutdown_timeout=1.0)

@@ -1,6 +1,7 @@
 """A session: one attempt's way to the model. It counts, limits and records what passes, and tells the runner."""
 
 import asyncio
+import re
 import secrets
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -20,7 +21,7 @@ from proctor.gateway.redact import Redactor
 
 # How long an answer that is already complete may take to leave, when its session closes.
 GRACE_SECONDS: Final = 1.0
-_SHORTEST_LOGIN: Final = 16
+_LOGIN: Final = re.compile(r"(?:Bearer )?([A-Za-z0-9._~+/=-]{16,})")
 
 Listener = Callable[[SessionEvent], None]
 
@@ -31,6 +32,9 @@ class Refusal(Record):
     status: int
     kind: str
     message: str
+
+
+SESSION_CLOSED: Final = Refusal(status=403, kind="permission_error", message="session_closed: this attempt has ended")
 
 
 class Session:
@@ -93,7 +97,7 @@ class Session:
     def refusal(self, model: str | None = None) -> Refusal | None:
         """Why the next request is turned away, if it is. Once a limit is hit, all are."""
         if self.closed:
-            return Refusal(status=403, kind="permission_error", message="session_closed: this attempt has ended")
+            return SESSION_CLOSED
         if self.limit is None:
             spent = self._account.exhausted()
             if spent is not None:
@@ -112,11 +116,10 @@ class Session:
         self.keep(lambda recorder: recorder.refuse(conversation, refusal.status, refusal.message))
 
     def learn_login(self, headers: Mapping[str, str]) -> None:
-        """Remember the agent's own login as a secret; a placeholder that is short stays readable."""
+        """Remember the agent's own login as a secret."""
         for name in ("authorization", "x-api-key"):
-            login = headers.get(name, "").rpartition(" ")[2]
-            if len(login) >= _SHORTEST_LOGIN:
-                self._redactor.add(login)
+            if (login := _LOGIN.fullmatch(headers.get(name, ""))) is not None:
+                self._redactor.add(login[1])
 
     def conversation(self, call: Call) -> str:
         """The name of the conversation that a request belongs to."""
@@ -136,19 +139,22 @@ class Session:
         """Refuse whatever comes from now on, end what is under way, and give back what was not spent."""
         self.closed = True
         running = self.tasks - {asyncio.current_task()}
-        if running:
-            await asyncio.wait(running, timeout=GRACE_SECONDS)
+        try:
+            if running:
+                await asyncio.wait(running, timeout=GRACE_SECONDS)
+        finally:
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
-        self._account.release()
-        if self.recorder is not None:
-            recorder, self.recorder = self.recorder, None
-            await asyncio.to_thread(recorder.close)
+            self._account.release()
+            if self.recorder is not None:
+                recorder, self.recorder = self.recorder, None
+                await asyncio.to_thread(recorder.close)
 
     def _hit(self, cause: Cause, message: str) -> None:
-        self.limit = LimitHit(cause=cause, message=message)
-        self._tell(self.limit)
+        if self.limit is None:
+            self.limit = LimitHit(cause=cause, message=message)
+            self._tell(self.limit)
 
     def _unpriced(self, model: str) -> None:
         if self._account.limited and not self._allow_unpriced:

@@ -144,6 +144,11 @@ class Upstream:
         """The key."""
         return () if self._key is None else (self._key.reveal(),)
 
+    @property
+    def passes_login(self) -> bool:
+        """Whether the agent proves itself."""
+        return self.auth is Auth.PASS_THROUGH
+
     async def start(self) -> None:
         """Open the pool of connections."""
         from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector  # noqa: PLC0415 - slow to import
