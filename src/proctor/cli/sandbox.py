@@ -10,7 +10,7 @@ from typing import NoReturn
 import click
 
 from proctor.cli.output import note, print_json, print_table
-from proctor.core.errors import ProctorError, UsageError
+from proctor.core.errors import InfrastructureError, ProctorError, UsageError
 from proctor.sandboxes import Sandboxes
 
 NOT_FOUND = 127
@@ -139,12 +139,23 @@ def _store() -> Sandboxes:
 def _each(names: Sequence[str], action: Callable[[str], str]) -> int:
     """Do it for each name; what fails is reported, does not stop the others, and decides the exit code."""
     worst = 0
+    reader_has_gone: BrokenPipeError | None = None
     for name in names:
         try:
-            click.echo(action(name))
+            done = action(name)
         except ProctorError as error:
             note(f"proctor: {error.sentence}")
             worst = max(worst, error.exit_code)
+        except OSError as error:
+            note(f"proctor: sandbox {name}: {error.filename}: {error.strerror}")
+            worst = InfrastructureError.exit_code
+        else:
+            try:
+                click.echo(done)
+            except BrokenPipeError as error:
+                reader_has_gone = error
+    if reader_has_gone:
+        raise reader_has_gone
     return worst
 
 
