@@ -110,6 +110,7 @@ def test_credentials_from_a_directory_that_is_none_are_refused(proctor: Proctor,
 @pytest.mark.parametrize(
     "arguments",
     [
+        [],
         ["create"],
         ["create", ""],
         ["create", "../x"],

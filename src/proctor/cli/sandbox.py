@@ -17,7 +17,7 @@ NOT_FOUND = 127
 NOT_EXECUTABLE = 126
 
 
-@click.group(name="sandbox")
+@click.group(name="sandbox", no_args_is_help=False)
 def command() -> None:
     """Isolated, reusable homes for agents.
 
@@ -116,7 +116,7 @@ def shell(name: str) -> NoReturn:
     _become(arguments, variables)
 
 
-@command.command(name="exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@command.command(name="exec", context_settings={"allow_interspersed_args": False})
 @click.argument("name")
 @click.argument("arguments", metavar="-- CMD...", nargs=-1, type=click.UNPROCESSED)
 def exec_(name: str, arguments: tuple[str, ...]) -> NoReturn:

@@ -74,7 +74,7 @@ def _signal_until_gone(
     """Signal until nothing is left, or the time is over; return what is left. Newcomers are added to `found`."""
     deadline = time.monotonic() + seconds
     signalled: set[Key] = set()
-    empty_looks = 0
+    empty_looks = 0 if found else 1
     while True:
         left = processes_of(home, snapshot(), known=found)
         found |= {process.key: process for process in left}

@@ -10,17 +10,15 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from proctor.core.errors import ProctorError, RetryableError, UsageError
-from proctor.core.files import write_atomic
 from proctor.core.record import to_json
 from proctor.sandboxes.agents import STATUS, ask, endpoints
 from proctor.sandboxes.auth import Auth, auth_state
-from proctor.sandboxes.credentials import ACCOUNT, Credentials, carry, trust
+from proctor.sandboxes.credentials import Credentials, carry
 from proctor.sandboxes.layout import (
     MANIFEST,
     MARKER,
     check_name,
     check_sockets_fit,
-    config_directory,
     default_root,
 )
 from proctor.sandboxes.places import Places, remove_socket_links
@@ -183,15 +181,6 @@ class Sandboxes:
         with self._existing(name) as sandbox:
             self._stop(sandbox)
             self._places.remove(name)
-
-    def trust(self, name: str, directories: Sequence[Path]) -> None:
-        """Let Claude Code work in these directories without asking first whether it may."""
-        with self._existing(name) as sandbox:
-            config = config_directory(sandbox.home)
-            if not (is_directory(config.parent) and is_directory(config)):
-                raise UsageError("is not a directory any more", where=config, fix="reset the sandbox")
-            account = read_plain(sandbox.home, "claude-config", "default", ACCOUNT)
-            write_atomic(config / ACCOUNT, trust(account, [os.path.realpath(each) for each in directories]), mode=0o600)
 
     def check_create(
         self, names: Sequence[str], *, preset: str | Path, model: str | None, auth_from: Path | None
