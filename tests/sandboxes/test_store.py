@@ -142,16 +142,17 @@ def test_a_damaged_sandbox_is_listed_reset_and_destroyed(store: Sandboxes, accou
     assert store.list() == ()
 
 
-def test_a_directory_that_is_no_sandbox_is_left_alone(store: Sandboxes) -> None:
+@pytest.mark.parametrize("sign", ["thesis.tex", ".h2-dir.txt"])
+def test_a_directory_that_is_no_sandbox_is_left_alone(store: Sandboxes, sign: str) -> None:
     (store.root / "project").mkdir(parents=True)
-    (store.root / "project" / "thesis.tex").touch()
+    (store.root / "project" / sign).write_text("v0.3.2-ddaa856\n")
     assert store.list() == ()
     for action in (store.reset, store.destroy, store.stop, store.get):
         with pytest.raises(UsageError, match="not a sandbox"):
             action("project")
     with pytest.raises(UsageError, match="is taken"):
         store.create("project")
-    assert (store.root / "project" / "thesis.tex").exists()
+    assert (store.root / "project" / sign).exists()
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", "x" * 200, ".proctor", ".", "/etc"])
@@ -219,6 +220,9 @@ def test_a_root_that_cannot_be_is_one_sentence(tmp_path: Path) -> None:
     for root in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / ("x" * 300)):
         with pytest.raises(UsageError):
             Sandboxes(root).create("b1")
+        for action in (Sandboxes(root).reset, Sandboxes(root).destroy, Sandboxes(root).get):
+            with pytest.raises(UsageError):
+                action("b1")
     with pytest.raises(UsageError):
         Sandboxes(tmp_path / "file").list()
     assert Sandboxes(tmp_path / "nowhere").list() == ()

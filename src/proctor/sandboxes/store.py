@@ -41,6 +41,7 @@ _DIRECTORIES: Final = (
     "sockets",
     "worktrees",
 )
+_MARK: Final = b"Made by Proctor.\n"
 _LOOKS: Final = 10
 
 T = TypeVar("T")
@@ -302,7 +303,7 @@ def _build(target: Path, preset: Preset, model: str | None, *, created: datetime
     manifest = Manifest(
         preset=preset.name, preset_path=preset.path, model=model, created=created.replace(microsecond=0)
     )
-    _write(target / MARKER, b"Made by Proctor.\n", 0o600)
+    _write(target / MARKER, _MARK, 0o600)
     _write(target / MANIFEST, to_json(manifest), 0o600)
 
 
@@ -318,7 +319,8 @@ def _write(path: Path, content: bytes, mode: int) -> None:
 
 
 def _is_sandbox(home: Path) -> bool:
-    return is_directory(home) and any(read_plain(home, name) is not None for name in (MANIFEST, MARKER))
+    """Whether this directory is one of ours: an agent may have removed one of the two signs, h2 makes neither."""
+    return is_directory(home) and (read_plain(home, MANIFEST) is not None or read_plain(home, MARKER) == _MARK)
 
 
 def _may_be_a_name(name: str) -> bool:
@@ -344,7 +346,7 @@ def _natural_order(name: str) -> list[tuple[int, str]]:
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
         status = path.lstat()
-    except FileNotFoundError:
+    except OSError:
         return None
     return status.st_dev, status.st_ino
 
