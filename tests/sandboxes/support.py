@@ -27,11 +27,11 @@ def running_in(home: Path) -> list[str]:
     return [str(process) for process in processes_of(home, snapshot())]
 
 
-def wait_until(happens: Callable[[], bool], *, seconds: float = 5.0) -> None:
+def wait_until(happens: Callable[[], bool], *, seconds: float = 10.0, pause: float = 0.01) -> None:
     deadline = time.monotonic() + seconds
     while not happens():
         assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
+        time.sleep(pause)
 
 
 def launch_pod(sandbox: Sandbox, directory: Path, **variables: str) -> None:

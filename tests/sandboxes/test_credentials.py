@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from proctor.core.errors import UsageError
-from proctor.sandboxes.credentials import Credentials, carry, trust
+from proctor.sandboxes.credentials import Credentials, carry
 
 from .support import CREDENTIALS, credentials_of
 
@@ -126,10 +126,3 @@ def test_what_is_no_file_is_not_carried(home: Path, tmp_path: Path) -> None:
     carry(home, new, b"{}")
     assert (new / CREDENTIALS[0]).read_bytes() == b"{}"
     assert not os.path.lexists(new / CREDENTIALS[1])
-
-
-def test_trust_is_added_and_the_rest_stays() -> None:
-    trusted = json.loads(trust(b'{"projects": {"/a": {"x": 1}}, "theme": "light"}', ["/a", "/b"]))
-    accepted = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
-    assert trusted == {"projects": {"/a": {"x": 1, **accepted}, "/b": accepted}, "theme": "light"}
-    assert json.loads(trust(None, ["/a"])) == {"projects": {"/a": accepted}}

@@ -90,7 +90,10 @@ def test_every_start_up_question_of_claude_code_is_answered(folder: Path) -> Non
     for name in BUILT_IN:
         seed = load_preset(name, folder=folder).seed
         assert seed
-        assert json.loads(seed)["hasCompletedOnboarding"] is True
+        answers = json.loads(seed)
+        assert answers["hasCompletedOnboarding"] is True
+        # Claude Code asks for a directory unless that or one above it is trusted.
+        assert answers["projects"]["/"]["hasTrustDialogAccepted"] is True
 
 
 def test_a_model_is_refused_where_there_is_no_place_for_one_or_it_is_none(folder: Path) -> None:

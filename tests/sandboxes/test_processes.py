@@ -132,6 +132,12 @@ def test_both_ways_of_looking_see_the_same(home: Path) -> None:
             assert found.command[1] == "-c"
 
 
+def test_a_process_is_named_in_a_form_that_can_be_printed() -> None:
+    odd = Process(pid=7, parent=1, session=7, started=0, command=("a\x1b[2J", "x" * 100), variables={})
+    assert str(odd).startswith("7 (a?[2J xxx")
+    assert len(str(odd)) < 70
+
+
 def test_our_lineage_leads_from_us_to_the_first_process() -> None:
     line = lineage(snapshot())
     assert [line[0].pid, line[1].pid] == [os.getpid(), os.getppid()]

@@ -10,14 +10,14 @@ from typing import NoReturn
 import click
 
 from proctor.cli.output import note, print_json, print_table
-from proctor.core.errors import ProctorError, UsageError
+from proctor.core.errors import InfrastructureError, ProctorError, UsageError
 from proctor.sandboxes import Sandboxes
 
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
 
 
-@click.group(name="sandbox")
+@click.group(name="sandbox", no_args_is_help=False)
 def command() -> None:
     """Isolated, reusable homes for agents.
 
@@ -116,7 +116,7 @@ def shell(name: str) -> NoReturn:
     _become(arguments, variables)
 
 
-@command.command(name="exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@command.command(name="exec", context_settings={"allow_interspersed_args": False})
 @click.argument("name")
 @click.argument("arguments", metavar="-- CMD...", nargs=-1, type=click.UNPROCESSED)
 def exec_(name: str, arguments: tuple[str, ...]) -> NoReturn:
@@ -139,12 +139,23 @@ def _store() -> Sandboxes:
 def _each(names: Sequence[str], action: Callable[[str], str]) -> int:
     """Do it for each name; what fails is reported, does not stop the others, and decides the exit code."""
     worst = 0
+    reader_has_gone: BrokenPipeError | None = None
     for name in names:
         try:
-            click.echo(action(name))
+            done = action(name)
         except ProctorError as error:
             note(f"proctor: {error.sentence}")
             worst = max(worst, error.exit_code)
+        except OSError as error:
+            note(f"proctor: sandbox {name}: {error.filename}: {error.strerror}")
+            worst = InfrastructureError.exit_code
+        else:
+            try:
+                click.echo(done)
+            except BrokenPipeError as error:
+                reader_has_gone = error
+    if reader_has_gone:
+        raise reader_has_gone
     return worst
 
 

@@ -99,13 +99,6 @@ def carry(old: Path, new: Path, seed: bytes | None) -> None:
         _write(account, seed)
 
 
-def trust(account: bytes | None, directories: list[str]) -> bytes:
-    """The ``.claude.json`` that results when these directories are trusted: Claude Code asks about others."""
-    accepted = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
-    before = parse(account, ACCOUNT) if account is not None else {}
-    return _encode(_merge(before, {"projects": dict.fromkeys(directories, accepted)}))
-
-
 def _directories(place: Path) -> list[Path]:
     if place.is_symlink() or not place.is_dir():
         return []

@@ -47,7 +47,7 @@ class Process(Record):
         return self.pid, self.started
 
     def __str__(self) -> str:
-        line = " ".join(self.command) or "?"
+        line = "".join(letter if letter.isprintable() else "?" for letter in " ".join(self.command)) or "?"
         return f"{self.pid} ({line if len(line) <= _SHOWN else line[: _SHOWN - 1] + '…'})"
 
 

@@ -75,6 +75,7 @@ class Sandbox(Record):
             input=stdin,
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=timeout,
             cwd=cwd,
             env=environ,

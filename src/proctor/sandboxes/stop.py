@@ -12,7 +12,7 @@ from typing import Final
 
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.record import Record
-from proctor.sandboxes.agents import STOP, ask, endpoints
+from proctor.sandboxes.agents import STOP, TIMEOUT, ask, endpoints
 from proctor.sandboxes.processes import Key, Process, lineage, processes_of, send_signal, snapshot
 
 _PAUSE: Final = 0.02
@@ -63,7 +63,7 @@ def stop_everything(
 def _ask_politely(home: Path, seconds: float) -> None:
     """Ask every agent to stop, and wait for those that say they will."""
     deadline = time.monotonic() + seconds
-    leaving = ask(endpoints(home, ("agent", "bridge")), STOP)
+    leaving = ask(endpoints(home, ("agent", "bridge")), STOP, timeout=min(seconds, TIMEOUT))
     while time.monotonic() < deadline and any(endpoint.path.exists() for endpoint in leaving):
         time.sleep(_PAUSE)
 
@@ -74,7 +74,7 @@ def _signal_until_gone(
     """Signal until nothing is left, or the time is over; return what is left. Newcomers are added to `found`."""
     deadline = time.monotonic() + seconds
     signalled: set[Key] = set()
-    empty_looks = 0
+    empty_looks = 0 if found else 1
     while True:
         left = processes_of(home, snapshot(), known=found)
         found |= {process.key: process for process in left}

@@ -7,20 +7,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from proctor.core.errors import ProctorError, RetryableError, UsageError
-from proctor.core.files import write_atomic
 from proctor.core.record import to_json
 from proctor.sandboxes.agents import STATUS, ask, endpoints
-from proctor.sandboxes.auth import auth_state
-from proctor.sandboxes.credentials import ACCOUNT, Credentials, carry, trust
+from proctor.sandboxes.auth import Auth, auth_state
+from proctor.sandboxes.credentials import Credentials, carry
 from proctor.sandboxes.layout import (
     MANIFEST,
     MARKER,
     check_name,
     check_sockets_fit,
-    config_directory,
     default_root,
 )
 from proctor.sandboxes.places import Places, remove_socket_links
@@ -43,6 +41,10 @@ _DIRECTORIES: Final = (
     "sockets",
     "worktrees",
 )
+_MARK: Final = b"Made by Proctor.\n"
+_LOOKS: Final = 10
+
+T = TypeVar("T")
 
 
 class Sandboxes:
@@ -116,21 +118,27 @@ class Sandboxes:
     def list(self, *, environ: Mapping[str, str] = os.environ) -> tuple[Listing, ...]:
         """All sandboxes, each as it is now. Waits for no lock, and a moment at most for agents that hang."""
         self.repair()
-        found = sorted((read_sandbox(self._where(name)) for name in self._names()), key=_natural_order)
-        answering = ask([endpoint for sandbox in found for endpoint in endpoints(sandbox.home)], STATUS)
+        names = sorted(self._names(), key=_natural_order)
+        homes = [self._places.home(name) for name in names]
+        answering = ask([endpoint for home in homes for endpoint in endpoints(home)], STATUS)
         agents = Counter(endpoint.home for endpoint in answering)
         now = datetime.now(UTC)
+
+        def read(home: Path) -> tuple[Sandbox, Auth]:
+            return read_sandbox(home), auth_state(home, environ=environ, now=now)
+
+        rows = (self._look(name, read) for name in names)
         return tuple(
             Listing(
-                name=sandbox.name,
+                name=home.name,
                 preset=sandbox.preset,
                 model=sandbox.model,
-                auth=auth_state(sandbox.home, environ=environ, now=now),
-                agents=agents[sandbox.home],
+                auth=auth,
+                agents=agents[home],
                 created=sandbox.created,
-                home=str(self._places.home(sandbox.name)),
+                home=str(home),
             )
-            for sandbox in found
+            for home, (sandbox, auth) in zip(homes, rows, strict=True)
         )
 
     def reset(self, name: str, *, preset: str | Path | None = None, model: str | None = None) -> Sandbox:
@@ -175,15 +183,6 @@ class Sandboxes:
             self._stop(sandbox)
             self._places.remove(name)
 
-    def trust(self, name: str, directories: Sequence[Path]) -> None:
-        """Let Claude Code work in these directories without asking first whether it may."""
-        with self._existing(name) as sandbox:
-            config = config_directory(sandbox.home)
-            if not (is_directory(config.parent) and is_directory(config)):
-                raise UsageError("is not a directory any more", where=config, fix="reset the sandbox")
-            account = read_plain(sandbox.home, "claude-config", "default", ACCOUNT)
-            write_atomic(config / ACCOUNT, trust(account, [os.path.realpath(each) for each in directories]), mode=0o600)
-
     def check_create(
         self, names: Sequence[str], *, preset: str | Path, model: str | None, auth_from: Path | None
     ) -> None:
@@ -200,7 +199,7 @@ class Sandboxes:
         """Raise what `reset` would raise for any of these names, and touch none."""
         self.check_destroy(names)
         for name in names:
-            self._choose(read_sandbox(self._where(name)), preset, model)
+            self._choose(self._look(name, read_sandbox), preset, model)
 
     def check_destroy(self, names: Sequence[str]) -> None:
         """Raise what `destroy` would raise for any of these names, and touch none."""
@@ -246,17 +245,28 @@ class Sandboxes:
             raise UsageError(f"sandbox {name} {what}", where=home, fix="choose another name, or destroy it first")
 
     def _check_there(self, name: str) -> None:
-        home = self._where(name)
+        if self._look(name, _is_sandbox):
+            return
+        home = self._places.home(name)
         if not os.path.lexists(home):
             raise UsageError(f"there is no sandbox {name}", fix="`proctor sandbox list` shows those there are")
-        if not _is_sandbox(home):
-            what = "a symlink" if home.is_symlink() else "something else"
-            raise UsageError(f"this is {what}, not a sandbox", where=home, fix="it was left alone")
+        what = "a symlink" if home.is_symlink() else "something else"
+        raise UsageError(f"this is {what}, not a sandbox", where=home, fix="it was left alone")
 
     def _where(self, name: str) -> Path:
         """Where a sandbox is to be read: in the instant of being replaced, its new tree is not yet at its place."""
         home, ready = self._places.home(name), self._places.ready(name)
         return ready if not os.path.lexists(home) and is_directory(ready) else home
+
+    def _look(self, name: str, read: Callable[[Path], T]) -> T:
+        """Read something of a sandbox that another command may just be replacing, without waiting for it."""
+        for _ in range(_LOOKS):
+            home = self._where(name)
+            before = _identity(home)
+            seen = read(home)
+            if _identity(self._where(name)) == before:
+                break
+        return seen
 
     def _names(self) -> Sequence[str]:
         try:
@@ -265,7 +275,7 @@ class Sandboxes:
             return []
         except OSError as error:
             raise UsageError(f"cannot be read: {error.strerror}", where=self.root) from error
-        return [name for name in names if _may_be_a_name(name) and _is_sandbox(self._where(name))]
+        return [name for name in names if _may_be_a_name(name) and self._look(name, _is_sandbox)]
 
     def _choose(self, old: Sandbox, preset: str | Path | None, model: str | None) -> tuple[Preset, str | None]:
         wanted = _spell(preset) if preset is not None else old.preset_path or old.preset
@@ -293,7 +303,7 @@ def _build(target: Path, preset: Preset, model: str | None, *, created: datetime
     manifest = Manifest(
         preset=preset.name, preset_path=preset.path, model=model, created=created.replace(microsecond=0)
     )
-    _write(target / MARKER, b"Made by Proctor.\n", 0o600)
+    _write(target / MARKER, _MARK, 0o600)
     _write(target / MANIFEST, to_json(manifest), 0o600)
 
 
@@ -309,7 +319,8 @@ def _write(path: Path, content: bytes, mode: int) -> None:
 
 
 def _is_sandbox(home: Path) -> bool:
-    return is_directory(home) and any(read_plain(home, name) is not None for name in (MANIFEST, MARKER))
+    """Whether this directory is one of ours: an agent may have removed one of the two signs, h2 makes neither."""
+    return is_directory(home) and (read_plain(home, MANIFEST) is not None or read_plain(home, MARKER) == _MARK)
 
 
 def _may_be_a_name(name: str) -> bool:
@@ -327,9 +338,17 @@ def _distinct(names: Sequence[str]) -> Sequence[str]:
     return names
 
 
-def _natural_order(sandbox: Sandbox) -> list[tuple[int, str]]:
+def _natural_order(name: str) -> list[tuple[int, str]]:
     """So that bench-2 comes before bench-10."""
-    return [(int(part) if part.isdigit() else -1, part) for part in re.split(r"(\d+)", sandbox.name)]
+    return [(int(part) if part.isdigit() else -1, part) for part in re.split(r"(\d+)", name)]
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _spell(preset: str | Path) -> str:

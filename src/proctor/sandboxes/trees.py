@@ -42,10 +42,10 @@ def read_plain(home: Path, *parts: str) -> bytes | None:
 
 
 def is_directory(path: Path) -> bool:
-    """Whether a directory itself, not a symlink to one, is there."""
+    """Whether a directory itself, not a symlink to one, is there to be seen."""
     try:
         return stat.S_ISDIR(path.lstat().st_mode)
-    except FileNotFoundError:
+    except OSError:
         return False
 
 
