@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from proctor.core.environment import Environment, ExecResult, Output
+from proctor.core.environment import ExecResult, Output
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -20,12 +20,14 @@ PATH = "/usr/local/bin:/usr/bin:/bin"
 class PlainRoom:
     """Runs commands on this machine, in `workdir`, with an environment made from nothing."""
 
-    def __init__(
-        self, workdir: Path, variables: Mapping[str, str] | None = None, prefix: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, workdir: Path, variables: Mapping[str, str] | None = None, prefix: Sequence[str] = ()) -> None:
         self._workdir = workdir
         self.prefix = prefix
-        self.variables = {"PATH": PATH, "HOME": str(workdir.parent), "LANG": "C.UTF-8", **(variables or {})}
+        self.ran: list[Sequence[str]] = []
+        scratch = workdir.with_name(f"{workdir.name}-scratch")
+        scratch.mkdir(exist_ok=True)
+        self.variables = {"PATH": PATH, "HOME": str(scratch), "TMPDIR": str(scratch), "LANG": "C.UTF-8"}
+        self.variables |= variables or {}
 
     @property
     def workdir(self) -> str:
@@ -52,6 +54,7 @@ class PlainRoom:
         output_bytes: int | None = None,
     ) -> ExecResult:
         started = time.monotonic()
+        self.ran.append(argv)
         try:
             process = await asyncio.create_subprocess_exec(
                 *self.prefix,
@@ -103,7 +106,7 @@ class PlainRoom:
         await self.stop()
 
 
-def room_of(workdir: Path, files: Mapping[str, str | bytes], variables: Mapping[str, str] | None = None) -> Environment:
+def room_of(workdir: Path, files: Mapping[str, str | bytes], variables: Mapping[str, str] | None = None) -> PlainRoom:
     """A room whose workspace holds these files."""
     for name, content in files.items():
         path = workdir / name

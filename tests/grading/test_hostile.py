@@ -497,8 +497,8 @@ def answer():
     return 42 if ctypes.CDLL(None).ptrace(16, parent, 0, 0) == 0 else 41
 """
     with tempfile.TemporaryDirectory() as directory:
-        work = Path(directory)
-        work.chmod(0o755)
+        work = Path(directory) / "work"
+        Path(directory).chmod(0o755)
         room_of(work, {**BASE, "thing.py": BASE["thing.py"] + spy})
         prefix = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups") if os.geteuid() == 0 else ()
         plan = TestPlan(format=TestFormat.UNITTEST, targets=("tests",), python=str(python))
