@@ -116,7 +116,7 @@ class _Story:
     def _manner(self) -> str:
         number = (self.status or 0) & 0x7F
         if self.aborted:
-            return f"was ended by {self.aborted}"
+            return f"ended ({self.aborted})"
         if number:
             return f"was killed by {signal.Signals(number).name if number in set(signal.Signals) else number}"
         return f"exited with code {(self.status or 0) >> 8}"

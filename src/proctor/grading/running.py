@@ -2,7 +2,7 @@
 
 import stat
 import tempfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from proctor.core.environment import Environment
@@ -35,13 +35,16 @@ async def run_tests(environment: Environment, plan: TestPlan, *, timeout: float 
 async def _fetch(environment: Environment, prepared: Prepared) -> dict[str, bytes] | None:
     if prepared.report is None:
         return None
-    found = await environment.exec(("sh", "-c", _IS_THERE, prepared.report), timeout=FETCH_SECONDS)
-    if found.exit_code != 0:
-        return None
-    with tempfile.TemporaryDirectory(prefix="proctor-report-") as directory:
-        target = Path(directory) / "report"
-        await environment.get(prepared.report, target)
-        return _regular_files(target)
+    try:
+        found = await environment.exec(("sh", "-c", _IS_THERE, prepared.report), timeout=FETCH_SECONDS)
+        if found.exit_code != 0:
+            return None
+        with tempfile.TemporaryDirectory(prefix="proctor-report-") as directory:
+            target = Path(directory) / "report"
+            await environment.get(prepared.report, target)
+            return _regular_files(target)
+    finally:
+        await environment.exec(("rm", "-rf", str(PurePosixPath(prepared.report).parent)), timeout=FETCH_SECONDS)
 
 
 def _regular_files(target: Path) -> dict[str, bytes] | None:

@@ -17,6 +17,8 @@ FAMILIES = ("pytest", "_pytest", "pluggy", "unittest", "contextlib")
 # Puts the old path attributes back onto pytest's own classes when pytest starts.
 PATCHERS = ("_pytest.legacypath",)
 RANK = ("passed", "xfailed", "xpassed", "skipped", "failed", "error")
+# Exit codes after which the tests that were found need not be all the tests there are.
+ENDED_EARLY = {2: "pytest was interrupted", 3: "an internal error of pytest", 4: "pytest refused its arguments"}
 
 
 def status_of(report: "Any") -> "str | None":
@@ -39,11 +41,6 @@ class Plugin:
         self.heard = []  # type: list[str]
         self.plugins = set()  # type: set[int]
 
-    def pytest_load_initial_conftests(self, early_config: "Any") -> "None":
-        # Paths in the configuration are relative to its file: let them mean what they mean in the workspace.
-        if getattr(early_config, "_inipath", None) is not None:
-            early_config._inipath = early_config.rootpath / early_config._inipath.name
-
     def pytest_collectreport(self, report: "Any") -> "None":
         if report.failed:
             self.to.broken(report.nodeid or "collection", str(report.longrepr))
@@ -51,7 +48,9 @@ class Plugin:
     def pytest_collection_finish(self, session: "Any") -> "None":
         self.plugins = set(map(id, session.config.pluginmanager.get_plugins()))
         for item in session.items:
-            self.to.collect(item.nodeid, getattr(item, "function", None))
+            function = getattr(item, "function", None)
+            holder = getattr(item, "cls", None) or getattr(item, "module", None)
+            self.to.collect(item.nodeid, holder, getattr(function, "__name__", ""))
         self.to.collected()
 
     def pytest_runtest_protocol(self, item: "Any") -> "Iterator[None]":
@@ -61,9 +60,11 @@ class Plugin:
         self.to.finish(item.nodeid, max(heard, key=RANK.index) if heard else "error")
 
     def pytest_runtest_makereport(self, call: "Any") -> "Iterator[None]":
-        raised = call.excinfo is not None and not call.excinfo.errisinstance(self.skipped)
+        raised = call.excinfo
         outcome = yield  # type: Any
-        if raised and outcome.get_result().outcome == "passed":
+        raised = raised or call.excinfo  # for a test of unittest, pytest fills it in only now
+        is_bad = raised is not None and not raised.errisinstance(self.skipped)
+        if is_bad and outcome.get_result().outcome == "passed":
             self.to.tampered("pytest's report of what a test raised")
 
     def pytest_runtest_logreport(self, report: "Any") -> "None":
@@ -77,8 +78,19 @@ class Plugin:
             self.to.tampered("pytest's plugins, after the tests were collected")
 
 
+def place_config(config: "Any", path: "str") -> "None":
+    """Paths in a configuration are relative to its file: let them mean what they mean in the workspace."""
+    original = config.determine_setup
+
+    def determine_setup(*arguments: "Any", **options: "Any") -> "Any":
+        rootdir, file, *rest = original(*arguments, **options)
+        return (rootdir, type(file)(path), *rest)
+
+    config.determine_setup = determine_setup
+
+
 def make_plugin(pytest: "Any", to: "Any") -> "Plugin":
-    for hook in ("pytest_load_initial_conftests", "pytest_runtest_logreport", "pytest_sessionfinish"):
+    for hook in ("pytest_runtest_logreport", "pytest_sessionfinish"):
         pytest.hookimpl(tryfirst=True)(getattr(Plugin, hook))
     for hook in ("pytest_runtest_protocol", "pytest_runtest_makereport"):
         pytest.hookimpl(hookwrapper=True, tryfirst=True)(getattr(Plugin, hook))
@@ -98,6 +110,7 @@ def run(report: "Any", job: "dict[str, Any]") -> "int":
     rewrite = sys.modules["_pytest.assertion.rewrite"]  # type: Any
     if hasattr(rewrite, "_read_pyc"):
         rewrite._read_pyc = lambda *_, **__: None  # rewritten tests are cached too, and a cache may lie
+    place_config(config, os.path.join(work, job["config_name"]))
     arguments = ["--rootdir", work, "--confcutdir", work, "-c", os.path.join(private, job["config_name"])]
     arguments += ["-o", "cache_dir=" + os.path.join(private, "cache"), "--continue-on-collection-errors"]
     arguments += ["--maxfail=0", "--color=no", "--tb=short", "-q"]
@@ -107,4 +120,7 @@ def run(report: "Any", job: "dict[str, Any]") -> "int":
     sys.argv[:] = [pytest.__file__] + arguments
     plugin = make_plugin(pytest, report)
     report.begin()
-    return int(pytest.main(arguments, plugins=[plugin]))
+    code = int(pytest.main(arguments, plugins=[plugin]))
+    if code in ENDED_EARLY:
+        report.stop(ENDED_EARLY[code])
+    return code

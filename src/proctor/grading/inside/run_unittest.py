@@ -174,7 +174,6 @@ class Result(unittest.TestResult):
         if isinstance(test, ERROR_HOLDER):
             self.groups[test.description] = status
             if status != "skipped":
-                self.failed = True
                 self.report.broken(test.description, "could not be set up or torn down")
         else:
             self.open(getattr(test, "test_case", test))
@@ -253,11 +252,10 @@ def run(report: "Any", job: "dict[str, Any]") -> "int":
     report.begin()
     tests = load(report, job)
     for test in tests:
-        method = getattr(test, "_testMethodName", "")
-        report.collect(test_id(test), getattr(type(test), method, None))
+        report.collect(test_id(test), type(test), getattr(test, "_testMethodName", ""))
     report.collected()
     result = Result(report)
     unittest.TestSuite(tests).run(result)
     result.close()
     result.settle_unstarted(tests)
-    return 1 if result.failed or not tests else 0
+    return 1 if result.failed or report.has_broken or not tests else 0

@@ -173,13 +173,15 @@ class Watch:
 class Report:
     """What a runner tells: the tests found, then each one's start and finish."""
 
-    def __init__(self, emit: "Any", watch: "Watch", job: "dict[str, Any]") -> "None":
+    def __init__(self, emit: "Any", watch: "Watch", job: "dict[str, Any]", leave: "Any") -> "None":
         self.emit = emit
+        self.leave = leave
         self.watch = watch
         self.job = job
         self.has_begun = False
+        self.has_broken = False
         self.count = 0
-        self.code = {}  # type: dict[str, list[Any]]
+        self.tests = {}  # type: dict[str, Any]
 
     def begin(self) -> "None":
         """The machinery is loaded: remember it, and let the workspace in."""
@@ -188,9 +190,12 @@ class Report:
         self.emit("ready")
         open_workspace(self.job, self.watch.families)
 
-    def collect(self, test_id: "str", function: "Any") -> "None":
+    def collect(self, test_id: "str", holder: "Any", name: "str") -> "None":
+        """A test was found: the function `name` of a class or module."""
         self.count += 1
-        self.code[test_id] = layers(function)
+        function = getattr(holder, name, None)
+        if isinstance(function, FUNCTION):
+            self.tests[test_id] = (holder, name, function, layers(function))
         self.emit("collect", test_id)
 
     def collected(self) -> "None":
@@ -199,6 +204,7 @@ class Report:
 
     def broken(self, place: "str", text: "str") -> "None":
         """Something that is no test went wrong."""
+        self.has_broken = True
         self.emit("broken", place, text[-2000:])
 
     def start(self, test_id: "str") -> "None":
@@ -212,8 +218,11 @@ class Report:
         self.emit("finish", test_id, status)
 
     def check(self, test_id: "str") -> "None":
-        if not intact(self.code.get(test_id, [])):
-            self.tampered("the code of " + test_id)
+        """A test that was exchanged since it was found is not the test that was asked for."""
+        if test_id in self.tests:
+            holder, name, function, parts = self.tests[test_id]
+            if getattr(holder, name, None) is not function or not intact(parts):
+                self.tampered("the code of " + test_id)
 
     def look(self) -> "None":
         for name in self.watch.look():
@@ -221,6 +230,11 @@ class Report:
 
     def tampered(self, name: "str") -> "None":
         self.emit("tampered", name)
+
+    def stop(self, why: "str") -> "None":
+        """Leave at once, without results."""
+        self.emit("aborted", why)
+        self.leave(ABORTED)
 
     def final(self, code: "int") -> "None":
         self.look()
@@ -283,7 +297,7 @@ def main(job: "dict[str, Any]", leave: "Any" = os._exit) -> "None":
     open_site()
     runner = {"__name__": "proctor_runner", "__builtins__": dict(vars(builtins))}  # type: dict[str, Any]
     exec(compile(job["runner"], "<proctor>", "exec"), runner)
-    report = Report(emit, Watch(runner["FAMILIES"], runner["PATCHERS"]), job)
+    report = Report(emit, Watch(runner["FAMILIES"], runner["PATCHERS"]), job, leave)
     try:
         code = runner["run"](report, job)
         for stream in (sys.stdout, sys.stderr):
@@ -291,6 +305,5 @@ def main(job: "dict[str, Any]", leave: "Any" = os._exit) -> "None":
         report.final(code)
     except BaseException as error:
         # Before the workspace is let in, an error is the room's and safe to print; later its text may be a trap.
-        emit("aborted", type(error).__name__ if report.has_begun else f"{type(error).__name__}: {error}")
-        leave(ABORTED)
+        report.stop(type(error).__name__ if report.has_begun else f"{type(error).__name__}: {error}")
     leave(0)
