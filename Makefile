@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: setup dev test lint format schemas perf clean
+.PHONY: setup dev demo test lint format schemas perf clean
 
 setup: $(VENV)/.installed
 
@@ -23,6 +23,16 @@ $(VENV)/.dev: $(VENV)/.installed
 	$(PIP) install --upgrade 'pip>=25.1'
 	$(PIP) install --group dev
 	@touch $@
+
+# The agent of the demo, and of tests that run it: Claude Code, from its Python package.
+$(VENV)/.claude: $(VENV)/.installed
+	$(PIP) install --editable '.[claude]'
+	@touch $@
+
+# make demo              with a scripted model: no key, no daemon, no account
+# make demo MODEL=sonnet for real, with ANTHROPIC_API_KEY set
+demo: $(VENV)/.claude
+	@MODEL='$(MODEL)' demo/run.sh
 
 test: dev
 	$(BIN)/pytest --numprocesses auto $(ARGS)

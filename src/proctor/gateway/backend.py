@@ -28,6 +28,7 @@ class SessionSpec(Record):
         label: what the session is called in messages and in its cassette.
         cap_usd: what this attempt may spend; None for no limit of its own.
         cassette: where the session is recorded; None for nowhere.
+        earlier: the recording of the same session, cut short before: it answers first, and for nothing.
         values: what a script may refer to, for instance where the workspace is.
     """
 
@@ -35,6 +36,7 @@ class SessionSpec(Record):
     label: str = ""
     cap_usd: float | None = None
     cassette: Path | None = None
+    earlier: Path | None = None
     values: dict[str, str] = msgspec.field(default_factory=dict)
 
 
@@ -63,6 +65,7 @@ class Reply:
     Attributes:
         chunks: the body; raises `StreamBroken` where it breaks off.
         errors: the statuses of failed tries that came before it.
+        paid: it was paid for when it came the first time.
         trouble: why the run may have to stop; `diverged`: why a replay or a script cannot go on.
     """
 
@@ -70,6 +73,7 @@ class Reply:
     headers: Mapping[str, str]
     chunks: AsyncGenerator[bytes, None]
     errors: tuple[int, ...] = ()
+    paid: bool = False
     trouble: Trouble | None = None
     diverged: Diverged | None = None
     close: Callable[[], None] = field(default=lambda: None)

@@ -77,7 +77,10 @@ class Response(Record):
 
 
 class Exchange(Record, tag_field="kind", tag="exchange"):
-    """A request and its answer. `errors` are the statuses of tries that the gateway made before."""
+    """A request and its answer. `errors` are the statuses of tries that the gateway made before.
+
+    `paid` says that the answer came from the recording of an attempt that was cut short, and cost nothing here.
+    """
 
     number: int
     conversation: str
@@ -89,6 +92,7 @@ class Exchange(Record, tag_field="kind", tag="exchange"):
     usage: tuple[Usage, ...] = ()
     cost_usd: float | None = None
     errors: tuple[int, ...] = ()
+    paid: bool = False
     events: list[list[Any]] | None = None
 
 

@@ -32,6 +32,7 @@ class Exchange:
         self._status: int | None = None
         self._headers: dict[str, str] = {}
         self._errors: tuple[int, ...] = ()
+        self._paid = False
 
     def prepare(self, call: Call) -> None:
         """Take down the request. It takes a while, so it is done when the request is already on its way."""
@@ -41,8 +42,9 @@ class Exchange:
 
         self._session.keep(note)
 
-    def answered(self, status: int, headers: Mapping[str, str], errors: tuple[int, ...]) -> None:
+    def answered(self, status: int, headers: Mapping[str, str], errors: tuple[int, ...], *, paid: bool) -> None:
         """The first of the answer has come."""
+        self._paid = paid
         self._status = status
         self._headers = {name: value for name, value in headers.items() if name in RECORDED_HEADERS}
         self._errors = errors
@@ -68,7 +70,7 @@ class Exchange:
             elif cut is None:
                 cut = self._stream.error or "the stream ended too early"
         body = self._body.end() if self._body is not None else b""
-        usages = self._tally.total()
+        usages = () if self._paid else self._tally.total()
         outcome = Outcome(
             conversation=self._conversation,
             role=self._role,
@@ -106,5 +108,6 @@ class Exchange:
             usage=outcome.usages,
             cost_usd=outcome.cost_usd,
             errors=self._errors,
+            paid=self._paid,
         )
         recorder.write(line, self._prepared, self._tape)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 from proctor.core.errors import InfrastructureError
 from proctor.gateway.backend import Backend, SessionSpec
 from proctor.gateway.budget import Ledger
+from proctor.gateway.continued import continued
 from proctor.gateway.prices import Prices
 from proctor.gateway.recorder import Clock, utc_now
 from proctor.gateway.redact import Redactor
@@ -117,6 +118,8 @@ class Gateway:
             InvalidData: what is to be replayed is missing or broken.
         """
         responder = self._backend.responder(spec)
+        if spec.earlier is not None:
+            responder = await asyncio.to_thread(continued, spec.earlier, responder, values=spec.values)
         account = await self.ledger.reserve(spec.cap_usd)
         try:
             session = Session(

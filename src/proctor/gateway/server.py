@@ -131,7 +131,7 @@ async def _relay(request: web.BaseRequest, reply: Reply, exchange: Exchange | No
     try:
         response = web.StreamResponse(status=reply.status, headers=reply.headers)
         if exchange is not None:
-            exchange.answered(reply.status, reply.headers, reply.errors)
+            exchange.answered(reply.status, reply.headers, reply.errors, paid=reply.paid)
         await response.prepare(request)
         async with aclosing(reply.chunks) as chunks:
             async for chunk in chunks:

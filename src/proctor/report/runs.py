@@ -82,9 +82,8 @@ def run_row(config: RunConfig, results: Iterable[TaskResult]) -> RunRow:
     )
 
 
-def runs_text(benchmark: str, rows: Sequence[RunRow]) -> str:
+def runs_text(title: str, rows: Sequence[RunRow]) -> str:
     """The table for people."""
-    title = f"{benchmark} Results"
     cells = [HEADINGS, *(_cells(row) for row in rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(HEADINGS))]
     lines = ["   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]

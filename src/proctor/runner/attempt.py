@@ -18,7 +18,7 @@ from proctor.core.agent import Agent, AgentOutcome, AgentRequest
 from proctor.core.benchmark import Benchmark
 from proctor.core.causes import CONSEQUENCES, Cause
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Limits, Network
-from proctor.core.errors import AgentFailure, ProctorError
+from proctor.core.errors import AgentFailure, ProctorError, UsageError
 from proctor.core.evaluation import Prediction
 from proctor.core.files import write_atomic
 from proctor.core.record import to_json
@@ -94,6 +94,8 @@ async def attempt(
         cause, detail = course.ended()
     except AgentFailure as failure:
         cause, detail = getattr(failure, "cause", Cause.MALFORMED_SUBMISSION), str(failure)
+    except UsageError:
+        raise  # no other task would fare better
     except (ProctorError, OSError) as error:
         cause, detail = cause_of(error), str(error)
     handed_in = course.handed_in
@@ -175,7 +177,7 @@ async def _take_course(
         values={"workspace": spec.workdir, "task": task.id, "sample": str(sample)},
     )
     async with way.gateway.session(session_spec, on_event=listen) as course.session, _home(way) as home:
-        request = _request(way, task, sample, logs, course.session, home)
+        request = _request(way, task, course.session, logs=logs, home=home)
         room = agent.furnish(_furnished(way, task, spec), request)
         watch.doing("making the room")
         async with await way.provider.start(room) as environment:
@@ -215,7 +217,7 @@ async def _home(way: Way) -> AsyncIterator[str | None]:
         yield str(sandbox.home / "claude-config" / "default")
 
 
-def _request(way: Way, task: Task, sample: int, logs: Path, session: Session, home: str | None) -> AgentRequest:
+def _request(way: Way, task: Task, session: Session, *, logs: Path, home: str | None) -> AgentRequest:
     return AgentRequest(
         task_id=task.id,
         instruction=task.public.instruction,
@@ -229,7 +231,7 @@ def _request(way: Way, task: Task, sample: int, logs: Path, session: Session, ho
         append_system_prompt=way.append_system_prompt,
         allowed_tools=way.allowed_tools,
         wall_seconds=way.limits.wall_seconds or task.public.limits.wall_seconds,
-        session_id=str(uuid.uuid5(_SESSIONS, f"{way.run_id}\0{task.id}\0{sample}")),
+        session_id=str(uuid.uuid5(_SESSIONS, session.spec.label)),
     )
 
 

@@ -21,6 +21,7 @@ from proctor.core.task import Task
 from proctor.environments import provider as find_provider
 from proctor.gateway import Gateway, Ledger, ReplayBackend, ScriptBackend, Secret, SessionSpec, Upstream, read_script
 from proctor.gateway.backend import Backend
+from proctor.gateway.script import Script
 from proctor.results import RunStore, find_run
 from proctor.runner.attempt import CASSETTE, Way
 from proctor.runner.homes import Homes
@@ -131,7 +132,7 @@ def _room_options(config: RunConfig) -> dict[str, bool]:
 
 def _backend(config: RunConfig, key: Secret | None, access: Access) -> Backend:
     if config.model is None:
-        return ReplayBackend(_no_recording, name="none")
+        return ScriptBackend(Script(), name="no model")
     choice = choose_model(config.model)
     if choice.kind == "script":
         return ScriptBackend(read_script(Path(choice.source or "")))
@@ -156,7 +157,3 @@ def _recordings(store: RunStore) -> Callable[[SessionSpec], Path]:
         return found[-1]
 
     return find
-
-
-def _no_recording(spec: SessionSpec) -> Path:
-    raise UsageError(f"the agent asked for a model, and none was named for {spec.task_id!r}", fix="give --model")

@@ -3,7 +3,7 @@
 import errno
 
 from proctor.core.causes import Cause
-from proctor.core.errors import InfrastructureError, LimitReached, ProctorError
+from proctor.core.errors import InfrastructureError, InvalidData, LimitReached, ProctorError
 
 
 def cause_of(error: ProctorError | OSError) -> Cause:
@@ -12,6 +12,8 @@ def cause_of(error: ProctorError | OSError) -> Cause:
         return error.cause
     if isinstance(error, OSError):
         return Cause.DISK_FULL if error.errno in {errno.ENOSPC, errno.EDQUOT} else Cause.ENVIRONMENT_FAILED
+    if isinstance(error, InvalidData):
+        return Cause.INVALID_TASK
     if isinstance(error, LimitReached):
         return Cause.RUN_BUDGET if error.kind == "run cost" else Cause.GRADER_FAILED
     return Cause.ENGINE_GONE if error.retryable else Cause.ENVIRONMENT_FAILED

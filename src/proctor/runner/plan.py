@@ -30,9 +30,9 @@ class Asked(Record):
     grade_concurrency: int
     limits: Limits
     budget: Budget
+    variables: dict[str, str]
     network: Network | None = None
     pod_template: str | None = None
-    variables: dict[str, str]
     image: str | None = None
     max_turns: int = 100
     command: tuple[str, ...] = ()

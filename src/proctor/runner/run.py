@@ -89,7 +89,7 @@ class Course:
     concurrency: int
     grade_concurrency: int
     watcher: Watcher
-    retry: Retry = Retry()
+    retry: Retry
     sleep: Sleep = asyncio.sleep
     chance: Callable[[], float] = random.random
 
@@ -149,15 +149,15 @@ class _Sitting:
         if standing.answered:
             return await asyncio.to_thread(read_record, self._logs(slot, number) / ANSWER, Answer)
         failed = 0
-        while self.stop is None:
+        while not self._stopping():
             number += 1
             async with self.answering:
-                if self.stop is not None:
+                if self._stopping():
                     return None
                 answer = await self._attempt(slot, number)
             consequence = CONSEQUENCES[answer.cause] if answer.cause else None
             if consequence is not None and consequence.stops_run:
-                self.stop = self.stop or (answer.cause or Cause.INTERRUPTED, answer.detail)
+                self.stop = (answer.cause or Cause.INTERRUPTED, answer.detail)
                 return None
             if consequence is None or not consequence.retry:
                 return answer
@@ -168,6 +168,9 @@ class _Sitting:
             self.course.watcher.retrying(slot, answer.cause or Cause.PROVIDER_ERROR, answer.detail, wait)
             await self.course.sleep(wait)
         return None
+
+    def _stopping(self) -> bool:
+        return self.stop is not None
 
     async def _attempt(self, slot: Slot, number: int) -> Answer:
         watcher = self.course.watcher

@@ -46,8 +46,6 @@ def cassette_usage(cassette: Path) -> tuple[ModelUsage, ...]:
         return ()
     meter = Meter(Prices.load())
     for exchange in exchanges:
-        if exchange.replayed:
-            continue
         meter.add(
             Outcome(
                 conversation=exchange.conversation,

@@ -11,6 +11,7 @@ COMMANDS: Final = {
     "run": ("proctor.cli.bench.run", "Let an agent answer the tasks, and grade it."),
     "resume": ("proctor.cli.bench.resume", "Go on with a run where it stopped."),
     "report": ("proctor.cli.bench.report", "Compare a benchmark's runs."),
+    "compare": ("proctor.cli.bench.compare", "Two runs on the same tasks: is one better?"),
     "show": ("proctor.cli.bench.show", "One run, or one task of it."),
     "score": ("proctor.cli.bench.score", "The key figures of a report."),
 }

@@ -27,4 +27,4 @@ def command(bench: str, *, as_json: bool, as_csv: bool) -> None:
     elif as_csv:
         click.echo(runs_csv(rows), nl=False)
     else:
-        click.echo(runs_text(bench, rows), nl=False)
+        click.echo(runs_text(f"{bench} Results", rows), nl=False)
