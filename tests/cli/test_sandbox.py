@@ -255,6 +255,17 @@ def test_a_pod_is_launched_listed_and_stopped(proctor: Proctor, tmp_path: Path) 
     assert proctor("list").stdout.splitlines()[1].split()[:4] == ["b1", "opus", "none", "0"]
 
 
+def test_a_reset_ends_what_exec_had_started(proctor: Proctor) -> None:
+    proctor("create", "b1")
+    command = [*PYTHON, "exec", "b1", "--", "sh", "-c", "echo ready; exec sleep 60"]
+    running = subprocess.Popen(command, env=proctor.environ, stdout=subprocess.PIPE, text=True)
+    assert running.stdout
+    assert running.stdout.readline() == "ready\n"
+    assert proctor("reset", "b1").returncode == 0
+    assert running.wait(5) == -signal.SIGTERM
+    running.stdout.close()
+
+
 def test_a_sandbox_is_not_reset_from_its_own_shell(proctor: Proctor) -> None:
     proctor("create", "b1")
     result = proctor("exec", "b1", "--", *PYTHON, "reset", "b1")

@@ -116,7 +116,7 @@ def test_a_pipe_does_not_block(tmp_path: Path) -> None:
     assert state(tmp_path, {}) == "none"
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.dictionaries(st.sampled_from([".claude.json", ".credentials.json", "ratelimit.json", "settings.json"]), JSON),
     JSON,

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proctor.core.errors import UsageError
@@ -44,6 +44,7 @@ def test_bad_names_are_refused_in_one_short_sentence(name: str) -> None:
     assert error.value.exit_code == 2
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_whatever_passes_is_one_plain_file_name(name: str) -> None:
     try:

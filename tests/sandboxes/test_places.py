@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from proctor.core.errors import RetryableError, UsageError
+from proctor.core.errors import InfrastructureError, RetryableError, UsageError
 from proctor.sandboxes import Sandboxes
 from proctor.sandboxes.places import Places, remove_socket_links
 
@@ -121,6 +121,25 @@ def test_a_replacement_that_has_not_happened_is_dropped(store: Sandboxes) -> Non
     store.list()
     assert (box.home / "precious").exists()
     assert_no_leftovers(store)
+
+
+def test_what_stands_in_the_way_of_a_repair_is_named(store: Sandboxes, account: Path, tmp_path: Path) -> None:
+    box = store.create("b1", auth_from=account)
+    credentials = credentials_of(box.home)
+    box.home.rename(Places(store.root).ready("b1"))
+    box.home.symlink_to(tmp_path)
+    with pytest.raises(InfrastructureError, match="cannot be put back in its place"):
+        store.get("b1")
+    box.home.unlink()
+    assert credentials_of(store.get("b1").home) == credentials
+
+
+def test_strangers_among_our_own_are_left_alone(store: Sandboxes) -> None:
+    store.create("b1")
+    stranger = store.root / ".proctor" / "building" / ".DS_Store"
+    stranger.touch()
+    assert [each.name for each in store.list()] == ["b1"]
+    assert stranger.exists()
 
 
 def test_only_one_command_works_on_a_name_and_others_on_others(tmp_path: Path) -> None:

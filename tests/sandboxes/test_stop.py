@@ -191,5 +191,14 @@ except UsageError as error:
     assert sandbox.home.is_dir()
 
 
+def test_without_proc_the_same_is_done_through_psutil(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proctor.sandboxes.processes._HAS_PROC", False)
+    with process("", {"H2_DIR": str(sandbox.home)}) as started:
+        (stopped,) = stop_everything(sandbox.home)
+        assert stopped.pid == started.pid
+        assert started.wait(5) == -signal.SIGTERM
+    assert stop_everything(sandbox.home) == []
+
+
 def test_nothing_running_is_fine(sandbox: Sandbox) -> None:
     assert stop_everything(sandbox.home) == []

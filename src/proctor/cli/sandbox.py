@@ -147,7 +147,8 @@ def _each(names: Sequence[str], action: Callable[[str], str]) -> int:
             note(f"proctor: {error.sentence}")
             worst = max(worst, error.exit_code)
         except OSError as error:
-            note(f"proctor: sandbox {name}: {error.filename}: {error.strerror}")
+            place = f"{error.filename}: " if error.filename else ""
+            note(f"proctor: sandbox {name}: {place}{error.strerror}")
             worst = InfrastructureError.exit_code
         else:
             try:

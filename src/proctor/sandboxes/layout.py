@@ -34,22 +34,25 @@ def default_root(environ: Mapping[str, str] = os.environ) -> Path:
     return Path(os.path.expanduser(chosen))  # noqa: PTH111 - pathlib's raises for `~nobody`
 
 
+def is_name(name: str) -> bool:
+    """Whether a sandbox may be called that."""
+    return len(name) <= LONGEST_NAME and _NAME.fullmatch(name) is not None
+
+
 def check_name(name: str) -> str:
     """Return `name` if a sandbox may be called that.
 
     Raises:
         UsageError: it may not; says what a name looks like.
     """
+    if is_name(name):
+        return name
     if not _NAME.fullmatch(name):
         shown = ascii(name) if len(name) <= LONGEST_NAME else f"{name[:20]!a}…"
         raise UsageError(
             f"{shown} is not a name for a sandbox", fix="use lower-case letters, digits and dashes, as in bench-1"
         )
-    if len(name) > LONGEST_NAME:
-        raise UsageError(
-            f"{name[:20]}… is {len(name)} characters long", fix=f"a sandbox's name has at most {LONGEST_NAME}"
-        )
-    return name
+    raise UsageError(f"{name[:20]}… is {len(name)} characters long", fix=f"a sandbox's name has at most {LONGEST_NAME}")
 
 
 def check_sockets_fit(home: Path, environ: Mapping[str, str] = os.environ) -> None:

@@ -21,9 +21,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from proctor.core.errors import UsageError
+from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.files import locked
-from proctor.sandboxes.layout import socket_link, temporary_directory
+from proctor.sandboxes.layout import is_name, socket_link, temporary_directory
 from proctor.sandboxes.trees import is_directory, remove_tree
 
 _STEPS: Final = ("building", "ready", "trash")
@@ -54,7 +54,7 @@ class Places:
         names: set[str] = set()
         for step in _STEPS:
             with suppress(OSError):
-                names.update(path.name for path in (self._ours / step).iterdir())
+                names.update(path.name for path in (self._ours / step).iterdir() if is_name(path.name))
         return names
 
     @contextmanager
@@ -104,8 +104,18 @@ class Places:
                 self._empty_trash(name)
                 self.ready(name).rename(self._trash(name))
             else:
-                self.ready(name).rename(self.home(name))
+                self._put_in_place(name)
         self._empty_trash(name)
+
+    def _put_in_place(self, name: str) -> None:
+        try:
+            self.ready(name).rename(self.home(name))
+        except OSError as error:
+            raise InfrastructureError(
+                f"the sandbox cannot be put back in its place: {error.strerror}",
+                where=self.home(name),
+                fix="remove what is there",
+            ) from error
 
     def _empty_trash(self, name: str) -> None:
         if os.path.lexists(self._trash(name)):

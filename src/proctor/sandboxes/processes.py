@@ -51,7 +51,7 @@ class Process(Record):
         return f"{self.pid} ({line if len(line) <= _SHOWN else line[: _SHOWN - 1] + '…'})"
 
 
-class Place:
+class SeenDirectory:
     """A directory as seen from any process: by its path, and by its identity where paths mean something else.
 
     A process in a container may say ``H2_DIR=/root/.h2/sandboxes/b1`` and mean another directory; one in a
@@ -98,7 +98,7 @@ def processes_of(home: Path, among: Sequence[Process], known: Collection[Key] = 
         among: a snapshot of all that live.
         known: what earlier looks have found. Of these, some may since have lost the parent that gave them away.
     """
-    place = Place(home)
+    place = SeenDirectory(home)
     found = {process.pid for process in among if process.key in known or _belongs(process, place)}
     if not found:
         return []
@@ -147,26 +147,26 @@ def from_psutil() -> list[Process]:
 
     found = []
     for process in psutil.process_iter():
-        try:
+        with suppress(psutil.NoSuchProcess, ProcessLookupError):
             if process.status() == psutil.STATUS_ZOMBIE:
                 continue
-            environ = process.environ()
+            command, environ = [], {}
+            with suppress(psutil.AccessDenied, OSError):
+                command, environ = process.cmdline(), process.environ()
             found.append(
                 Process(
                     pid=process.pid,
                     parent=process.ppid(),
                     session=os.getsid(process.pid),
                     started=process.create_time(),
-                    command=tuple(process.cmdline()),
+                    command=tuple(command),
                     variables={key: environ[key] for key in _variable_names() if key in environ},
                 )
             )
-        except (psutil.Error, OSError):
-            continue
     return found
 
 
-def _belongs(process: Process, place: Place) -> bool:
+def _belongs(process: Process, place: SeenDirectory) -> bool:
     variables = process.variables
     if _HOME_VARIABLE in variables and place.is_home_of(process.pid, variables[_HOME_VARIABLE]):
         return True
@@ -198,12 +198,12 @@ def _read(pid: int) -> Process | None:
             environ = _bytes(f"/proc/{pid}/environ")
     except OSError:
         return None  # it has just ended
-    variables = {}
+    variables: dict[str, str] = {}
     if any(name in environ for name in _VARIABLES):
         for entry in environ.split(b"\0"):
             if entry.startswith(_VARIABLES):
                 key, _, value = entry.partition(b"=")
-                variables[key.decode()] = os.fsdecode(value)
+                variables.setdefault(key.decode(), os.fsdecode(value))  # as getenv does it
     return Process(
         pid=pid,
         parent=int(fields[1]),
@@ -220,14 +220,15 @@ def _stat_fields(pid: int) -> list[bytes]:
 
 
 def _started(pid: int) -> float | None:
-    try:
-        if _HAS_PROC:
+    if _HAS_PROC:
+        with suppress(OSError):
             return float(_stat_fields(pid)[19])
-        import psutil  # noqa: PLC0415 - as above
-
-        return psutil.Process(pid).create_time()
-    except (OSError, LookupError):
         return None
+    import psutil  # noqa: PLC0415 - as above
+
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).create_time()
+    return None
 
 
 def _bytes(path: str) -> bytes:

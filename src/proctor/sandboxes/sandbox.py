@@ -5,14 +5,30 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from proctor.core.errors import InvalidData
-from proctor.core.record import Record, from_json
+from proctor.core.record import Record, from_json, to_json
 from proctor.sandboxes.auth import Auth
-from proctor.sandboxes.layout import MANIFEST
-from proctor.sandboxes.trees import read_plain
+from proctor.sandboxes.layout import MANIFEST, MARKER
+from proctor.sandboxes.preset import Preset
+from proctor.sandboxes.trees import is_directory, read_plain
 from proctor.sandboxes.variables import sandbox_variables
+
+_DIRECTORIES: Final = (
+    "claude-config/default",
+    "codex-config/default",
+    "h2-root",
+    "logs",
+    "messages",
+    "pods",
+    "projects",
+    "roles",
+    "sessions",
+    "sockets",
+    "worktrees",
+)
+_MARK: Final = b"Made by Proctor.\n"
 
 
 class Manifest(Record):
@@ -110,3 +126,34 @@ def read_sandbox(home: Path) -> Sandbox:
         model=manifest.model,
         created=manifest.created,
     )
+
+
+def build_sandbox(target: Path, preset: Preset, model: str | None, *, created: datetime) -> None:
+    """Make the tree of a sandbox, without credentials, at `target`."""
+    target.mkdir(mode=0o700)
+    for directory in _DIRECTORIES:
+        _make_directory(target, directory)
+    for path, file in preset.render(model).items():
+        _make_directory(target, os.path.dirname(path))  # noqa: PTH120 - of a relative path, as a string
+        _write(target / path, file.content, 0o700 if file.executable else 0o600)
+    manifest = Manifest(
+        preset=preset.name, preset_path=preset.path, model=model, created=created.replace(microsecond=0)
+    )
+    _write(target / MARKER, _MARK, 0o600)
+    _write(target / MANIFEST, to_json(manifest), 0o600)
+
+
+def _make_directory(target: Path, relative: str) -> None:
+    for part in (*reversed(Path(relative).parents[:-1]), Path(relative)):
+        if relative and not (target / part).is_dir():
+            (target / part).mkdir(mode=0o700)
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(content)
+
+
+def is_sandbox(home: Path) -> bool:
+    """Whether this directory is one of ours: an agent may have removed one of the two signs, h2 makes neither."""
+    return is_directory(home) and (read_plain(home, MANIFEST) is not None or read_plain(home, MARKER) == _MARK)

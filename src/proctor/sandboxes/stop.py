@@ -27,10 +27,13 @@ class Patience(Record):
     kill: float = 10.0
 
 
+PATIENCE: Final = Patience()
+
+
 def stop_everything(
     home: Path,
     *,
-    patience: Patience = Patience(),  # noqa: B008 - frozen
+    patience: Patience = PATIENCE,
     send: Callable[[Process, int], None] = send_signal,
 ) -> list[Process]:
     """Stop all that runs in the sandbox at `home`; return what was found running.
@@ -41,13 +44,12 @@ def stop_everything(
     """
     living = snapshot()
     found = {process.key: process for process in processes_of(home, living)}
-    for process in lineage(living):
-        if process.key in found:
-            raise UsageError(
-                f"this command itself runs inside the sandbox, below process {process}",
-                where=home.name,
-                fix="leave its shell, or unset H2_DIR, first",
-            )
+    if any(process.key in found for process in lineage(living)):
+        raise UsageError(
+            "this command itself runs inside the sandbox",
+            where=home.name,
+            fix="leave its shell, or unset H2_DIR, first",
+        )
     _ask_politely(home, patience.polite)
     for number, seconds in ((signal.SIGTERM, patience.terminate), (signal.SIGKILL, patience.kill)):
         left = _signal_until_gone(home, found, number, seconds, send)

@@ -10,38 +10,17 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from proctor.core.errors import ProctorError, RetryableError, UsageError
-from proctor.core.record import to_json
 from proctor.sandboxes.agents import STATUS, ask, endpoints
 from proctor.sandboxes.auth import Auth, auth_state
 from proctor.sandboxes.credentials import Credentials, carry
-from proctor.sandboxes.layout import (
-    MANIFEST,
-    MARKER,
-    check_name,
-    check_sockets_fit,
-    default_root,
-)
+from proctor.sandboxes.layout import check_name, check_sockets_fit, default_root, is_name
 from proctor.sandboxes.places import Places, remove_socket_links
 from proctor.sandboxes.preset import DEFAULT, Preset, load_preset, user_presets
 from proctor.sandboxes.processes import Process
-from proctor.sandboxes.sandbox import Listing, Manifest, Sandbox, read_sandbox
-from proctor.sandboxes.stop import Patience, stop_everything
-from proctor.sandboxes.trees import is_directory, read_plain, refuse_mounts
+from proctor.sandboxes.sandbox import Listing, Sandbox, build_sandbox, is_sandbox, read_sandbox
+from proctor.sandboxes.stop import PATIENCE, Patience, stop_everything
+from proctor.sandboxes.trees import is_directory, refuse_mounts
 
-_DIRECTORIES: Final = (
-    "claude-config/default",
-    "codex-config/default",
-    "h2-root",
-    "logs",
-    "messages",
-    "pods",
-    "projects",
-    "roles",
-    "sessions",
-    "sockets",
-    "worktrees",
-)
-_MARK: Final = b"Made by Proctor.\n"
 _LOOKS: Final = 10
 
 T = TypeVar("T")
@@ -60,7 +39,7 @@ class Sandboxes:
         presets: Path | None = None,
         tell: Callable[[str], None] | None = None,
         wait_seconds: float = 60.0,
-        patience: Patience = Patience(),  # noqa: B008 - frozen
+        patience: Patience = PATIENCE,
     ) -> None:
         """Nothing is read or made yet.
 
@@ -101,7 +80,7 @@ class Sandboxes:
         with self._exclusively(name):
             self._check_free(name)
             building = self._places.building(name)
-            _build(building, chosen, model, created=datetime.now(UTC))
+            build_sandbox(building, chosen, model, created=datetime.now(UTC))
             credentials.write(building, chosen.seed)
             self._places.install(name)
         return read_sandbox(home)
@@ -157,7 +136,7 @@ class Sandboxes:
             chosen, chosen_model = self._choose(old, preset, model)
             self._stop(old)
             building = self._places.building(name)
-            _build(building, chosen, chosen_model, created=old.created or datetime.now(UTC))
+            build_sandbox(building, chosen, chosen_model, created=old.created or datetime.now(UTC))
             carry(old.home, building, chosen.seed)
             self._places.replace(name)
         return read_sandbox(old.home)
@@ -240,12 +219,13 @@ class Sandboxes:
 
     def _check_free(self, name: str) -> None:
         home = self._places.home(name)
+        if is_sandbox(home):
+            raise UsageError(f"sandbox {name} already exists", fix="choose another name, or destroy it first")
         if os.path.lexists(home):
-            what = "already exists" if _is_sandbox(home) else "is taken: something else is at its place"
-            raise UsageError(f"sandbox {name} {what}", where=home, fix="choose another name, or destroy it first")
+            raise UsageError(f"the name {name} is taken: this is something else", where=home, fix="choose another name")
 
     def _check_there(self, name: str) -> None:
-        if self._look(name, _is_sandbox):
+        if self._look(name, is_sandbox):
             return
         home = self._places.home(name)
         if not os.path.lexists(home):
@@ -275,7 +255,7 @@ class Sandboxes:
             return []
         except OSError as error:
             raise UsageError(f"cannot be read: {error.strerror}", where=self.root) from error
-        return [name for name in names if _may_be_a_name(name) and self._look(name, _is_sandbox)]
+        return [name for name in names if is_name(name) and self._look(name, is_sandbox)]
 
     def _choose(self, old: Sandbox, preset: str | Path | None, model: str | None) -> tuple[Preset, str | None]:
         wanted = _spell(preset) if preset is not None else old.preset_path or old.preset
@@ -290,45 +270,6 @@ class Sandboxes:
         refuse_mounts(sandbox.home)
         temporaries = {process.variables.get("TMPDIR", "") for process in stopped} - {""}
         remove_socket_links(sandbox.home, frozenset(temporaries))
-
-
-def _build(target: Path, preset: Preset, model: str | None, *, created: datetime) -> None:
-    """Make the tree of a sandbox, without credentials, at `target`."""
-    target.mkdir(mode=0o700)
-    for directory in _DIRECTORIES:
-        _make_directory(target, directory)
-    for path, file in preset.render(model).items():
-        _make_directory(target, os.path.dirname(path))  # noqa: PTH120 - of a relative path, as a string
-        _write(target / path, file.content, 0o700 if file.executable else 0o600)
-    manifest = Manifest(
-        preset=preset.name, preset_path=preset.path, model=model, created=created.replace(microsecond=0)
-    )
-    _write(target / MARKER, _MARK, 0o600)
-    _write(target / MANIFEST, to_json(manifest), 0o600)
-
-
-def _make_directory(target: Path, relative: str) -> None:
-    for part in (*reversed(Path(relative).parents[:-1]), Path(relative)):
-        if relative and not (target / part).is_dir():
-            (target / part).mkdir(mode=0o700)
-
-
-def _write(path: Path, content: bytes, mode: int) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-        file.write(content)
-
-
-def _is_sandbox(home: Path) -> bool:
-    """Whether this directory is one of ours: an agent may have removed one of the two signs, h2 makes neither."""
-    return is_directory(home) and (read_plain(home, MANIFEST) is not None or read_plain(home, MARKER) == _MARK)
-
-
-def _may_be_a_name(name: str) -> bool:
-    try:
-        check_name(name)
-    except UsageError:
-        return False
-    return True
 
 
 def _distinct(names: Sequence[str]) -> Sequence[str]:
