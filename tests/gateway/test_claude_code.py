@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_lab import World, world
+from gateway_lab import World, fail_with, provider, upstream, world
 
 from proctor.core.causes import Cause
 from proctor.core.result import Tokens
@@ -142,6 +142,20 @@ async def test_a_cut_stream_is_asked_for_again_and_both_are_counted(claude: Path
     assert (code, result["result"]) == (0, "Whole.")
     assert usage.cut == 1
     assert usage.tokens == Tokens(input=900, output=1) + Tokens(**SECOND)
+
+
+@pytest.mark.parametrize(("status", "cause"), [(529, Cause.PROVIDER_ERROR), (401, Cause.BAD_LOGIN)])
+async def test_a_provider_that_stays_down_is_not_asked_all_over_again(
+    claude: Path, tmp_path: Path, status: int, cause: Cause
+) -> None:
+    """By itself Claude Code would try eleven times, for three minutes."""
+    async with provider() as lab, world(upstream(lab)) as here:
+        lab.answers = [fail_with(status, text="no")]
+        code, result, _ = await run(claude, here, tmp_path)
+        assert here.session.usage.requests == 1
+        assert here.session.trouble is not None
+        assert here.session.trouble.cause is cause
+    assert (code, result["api_error_status"]) == (1, status)
 
 
 @pytest.mark.slow

@@ -1,8 +1,14 @@
 from typing import Any
 
+import msgspec
 import pytest
 
-from proctor.gateway.match import comparable, difference
+from proctor.gateway import match
+from proctor.gateway.match import Matcher, comparable
+
+
+def difference(recorded: list[Any], now: list[Any]) -> str | None:
+    return Matcher().difference(recorded, [msgspec.Raw(msgspec.json.encode(message)) for message in now])
 
 
 def said(text: str) -> dict[str, Any]:
@@ -66,3 +72,20 @@ def test_the_difference_is_shown_where_it_is() -> None:
     assert "the cat sat" in reason
     assert "the dog sat" in reason
     assert len(reason) < 250
+
+
+def test_a_message_that_is_sent_again_and_again_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Any] = []
+    real = match.comparable
+
+    def counted(message: Any) -> Any:
+        read.append(message)
+        return real(message)
+
+    monkeypatch.setattr(match, "comparable", counted)
+    talk = [said(f"message {number}") for number in range(50)]
+    matcher = Matcher()
+    for end in range(1, 51):
+        now = [msgspec.Raw(msgspec.json.encode(message)) for message in talk[:end]]
+        assert matcher.difference(talk[:end], now) is None
+    assert len(read) == 100

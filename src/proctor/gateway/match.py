@@ -6,11 +6,13 @@ equal to any other of their kind, and what Claude Code reminds the model of on i
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec import Raw
 
-from proctor.gateway.recorder import strip_message
+from proctor.gateway.recorder import digest, strip_message
 
 _EXCERPT: Final = 60
 _REMINDER: Final = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
@@ -35,15 +37,37 @@ def comparable(message: Any) -> Any:
     return _level(strip_message(message))
 
 
-def difference(recorded: list[Any], now: list[Any]) -> str | None:
-    """What sets two conversations apart, in words; None when they say the same."""
-    for index, (old, new) in enumerate(zip(recorded, now, strict=False)):
-        before, after = comparable(old), comparable(new)
-        if before != after:
-            return f"message {index + 1} of {len(now)} differs: {_contrast(before, after)}"
-    if len(recorded) != len(now):
-        return f"it has {len(now)} messages where {len(recorded)} were recorded"
-    return None
+class Matcher:
+    """Compares conversations that grow: each message is read once, however often it is sent again.
+
+    The recorded messages must outlive the matcher.
+    """
+
+    def __init__(self) -> None:
+        self._recorded: dict[int, bytes] = {}
+        self._sent: dict[bytes, bytes] = {}
+
+    def difference(self, recorded: Sequence[Any], now: Sequence[Raw]) -> str | None:
+        """What sets two conversations apart, in words; None when they say the same."""
+        for index, (old, new) in enumerate(zip(recorded, now, strict=False)):
+            if self._old(old) != self._new(new):
+                contrast = _contrast(comparable(old), comparable(msgspec.json.decode(new)))
+                return f"message {index + 1} of {len(now)} differs: {contrast}"
+        if len(recorded) != len(now):
+            return f"it has {len(now)} messages where {len(recorded)} were recorded"
+        return None
+
+    def _old(self, message: Any) -> bytes:
+        key = id(message)
+        if key not in self._recorded:
+            self._recorded[key] = digest(msgspec.json.encode(comparable(message)))
+        return self._recorded[key]
+
+    def _new(self, raw: Raw) -> bytes:
+        key = digest(raw)
+        if key not in self._sent:
+            self._sent[key] = digest(msgspec.json.encode(comparable(msgspec.json.decode(raw))))
+        return self._sent[key]
 
 
 def _level(value: Any) -> Any:

@@ -210,18 +210,18 @@ class Recorder:
 
     def _message_digest(self, raw: Raw) -> bytes:
         """Identifies a message, cache marks aside. Only one that was not seen before is decoded."""
-        seen = _digest(raw)
+        seen = digest(raw)
         if seen not in self._canonical:
-            self._canonical[seen] = _digest(_canonical(raw, strip_message))
+            self._canonical[seen] = digest(_canonical(raw, strip_message))
         return self._canonical[seen]
 
     def _part(self, raw: Raw | None, strip: Callable[[Any], Any]) -> str | None:
         if raw is None:
             return None
-        seen = _digest(raw)
+        seen = digest(raw)
         if seen not in self._canonical:
             value = self._redactor.data(_canonical(raw, strip))
-            self._canonical[seen] = _digest(value)
+            self._canonical[seen] = digest(value)
             identity = self._canonical[seen].hex()
             if identity not in self._parts:
                 self._line([msgspec.json.encode(Part(id=identity, value=Raw(value)))])
@@ -302,7 +302,8 @@ def _canonical(raw: Raw, strip: Callable[[Any], Any]) -> bytes:
     return msgspec.json.encode(strip(msgspec.json.decode(raw)))
 
 
-def _digest(data: bytes | Raw) -> bytes:
+def digest(data: bytes | Raw) -> bytes:
+    """Identifies some bytes."""
     return hashlib.sha256(memoryview(data)).digest()[:16]
 
 

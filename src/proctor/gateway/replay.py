@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -25,7 +25,7 @@ from proctor.gateway.backend import (
 from proctor.gateway.cassette import Cassette, Moved, Recorded, read_cassette
 from proctor.gateway.classify import Call, Role
 from proctor.gateway.events import Diverged
-from proctor.gateway.match import difference
+from proctor.gateway.match import Matcher
 from proctor.gateway.prices import canonical_model
 from proctor.gateway.sse import Event, encode_event, fold, unfold
 
@@ -100,6 +100,7 @@ class ReplayPlayer:
         self._pace = pace
         self._tolerance = tolerance
         self._sleep = sleep
+        self._matcher = Matcher()
         self._moved = Moved(cassette.header.values, values or {})
         self._threads: dict[str, _Thread] = {}
         self._taken: dict[str, _Thread] = {}
@@ -116,16 +117,15 @@ class ReplayPlayer:
     async def answer(self, call: Call, conversation: str, incoming: Incoming) -> Reply:  # noqa: ARG002 - `call` holds it
         """Give the recorded answer, in the form that is asked for."""
         number = self._asked[conversation] = self._asked.get(conversation, 0) + 1
-        messages = [msgspec.json.decode(raw) for raw in call.messages]
-        thread = self._thread(conversation, call, messages)
+        thread = self._thread(conversation, call)
         if thread is None:
             return self._diverge(conversation, number, "no such conversation was recorded")
-        recorded, reason = self._choose(thread, call, messages)
+        recorded, reason = self._choose(thread, call)
         if recorded is None:
             return self._diverge(conversation, number, reason)
         return self._reply(recorded, stream=call.stream)
 
-    def _thread(self, conversation: str, call: Call, messages: list[Any]) -> _Thread | None:
+    def _thread(self, conversation: str, call: Call) -> _Thread | None:
         """The recorded conversation that this one is.
 
         Sub-agents that start together may arrive in any order, so each is found by what it was first asked.
@@ -133,9 +133,7 @@ class ReplayPlayer:
         if conversation not in self._taken:
             free = [thread for thread in self._threads.values() if thread not in self._taken.values()]
             alike = [thread for thread in free if _kind(thread.name) == _kind(conversation)]
-            begun = [
-                thread for thread in alike if self._differs(thread.recorded[0], call, messages, strict=True) is None
-            ]
+            begun = [thread for thread in alike if self._differs(thread.recorded[0], call, strict=True) is None]
             same = [thread for thread in alike if thread.name == conversation]
             chosen = next(iter([*begun, *same, *alike]), None)
             if chosen is None:
@@ -143,14 +141,14 @@ class ReplayPlayer:
             self._taken[conversation] = chosen
         return self._taken[conversation]
 
-    def _choose(self, thread: _Thread, call: Call, messages: list[Any]) -> tuple[Recorded | None, str]:
+    def _choose(self, thread: _Thread, call: Call) -> tuple[Recorded | None, str]:
         """The answer that is due; when the request was asked before, the answer that it got before."""
         upcoming = thread.recorded[thread.position :]
         # Side calls stand alone and may come in any order; a conversation goes on from where it was.
         candidates = upcoming if call.role is Role.SIDE else upcoming[:1]
         reasons = []
         for offset, candidate in enumerate(candidates):
-            reason = self._differs(candidate, call, messages)
+            reason = self._differs(candidate, call)
             if reason is None:
                 position = thread.position + offset
                 thread.recorded.insert(thread.position, thread.recorded.pop(position))
@@ -159,11 +157,11 @@ class ReplayPlayer:
             reasons.append(reason)
         played_last = thread.recorded[: thread.position][-1:]
         for candidate in played_last:
-            if self._differs(candidate, call, messages, strict=True) is None:
+            if self._differs(candidate, call, strict=True) is None:
                 return candidate, ""
         return None, reasons[0] if reasons else f"only {len(thread.recorded)} requests were recorded"
 
-    def _differs(self, recorded: Recorded, call: Call, messages: list[Any], *, strict: bool = False) -> str | None:
+    def _differs(self, recorded: Recorded, call: Call, *, strict: bool = False) -> str | None:
         before, now = canonical_model(recorded.exchange.request.model), canonical_model(call.model)
         if before != now:
             return f"it is for {now} where {before} was recorded"
@@ -171,7 +169,7 @@ class ReplayPlayer:
             return f"it is a {call.role} request where a {recorded.exchange.role} request was recorded"
         if self._tolerance == "order" and not strict:
             return None
-        return difference(recorded.messages, messages)
+        return self._matcher.difference(recorded.messages, call.messages)
 
     def _diverge(self, conversation: str, number: int, reason: str) -> Reply:
         message = f"replay_diverged: request {number} of {conversation!r}: {reason}"

@@ -42,6 +42,7 @@ _OVERLOADED: Final = 529
 _RETRYABLE: Final = frozenset({408, 409, _RATE})
 _SERVER_ERROR: Final = 500
 _NO_CREDIT: Final = "credit balance is too low"
+_WARNED_OF: Final = 1024 * 1024
 _LONGEST_ERROR: Final = 1024 * 1024
 _NOT_FORWARDED: Final = frozenset(
     {
@@ -279,8 +280,10 @@ def _payload(body: bytes) -> "BytesPayload | None":
 
     if not body:
         return None
+    if len(body) <= _WARNED_OF:
+        return BytesPayload(body)
     with warnings.catch_warnings():
-        # It warns of bodies beyond a megabyte, which conversations reach, because sending takes a while.
+        # It warns of large bodies, which conversations become, because sending them takes a while.
         warnings.simplefilter("ignore", ResourceWarning)
         return BytesPayload(body)
 
