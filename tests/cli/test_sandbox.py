@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from proctor.sandboxes import Sandboxes
-from proctor.sandboxes.places import Places
+from proctor.sandboxes.places import Places, remove_socket_links
 from proctor.sandboxes.stop import stop_everything
 
 STANDINS = Path(__file__).parents[1] / "standins"
@@ -50,6 +50,7 @@ def proctor(tmp_path: Path) -> Iterator[Proctor]:
     yield made
     for home in made.root.glob("*"):
         stop_everything(home)
+        remove_socket_links(home)
 
 
 def test_create_and_list(proctor: Proctor) -> None:

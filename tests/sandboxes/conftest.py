@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from proctor.sandboxes import Sandboxes
+from proctor.sandboxes.places import remove_socket_links
 from proctor.sandboxes.stop import stop_everything
 
 STANDINS = Path(__file__).parents[1] / "standins"
@@ -32,6 +33,7 @@ def store(tmp_path: Path) -> Iterator[Sandboxes]:
         for home in sandboxes.root.iterdir():
             if not home.is_symlink():
                 stop_everything(home)
+                remove_socket_links(home)
 
 
 @pytest.fixture

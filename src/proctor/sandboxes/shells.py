@@ -8,7 +8,7 @@ from typing import Final
 
 from proctor.sandboxes.variables import SANDBOX_VARIABLE
 
-_FILES: Final = Path(__file__).with_name("shells")
+_FILES: Final = Path(__file__).with_name("startup")
 _FISH: Final = (
     "functions --copy fish_prompt proctor_inner_prompt; "
     f'function fish_prompt; echo -n "(${SANDBOX_VARIABLE}) "; proctor_inner_prompt; end'
