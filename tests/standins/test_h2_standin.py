@@ -81,7 +81,7 @@ class H2:
 
 
 def until(happens: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not happens():
         assert time.monotonic() < deadline
         time.sleep(0.02)

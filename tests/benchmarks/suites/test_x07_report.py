@@ -26,6 +26,7 @@ from proctor.benchmarks.suites.x07_report import (
     x07_text,
     x07_validate_report,
 )
+from proctor.core.benchmark import Health
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.evaluation import (
     Evaluated,
@@ -284,7 +285,6 @@ def test_any_report_of_ours_projects_to_a_valid_one(
     document = projected(*tasks, invocation=msgspec.structs.replace(INVOCATION, **asked), **changes)
     validator().validate(json.loads(x07_json(document)))
     assert len(x07_text(document).split("\n")) >= len(tasks) + 2
-    x07_validate_report(report_of(*tasks), suite_path="s")
 
 
 # Forms.
@@ -322,30 +322,39 @@ def test_list_names_the_instances_or_why_there_are_none() -> None:
     }
 
 
-def test_validate_says_of_each_instance_what_holds() -> None:
-    red, green = TestSummary(ok=False, exit_code=10), TestSummary(ok=True, exit_code=0)
-    report = report_of(
-        evaluated(Cause.SOLVED, task_id="good", baseline=red, after_patch=green, artifacts="/a"),
-        evaluated(Cause.INVALID_TASK, task_id="green", baseline=green),
-        evaluated(Cause.FLAKY, task_id="flaky", baseline=red, after_patch=green),
-        evaluated(Cause.MISSING_PROGRAM, "no x07", task_id="never-ran"),
+def health(task_id: str, *problems: str, baseline_ok: bool = True, determinism_ok: bool = True) -> Health:
+    return Health(
+        task_id=task_id,
+        environment="e",
+        healthy=not problems,
+        baseline_ok=baseline_ok,
+        oracle_ok=True,
+        determinism_ok=determinism_ok,
+        problems=problems,
     )
-    document = x07_validate_report(report, suite_path="/s.json")
+
+
+def test_validate_says_of_each_instance_what_holds() -> None:
+    healths = [
+        health("good"),
+        health("green", "passes already", baseline_ok=False),
+        health("flaky", "flips", determinism_ok=False),
+    ]
+    document = x07_validate_report(healths, suite_path="/s.json", suite_id="s", seconds=1.5)
     assert (document["ok"], document["suite_id"]) == (False, "s")
-    assert document["summary"] == {"instances_total": 4, "valid": 1, "invalid": 3, "duration_ms": 1500}
-    keys = ("baseline_ok", "oracle_ok", "determinism_ok")
+    assert document["summary"] == {"instances_total": 3, "valid": 1, "invalid": 2, "duration_ms": 1500}
+    keys = ("status", "baseline_ok", "oracle_ok", "determinism_ok")
     assert {one["instance_id"]: tuple(one[key] for key in keys) for one in document["instances"]} == {
-        "good": (True, True, True),
-        "green": (False, False, True),
-        "flaky": (True, True, False),
-        "never-ran": (False, False, True),
+        "good": ("valid", True, True, True),
+        "green": ("invalid", False, True, True),
+        "flaky": ("invalid", True, True, False),
     }
-    assert [one.get("error") for one in document["instances"] if one["instance_id"] == "never-ran"] == ["no x07"]
-    assert x07_validate_report(report_of(report.tasks[0]), suite_path="/s.json")["ok"]
+    assert document["instances"][1]["error"] == "passes already"
+    assert x07_validate_report(healths[:1], suite_path="/s.json", suite_id="s")["ok"]
 
 
 def test_validate_of_a_suite_that_cannot_be_read_has_diags_and_no_instances() -> None:
-    document = x07_validate_report(None, suite_path="/s.json", problems=["not JSON"])
+    document = x07_validate_report([], suite_path="/s.json", suite_id=None, problems=["not JSON"])
     assert (document["ok"], document["suite_id"], document["instances"]) == (False, None, [])
     assert document["diags"][0]["message"] == "not JSON"
 

@@ -199,7 +199,7 @@ def _launch(h2: Path, launch: Launch) -> None:
             env=environ,
         )
     path = agent_socket(h2, launch.name)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30  # the real one waits 5 s, but it is no Python program on a busy machine
     while not listens(path):
         if time.monotonic() > deadline:
             raise H2Error(f"daemon did not start (socket {path} not found)")
