@@ -84,7 +84,7 @@ def test_many_that_hang_cost_one_timeout_and_dead_ones_nothing(tmp_path: Path, s
     serve(tmp_path, "agent.good.sock", b'{"ok":true}\n')
     started = time.monotonic()
     assert answering(tmp_path, timeout=0.3) == ["agent.good.sock"]
-    assert 0.2 < time.monotonic() - started < 20  # forty of them one after another would take longer
+    assert 0.2 < time.monotonic() - started < 12  # one after another they would take 15
 
 
 @pytest.mark.timeout(20)
