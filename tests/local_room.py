@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from proctor.core.environment import ExecResult, Output
+from proctor.core.environment import COPY_BYTES, ExecResult, Output
 
 
 class LocalRoom:
@@ -76,7 +76,7 @@ class LocalRoom:
         else:
             shutil.copy2(source, path)
 
-    async def get(self, path: str, target: Path) -> None:
+    async def get(self, path: str, target: Path, *, max_bytes: int = COPY_BYTES) -> None:
         shutil.copytree(path, target, symlinks=True)
 
     async def stop(self) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from proctor.core.environment import EnvironmentSpec, ExecResult, Output
+from proctor.core.environment import COPY_BYTES, EnvironmentSpec, ExecResult, Output
 from proctor.core.programs import find_bubblewrap
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -108,7 +108,7 @@ class PlainRoom:
         if mode is not None:
             place.chmod(mode)
 
-    async def get(self, path: str, target: Path) -> None:
+    async def get(self, path: str, target: Path, *, max_bytes: int = COPY_BYTES) -> None:
         shutil.copy2(path, target)
 
     async def stop(self) -> None:

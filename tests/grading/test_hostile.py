@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from grading_rooms import PlainRoom, room_of
 
+from grading_rooms import PlainRoom, room_of
 from proctor.core.causes import Cause, Status
 from proctor.core.verdict import TestStatus
 from proctor.grading import (
@@ -302,10 +302,7 @@ builtins.all = lambda *a: True
         frozenset({Code.BINARY}),
     ),
     "adds sitecustomize and usercustomize": Attack(
-        {
-            name: "import unittest\nunittest.TestCase.assertEqual = lambda *a: None\n"
-            for name in ("sitecustomize.py", "usercustomize.py", "tests/sitecustomize.py")
-        },
+        dict.fromkeys(("sitecustomize.py", "usercustomize.py", "tests/sitecustomize.py"), "import unittest\nunittest.TestCase.assertEqual = lambda *a: None\n"),
         Cause.TESTS_FAILED,
         frozenset({Code.STARTUP_HOOK, Code.TEST_MACHINERY}),
     ),

@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from grading_rooms import PlainRoom, interpreters, room_of
 
+from grading_rooms import PlainRoom, interpreters, room_of
 from proctor.core.verdict import TestStatus
 from proctor.grading import ConfigFile, Results, TestFormat, TestPlan, TestRun, Trouble, Unreadable, run_tests
 

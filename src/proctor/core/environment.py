@@ -8,13 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 from msgspec import field
 
 from proctor.core.record import Record
 
 Output = Callable[[bytes], None]
+COPY_BYTES: Final = 2_000_000_000
 
 
 class Network(StrEnum):
@@ -26,7 +27,12 @@ class Network(StrEnum):
 
 
 class Limits(Record):
-    """What a room may use; None is no limit of ours. `output_bytes` caps what one exec's output keeps."""
+    """What a room may use; None is no limit of ours.
+
+    Attributes:
+        wall_seconds: how long the room lives; then every process in it is killed, its files stay until `stop`.
+        output_bytes: how much is kept of each of a command's two streams.
+    """
 
     wall_seconds: float | None = None
     memory_mb: int | None = None
@@ -54,7 +60,7 @@ class EnvironmentSpec(Record):
         hidden: paths of the host that must not be readable inside (local only; home, cache and results
             are always hidden).
         variables: added to the small, fixed environment that every command gets.
-        model_socket: the gateway's unix socket; with network `model` it answers inside at `model_url`.
+        model_socket: the gateway's unix socket; unless the network is `none`, it answers inside at `model_url`.
         labels: who made this room, for the reaper and for people.
     """
 
@@ -118,19 +124,35 @@ class Environment(Protocol):
     ) -> ExecResult:
         """Run one command to its end.
 
-        What it left in the background lives on until `stop`. On a timeout the command and all its
-        descendants that are still its own (its process group and session) are killed.
+        A command that is not there ends with 127, one that cannot be run, or not in `cwd`, with 126, as in
+        a shell. What it left in the background lives on until `stop`. On a timeout, or when the caller is
+        cancelled, the command and all its descendants that are still its own (its process group and
+        session) are killed.
+
+        Raises:
+            LimitReached: a limit of the whole room (wall clock, disk) ended every process in it.
+            RetryableError: the room is gone, or its engine is.
         """
         ...
 
     async def put(self, source: Path | bytes, target: str, *, mode: int | None = None) -> None:
-        """Copy a file's bytes, or a host file or directory tree, to an absolute path inside."""
+        """Copy a file's bytes, or a host file or directory tree, to an absolute path inside.
+
+        Missing parents are made, directories are merged, anything else in the way is replaced. `mode` is
+        for a single file; without it, 0644 for bytes and the host file's own mode otherwise.
+        """
         ...
 
-    async def get(self, path: str, target: Path) -> None:
+    async def get(self, path: str, target: Path, *, max_bytes: int = COPY_BYTES) -> None:
         """Copy a file or a tree out to the host, symlinks as symlinks, sockets and devices left behind.
 
-        What runs inside cannot make this write outside `target`.
+        What runs inside cannot make this write outside `target`, or more than `max_bytes`, in which every
+        file counts for 512 bytes more than it holds. The workspace can be had after a limit has ended the
+        room's processes. When this fails, nothing is left at a `target` that was not there before.
+
+        Raises:
+            FileNotFoundError: there is no such path inside.
+            LimitReached: it is larger, or nested deeper, than allowed.
         """
         ...
 
@@ -159,4 +181,16 @@ class EnvironmentProvider(Protocol):
         Raises:
             InfrastructureError: the machine cannot make such a room; says why and what to do.
         """
+        ...
+
+    async def digest(self, spec: EnvironmentSpec) -> str:
+        """The digest that a room made from `spec` will have: what it shows, its workspace aside.
+
+        Raises:
+            InfrastructureError: no such room can be made here.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Free what its rooms shared, once all of them have stopped. Safe to call twice."""
         ...

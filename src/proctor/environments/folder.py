@@ -1,0 +1,81 @@
+"""Where a local room keeps what is written in it, and how a folder is told from one whose owner has died."""
+
+import fcntl
+import os
+import secrets
+from pathlib import Path
+from typing import Self
+
+from proctor.core.errors import InfrastructureError
+from proctor.environments.cgroups import remove_groups
+from proctor.environments.hiding import cache_folder
+from proctor.environments.trees import remove_tree
+
+
+class Folder:
+    """A private folder for one room, locked for as long as its owner lives."""
+
+    def __init__(self, path: Path, lock: int) -> None:
+        self.path = path
+        self._lock = lock
+        self.workspace = path / "workspace"
+        self.work = path / "work"
+        self.tmp = path / "tmp"
+        self.home = path / "home"
+        self.log = path / "log"
+
+    @classmethod
+    def make(cls, rooms: Path) -> Self:
+        """A new folder, with all but the workspace in it."""
+        path = rooms / secrets.token_hex(8)
+        try:
+            rooms.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path.mkdir(mode=0o700)
+            folder = cls(path, os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            fcntl.flock(folder._lock, fcntl.LOCK_EX)
+            for place in (folder.work, folder.home, folder.tmp):
+                place.mkdir(mode=0o755)
+        except OSError as error:
+            raise InfrastructureError(f"cannot make a room's folder: {error.strerror}", where=path) from error
+        folder.tmp.chmod(0o1777)
+        return folder
+
+    @property
+    def written(self) -> tuple[Path, ...]:
+        """The places that commands write to."""
+        return self.workspace, self.tmp, self.home
+
+    def note_groups(self, groups: list[Path]) -> None:
+        """Remember control groups, for whoever clears up after a death."""
+        (self.path / "cgroups").write_text("\n".join(map(str, groups)))
+
+    def remove(self) -> None:
+        """Remove the folder and all in it."""
+        remove_tree(self.path)
+        os.close(self._lock)
+
+
+def rooms_folder() -> Path:
+    """Where rooms keep what is written in them, by default."""
+    return cache_folder() / "rooms"
+
+
+def remove_abandoned(rooms: Path) -> list[str]:
+    """Remove the folders whose owners have died; their names."""
+    removed = []
+    for path in sorted(rooms.glob("*/")):
+        try:
+            lock = os.open(path / "lock", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            continue  # not ours, or being made or removed right now
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if (path / "cgroups").exists():
+                remove_groups(Path(line) for line in (path / "cgroups").read_text().splitlines())
+            remove_tree(path)
+            removed.append(path.name)
+        except BlockingIOError:
+            continue  # in use
+        finally:
+            os.close(lock)
+    return removed

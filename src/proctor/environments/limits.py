@@ -1,0 +1,48 @@
+"""How a room's limits are laid on each command where no control group holds them for the whole room."""
+
+import math
+import os
+import platform
+import random
+import re
+from typing import Final
+
+from proctor.core.environment import Limits
+from proctor.core.record import Record
+
+# Since then, processes are counted for each user namespace by itself, not for the user on the whole machine.
+_COUNTS_BY_NAMESPACE: Final = (5, 14)
+
+
+class Rules(Record):
+    """What every command of a room is given before it becomes its program.
+
+    Attributes:
+        resources: names of `inside.init`'s resource limits, and their values.
+        processors: the processors it may run on; empty for all.
+    """
+
+    resources: dict[str, int]
+    processors: tuple[int, ...] = ()
+
+
+def rules_for(limits: Limits, held: frozenset[str], *, isolated: bool) -> Rules:
+    """The rules for limits of which a control group already holds the controllers `held`."""
+    resources = {"core": 0}
+    if limits.disk_mb is not None:
+        resources["file"] = limits.disk_mb << 20
+    if limits.memory_mb is not None and "memory" not in held:
+        resources["memory"] = limits.memory_mb << 20
+    if limits.processes is not None and "pids" not in held and isolated and _counts_by_namespace():
+        resources["processes"] = limits.processes + 1  # process 1 counts too
+    processors: tuple[int, ...] = ()
+    if limits.cpus is not None and "cpu" not in held and hasattr(os, "sched_getaffinity"):
+        allowed = sorted(os.sched_getaffinity(0))
+        # At random, so that rooms side by side do not all crowd on the first ones.
+        processors = tuple(random.sample(allowed, min(len(allowed), max(1, math.ceil(limits.cpus)))))
+    return Rules(resources=resources, processors=processors)
+
+
+def _counts_by_namespace() -> bool:
+    version = tuple(int(part) for part in re.findall(r"\d+", platform.release())[:2])
+    return version >= _COUNTS_BY_NAMESPACE

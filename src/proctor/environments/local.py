@@ -1,0 +1,201 @@
+"""Local rooms: bubblewrap around an overlay of the workspace, with a small process of ours as process 1."""
+
+import asyncio
+import os
+import posixpath
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from proctor.core.environment import EnvironmentSpec, Network
+from proctor.core.errors import InfrastructureError, UsageError
+from proctor.environments.body import Body, NotStarted
+from proctor.environments.bubblewrap import (
+    HOME,
+    Layout,
+    overlay_failed,
+    plain_command,
+    refusal,
+    room_command,
+)
+from proctor.environments.digest import local_digest
+from proctor.environments.folder import rooms_folder
+from proctor.environments.hiding import PATH, hidden, interpreter, is_visible
+from proctor.environments.limits import rules_for
+from proctor.environments.local_room import LocalRoom
+from proctor.environments.trees import Copier, has_foreign_files, opened
+from proctor.environments.work import in_thread
+
+_SHARED_MEMORY_BYTES: Final = 256 << 20
+_RESERVED: Final = ("/dev", "/home/user", "/proc", "/run", "/tmp", "/var")  # noqa: S108 - the room's own
+
+
+class LocalProvider:
+    """Makes rooms on this machine, without a daemon and without root.
+
+    Args:
+        isolation: False runs commands as plain processes of this user in a private directory. Nothing is hidden
+            and the network is open: for agents and tasks that you trust, and for machines without bubblewrap.
+        overlay: False copies every workspace instead of laying a room's changes over it.
+        rooms: where rooms keep what is written in them; a directory in the cache by default.
+    """
+
+    name = "local"
+
+    def __init__(self, *, isolation: bool = True, overlay: bool = True, rooms: Path | None = None) -> None:
+        self._isolation = isolation
+        self._overlay = overlay and isolation
+        self._rooms = (rooms or rooms_folder()).resolve()
+        self._foreign: dict[tuple[str, int, int, int], bool] = {}
+
+    async def start(self, spec: EnvironmentSpec) -> LocalRoom:
+        """Make a room.
+
+        Raises:
+            InfrastructureError: this machine cannot; says why and what to do.
+            UsageError: the room is described wrongly.
+        """
+        spec = _checked(spec, isolation=self._isolation)
+        body = Body(self._rooms, spec.limits)
+        try:
+            port = await self._furnish(spec, body)
+            return await self._open(spec, body, port)
+        except BaseException:
+            await asyncio.shield(body.remove())
+            raise
+
+    async def digest(self, spec: EnvironmentSpec) -> str:
+        """Of the system that the room shows, and its mounts."""
+        return local_digest("local" if self._isolation else "plain", spec.mounts)
+
+    async def close(self) -> None:
+        """Nothing to do: local rooms share nothing."""
+
+    async def _furnish(self, spec: EnvironmentSpec, body: Body) -> int:
+        """Put the workspace in its place and start the first process; the port of its relay."""
+        place = body.folder.workspace
+        if spec.workspace is None:
+            place.mkdir()
+        elif not await self._can_overlay(spec.workspace):
+            await _copy(spec.workspace, place)
+        else:
+            place.mkdir()
+            try:
+                return await self._launch(spec, body, lower=spec.workspace)
+            except NotStarted as error:
+                if not overlay_failed(error.said):
+                    raise refusal(error.said) from error
+                self._overlay = False  # not to be had here, and not asked for again
+            place.rmdir()
+            await _copy(spec.workspace, place)
+        try:
+            return await self._launch(spec, body, lower=None)
+        except NotStarted as error:
+            raise refusal(error.said) from error
+
+    async def _can_overlay(self, tree: Path) -> bool:
+        """Whether a room's changes can be laid over this tree.
+
+        The kernel cannot copy up a file whose owner has no number in the room, so each tree is looked through
+        once: a small part of what it cost to write it.
+        """
+        if not self._overlay:
+            return False
+        info = tree.stat()  # noqa: ASYNC240 - of a directory that was looked at a moment ago
+        key = (str(tree), info.st_dev, info.st_ino, info.st_mtime_ns)
+        if key not in self._foreign:
+            self._foreign[key] = await asyncio.to_thread(has_foreign_files, tree)
+        return not self._foreign[key]
+
+    async def _launch(self, spec: EnvironmentSpec, body: Body, *, lower: Path | None) -> int:
+        model_socket = None
+        if spec.model_socket is not None and spec.network is not Network.NONE:
+            model_socket = str(spec.model_socket)
+        if not self._isolation:
+            return await body.launch(lambda descriptors: plain_command(descriptors, model_socket), filtered=False)
+        memory = spec.limits.memory_mb
+        layout = Layout(
+            workdir=spec.workdir,
+            workspace=str(body.folder.workspace),
+            tmp=str(body.folder.tmp),
+            home=str(body.folder.home),
+            work=str(body.folder.work),
+            lower=None if lower is None else str(lower),
+            network=spec.network,
+            mounts=spec.mounts,
+            hidden=hidden(spec.hidden),
+            shared_memory_bytes=_SHARED_MEMORY_BYTES if memory is None else min(_SHARED_MEMORY_BYTES, memory << 19),
+            model_socket=model_socket,
+        )
+        return await body.launch(lambda descriptors: room_command(layout, descriptors), filtered=True)
+
+    async def _open(self, spec: EnvironmentSpec, body: Body, port: int) -> LocalRoom:
+        workdir = spec.workdir if self._isolation else str(body.folder.workspace)
+        return LocalRoom(
+            body=body,
+            spec=spec,
+            isolated=self._isolation,
+            workdir=workdir,
+            workspace=await body.channel.open_directory(workdir),
+            digest=await self.digest(spec),
+            model_url=f"http://127.0.0.1:{port}" if port else None,
+            variables=self._variables(body) | spec.variables,
+            rules=rules_for(spec.limits, body.controllers, isolated=self._isolation),
+        )
+
+    def _variables(self, body: Body) -> dict[str, str]:
+        """The small, fixed environment of every command."""
+        variables = {
+            "HOME": HOME,
+            "LANG": "C.UTF-8",
+            "LOGNAME": "user",
+            "PATH": ":".join(PATH),
+            "SHELL": "/bin/sh",
+            "TZ": "UTC",
+            "USER": "user",
+        }
+        if not self._isolation:
+            own = {"HOME": str(body.folder.home), "TMPDIR": str(body.folder.tmp)}
+            return variables | own | {"PATH": os.environ.get("PATH", os.defpath)}
+        python = interpreter()[0].parent
+        if not is_visible(python):
+            variables["PATH"] += f":{python}"
+        return variables
+
+
+async def _copy(source: Path, target: Path) -> None:
+    copier = Copier()
+
+    def copy() -> None:
+        with opened(source) as inner, opened(target) as outer:
+            copier.copy(inner, outer)
+
+    try:
+        await in_thread(copy, copier.stop)
+    except OSError as error:
+        raise InfrastructureError(f"cannot copy the workspace: {error.strerror}", where=error.filename) from error
+
+
+def _checked(spec: EnvironmentSpec, *, isolation: bool) -> EnvironmentSpec:
+    """The same, with real paths; or what is wrong with it."""
+    if spec.workspace is not None:
+        if not spec.workspace.is_dir():
+            raise UsageError("the workspace is not a directory", where=spec.workspace)
+        spec = msgspec.structs.replace(spec, workspace=spec.workspace.resolve())
+    if spec.network is not Network.NONE and spec.model_socket is not None and not spec.model_socket.is_socket():
+        raise InfrastructureError("the model gateway does not answer there", where=spec.model_socket)
+    for mount in spec.mounts:
+        if not Path(mount.source).exists():
+            raise UsageError("cannot be shown in a room: there is no such path", where=mount.source)
+        if not isolation and Path(mount.source).resolve() != Path(mount.target).resolve():
+            raise InfrastructureError(
+                f"without isolation {mount.source} cannot be shown as {mount.target}",
+                fix="mount it at its own path, or leave isolation on",
+            )
+    workdir = posixpath.normpath(spec.workdir)
+    if not workdir.startswith("/") or workdir == "/" or workdir != spec.workdir:
+        raise UsageError(f"a room's workdir must be a plain absolute path, not {spec.workdir!r}")
+    if is_visible(Path(workdir)) or any(workdir == place or workdir.startswith(f"{place}/") for place in _RESERVED):
+        raise UsageError(f"a local room has the system at {workdir}", fix="choose another workdir, such as /workspace")
+    return spec

@@ -1,0 +1,327 @@
+"""Copying and removing file trees that somebody hostile may have made, and may still be changing.
+
+Everything is named by a directory's descriptor and one name in it, and no symlink is ever followed: whatever is
+swapped in while we look, we never leave the two trees.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from proctor.core.errors import LimitReached
+
+ENTRY_BYTES: Final = 512
+DEEPEST: Final = 128
+_CHUNK: Final = 1 << 20
+_OWN: Final = 0o700
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_DIRECTORY: Final = _READ | os.O_DIRECTORY
+_NO_KERNEL_COPY: Final = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF}
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_TRIES: Final = 10
+_IN_THE_WAY: Final = {errno.ENOTDIR, errno.ELOOP, errno.EMLINK}
+
+
+class Place(NamedTuple):
+    """A name in an open directory."""
+
+    directory: int
+    name: str
+
+
+class Stopped(Exception):
+    """The copy was told to stop."""
+
+
+class Copier:
+    """Copies entries between directories, up to `max_bytes` in all; one object per copy.
+
+    Symlinks stay symlinks, hard links become files, sockets, FIFOs and devices are left behind. Directories are
+    merged, anything else in the way is replaced. Only the permission bits and, for files, the time are kept.
+    """
+
+    def __init__(self, max_bytes: int | None = None) -> None:
+        self._limit = max_bytes
+        self._used = 0
+        self._stopped = False
+        self._in_kernel = hasattr(os, "copy_file_range")
+
+    def stop(self) -> None:
+        """Make the copy, which runs in another thread, end with `Stopped` soon."""
+        self._stopped = True
+
+    def take(self, size: int) -> None:
+        """Count bytes against the limit."""
+        if self._stopped:
+            raise Stopped
+        self.expect(size)
+        self._used += size
+
+    def expect(self, size: int) -> None:
+        """Refuse what would be too much before it is read."""
+        if self._limit is not None and self._used + size > self._limit:
+            raise LimitReached("size of the copy", value=self._used + size, limit=self._limit)
+
+    def copy(self, source: Place, target: Place, *, mode: int | None = None) -> None:
+        """Copy one entry and all below it; `mode` is for a file."""
+        self._copy(source, target, mode, 0)
+
+    def _copy(self, source: Place, target: Place, mode: int | None, depth: int) -> None:
+        if depth > DEEPEST:
+            raise LimitReached("depth of the copied tree", value=depth, limit=DEEPEST)
+        self.take(ENTRY_BYTES)
+        info = os.stat(source.name, dir_fd=source.directory, follow_symlinks=False)
+        if stat.S_ISLNK(info.st_mode):
+            write_link(os.readlink(source.name, dir_fd=source.directory), target)
+        elif stat.S_ISREG(info.st_mode):
+            self._copy_file(source, target, mode)
+        elif stat.S_ISDIR(info.st_mode):
+            self._copy_directory(source, target, depth)
+
+    def _copy_directory(self, source: Place, target: Place, depth: int) -> None:
+        reading = open_anyway(source, _DIRECTORY)
+        try:
+            permissions = stat.S_IMODE(os.fstat(reading).st_mode) & 0o777
+            writing, made = enter_directory(target)
+            try:
+                with os.scandir(reading) as entries:
+                    for entry in entries:
+                        try:
+                            self._copy(Place(reading, entry.name), Place(writing, entry.name), None, depth + 1)
+                        except FileNotFoundError:
+                            continue  # gone between the listing and the copy
+                if made:
+                    os.fchmod(writing, permissions)
+            finally:
+                os.close(writing)
+        finally:
+            os.close(reading)
+
+    def _copy_file(self, source: Place, target: Place, mode: int | None) -> None:
+        reader = open_anyway(source, _READ)
+        try:
+            info = os.fstat(reader)
+            if not stat.S_ISREG(info.st_mode):
+                return  # swapped since it was looked at
+            self.expect(info.st_size)  # a sparse terabyte is refused before it is read
+            writer = create_file(target)
+            try:
+                self._copy_bytes(reader, writer)
+                os.fchmod(writer, stat.S_IMODE(info.st_mode) & 0o777 if mode is None else mode)
+                os.utime(writer, ns=(info.st_atime_ns, info.st_mtime_ns))
+            finally:
+                os.close(writer)
+        finally:
+            os.close(reader)
+
+    def _copy_bytes(self, reader: int, writer: int) -> None:
+        while self._in_kernel:
+            try:
+                count = os.copy_file_range(reader, writer, _CHUNK)
+            except OSError as error:
+                if error.errno not in _NO_KERNEL_COPY:
+                    raise
+                self._in_kernel = False
+                break
+            self.take(count)
+            if count == 0:
+                return
+        while piece := os.read(reader, _CHUNK):
+            self.take(len(piece))
+            write_all(writer, piece)
+
+
+def open_anyway(place: Place, flags: int) -> int:
+    """Open what is there, not through a symlink, and even if its owner, who we are, has no permission left."""
+    try:
+        return os.open(place.name, flags, dir_fd=place.directory)
+    except PermissionError:
+        if not hasattr(os, "O_PATH"):
+            raise
+        handle = os.open(place.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.directory)
+        try:
+            mode = os.fstat(handle).st_mode
+            if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+                raise
+            # Through the handle, so that it is this very file, whatever has taken its name since.
+            own = f"/proc/self/fd/{handle}"
+            os.chmod(own, stat.S_IMODE(mode) | _OWN)  # noqa: PTH101 - it is no path
+            return os.open(own, flags & ~os.O_NOFOLLOW)
+        finally:
+            os.close(handle)
+
+
+def enter_directory(place: Place) -> tuple[int, bool]:
+    """Open a directory to write into it, made if need be, and say whether it was made."""
+    for _ in range(_TRIES):
+        try:
+            os.mkdir(place.name, _OWN, dir_fd=place.directory)
+            made = True
+        except FileExistsError:
+            made = False
+        try:
+            descriptor = open_anyway(place, _DIRECTORY)
+        except OSError as error:
+            if error.errno in _IN_THE_WAY:
+                remove_entry(place)
+                continue
+            raise
+        mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
+        if not made and mode & _OWN != _OWN:
+            os.fchmod(descriptor, mode | _OWN)
+        return descriptor, made
+    raise OSError(errno.EBUSY, "something keeps getting in the way", place.name)
+
+
+def create_file(place: Place) -> int:
+    """Open a new, private file for writing in the place of whatever has this name."""
+    for _ in range(_TRIES):
+        try:
+            return os.open(place.name, _CREATE, 0o600, dir_fd=place.directory)
+        except FileExistsError:
+            remove_entry(place)
+    raise OSError(errno.EBUSY, "something keeps getting in the way", place.name)
+
+
+def write_link(text: str, place: Place) -> None:
+    """Make a symlink in the place of whatever has this name."""
+    try:
+        os.symlink(text, place.name, dir_fd=place.directory)
+    except FileExistsError:
+        remove_entry(place)
+        os.symlink(text, place.name, dir_fd=place.directory)
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of it."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Place]:
+    """A path of the host as a place."""
+    path = path.absolute()
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield Place(directory, path.name)
+    finally:
+        os.close(directory)
+
+
+@contextmanager
+def opened_target(path: Path) -> Iterator[Place]:
+    """The same, for a copy that leaves nothing behind when it fails, unless something was there before."""
+    there = os.path.lexists(path)
+    with opened(path) as place:
+        try:
+            yield place
+        except BaseException:
+            if not there:
+                remove_entry(place)
+            raise
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a file or a tree, however deep and whatever its permissions; nothing there is fine."""
+    with opened(path) as place:
+        remove_entry(place)
+
+
+def remove_entry(place: Place) -> None:
+    """Remove one name from a directory, and all below it."""
+    try:
+        os.unlink(place.name, dir_fd=place.directory)
+    except FileNotFoundError:
+        return
+    except (IsADirectoryError, PermissionError):
+        top = open_anyway(place, _DIRECTORY)
+        try:
+            # What lies too deep is moved up to here first, and goes in the next round.
+            while _empty(top, top, 0):
+                pass
+        finally:
+            os.close(top)
+        os.rmdir(place.name, dir_fd=place.directory)
+
+
+def _empty(directory: int, top: int, depth: int) -> bool:
+    """Remove all that is in a directory; True when something was moved to `top` instead."""
+    mode = stat.S_IMODE(os.fstat(directory).st_mode)
+    if mode & _OWN != _OWN:
+        os.fchmod(directory, mode | _OWN)
+    with os.scandir(directory) as entries:
+        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    moved = False
+    for name, is_directory in found:
+        if not is_directory:
+            os.unlink(name, dir_fd=directory)
+        elif depth < DEEPEST:
+            inner = open_anyway(Place(directory, name), _DIRECTORY)
+            try:
+                moved = _empty(inner, top, depth + 1) or moved
+            finally:
+                os.close(inner)
+            os.rmdir(name, dir_fd=directory)
+        else:
+            # Only a directory that may be written can be moved.
+            os.close(open_anyway(Place(directory, name), _DIRECTORY))
+            os.rename(name, f"{os.urandom(8).hex()}-deep", src_dir_fd=directory, dst_dir_fd=top)
+            moved = True
+    return moved
+
+
+def has_foreign_files(tree: Path) -> bool:
+    """Whether anything in the tree belongs to another user or group than ours."""
+    owner = (os.getuid(), os.getgid())
+    waiting = [str(tree)]
+    root = tree.stat()
+    if (root.st_uid, root.st_gid) != owner:
+        return True
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                info = entry.stat(follow_symlinks=False)
+                if (info.st_uid, info.st_gid) != owner:
+                    return True
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+    return False
+
+
+def disk_bytes(tree: Path) -> int:
+    """What a tree takes on the disk, though something inside may be changing it.
+
+    Raises:
+        LimitReached: it is nested deeper than a copy may be.
+    """
+    with opened(tree) as place:
+        return _disk_bytes(place, 0)
+
+
+def _disk_bytes(place: Place, depth: int) -> int:
+    if depth > DEEPEST:
+        raise LimitReached("depth of the tree", value=depth, limit=DEEPEST)
+    try:
+        # Taking away its own permissions does not hide a directory's size.
+        directory = open_anyway(place, _DIRECTORY)
+    except OSError:
+        return 0  # gone, or no directory any more
+    total = 0
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                try:
+                    total += entry.stat(follow_symlinks=False).st_blocks * 512
+                except FileNotFoundError:
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    total += _disk_bytes(Place(directory, entry.name), depth + 1)
+    finally:
+        os.close(directory)
+    return total

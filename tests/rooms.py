@@ -1,0 +1,68 @@
+"""Rooms for tests."""
+
+import secrets
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from docker_image import IMAGE, need_docker
+from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, ExecResult
+from proctor.environments.docker import DockerProvider
+from proctor.environments.local import LocalProvider
+
+
+class Rooms:
+    """Starts rooms and stops them all at the end."""
+
+    def __init__(self, kind: str, provider: EnvironmentProvider) -> None:
+        self.kind = kind
+        self.provider = provider
+        self._started: list[Environment] = []
+
+    async def start(self, **spec: Any) -> Environment:
+        room = await self.provider.start(EnvironmentSpec(**spec))
+        self._started.append(room)
+        return room
+
+    async def stop(self) -> None:
+        for room in self._started:
+            await room.stop()
+        await self.provider.close()
+
+
+def make_provider(kind: str, folder: Path) -> EnvironmentProvider:
+    if kind == "docker":
+        need_docker()
+        return DockerProvider(image=IMAGE)
+    return LocalProvider(isolation=kind == "local", rooms=folder / "rooms")
+
+
+async def sh(room: Environment, script: str, **options: Any) -> ExecResult:
+    """Run a shell script in a room."""
+    return await room.exec(["sh", "-c", script], **options)
+
+
+def sleeper() -> str:
+    """A `sleep` that lasts longer than any test, and can be told from every other one on the machine."""
+    return f"sleep {secrets.randbelow(10**9) + 10**9}"
+
+
+async def sleeping(room: Environment, command: str) -> int:
+    """How many processes run this very command."""
+    listed = await room.exec(["ps", "-eo", "stat,args"])
+    lines = [line.split(None, 1) for line in listed.stdout.decode().splitlines()]
+    return sum(arguments.strip() == command and not state.startswith("Z") for state, arguments in lines)
+
+
+def running(command: str) -> int:
+    """How many processes of this machine run this very command."""
+    return int(subprocess.run(["pgrep", "-fxc", command], capture_output=True, check=False).stdout)
+
+
+def wait_running(command: str, count: int, seconds: float = 20) -> None:
+    """Wait until so many processes of this machine run this very command."""
+    deadline = time.monotonic() + seconds
+    while (seen := running(command)) != count:
+        assert time.monotonic() < deadline, f"{seen} run {command!r}, not {count}"
+        time.sleep(0.05)
