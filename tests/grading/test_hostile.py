@@ -82,6 +82,13 @@ def lying_cache() -> bytes:
     return MAGIC_NUMBER + struct.pack("<LQ", 0b01, 0) + marshal.dumps(compile(source, "test_thing.py", "exec"))
 
 
+REWRITES_REPORTS = """\
+import pytest
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    outcome.get_result().outcome = 'passed'
+"""
 U, P = (TestFormat.UNITTEST,), (TestFormat.PYTEST,)
 
 ATTACKS = {
@@ -111,7 +118,8 @@ ATTACKS = {
         "import unittest\nunittest.TestCase.assertEqual = lambda *a: None", Cause.TAMPERED, Code.TEST_MACHINERY
     ),
     "exchanges the code of assertEqual": code(
-        "import unittest\nunittest.TestCase.assertEqual.__code__ = (lambda self, first, second, msg=None: None).__code__",
+        "import unittest\n"
+        "unittest.TestCase.assertEqual.__code__ = (lambda self, first, second, msg=None: None).__code__",
         Cause.TAMPERED,
         Code.CODE_PATCHED,
     ),
@@ -302,10 +310,10 @@ builtins.all = lambda *a: True
         frozenset({Code.BINARY}),
     ),
     "adds sitecustomize and usercustomize": Attack(
-        {
-            name: "import unittest\nunittest.TestCase.assertEqual = lambda *a: None\n"
-            for name in ("sitecustomize.py", "usercustomize.py", "tests/sitecustomize.py")
-        },
+        dict.fromkeys(
+            ("sitecustomize.py", "usercustomize.py", "tests/sitecustomize.py"),
+            "import unittest\nunittest.TestCase.assertEqual = lambda *a: None\n",
+        ),
         Cause.TESTS_FAILED,
         frozenset({Code.STARTUP_HOOK, Code.TEST_MACHINERY}),
     ),
@@ -335,19 +343,14 @@ builtins.all = lambda *a: True
             "pytest.ini": "[pytest]\naddopts = -p quiet -k callable\n",
             "tox.ini": "[pytest]\naddopts = -p quiet\n",
             "pyproject.toml": '[tool.pytest.ini_options]\naddopts = "-p quiet"\n',
-            "quiet.py": "import pytest\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport(item, call):\n"
-            "    outcome = yield\n    outcome.get_result().outcome = 'passed'\n",
+            "quiet.py": REWRITES_REPORTS,
         },
         Cause.TESTS_FAILED,
         frozenset({Code.TEST_CONFIG, Code.TEST_MACHINERY}),
         P,
     ),
     "adds a conftest that nobody put back": Attack(
-        {
-            "conftest.py": "import pytest\n@pytest.hookimpl(hookwrapper=True)\n"
-            "def pytest_runtest_makereport(item, call):\n    outcome = yield\n"
-            "    outcome.get_result().outcome = 'passed'\n"
-        },
+        {"conftest.py": REWRITES_REPORTS},
         Cause.TAMPERED,
         frozenset({Code.CONFTEST, Code.TEST_MACHINERY}),
         P,

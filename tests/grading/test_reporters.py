@@ -334,7 +334,7 @@ async def test_pytest_reads_the_configuration_of_the_plan_and_not_of_the_workspa
         "pytest.ini": "[pytest]\naddopts = -k nothing\npython_files = none_*.py\n",
         "setup.cfg": "[tool:pytest]\naddopts = --no-such-option\n",
         "lib/helper.py": "",
-        "tests/check_it.py": "import helper\ndef test_it(pytestconfig):\n    assert pytestconfig.getini('xfail_strict')\n",
+        "tests/check_it.py": "import helper\ndef test_it(pytestconfig): assert pytestconfig.getini('xfail_strict')\n",
     }
     config = ConfigFile(
         name="pyproject.toml",
