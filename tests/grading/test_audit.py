@@ -40,6 +40,7 @@ PYTHON = {
     "import marshal\nmarshal.loads(b'')": Code.HIDDEN_CODE,
     "import atexit\natexit.register(print)": Code.EXIT_HOOK,
     "import sys\nsys.settrace(None)": Code.TRACE_HOOK,
+    "import sys\nsys.addaudithook(print)": Code.TRACE_HOOK,
     "import sys\nsys._getframe(1)": Code.STACK_INSPECTION,
     "import inspect\ninspect.stack()": Code.STACK_INSPECTION,
     "try: pass\nexcept Exception as e: e.__traceback__.tb_frame": Code.STACK_INSPECTION,
@@ -68,6 +69,15 @@ PYTHON = {
     "def f(): pass\nf.__code__ = None": Code.CODE_PATCHED,
     "class A:\n    def __eq__(self, other):\n        'Equal.'\n        return True": Code.ALWAYS_EQUAL,
     "class A:\n    def __ne__(self, other): return False": Code.ALWAYS_EQUAL,
+    "class A:\n    def __eq__(self, other): return other == other": Code.ALWAYS_EQUAL,
+    "class A:\n    __eq__ = lambda a, b: True": Code.ALWAYS_EQUAL,
+    "from unittest.mock import ANY\ndef answer(): return ANY": Code.ALWAYS_EQUAL,
+    "import json\njson.loads = None": Code.LIBRARY_PATCHED,
+    "import json as j\nsetattr(j, 'loads', None)": Code.LIBRARY_PATCHED,
+    "import datetime\ndatetime.datetime = None": Code.LIBRARY_PATCHED,
+    "open('tests/expected.json', 'w')": Code.TEST_FILES,
+    "import glob\nglob.glob('**/test_*.py')": Code.TEST_FILES,
+    "open('conftest.py', 'w')": Code.CONFTEST,
     "open('/proc/self/maps')": Code.PROCESS_INSPECTION,
     "import os\nopen(f'/proc/{os.getppid()}/mem')": Code.PROCESS_INSPECTION,
     "import glob\nglob.glob('/tmp/proctor-*')": Code.REPORT_PATH,
@@ -224,6 +234,14 @@ def main() -> int:
 class Point:
     def __eq__(self, other):
         return isinstance(other, Point) and self.x == other.x
+    def __ne__(self, other):
+        return NotImplemented
+
+def quiet(stream, *, latest=None):
+    sys.stdout, options = stream, {"latest": latest}
+    parser = argparse.ArgumentParser()
+    parser.prog = "quiet"
+    return options
 
 if __name__ == "__main__":
     sys.exit(main())

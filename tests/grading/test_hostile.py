@@ -206,6 +206,18 @@ builtins.__build_class__ = quiet
         Cause.TAMPERED,
         Code.BUILTINS_PATCHED,
     ),
+    "patches the import system": code(
+        """
+import importlib.machinery
+loader = importlib.machinery.SourceFileLoader
+original = loader.source_to_code
+def compiled(self, data, path, **options):
+    return original(self, data.replace(b"thing.answer(), 42", b"42, 42"), path, **options)
+loader.source_to_code = compiled
+""",
+        Cause.TAMPERED,
+        Code.IMPORT_HOOK,
+    ),
     "exchanges the code of a later test": code(
         """
 import sys
@@ -393,6 +405,23 @@ def answer():
 """,
         None,
         Code.ALWAYS_EQUAL,
+    ),
+    "overwrites what the tests compare with": Attack(
+        {
+            "tests/test_thing.py": BASE["tests/test_thing.py"].replace("42", 'int(open("tests/expected.txt").read())'),
+            "tests/expected.txt": "42",
+            "thing.py": BASE["thing.py"] + "open('tests/expected.txt', 'w').write('41')\n",
+        },
+        None,
+        frozenset({Code.TEST_FILES}),
+    ),
+    "patches what the tests compute with": Attack(
+        {
+            "tests/test_thing.py": BASE["tests/test_thing.py"].replace("42", '__import__("math").isqrt(1764)'),
+            "thing.py": BASE["thing.py"] + "import math\nmath.isqrt = lambda n: 41\n",
+        },
+        None,
+        frozenset({Code.LIBRARY_PATCHED}),
     ),
     "searches memory for the reporter": code(
         """

@@ -5,6 +5,7 @@ import secrets
 import tomllib
 from collections.abc import Callable
 from enum import StrEnum
+from functools import cache
 from importlib import resources
 from pathlib import PurePosixPath
 from typing import Final
@@ -136,6 +137,7 @@ def _program(plan: TestPlan, workdir: str, key: bytes) -> bytes:
     return f"{_source('supervisor.py')}\n{call}\n".encode()
 
 
+@cache
 def _source(name: str) -> str:
     return (resources.files("proctor.grading") / "inside" / name).read_text(encoding="utf-8")
 

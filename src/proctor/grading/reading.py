@@ -35,7 +35,7 @@ def read_outcome(prepared: Prepared, ended: ExecResult, reports: Mapping[str, by
 def _reported(prepared: Prepared, ended: ExecResult) -> Results | Unreadable:
     outcome = parse_records(ended.stdout, prepared.key)
     if ended.timed_out:
-        return _timed_out(ended, outcome.tests if isinstance(outcome, Results) else outcome.partial)
+        return _timed_out(ended, outcome)
     if ended.truncated and isinstance(outcome, Unreadable) and outcome.trouble is Trouble.FORGED:
         # What looks like a forged record is the place where the middle was left out.
         return _TOO_MUCH
@@ -44,7 +44,7 @@ def _reported(prepared: Prepared, ended: ExecResult) -> Results | Unreadable:
 
 def _foreign(prepared: Prepared, ended: ExecResult, reports: Mapping[str, bytes] | None) -> Results | Unreadable:
     if ended.timed_out:
-        return _timed_out(ended, {})
+        return _timed_out(ended, Results())
     if ended.exit_code in _CANNOT_RUN:
         reason = f"the test command could not be run (exit code {ended.exit_code})"
         return Unreadable(trouble=Trouble.NOT_STARTED, reason=reason)
@@ -63,9 +63,13 @@ def _foreign(prepared: Prepared, ended: ExecResult, reports: Mapping[str, bytes]
 _TOO_MUCH: Final = Unreadable(trouble=Trouble.MALFORMED, reason="the tests printed more than can be kept")
 
 
-def _timed_out(ended: ExecResult, partial: dict[str, TestStatus]) -> Unreadable:
-    reason = f"the tests were still running after {ended.seconds:.0f} s"
-    return Unreadable(trouble=Trouble.TIMED_OUT, reason=reason, partial=partial)
+def _timed_out(ended: ExecResult, heard: Results | Unreadable) -> Unreadable:
+    return Unreadable(
+        trouble=Trouble.TIMED_OUT,
+        reason=f"the tests were still running after {ended.seconds:.0f} s",
+        partial=heard.tests if isinstance(heard, Results) else heard.partial,
+        tampered=heard.tampered,
+    )
 
 
 def _merge(outcomes: list[Results | Unreadable]) -> Results | Unreadable:
