@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-
 from grading_rooms import PlainRoom, room_of
+
 from proctor.core.causes import Cause, Status
 from proctor.core.verdict import TestStatus
 from proctor.grading import (
@@ -82,6 +82,13 @@ def lying_cache() -> bytes:
     return MAGIC_NUMBER + struct.pack("<LQ", 0b01, 0) + marshal.dumps(compile(source, "test_thing.py", "exec"))
 
 
+REWRITES_REPORTS = """\
+import pytest
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    outcome.get_result().outcome = 'passed'
+"""
 U, P = (TestFormat.UNITTEST,), (TestFormat.PYTEST,)
 
 ATTACKS = {
@@ -111,7 +118,8 @@ ATTACKS = {
         "import unittest\nunittest.TestCase.assertEqual = lambda *a: None", Cause.TAMPERED, Code.TEST_MACHINERY
     ),
     "exchanges the code of assertEqual": code(
-        "import unittest\nunittest.TestCase.assertEqual.__code__ = (lambda self, first, second, msg=None: None).__code__",
+        "import unittest\n"
+        "unittest.TestCase.assertEqual.__code__ = (lambda self, first, second, msg=None: None).__code__",
         Cause.TAMPERED,
         Code.CODE_PATCHED,
     ),
@@ -197,6 +205,18 @@ builtins.__build_class__ = quiet
 """,
         Cause.TAMPERED,
         Code.BUILTINS_PATCHED,
+    ),
+    "patches the import system": code(
+        """
+import importlib.machinery
+loader = importlib.machinery.SourceFileLoader
+original = loader.source_to_code
+def compiled(self, data, path, **options):
+    return original(self, data.replace(b"thing.answer(), 42", b"42, 42"), path, **options)
+loader.source_to_code = compiled
+""",
+        Cause.TAMPERED,
+        Code.IMPORT_HOOK,
     ),
     "exchanges the code of a later test": code(
         """
@@ -302,7 +322,10 @@ builtins.all = lambda *a: True
         frozenset({Code.BINARY}),
     ),
     "adds sitecustomize and usercustomize": Attack(
-        dict.fromkeys(("sitecustomize.py", "usercustomize.py", "tests/sitecustomize.py"), "import unittest\nunittest.TestCase.assertEqual = lambda *a: None\n"),
+        dict.fromkeys(
+            ("sitecustomize.py", "usercustomize.py", "tests/sitecustomize.py"),
+            "import unittest\nunittest.TestCase.assertEqual = lambda *a: None\n",
+        ),
         Cause.TESTS_FAILED,
         frozenset({Code.STARTUP_HOOK, Code.TEST_MACHINERY}),
     ),
@@ -332,19 +355,14 @@ builtins.all = lambda *a: True
             "pytest.ini": "[pytest]\naddopts = -p quiet -k callable\n",
             "tox.ini": "[pytest]\naddopts = -p quiet\n",
             "pyproject.toml": '[tool.pytest.ini_options]\naddopts = "-p quiet"\n',
-            "quiet.py": "import pytest\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport(item, call):\n"
-            "    outcome = yield\n    outcome.get_result().outcome = 'passed'\n",
+            "quiet.py": REWRITES_REPORTS,
         },
         Cause.TESTS_FAILED,
         frozenset({Code.TEST_CONFIG, Code.TEST_MACHINERY}),
         P,
     ),
     "adds a conftest that nobody put back": Attack(
-        {
-            "conftest.py": "import pytest\n@pytest.hookimpl(hookwrapper=True)\n"
-            "def pytest_runtest_makereport(item, call):\n    outcome = yield\n"
-            "    outcome.get_result().outcome = 'passed'\n"
-        },
+        {"conftest.py": REWRITES_REPORTS},
         Cause.TAMPERED,
         frozenset({Code.CONFTEST, Code.TEST_MACHINERY}),
         P,
@@ -387,6 +405,23 @@ def answer():
 """,
         None,
         Code.ALWAYS_EQUAL,
+    ),
+    "overwrites what the tests compare with": Attack(
+        {
+            "tests/test_thing.py": BASE["tests/test_thing.py"].replace("42", 'int(open("tests/expected.txt").read())'),
+            "tests/expected.txt": "42",
+            "thing.py": BASE["thing.py"] + "open('tests/expected.txt', 'w').write('41')\n",
+        },
+        None,
+        frozenset({Code.TEST_FILES}),
+    ),
+    "patches what the tests compute with": Attack(
+        {
+            "tests/test_thing.py": BASE["tests/test_thing.py"].replace("42", '__import__("math").isqrt(1764)'),
+            "thing.py": BASE["thing.py"] + "import math\nmath.isqrt = lambda n: 41\n",
+        },
+        None,
+        frozenset({Code.LIBRARY_PATCHED}),
     ),
     "searches memory for the reporter": code(
         """

@@ -1,6 +1,7 @@
 """The reporters, run for real: what a test did is what is said of it."""
 
 import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -320,10 +321,9 @@ async def test_a_missing_interpreter_is_a_run_that_did_not_start(tmp_path: Path)
 
 
 async def test_a_room_without_pytest_is_a_run_that_did_not_start_and_says_so(tmp_path: Path) -> None:
-    bare = next((python for python in interpreters() if "pyenv" in python), None)
-    if bare is None:
-        pytest.skip("there is no second interpreter without pytest")
-    run = await run_tests(room_of(tmp_path / "work", {}), TestPlan(format=TestFormat.PYTEST, python=bare))
+    venv.create(tmp_path / "bare", symlinks=True)
+    plan = TestPlan(format=TestFormat.PYTEST, python=str(tmp_path / "bare" / "bin" / "python3"))
+    run = await run_tests(room_of(tmp_path / "work", {}), plan)
     assert isinstance(run.outcome, Unreadable)
     assert run.outcome.trouble is Trouble.NOT_STARTED
     assert "No module named 'pytest'" in run.outcome.reason
@@ -334,7 +334,7 @@ async def test_pytest_reads_the_configuration_of_the_plan_and_not_of_the_workspa
         "pytest.ini": "[pytest]\naddopts = -k nothing\npython_files = none_*.py\n",
         "setup.cfg": "[tool:pytest]\naddopts = --no-such-option\n",
         "lib/helper.py": "",
-        "tests/check_it.py": "import helper\ndef test_it(pytestconfig):\n    assert pytestconfig.getini('xfail_strict')\n",
+        "tests/check_it.py": "import helper\ndef test_it(pytestconfig): assert pytestconfig.getini('xfail_strict')\n",
     }
     config = ConfigFile(
         name="pyproject.toml",

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from grading_rooms import room_of
 
+from proctor.core.environment import ExecResult
 from proctor.core.errors import InvalidData
 from proctor.core.verdict import TestStatus
 from proctor.grading import Results, TestFormat, TestPlan, TestRun, Trouble, Unreadable, pytest_config, run_tests
-from proctor.grading.plan import EXIT_CODE_TEST, prepare
+from proctor.grading.plan import prepare
+from proctor.grading.reading import EXIT_CODE_TEST, read_outcome
 
 JUNIT = '<testsuite><testcase name="a"/></testsuite>'
 
@@ -89,6 +91,13 @@ async def test_an_exit_code_is_one_test(script: str, status: TestStatus, tmp_pat
 async def test_a_missing_program_is_not_a_failed_test(form: TestFormat, tmp_path: Path) -> None:
     plan = TestPlan(format=form, command=("no-such-program", "{report}"))
     assert trouble(await run_tests(room_of(tmp_path, {}), plan)) is Trouble.NOT_STARTED
+
+
+@pytest.mark.parametrize("form", [TestFormat.UNITTEST, TestFormat.TAP])
+def test_output_with_its_middle_left_out_is_nobodys_forgery(form: TestFormat) -> None:
+    prepared = prepare(TestPlan(format=form, command=("x",)), workdir="/w")
+    ended = ExecResult(exit_code=0, stdout=b"head\ntail\n", stderr=b"", seconds=1.0, truncated=True)
+    assert trouble(read_outcome(prepared, ended, None)) is Trouble.MALFORMED
 
 
 async def test_the_clock_ends_a_command(tmp_path: Path) -> None:

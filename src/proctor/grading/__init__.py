@@ -9,11 +9,13 @@ from proctor.grading.audit import Change, Code, audit, audit_diff, audit_trees, 
 from proctor.grading.outcome import Results, TestRun, Trouble, Unreadable
 from proctor.grading.plan import ConfigFile, TestFormat, TestPlan, pytest_config
 from proctor.grading.protect import MACHINERY, is_protected, protected_paths
+from proctor.grading.reading import EXIT_CODE_TEST
 from proctor.grading.resolve import Expectation, Resolution, baseline_trouble, flipped, resolve
 from proctor.grading.running import run_tests
 from proctor.grading.validation import Problem, ProblemCode, Validation, validate
 
 __all__ = [
+    "EXIT_CODE_TEST",
     "MACHINERY",
     "Change",
     "Code",

@@ -48,11 +48,17 @@ class Results(Record, tag="results"):
 
 
 class Unreadable(Record, tag="unreadable"):
-    """A run that proves nothing. `partial` is what was heard before it went wrong: a hint, never a pass."""
+    """A run that proves nothing.
+
+    Attributes:
+        partial: what was heard before it went wrong: a hint, never a pass.
+        tampered: as in `Results`.
+    """
 
     trouble: Trouble
     reason: str
     partial: dict[str, TestStatus] = field(default_factory=dict)
+    tampered: tuple[str, ...] = ()
 
 
 class TestRun(Record):

@@ -1,31 +1,22 @@
-"""How the tests of a task are run, and how their results are read: everything but the running itself."""
+"""How the tests of a task are run: from a plan to one command."""
 
 import re
 import secrets
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import StrEnum
+from functools import cache
 from importlib import resources
 from pathlib import PurePosixPath
 from typing import Final
 
 from msgspec import field
 
-from proctor.core.environment import ExecResult
 from proctor.core.errors import InvalidData
 from proctor.core.record import Record
-from proctor.core.verdict import TestStatus
-from proctor.grading.go_events import parse_go_events
-from proctor.grading.junit import parse_junit
-from proctor.grading.outcome import Results, TestRun, Trouble, Unreadable, note
-from proctor.grading.records import parse_records
-from proctor.grading.tap import parse_tap
 
 REPORT: Final = "{report}"
-EXIT_CODE_TEST: Final = "exit code"
-MOST_OUTPUT: Final = 100_000_000
 NO_DIRECTORY: Final = 125
-_CANNOT_RUN: Final = {126, 127}
 
 
 class TestFormat(StrEnum):
@@ -146,68 +137,9 @@ def _program(plan: TestPlan, workdir: str, key: bytes) -> bytes:
     return f"{_source('supervisor.py')}\n{call}\n".encode()
 
 
+@cache
 def _source(name: str) -> str:
     return (resources.files("proctor.grading") / "inside" / name).read_text(encoding="utf-8")
-
-
-def read_outcome(prepared: Prepared, ended: ExecResult, reports: Mapping[str, bytes] | None) -> TestRun:
-    """What a finished command proved. `reports` are the files found at the fresh path; None: none was there."""
-    return TestRun(
-        outcome=_outcome(prepared, ended, reports),
-        exit_code=ended.exit_code,
-        seconds=ended.seconds,
-        log=ended.stderr if prepared.format in REPORTED else ended.stdout + ended.stderr,
-    )
-
-
-def _outcome(prepared: Prepared, ended: ExecResult, reports: Mapping[str, bytes] | None) -> Results | Unreadable:
-    if prepared.format in REPORTED:
-        outcome = parse_records(ended.stdout, prepared.key)
-        if ended.timed_out:
-            partial = outcome.tests if isinstance(outcome, Results) else outcome.partial
-            return _timed_out(ended, partial)
-        return outcome
-    if ended.timed_out:
-        return _timed_out(ended, {})
-    if ended.exit_code in _CANNOT_RUN:
-        reason = f"the test command could not be run (exit code {ended.exit_code})"
-        return Unreadable(trouble=Trouble.NOT_STARTED, reason=reason)
-    if prepared.report is not None and ended.exit_code == NO_DIRECTORY and not reports:
-        return Unreadable(trouble=Trouble.NOT_STARTED, reason="no fresh directory could be made for the report")
-    if prepared.format is TestFormat.EXIT_CODE:
-        status = TestStatus.PASSED if ended.exit_code == 0 else TestStatus.FAILED
-        return Results(tests={EXIT_CODE_TEST: status})
-    if prepared.report is None:
-        if ended.truncated:
-            return Unreadable(trouble=Trouble.MALFORMED, reason="the test command printed more than can be kept")
-        return _PARSERS[prepared.format](ended.stdout)
-    if not reports:
-        return Unreadable(trouble=Trouble.NO_REPORT, reason="the test command left no report")
-    return _merge([_PARSERS[prepared.format](data) for _, data in sorted(reports.items())])
-
-
-def _timed_out(ended: ExecResult, partial: dict[str, TestStatus]) -> Unreadable:
-    reason = f"the tests were still running after {ended.seconds:.0f} s"
-    return Unreadable(trouble=Trouble.TIMED_OUT, reason=reason, partial=partial)
-
-
-def _merge(outcomes: list[Results | Unreadable]) -> Results | Unreadable:
-    tests: dict[str, TestStatus] = {}
-    broken: dict[str, str] = {}
-    for outcome in outcomes:
-        if isinstance(outcome, Unreadable):
-            return outcome
-        for test, status in outcome.tests.items():
-            note(tests, test, status)
-        broken |= outcome.broken
-    return Results(tests=tests, broken=broken)
-
-
-_PARSERS: Final[dict[TestFormat, Callable[[bytes], Results | Unreadable]]] = {
-    TestFormat.JUNIT: parse_junit,
-    TestFormat.TAP: parse_tap,
-    TestFormat.GO: parse_go_events,
-}
 
 
 def pytest_config(read: Callable[[str], bytes | None]) -> ConfigFile | None:

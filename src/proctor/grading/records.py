@@ -125,4 +125,5 @@ class _Story:
         partial = dict(self.tests)
         if self.running is not None:
             note(partial, self.running, TestStatus.ERROR)
-        return Unreadable(trouble=Trouble.CUT_SHORT, reason=reason, partial=partial)
+        tampered = tuple(dict.fromkeys(self.tampered))
+        return Unreadable(trouble=Trouble.CUT_SHORT, reason=reason, partial=partial, tampered=tampered)

@@ -139,7 +139,7 @@ def _judge_unreadable(before: TestRun | None, outcome: Unreadable) -> _Judgement
 
 def _newly_tampered(before: TestRun | None, outcome: Results) -> list[str]:
     """What the pristine tree does to the test machinery by itself is the repository's way, not the submission's."""
-    usual = before.outcome.tampered if before is not None and isinstance(before.outcome, Results) else ()
+    usual = before.outcome.tampered if before is not None else ()
     return [name for name in outcome.tampered if name not in usual]
 
 

@@ -7,9 +7,11 @@ from typing import Final
 
 from proctor.core.environment import Environment
 from proctor.grading.outcome import TestRun
-from proctor.grading.plan import MOST_OUTPUT, Prepared, TestPlan, prepare, read_outcome
+from proctor.grading.plan import Prepared, TestPlan, prepare
+from proctor.grading.reading import read_outcome
 
 FETCH_SECONDS: Final = 60.0
+MOST_OUTPUT: Final = 100_000_000
 # A link is not followed and a pipe not opened: only what the test command itself wrote is fetched.
 _IS_THERE: Final = '[ ! -L "$0" ] && { [ -f "$0" ] || [ -d "$0" ]; }'
 

@@ -62,7 +62,7 @@ def _smells(change: Change, protected: Sequence[str]) -> Iterator[tuple[Code, st
     found: list[tuple[int, Code, str]] = []
     from_tree = _read_python(change, in_test=in_test)
     found += from_tree or []
-    found += token_smells(change.path, change.added, has_tree=from_tree is not None)
+    found += token_smells(change.path, change.added, has_tree=from_tree is not None, in_test=in_test)
     for line, code, detail in sorted(found):
         yield code, f"line {line}: {detail}"
 

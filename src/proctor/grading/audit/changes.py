@@ -219,7 +219,7 @@ def compare_trees(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> tu
 
 
 def _lines(data: bytes | None) -> list[str]:
-    return (data or b"").decode("utf-8", "surrogateescape").split("\n")
+    return [] if data is None else data.decode("utf-8", "surrogateescape").split("\n")
 
 
 def _new_lines(old: list[str], new: list[str]) -> Iterator[tuple[int, str]]:

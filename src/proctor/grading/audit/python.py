@@ -2,6 +2,7 @@
 
 import ast
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
@@ -21,6 +22,7 @@ _NAMES: Final[dict[str, Code]] = {
     "sys.settrace": Code.TRACE_HOOK,
     "sys.setprofile": Code.TRACE_HOOK,
     "sys.monitoring": Code.TRACE_HOOK,
+    "sys.addaudithook": Code.TRACE_HOOK,
     "threading.settrace": Code.TRACE_HOOK,
     "threading.setprofile": Code.TRACE_HOOK,
     "sys._getframe": Code.STACK_INSPECTION,
@@ -61,6 +63,7 @@ _NAMES: Final[dict[str, Code]] = {
     "pytest.mark.skip": Code.TEST_SKIPPED,
     "pytest.mark.skipif": Code.TEST_SKIPPED,
     "pytest.mark.xfail": Code.TEST_SKIPPED,
+    "unittest.mock.ANY": Code.ALWAYS_EQUAL,
     "socket": Code.NETWORK,
     "urllib.request": Code.NETWORK,
     "http.client": Code.NETWORK,
@@ -101,14 +104,22 @@ _RUNNERS: Final = frozenset({"exec", "eval", "builtins.exec", "builtins.eval"})
 _IMPORTERS: Final = frozenset({"__import__", "importlib.import_module", "builtins.__import__", "importlib.__import__"})
 _COMPUTED: Final = (ast.BinOp, ast.JoinedStr, ast.Call)
 _TEST_RUNNERS: Final = ("pytest", "unittest", "_pytest", "nose")
-_SENSITIVE: Final = frozenset({"os", "sys", "gc", "builtins", "unittest", "pytest", "_pytest", "inspect", "ctypes"})
+_SENSITIVE: Final = frozenset(
+    {"os", "sys", "gc", "builtins", "unittest", "pytest", "_pytest", "inspect", "ctypes", "importlib"}
+)
 _OWN_PROCESS: Final = frozenset({"os.getpid", "os.getppid", "os.getpgid", "os.getpgrp"})
 _SEARCH_PATHS: Final = frozenset({"PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "NODE_PATH"})
 _GIT_COMMANDS: Final = frozenset(
     "log show cat-file rev-list reflog fsck diff-tree ls-tree show-ref for-each-ref unpack-objects verify-pack "
     "stash bundle".split()
 )
-_EVERYDAY: Final = frozenset({Code.TEST_SKIPPED, Code.NETWORK, Code.TEST_SNIFFING})
+# Attributes of the library's modules that are there to be set.
+_SETTABLE: Final = frozenset(
+    "sys.stdout sys.stderr sys.stdin sys.argv sys.path sys.excepthook sys.displayhook sys.ps1 sys.ps2 "
+    "sys.tracebacklimit sys.dont_write_bytecode threading.excepthook warnings.showwarning warnings.formatwarning "
+    "logging.raiseExceptions logging.lastResort os.environ".split()
+)
+_EVERYDAY: Final = frozenset({Code.TEST_SKIPPED, Code.NETWORK, Code.TEST_SNIFFING, Code.ALWAYS_EQUAL})
 
 _Found = tuple[Code, str]
 
@@ -261,6 +272,8 @@ class _Reader:
         yield from self._hidden(node, name, first)
         if name.endswith(("setattr", "delattr", ".__setattr__", ".__delattr__", "patch.object")):
             yield from _owned(first)
+            if name in {"setattr", "delattr"} and len(node.args) > 1 and isinstance(node.args[1], ast.Constant):
+                yield from self._library(node.args[0], str(node.args[1].value))
             if any(isinstance(item, ast.Constant) and item.value in _CODE_PARTS for item in node.args):
                 yield Code.CODE_PATCHED, f"{name} of a function's code"
         if name.endswith("patch") and node.args and isinstance(node.args[0], ast.Constant):
@@ -291,8 +304,11 @@ class _Reader:
 
     def _store(self, target: ast.AST) -> Iterator[_Found]:
         match target:
-            case ast.Attribute(value=value, ctx=ast.Store() | ast.Del()):
+            case ast.Attribute(value=value, attr=attr, ctx=ast.Store() | ast.Del()):
                 yield from _owned(self.dotted(value))
+                yield from self._library(value, attr)
+            case ast.Name(id="__eq__" | "__ne__" as name, ctx=ast.Store()):
+                yield Code.ALWAYS_EQUAL, f"assigns {name}"
             case ast.Subscript(value=value, slice=index, ctx=ast.Store() | ast.Del()):
                 holder = self.dotted(value).removesuffix(".__dict__")
                 yield from _owned(holder)
@@ -300,6 +316,17 @@ class _Reader:
                     yield Code.PATH_EDIT, f"sets {index.value}"
             case ast.Name(id="AssertionError", ctx=ast.Store()):
                 yield Code.ASSERTIONS_OFF, "assigns AssertionError"
+
+    def _library(self, owner: ast.AST, attr: str) -> Iterator[_Found]:
+        """An assignment to a module of the standard library, or to a class in one."""
+        name = f"{self.dotted(owner)}.{attr}"
+        root = owner
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        is_imported = isinstance(root, ast.Name) and root.id in self.aliases
+        module = name.partition(".")[0]
+        if is_imported and module in sys.stdlib_module_names and module not in _OWNERS and name not in _SETTABLE:
+            yield Code.LIBRARY_PATCHED, f"assigns {name}"
 
     def _compare(self, node: ast.Compare) -> Iterator[_Found]:
         parts = list(ast.walk(node))
@@ -348,9 +375,17 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[_Found]:
         yield Code.TEST_MACHINERY, f"defines the hook {node.name}"
     if node.name in {"__eq__", "__ne__"}:
         body = [item for item in node.body if not (isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant))]
+        own = node.args.args[0].arg if node.args.args else ""
+        looks = any(
+            isinstance(part, ast.Name) and part.id in {own, "super"} for item in body for part in ast.walk(item)
+        )
         match body:
-            case [ast.Return(value=ast.Constant(value=bool(value)))] if value is (node.name == "__eq__"):
-                yield Code.ALWAYS_EQUAL, f"{node.name} is always {value}"
+            case [ast.Return(value=ast.Constant(value=bool(value)))] if value is not (node.name == "__eq__"):
+                pass  # never equal: harmless
+            case [ast.Raise()] | [ast.Return(value=ast.Name(id="NotImplemented"))]:
+                pass
+            case _ if not looks:
+                yield Code.ALWAYS_EQUAL, f"{node.name} does not look at its own object"
 
 
 def _words(node: ast.List | ast.Tuple) -> Iterator[_Found]:

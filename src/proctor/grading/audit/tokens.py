@@ -39,7 +39,12 @@ _ANYWHERE: Final[dict[Code, tuple[str, ...]]] = {
     Code.BACKGROUND_PROCESS: (r"\bnohup\b", r"\bsetsid\b", r"\bdisown\b", r"\bdaemonize\b", r"\bdetached:\s*true"),
     Code.NATIVE_MEMORY: (r"\bLD_PRELOAD\b", r"\bDYLD_INSERT_LIBRARIES\b", r"\bprocess_vm_(?:read|write)v\b"),
     Code.ASSERTIONS_OFF: (r"\bPYTHONOPTIMIZE\b", r"\bpython[0-9.]*\s+-OO?\b", r"\bNDEBUG\b"),
+    Code.CONFTEST: (r"\bconftest\.py\b",),
     Code.STARTUP_HOOK: (r"\b(?:site|user)customize\b", r"\bPYTHONSTARTUP\b"),
+}
+# Outside of tests.
+_OUTSIDE_TESTS: Final[dict[Code, tuple[str, ...]]] = {
+    Code.TEST_FILES: (r"[\"'/](?:tests?|spec|__tests__)/[\w./*{]*[\"']", r"[\"'/]test_?[\w*]*\.\w+[\"']"),
 }
 # In other languages, where there is no syntax tree to ask.
 _ELSEWHERE: Final[dict[Code, tuple[str, ...]]] = {
@@ -110,17 +115,24 @@ def _compiled(*tables: dict[Code, tuple[str, ...]]) -> list[tuple[Code, re.Patte
     return [(code, re.compile("|".join(words))) for table in tables for code, words in table.items()]
 
 
-_WITH_TREE: Final = _compiled(_ANYWHERE)
-_WITHOUT_TREE: Final = _compiled(_ANYWHERE, _ELSEWHERE)
 _LONGEST_LINE: Final = 2000
+_RULES: Final = {
+    (has_tree, in_test): _compiled(
+        _ANYWHERE, *([] if has_tree else [_ELSEWHERE]), *([] if in_test else [_OUTSIDE_TESTS])
+    )
+    for has_tree in (False, True)
+    for in_test in (False, True)
+}
 
 
-def token_smells(path: str, lines: tuple[tuple[int, str], ...], *, has_tree: bool) -> Iterator[tuple[int, Code, str]]:
+def token_smells(
+    path: str, lines: tuple[tuple[int, str], ...], *, has_tree: bool, in_test: bool
+) -> Iterator[tuple[int, Code, str]]:
     """Findings on added lines; `has_tree` says that the syntax tree was asked already."""
     suffix = PurePosixPath(path).suffix.lower()
     if suffix in _PROSE:
         return
-    rules = _WITH_TREE if has_tree or suffix in _PYTHON else _WITHOUT_TREE
+    rules = _RULES[has_tree or suffix in _PYTHON, in_test]
     for number, text in lines:
         if _is_comment(suffix, text):
             continue

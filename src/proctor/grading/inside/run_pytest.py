@@ -13,7 +13,9 @@ if MYPY:
     from collections.abc import Iterator
     from typing import Any
 
-FAMILIES = ("pytest", "_pytest", "pluggy", "unittest", "contextlib")
+FAMILIES = tuple(
+    "pytest _pytest pluggy unittest contextlib ast importlib _frozen_importlib _frozen_importlib_external".split()
+)
 # Puts the old path attributes back onto pytest's own classes when pytest starts.
 PATCHERS = ("_pytest.legacypath",)
 RANK = ("passed", "xfailed", "xpassed", "skipped", "failed", "error")
@@ -40,6 +42,11 @@ class Plugin:
         self.skipped = skipped
         self.heard = []  # type: list[str]
         self.plugins = set()  # type: set[int]
+
+    def pytest_load_initial_conftests(self) -> "Iterator[None]":
+        # The last moment before code of the workspace runs; plugins have been loaded, and may have patched pytest.
+        self.to.watch.learn()
+        yield
 
     def pytest_collectreport(self, report: "Any") -> "None":
         if report.failed:
@@ -92,7 +99,7 @@ def place_config(config: "Any", path: "str") -> "None":
 def make_plugin(pytest: "Any", to: "Any") -> "Plugin":
     for hook in ("pytest_runtest_logreport", "pytest_sessionfinish"):
         pytest.hookimpl(tryfirst=True)(getattr(Plugin, hook))
-    for hook in ("pytest_runtest_protocol", "pytest_runtest_makereport"):
+    for hook in ("pytest_load_initial_conftests", "pytest_runtest_protocol", "pytest_runtest_makereport"):
         pytest.hookimpl(hookwrapper=True, tryfirst=True)(getattr(Plugin, hook))
     pytest.hookimpl(trylast=True)(Plugin.pytest_collection_finish)
     return Plugin(to, pytest.skip.Exception)

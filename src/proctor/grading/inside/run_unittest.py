@@ -16,7 +16,7 @@ MYPY = False
 if MYPY:
     from typing import Any
 
-FAMILIES = ("unittest", "contextlib")
+FAMILIES = ("unittest", "contextlib", "importlib", "_frozen_importlib", "_frozen_importlib_external")
 PATCHERS = ()
 ERROR_HOLDER = vars(unittest.suite)["_ErrorHolder"]  # stands in for a test where a class or module cannot be set up
 RANK = ("passed", "xfailed", "xpassed", "skipped", "failed", "error")
@@ -250,6 +250,7 @@ def load(report: "Any", job: "dict[str, Any]") -> "list[unittest.TestCase]":
 def run(report: "Any", job: "dict[str, Any]") -> "int":
     sys.argv[:] = [os.path.join(os.path.dirname(unittest.__file__), "__main__.py")]
     report.begin()
+    report.watch.learn()
     tests = load(report, job)
     for test in tests:
         report.collect(test_id(test), type(test), getattr(test, "_testMethodName", ""))

@@ -184,8 +184,8 @@ class Report:
         self.tests = {}  # type: dict[str, Any]
 
     def begin(self) -> "None":
-        """The machinery is loaded: remember it, and let the workspace in."""
-        self.watch.learn()
+        """The machinery is loaded: let the workspace in."""
+        distrust_caches(self.job["workdir"])
         self.has_begun = True
         self.emit("ready")
         open_workspace(self.job, self.watch.families)
@@ -263,7 +263,6 @@ def open_workspace(job: "dict[str, Any]", families: "tuple[str, ...]") -> "None"
         top = loaded.partition(".")[0]
         if top in names and top not in families and top not in BOOTED:
             del MODULES[loaded]
-    distrust_caches(work)
 
 
 def module_names(directory: "str") -> "list[str]":
