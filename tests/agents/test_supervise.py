@@ -12,10 +12,14 @@ from proctor.core.environment import ExecResult
 from proctor.core.errors import LimitReached, RetryableError
 
 START = """printf '{"pid":%s}\\n' "$$"\n"""
-# Takes signals at once, which a shell that waits for a program does not.
-HEEDLESS = (
-    "exec python3 -c 'import signal, time; signal.signal(signal.SIGINT, {}); print(1, flush=True); time.sleep(60)'"
-)
+HEEDLESS = "trap '' INT; echo up; exec sleep 60"
+
+
+def alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 class Lines:
@@ -50,6 +54,18 @@ class Trial:
     async def run(self, script: str, *, wall: float | None = None, **more: float) -> Ended:
         supervisor = self.supervisor(**more)
         return await supervisor.run(START + script, [], stdin=b"", variables={}, wall_seconds=wall)
+
+    async def run_until_it_speaks(self, script: str, *, grace: float = 3) -> Ended:
+        """Cancel it at its first line."""
+        supervisor = self.supervisor(grace=grace)
+        running = asyncio.create_task(supervisor.run(START + script, [], stdin=b"", variables={}, wall_seconds=None))
+        while not self.lines.lines and not running.done():
+            await asyncio.sleep(0.02)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert supervisor.ended is not None
+        return supervisor.ended
 
 
 @pytest.fixture
@@ -88,31 +104,37 @@ async def test_a_room_without_a_shell_is_a_fault(trial: Trial) -> None:
     assert (await trial.run("true")).fault == "no_shell"
 
 
+async def test_its_time_is_limited(trial: Trial) -> None:
+    ended = await trial.run("exec sleep 60", wall=0.5)
+    assert (ended.ending, ended.exit_code) == (Ending.WALL_CLOCK, 130)
+    assert 0.5 <= ended.seconds < 10
+
+
 async def test_a_program_that_heeds_an_interrupt_may_still_speak(trial: Trial) -> None:
     polite = "import signal, sys, time; signal.signal(signal.SIGINT, lambda *_: sys.exit(print('bye') or 4))"
-    ended = await trial.run(f'exec python3 -c "{polite}; print(1, flush=True); time.sleep(60)"', wall=1.5)
-    assert (ended.ending, ended.exit_code) == (Ending.WALL_CLOCK, 4)
+    ended = await trial.run_until_it_speaks(f'exec python3 -c "{polite}; print(1, flush=True); time.sleep(60)"')
+    assert (ended.ending, ended.exit_code) == (Ending.CANCELLED, 4)
     assert trial.lines.lines == [b"1", b"bye"]
     assert trial.lines.was_interrupted
 
 
 async def test_a_program_that_does_not_is_killed(trial: Trial) -> None:
-    ended = await trial.run(HEEDLESS.format("signal.SIG_IGN"), wall=1.5, grace=0.3)
-    assert (ended.ending, ended.exit_code) == (Ending.WALL_CLOCK, 137)
-    assert ended.seconds < 10
+    ended = await trial.run_until_it_speaks(HEEDLESS, grace=0.3)
+    assert (ended.ending, ended.exit_code) == (Ending.CANCELLED, 137)
 
 
 async def test_children_in_sessions_of_their_own_die_with_it(trial: Trial) -> None:
-    script = "trap '' INT; setsid sh -c 'echo $$; sleep 61; true' & wait"
-    ended = await trial.run(script, wall=1.5, grace=0.3)
-    child = int(trial.lines.lines[0])
-    assert ended.ending is Ending.WALL_CLOCK
-    assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+    script = "trap '' INT; setsid sh -c 'sleep 61 & echo $$ $!; wait' & wait"
+    await trial.run_until_it_speaks(script, grace=0.3)
+    children = [int(word) for word in trial.lines.lines[0].split()]
+    async with asyncio.timeout(10):
+        while any(alive(child) for child in children):
+            await asyncio.sleep(0.05)
 
 
 async def test_what_had_left_it_is_left_alone(trial: Trial) -> None:
-    script = "setsid sh -c 'sleep 61 >/dev/null 2>&1 & echo $!'; " + HEEDLESS.format("signal.SIG_IGN")
-    await trial.run(script, wall=1.5, grace=0.3)
+    script = "setsid sh -c 'sleep 61 >/dev/null 2>&1 & echo $!'; trap '' INT; sleep 62 & wait"
+    await trial.run_until_it_speaks(script, grace=0.3)
     server = psutil.Process(int(trial.lines.lines[0]))
     assert server.status() == psutil.STATUS_SLEEPING
     server.kill()
@@ -129,22 +151,9 @@ async def test_one_that_goes_on_after_its_rest_is_waited_for(trial: Trial) -> No
     assert (ended.ending, trial.lines.lines) == (Ending.EXITED, [b"rest", b"on", b"rest"])
 
 
-async def test_cancelling_ends_it_and_tells_how(trial: Trial) -> None:
-    supervisor = trial.supervisor(grace=0.3)
-    script = START + HEEDLESS.format("signal.SIG_IGN")
-    running = asyncio.create_task(supervisor.run(script, [], stdin=b"", variables={}, wall_seconds=None))
-    while not trial.lines.lines:
-        await asyncio.sleep(0.02)
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    assert supervisor.ended is not None
-    assert (supervisor.ended.ending, supervisor.ended.exit_code) == (Ending.CANCELLED, 137)
-
-
 async def test_cancelling_twice_does_not_wait(trial: Trial) -> None:
     supervisor = trial.supervisor(grace=30)
-    script = START + HEEDLESS.format("signal.SIG_IGN")
+    script = START + HEEDLESS
     running = asyncio.create_task(supervisor.run(script, [], stdin=b"", variables={}, wall_seconds=None))
     while not trial.lines.lines:
         await asyncio.sleep(0.02)
