@@ -6,6 +6,9 @@ difference and the ratio, not this machine's speed.
 
     python perf/gateway.py [--streams 1,64,512] [--seconds 6] [--body 100000]
 
+A stream lasts two seconds, eight where there are 512, and 2000 events per second pass at most, about four per second
+and stream at 512.
+
 A provider's event carries the time at which it was sent; all processes read the same monotonic clock.
 """
 
@@ -14,6 +17,7 @@ import asyncio
 import json
 import multiprocessing
 import multiprocessing.connection
+import os
 import random
 import re
 import tempfile
@@ -159,19 +163,20 @@ def request(path: str, body: int, events: int, interval: float) -> bytes:
 
 
 async def load(
-    port: int, path: str, streams: int, seconds: float, body: int, watched: psutil.Process | None = None
+    port: int, path: str, streams: int, seconds: float, body: int, *, watched: psutil.Process | None = None
 ) -> dict[str, Any]:
-    """Keep so many streams going for so long: each lasts about two seconds and then asks again."""
+    """Keep so many streams going for so long: each lasts some seconds and then asks again."""
     interval = max(FASTEST, streams / EVENTS_PER_SECOND)
-    events = max(2, int(2 / interval))
+    lasting = max(2.0, streams / 64)
+    events = int(lasting / interval)
     ask = request(path, body, events, interval)
     firsts: list[float] = []
     lags: list[float] = []
     loop = asyncio.get_running_loop()
-    until = time.monotonic() + seconds
+    until = time.monotonic() + max(seconds, 1.5 * lasting)
 
     async def one(index: int) -> None:
-        await asyncio.sleep(2 * index / streams)
+        await asyncio.sleep(lasting * index / streams)
         _, client = await loop.create_connection(lambda: Client(firsts, lags), "127.0.0.1", port)
         while time.monotonic() < until:
             await client.send(ask)
@@ -205,7 +210,7 @@ def measure(streams: int, seconds: float, body: int) -> None:
             with process(gateway, port, cassettes) as ((front, path), watched):
                 asyncio.run(load(front, path, 1, 1, body))
                 idle = watched.memory_info().rss
-                rows.append((name, asyncio.run(load(front, path, streams, seconds, body, watched)), idle))
+                rows.append((name, asyncio.run(load(front, path, streams, seconds, body, watched=watched)), idle))
     direct = rows[0][1]
     for name, result, idle in rows:
         cells = []
@@ -228,7 +233,9 @@ def growth(streams: int) -> None:
                 for events in (500, 5000):
                     ask = request(path, 1000, events, 0.0)
                     sizes.append(asyncio.run(long_streams(front, ask, streams, watched)) / 1024 / 1024)
-                text = "   ".join(f"{n} events each: {size:.1f} MiB" for n, size in zip((500, 5000), sizes, strict=True))
+                text = "   ".join(
+                    f"{n} events each: {size:.1f} MiB" for n, size in zip((500, 5000), sizes, strict=True)
+                )
                 print(f"{name:19} {streams} streams   {text}   growth {sizes[1] - sizes[0]:+.1f} MiB")
 
 
@@ -267,6 +274,10 @@ def main() -> None:
         measure(streams, options.seconds, options.body)
     print()
     growth(16)
+    one, five, _ = os.getloadavg()
+    print(
+        f"\nload average {one:.1f} now, {five:.1f} over five minutes, on {os.cpu_count()} cores: all of it counts here"
+    )
 
 
 if __name__ == "__main__":
