@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from grading_rooms import PlainRoom, room_of
 
+from grading_rooms import PlainRoom, room_of
 from proctor.core.causes import Cause, Status
 from proctor.core.verdict import TestStatus
 from proctor.grading import (

@@ -1,8 +1,8 @@
 import pytest
-from grading_runs import LETTERS, failed, ran
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grading_runs import LETTERS, failed, ran
 from proctor.core.causes import Cause, Status
 from proctor.core.verdict import TestOutcome, TestStatus
 from proctor.grading import (

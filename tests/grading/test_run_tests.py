@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from grading_rooms import room_of
 
+from grading_rooms import room_of
 from proctor.core.environment import ExecResult
 from proctor.core.errors import InvalidData
 from proctor.core.verdict import TestStatus

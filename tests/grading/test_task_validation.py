@@ -1,6 +1,6 @@
 import pytest
-from grading_runs import failed, ran
 
+from grading_runs import failed, ran
 from proctor.grading import Expectation, ProblemCode, TestRun, Trouble, validate
 
 LABELS = Expectation(fail_to_pass=("new",), pass_to_pass=("old",))
