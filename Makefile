@@ -49,7 +49,7 @@ format: dev
 
 # The JSON Schemas are generated from the records and shipped; a test fails when they are stale.
 schemas: dev
-	$(BIN)/python -m proctor.core.schema src/proctor/schemas
+	$(BIN)/python -m proctor.schema src/proctor/schemas
 
 perf: dev
 	@for script in perf/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

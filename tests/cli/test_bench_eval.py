@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from proctor.core.schema import json_schema
+from proctor.schema import json_schema
 from suite_world import (
     BUGGY,
     FIXED,

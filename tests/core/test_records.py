@@ -11,10 +11,10 @@ from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.errors import InvalidData
 from proctor.core.record import from_json, read_record, to_json
 from proctor.core.result import AgentMetrics, Attempt, ModelUsage, TaskResult, Tokens
-from proctor.core.schema import RECORDS, json_schema
 from proctor.core.submission import PatchKind, PatchSubmission
 from proctor.core.task import DirectorySource, Gold, PrivatePart, PublicPart, Task
 from proctor.core.verdict import Finding, TestOutcome, TestStatus, Verdict
+from proctor.schema import RECORDS, json_schema
 
 VERDICT = Verdict(
     task_id="t/1",

@@ -6,7 +6,7 @@ Built-in benchmarks and a stranger's register alike, through the entry point gro
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
 from proctor.core.evaluation import Evaluated, Prediction
@@ -40,6 +40,9 @@ class Place:
     folder: Path
     options: GradeOptions
     use_cache: bool = True
+
+
+HEALTH_CACHE: Final = "health"
 
 
 class Health(Record):

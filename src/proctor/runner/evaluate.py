@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 import proctor
-from proctor.core.benchmark import Benchmark, GradeOptions, Health, Place, Unusable
+from proctor.core.benchmark import HEALTH_CACHE, Benchmark, GradeOptions, Health, Place, Unusable
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import ProctorError
@@ -84,7 +84,7 @@ async def validate(
 
 def known_healths() -> RecordCache[Health]:
     """What `validate` has learned on this machine."""
-    return RecordCache(Health, "health")
+    return RecordCache(Health, HEALTH_CACHE)
 
 
 async def health_key(benchmark: Benchmark, task: Task, place: Place) -> str:
