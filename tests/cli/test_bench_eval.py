@@ -300,3 +300,15 @@ def test_other_result_formats(tmp_path: Path) -> None:
     code, report = evaluate(tmp_path, make_suite(tmp_path, "tap", "code"), "--oracle")
     assert code == 0, report
     assert {verdict(report, name) for name in ("tap", "code")} == {("resolved", "solved")}
+
+
+def test_an_instance_that_needs_a_program_which_is_not_here_is_skipped_with_that_reason(tmp_path: Path) -> None:
+    make_instance(tmp_path, requires=["no-such-program"])
+    suite = make_suite(tmp_path)
+    code, report = evaluate(tmp_path, suite, "--oracle")
+    assert code == 0
+    assert verdict(report) == ("skipped", "not_runnable_here")
+    assert "no-such-program" in report["tasks"][0]["verdict"]["reason"]
+    done = proctor(tmp_path, "bench", "validate", "--suite", suite, "--quiet")
+    assert done.returncode == 0
+    assert "1 could not be tried" in done.stdout

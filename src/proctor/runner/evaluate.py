@@ -76,6 +76,8 @@ async def validate(
             known.put(await health_key(benchmark, task, place), health)
         except (ProctorError, OSError) as error:
             health = broken_health(Unusable(task_id=task.id, problems=(f"could not be tried here: {error}",)))
+            if cause_of(error) is Cause.NOT_RUNNABLE_HERE:
+                health = msgspec.structs.replace(health, problems=(), skipped=str(error))
         done(health)
         return health
 

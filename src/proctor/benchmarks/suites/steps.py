@@ -100,6 +100,8 @@ async def run_step(bench: Bench, tree: Path, name: str, *, touched: tuple[str, .
         tests = bench.instance.file.eval
         if isinstance(tests, X07Eval):
             return await _x07_step(bench, tests, room, name, touched)
+        if touched is None:
+            await _check_programs(room, bench.instance.file.requires)
         run = await _set_up(room, tests) or await run_tests(room, _plan(tests), timeout=bench.timeout)
     summary = _summary(run, report=f"{name}.tests.json")
     await asyncio.to_thread(_keep, bench.folder, name, run)
@@ -110,6 +112,25 @@ def _plan(tests: TestsEval) -> TestPlan:
     return TestPlan(
         format=TestFormat(tests.format), targets=tests.arguments, command=tests.command, variables=tests.variables
     )
+
+
+async def _check_programs(room: Environment, programs: tuple[str, ...]) -> None:
+    """See that the room has what the instance says it needs.
+
+    Raises:
+        InfrastructureError: it lacks one, so the instance cannot be run here.
+    """
+    if not programs:
+        return
+    missing = 'for name; do command -v "$name" >/dev/null || { echo "$name"; exit 1; }; done'
+    done = await room.exec(["sh", "-c", missing, "sh", *programs], timeout=SETUP_SECONDS)
+    if done.exit_code != 0:
+        name = done.stdout.decode(errors="replace").strip()
+        raise InfrastructureError(
+            f"it needs {name}, which the room does not have",
+            fix=f"install {name} where rooms see it, or choose an image that has it",
+            cause=Cause.NOT_RUNNABLE_HERE,
+        )
 
 
 async def _set_up(room: Environment, tests: TestsEval) -> TestRun | None:

@@ -117,7 +117,7 @@ def x07_validate_report(
     instances = [
         {
             "instance_id": _identifier(health.task_id),
-            "status": "valid" if health.healthy else "invalid",
+            "status": "valid" if health.healthy else "skipped" if health.skipped else "invalid",
             "baseline_ok": health.baseline_ok,
             "oracle_ok": health.oracle_ok,
             "determinism_ok": health.determinism_ok,

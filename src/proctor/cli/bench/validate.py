@@ -44,7 +44,7 @@ def command(bench: str | None, suite: str | None, **given: Any) -> int:
     source = load(bench, suite)
     clock = time.monotonic()
     healths = asyncio.run(_validate(source, given))
-    sick = [health for health in healths if not health.healthy]
+    sick = [health for health in healths if not health.healthy and not health.skipped]
     if given["write_exclusions"]:
         _write_exclusions(given["write_exclusions"], sick)
     form = "json" if given["as_json"] else given["form"]
@@ -56,7 +56,10 @@ def command(bench: str | None, suite: str | None, **given: Any) -> int:
         print_json({"benchmark": source.name, "source": source.source, "ok": not sick, "tasks": healths})
     else:
         _print_table(healths)
-        click.echo(f"\n{source.name}: {len(healths) - len(sick)} of {len(healths)} tasks are healthy on this machine")
+        healthy = sum(health.healthy for health in healths)
+        skipped = sum(bool(health.skipped) for health in healths)
+        more = f", {skipped} could not be tried" if skipped else ""
+        click.echo(f"\n{source.name}: {healthy} of {len(healths)} tasks are healthy on this machine{more}")
     return InvalidData.exit_code if sick else 0
 
 
@@ -73,7 +76,8 @@ async def _validate(source: "Benchmark", given: dict[str, Any]) -> "tuple[Health
         nonlocal count
         count += 1
         if not given["quiet"]:
-            note(f"[{count}/{len(tasks)}] {'healthy' if health.healthy else 'NOT healthy':11} {health.task_id}")
+            state = "healthy" if health.healthy else "skipped" if health.skipped else "NOT healthy"
+            note(f"[{count}/{len(tasks)}] {state:11} {health.task_id}")
 
     rooms = provider(given)
     try:
@@ -94,19 +98,19 @@ async def _validate(source: "Benchmark", given: dict[str, Any]) -> "tuple[Health
 
 
 def _print_table(healths: "Sequence[Health]") -> None:
-    def mark(good: bool) -> str:
-        return "ok" if good else "NO"
+    def mark(health: "Health", good: bool) -> str:
+        return "-" if health.skipped else "ok" if good else "NO"
 
     print_table(
         ["TASK", "BASELINE", "ORACLE", "REPEATS", "LEAKS", "PROBLEM"],
         [
             [
                 health.task_id,
-                mark(health.baseline_ok),
-                mark(health.oracle_ok),
-                mark(health.determinism_ok),
+                mark(health, health.baseline_ok),
+                mark(health, health.oracle_ok),
+                mark(health, health.determinism_ok),
                 "none" if not health.leaks else str(len(health.leaks)),
-                "; ".join((*health.problems, *(f"leak: {leak}" for leak in health.leaks))),
+                health.skipped or "; ".join((*health.problems, *(f"leak: {leak}" for leak in health.leaks))),
             ]
             for health in healths
         ],
