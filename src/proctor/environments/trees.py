@@ -75,17 +75,17 @@ class Copier:
             raise LimitReached("depth of the copied tree", value=depth, limit=DEEPEST)
         self.take(ENTRY_BYTES)
         info = os.stat(source.name, dir_fd=source.directory, follow_symlinks=False)
+        permissions = stat.S_IMODE(info.st_mode) & 0o777  # as they are now: to read it they may have to be changed
         if stat.S_ISLNK(info.st_mode):
             write_link(os.readlink(source.name, dir_fd=source.directory), target)
         elif stat.S_ISREG(info.st_mode):
-            self._copy_file(source, target, mode)
+            self._copy_file(source, target, permissions if mode is None else mode)
         elif stat.S_ISDIR(info.st_mode):
-            self._copy_directory(source, target, depth)
+            self._copy_directory(source, target, permissions, depth)
 
-    def _copy_directory(self, source: Place, target: Place, depth: int) -> None:
+    def _copy_directory(self, source: Place, target: Place, permissions: int, depth: int) -> None:
         reading = open_anyway(source, _DIRECTORY)
         try:
-            permissions = stat.S_IMODE(os.fstat(reading).st_mode) & 0o777
             writing, made = enter_directory(target)
             try:
                 with os.scandir(reading) as entries:
@@ -101,7 +101,7 @@ class Copier:
         finally:
             os.close(reading)
 
-    def _copy_file(self, source: Place, target: Place, mode: int | None) -> None:
+    def _copy_file(self, source: Place, target: Place, permissions: int) -> None:
         reader = open_anyway(source, _READ)
         try:
             info = os.fstat(reader)
@@ -111,7 +111,7 @@ class Copier:
             writer = create_file(target)
             try:
                 self._copy_bytes(reader, writer)
-                os.fchmod(writer, stat.S_IMODE(info.st_mode) & 0o777 if mode is None else mode)
+                os.fchmod(writer, permissions)
                 os.utime(writer, ns=(info.st_atime_ns, info.st_mtime_ns))
             finally:
                 os.close(writer)

