@@ -74,7 +74,7 @@ async def drive(
         stack.enter_context(locked(store.folder / LOCK, what=f"run {config.run_id}", wait_seconds=0))
         # Short, because sockets are made below it.
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="proctor-run-")))
-        rooms: EnvironmentProvider = find_provider(config.runner, **_room_options(config))
+        rooms: EnvironmentProvider = find_provider(config.runner, isolation=config.isolation)
         stack.push_async_callback(rooms.close)
         gateway = await stack.enter_async_context(
             Gateway(
@@ -124,10 +124,6 @@ def agents(config: RunConfig, program: str | None) -> Callable[[Task], Agent]:
         return lambda task: find_agent(config.agent, msgspec.structs.replace(setup, gold=task.private.gold))
     one = find_agent(config.agent, setup)
     return lambda _: one
-
-
-def _room_options(config: RunConfig) -> dict[str, bool]:
-    return {"isolation": config.isolation} if config.runner == "local" else {}
 
 
 def _backend(config: RunConfig, key: Secret | None, access: Access) -> Backend:

@@ -115,7 +115,7 @@ async def _configure(source: Any, given: dict[str, Any]) -> "RunConfig":
         variables={},
         shuffle=given["shuffle"],
     )
-    rooms = provider(asked.runner, **({"isolation": asked.isolation} if asked.runner == "local" else {}))
+    rooms = provider(asked.runner, isolation=asked.isolation)
     try:
         environment = await rooms.digest(EnvironmentSpec(image=asked.image))
     finally:
