@@ -5,13 +5,20 @@ gets a copy of it, and what it changed becomes a submission. A submission is che
 Everything here blocks; call it from a thread (`asyncio.to_thread`).
 """
 
+from proctor.workspaces.applying import Applied
 from proctor.workspaces.base import Base
 from proctor.workspaces.checkout import check_out
+from proctor.workspaces.patches import apply_patch, patch_sha256
 from proctor.workspaces.sources import base_of, default_cache
+from proctor.workspaces.unfit import UnfitSubmission
 
 __all__ = [
+    "Applied",
     "Base",
+    "UnfitSubmission",
+    "apply_patch",
     "base_of",
     "check_out",
     "default_cache",
+    "patch_sha256",
 ]
