@@ -10,15 +10,19 @@ from proctor.workspaces.base import Base
 from proctor.workspaces.checkout import check_out
 from proctor.workspaces.patches import apply_patch, patch_sha256
 from proctor.workspaces.sources import base_of, default_cache
+from proctor.workspaces.submissions import LeftOut, MadeSubmission, make_submission
 from proctor.workspaces.unfit import UnfitSubmission
 
 __all__ = [
     "Applied",
     "Base",
+    "LeftOut",
+    "MadeSubmission",
     "UnfitSubmission",
     "apply_patch",
     "base_of",
     "check_out",
     "default_cache",
+    "make_submission",
     "patch_sha256",
 ]
