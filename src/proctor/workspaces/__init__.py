@@ -8,6 +8,7 @@ Everything here blocks; call it from a thread (`asyncio.to_thread`).
 from proctor.workspaces.applying import Applied
 from proctor.workspaces.base import Base
 from proctor.workspaces.checkout import check_out
+from proctor.workspaces.leaks import Leak, LeakProof, prove_no_leak
 from proctor.workspaces.patches import apply_patch, patch_sha256
 from proctor.workspaces.sources import base_of, default_cache
 from proctor.workspaces.submissions import LeftOut, MadeSubmission, make_submission
@@ -16,6 +17,8 @@ from proctor.workspaces.unfit import UnfitSubmission
 __all__ = [
     "Applied",
     "Base",
+    "Leak",
+    "LeakProof",
     "LeftOut",
     "MadeSubmission",
     "UnfitSubmission",
@@ -25,4 +28,5 @@ __all__ = [
     "default_cache",
     "make_submission",
     "patch_sha256",
+    "prove_no_leak",
 ]
