@@ -101,7 +101,7 @@ def _clone(url: str, commit: str, mirror: Path, lock: int) -> None:
 
 def _fetch_missing(url: str, commit: str, mirror: Path, lock: int) -> None:
     for stale in [*mirror.glob("*.lock"), *mirror.glob("refs/**/*.lock"), *mirror.glob("objects/pack/tmp_*")]:
-        pass  # of a fetch that was killed: we hold the lock, so nobody is writing
+        stale.unlink()  # of a fetch that was killed: we hold the lock, so nobody is writing
     wanted = (f"{commit}:refs/proctor/{commit}", _BRANCHES_AND_TAGS[1])
     if _fetch(url, wanted, mirror, lock, required=False).code != 0:
         # Some servers give out only what their branches and tags reach.
