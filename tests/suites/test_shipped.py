@@ -273,6 +273,12 @@ def test_core_mini_is_four_of_them_that_run_anywhere() -> None:
     assert "hard" not in [read_instance(each)["difficulty"] for each in chosen]
 
 
+def test_the_page_on_suites_lists_every_instance_with_its_difficulty() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "suites.md").read_text()
+    rows = re.findall(r"^\| `(\w+_\d{4})` \| [a-z]+ \| (\w+) \|", page, flags=re.MULTILINE)
+    assert rows == [(instance_id, read_instance(instance_id)["difficulty"]) for instance_id in IDS]
+
+
 def test_only_plain_text_files_are_shipped() -> None:
     for path in CORE.rglob("*"):
         assert path.name != "__pycache__"
