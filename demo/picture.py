@@ -1,6 +1,6 @@
 """Makes docs/demo.svg from the demo's own output.
 
-    make demo && make picture
+make demo && make picture
 """
 
 import os

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from workspaces_world import Repository, base_from, contents, git, snapshot, write
 
 from proctor.core.causes import Cause
 from proctor.core.submission import PatchKind
 from proctor.workspaces import Applied, Base, UnfitSubmission, check_out, patch_sha256
 from proctor.workspaces.applying import apply_diff
+from workspaces_world import Repository, base_from, contents, git, snapshot, write
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 CHANGE = b"""\

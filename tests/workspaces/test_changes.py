@@ -2,12 +2,12 @@ import os
 from pathlib import Path
 
 import pytest
-from workspaces_world import contents, snapshot, write
 
 from proctor.core.causes import Cause
 from proctor.workspaces import UnfitSubmission
 from proctor.workspaces.changes import write_changes
 from proctor.workspaces.trees import FILE, LINK, PROGRAM, Entry
+from workspaces_world import contents, snapshot, write
 
 
 def _text(text: str) -> Entry:

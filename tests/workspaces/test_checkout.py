@@ -3,12 +3,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from workspaces_world import Files, Repository, all_objects, base_at, base_from, contents, git, write
 
 from proctor.core.errors import UsageError
 from proctor.core.task import RepositorySource
 from proctor.workspaces import Base, base_of, check_out
 from proctor.workspaces.history import LONGEST_CHAIN
+from workspaces_world import Files, Repository, all_objects, base_at, base_from, contents, git, write
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from workspaces_world import Repository, all_objects, base_at, base_from, git, write
 
 from proctor.core.errors import UsageError
 from proctor.core.submission import PatchKind
 from proctor.workspaces import LeakProof, check_out, prove_no_leak
+from workspaces_world import Repository, all_objects, base_at, base_from, git, write
 
 OLD = "import os\n\n\ndef area(width, height):\n    return width + height\n"
 NEW = (

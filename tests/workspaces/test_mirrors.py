@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from workspaces_world import Repository, git, write
 
 from proctor.core.errors import InvalidData, RetryableError
 from proctor.core.files import locked
 from proctor.workspaces.mirrors import canonical_url, checked_commit, mirror_name, mirror_with
+from workspaces_world import Repository, git, write
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ import jsonpointer
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from workspaces_world import contents, snapshot, write
 
 from proctor.core.causes import Cause
 from proctor.core.submission import PatchKind
 from proctor.workspaces import Applied, UnfitSubmission, apply_patch, patch_sha256
 from proctor.workspaces.patch_sets import apply_patch_set, read_patch_set
+from workspaces_world import contents, snapshot, write
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 X07 = Path(__file__).parents[3] / "shared" / "data" / "x07" / "core_v0"

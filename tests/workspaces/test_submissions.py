@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from workspaces_world import Files, Repository, base_at, base_from, contents, git, snapshot, write
 
 from proctor.core.causes import Cause
 from proctor.core.errors import InfrastructureError
 from proctor.core.submission import PatchKind
 from proctor.workspaces import Base, MadeSubmission, UnfitSubmission, apply_patch, check_out, make_submission
 from proctor.workspaces import submissions as module
+from workspaces_world import Files, Repository, base_at, base_from, contents, git, snapshot, write
 
 TEXT = "one\ntwo\nthree\n"
 
