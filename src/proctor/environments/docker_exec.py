@@ -74,6 +74,7 @@ class Command:
         Raises:
             NotStarted: the container had no shell, or no room for one more process.
         """
+        self._head = b""
         command = ["/bin/sh", "-c", _WRAPPER, "sh", cwd, *argv]
         execution = await container.exec(command, stdin=bool(stdin), environment=dict(variables), user="0:0")
         stream = execution.start()

@@ -25,6 +25,7 @@ from proctor.environments.watches import Watches
 
 _KILL_SECONDS: Final = 10
 _KILLED: Final = 137
+_STOP_SECONDS: Final = 3
 _WAIT: Final = 0.002
 
 
@@ -175,9 +176,11 @@ class DockerRoom:
     async def _start(self) -> None:
         """Start the container, held alive by a connection: when this process dies, so does what is in there."""
         await self._let_go()
-        self._life = self._container.attach(stdin=True)
+        self._life = self._container.attach(stdin=True, stdout=True)
         await self._life.__aenter__()
         await self._container.start()
+        if await self._life.read_out() is None:
+            raise InfrastructureError("the image has no shell at /bin/sh, which every command is started with")
         if self._door is not None:
             self._relay = await self._door.open(self._container)
 
@@ -192,10 +195,14 @@ class DockerRoom:
     ) -> int:
         try:
             return await command.run(self._container, argv, variables, cwd, stdin)
-        except DockerError as error:
-            if not is_conflict(error):
+        except (DockerError, NotStarted) as error:
+            # Something inside, where everybody is root, may have ended the container, or be about to.
+            if isinstance(error, DockerError) and not is_conflict(error):
                 raise
-        # Something inside, where everybody is root, has ended the container.
+            try:
+                await asyncio.wait_for(self._container.wait(), _STOP_SECONDS)
+            except TimeoutError:
+                raise error from None
         async with self._starting:
             if not (await self._container.show())["State"]["Running"]:
                 self._watches.check()
