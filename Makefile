@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: setup dev test lint format schemas perf clean
+.PHONY: setup dev demo test lint format schemas perf clean
 
 setup: $(VENV)/.installed
 
@@ -24,6 +24,16 @@ $(VENV)/.dev: $(VENV)/.installed
 	$(PIP) install --group dev
 	@touch $@
 
+# The agent of the demo, and of tests that run it: Claude Code, from its Python package.
+$(VENV)/.claude: $(VENV)/.installed
+	$(PIP) install --editable '.[claude]'
+	@touch $@
+
+# make demo              with a scripted model: no key, no daemon, no account
+# make demo MODEL=sonnet for real, with ANTHROPIC_API_KEY set
+demo: $(VENV)/.claude
+	@MODEL='$(MODEL)' demo/run.sh
+
 test: dev
 	$(BIN)/pytest --numprocesses auto $(ARGS)
 
@@ -39,7 +49,7 @@ format: dev
 
 # The JSON Schemas are generated from the records and shipped; a test fails when they are stale.
 schemas: dev
-	$(BIN)/python -m proctor.core.schema src/proctor/schemas
+	$(BIN)/python -m proctor.schema src/proctor/schemas
 
 perf: dev
 	@for script in perf/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

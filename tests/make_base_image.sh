@@ -19,18 +19,17 @@ for program in debootstrap docker tar; do
     command -v "$program" >/dev/null || { echo "$program is missing: apt-get install debootstrap docker.io" >&2; exit 2; }
 done
 
-# The mirror that apt uses for this suite here, or Debian's own.
+# The mirror that apt uses for this suite here, or the one that debootstrap takes by itself.
 mirror=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' 2>/dev/null |
     awk -v suite="$suite" '$2 == suite { print $1; exit }')
-mirror=${mirror:-http://deb.debian.org/debian}
 
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
-debootstrap --variant=minbase --include="$packages" "$suite" "$root" "$mirror" >"$root.log" 2>&1 ||
+debootstrap --variant=minbase --include="$packages" "$suite" "$root" ${mirror:+"$mirror"} >"$root.log" 2>&1 ||
     { tail -20 "$root.log" >&2; exit 1; }
 rm -f "$root.log"
 # Nothing of this machine stays in the image.
 rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/etc/resolv.conf "$root"/etc/hostname
-echo 'deb http://deb.debian.org/debian bookworm main' >"$root/etc/apt/sources.list"
+: >"$root/etc/apt/sources.list"
 tar -C "$root" --one-file-system -c . | docker import - "$image" >/dev/null
 echo "$image is made"

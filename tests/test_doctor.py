@@ -1,4 +1,5 @@
 import json
+import re
 import shutil
 import socket
 import subprocess
@@ -127,3 +128,11 @@ def test_the_command_prints_json_and_its_exit_code_says_whether_anything_works(
     document = json.loads(done.stdout)
     checks = [Check(**{**check, "state": State(check["state"])}) for check in document["checks"]]
     assert "git" in {check.name for check in checks}
+
+
+def test_clean_says_what_it_removed() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "proctor", "doctor", "--clean"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    assert re.search(r"removed \d+ rooms, \d+ containers, \d+ networks", done.stderr)

@@ -1,6 +1,7 @@
 import multiprocessing
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -64,3 +65,27 @@ def test_a_lock_is_free_again_after_its_block(tmp_path: Path) -> None:
     for _ in range(2):
         with locked(tmp_path / "lock", what="it", wait_seconds=0):
             pass
+
+
+def test_a_program_that_inherits_the_lock_keeps_it_after_its_block(tmp_path: Path) -> None:
+    with locked(tmp_path / "lock", what="it") as descriptor:
+        program = subprocess.Popen(["sleep", "60"], pass_fds=[descriptor])
+    try:
+        with pytest.raises(RetryableError, match="in use"), locked(tmp_path / "lock", what="it", wait_seconds=0):
+            pass
+    finally:
+        program.kill()
+        program.wait()
+    with locked(tmp_path / "lock", what="it", wait_seconds=0):
+        pass
+
+
+def test_who_waits_for_a_lock_is_told_once(tmp_path: Path) -> None:
+    told: list[str] = []
+    with (
+        locked(tmp_path / "lock", what="it"),
+        pytest.raises(RetryableError),
+        locked(tmp_path / "lock", what="it", wait_seconds=0.1, on_wait=lambda: told.append("waiting")),
+    ):
+        pass
+    assert told == ["waiting"]

@@ -11,10 +11,10 @@ from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.errors import InvalidData
 from proctor.core.record import from_json, read_record, to_json
 from proctor.core.result import AgentMetrics, Attempt, ModelUsage, TaskResult, Tokens
-from proctor.core.schema import RECORDS, json_schema
 from proctor.core.submission import PatchKind, PatchSubmission
 from proctor.core.task import DirectorySource, Gold, PrivatePart, PublicPart, Task
 from proctor.core.verdict import Finding, TestOutcome, TestStatus, Verdict
+from proctor.schema import RECORDS, json_schema
 
 VERDICT = Verdict(
     task_id="t/1",
@@ -83,6 +83,11 @@ def test_an_unknown_field_of_a_newer_minor_version_is_ignored() -> None:
     document = msgspec.json.decode(to_json(VERDICT))
     document["added_later"] = 1
     assert from_json(json.dumps(document), Verdict) == VERDICT
+
+
+def test_a_document_that_is_nested_too_deeply_is_refused_and_does_not_overflow() -> None:
+    with pytest.raises(InvalidData, match="nested too deeply"):
+        from_json(b'{"x":' + b"[" * 100_000, Verdict)
 
 
 def test_every_cause_has_a_consequence() -> None:

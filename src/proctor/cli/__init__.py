@@ -8,6 +8,7 @@ import sys
 from typing import Final
 
 COMMANDS: Final = {
+    "bench": ("proctor.cli.bench", "Benchmarks, their tasks, and what agents make of them."),
     "doctor": ("proctor.cli.doctor", "What this machine can and cannot do, and how to mend it."),
     "sandbox": ("proctor.cli.sandbox", "Isolated, reusable homes for agents."),
     "schema": ("proctor.cli.schema", "The JSON Schema of a record."),

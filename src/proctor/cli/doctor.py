@@ -1,5 +1,7 @@
 """``proctor doctor``: what this machine can and cannot do."""
 
+import asyncio
+
 import click
 
 from proctor.cli.output import note, print_json, print_table
@@ -9,12 +11,17 @@ from proctor.doctor import State, diagnose
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def command(*, as_json: bool) -> int:
+@click.option("--clean", is_flag=True, help="Remove what killed runs have left: rooms, containers, networks.")
+def command(*, as_json: bool, clean: bool) -> int:
     """Show what this machine can do for Proctor, what each thing is needed for, and how to get what is missing.
 
     Exits 12 when something is missing without which nothing works.
     """
     diagnosis = diagnose()
+    if clean:
+        has_engine = any(check.name == "docker" and check.state is State.OK for check in diagnosis.checks)
+        removed = _clean(docker=has_engine)
+        note(f"removed {removed}")
     if as_json:
         print_json(diagnosis)
     else:
@@ -26,3 +33,10 @@ def command(*, as_json: bool) -> int:
             if check.state is not State.OK:
                 note(f"{check.name}: {check.remedy}")
     return 0 if diagnosis.usable else InfrastructureError.exit_code
+
+
+def _clean(*, docker: bool) -> str:
+    from proctor.environments import reap  # noqa: PLC0415 - for this option only
+
+    gone = asyncio.run(reap(docker=docker))
+    return f"{len(gone.rooms)} rooms, {len(gone.containers)} containers, {len(gone.networks)} networks"

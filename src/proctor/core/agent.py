@@ -4,6 +4,7 @@ Built-in agents and a stranger's register alike, through the entry point group `
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
 from msgspec import field
@@ -12,6 +13,8 @@ from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec
 from proctor.core.record import Record
 from proctor.core.result import AgentMetrics, ModelUsage
+from proctor.core.submission import PatchKind
+from proctor.core.task import Gold
 
 Doing = Callable[[str], None]
 
@@ -23,13 +26,18 @@ class AgentRequest(Record):
         model: a full model id; None leaves the choice to the agent's own program.
         model_path: the path of this attempt at the gateway (``/t/<token>``), to be put behind the room's `model_url`.
         home: the sandbox's claude-config folder on the host, where the agent has one.
-        logs: a folder on the host for whatever the agent's driver wants to keep.
+        own_login: the login in `home` (or in `variables`) passes through the gateway; otherwise the agent holds a
+            placeholder, and no login enters the room.
+        logs: a folder on the host for whatever the agent's driver wants to keep. The outcome is kept there too, as
+            ``outcome.json``, so that it is known even of an agent that was cancelled.
+        variables: environment variables for the agent's program.
     """
 
     task_id: str
     instruction: str
     logs: str
     home: str | None = None
+    own_login: bool = False
     model: str | None = None
     model_path: str | None = None
     max_turns: int = 100
@@ -59,10 +67,39 @@ class AgentOutcome(Record):
     claimed_cost_usd: float | None = None
 
 
+ApplyPatch = Callable[[Path, bytes, PatchKind], object]
+
+
+class AgentSetup(Record):
+    """What an agent may be made from. Each takes what it needs and leaves the rest.
+
+    Attributes:
+        program: the agent's own program, where it is not to be looked for.
+        command: the words of the command, for an agent that is one.
+        in_place: rooms show the host as it is (no isolation), so programs and homes are used where they lie.
+        gold: the task's reference answer; only an agent whose factory says `needs_gold` is ever given it.
+        apply_patch: applies a patch to a tree on the host, for agents that hand in a ready one.
+    """
+
+    program: str | None = None
+    command: tuple[str, ...] = ()
+    in_place: bool = False
+    gold: Gold | None = None
+    apply_patch: ApplyPatch | None = None
+
+
 class Agent(Protocol):
     """Answers tasks."""
 
     name: str
+
+    def versions(self) -> dict[str, str]:
+        """The programs that answer, with their versions, for the run's configuration.
+
+        Raises:
+            InfrastructureError: a program that it needs is not on this machine, or does not run.
+        """
+        ...
 
     def furnish(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:
         """Add what this agent needs in the room: its programs, its home, its variables.
@@ -73,5 +110,19 @@ class Agent(Protocol):
         ...
 
     async def answer(self, request: AgentRequest, environment: Environment, doing: Doing) -> AgentOutcome:
-        """Work on the task until done. `doing` is told, in a few words, what the agent is at."""
+        """Work on the task until done. `doing` is told, in a few words, what the agent is at.
+
+        Being cancelled ends the agent: first politely, at a second cancellation at once.
+
+        Raises:
+            InfrastructureError: the room broke.
+        """
+        ...
+
+
+class AgentFactory(Protocol):
+    """What an entry point of the group ``proctor.agents`` names; usually the agent's class."""
+
+    def __call__(self, setup: AgentSetup, /) -> Agent:
+        """Make an agent. A setup that lacks what this agent needs is refused with a `UsageError`."""
         ...

@@ -21,11 +21,14 @@ class Status(StrEnum):
 class Cause(StrEnum):
     """The machine-readable reason behind a status."""
 
+    # the agent finished; what it handed in is being graded
+    ANSWERED = "answered"
     # graded
     SOLVED = "solved"
     TESTS_FAILED = "tests_failed"
     REGRESSION = "regression"
     TESTS_VANISHED = "tests_vanished"
+    TAMPERED = "tampered"
     TEST_TIMEOUT = "test_timeout"
     SCORED = "scored"
     # handed in, but not fit to be graded
@@ -49,6 +52,7 @@ class Cause(StrEnum):
     DISK_FULL = "disk_full"
     GRADER_FAILED = "grader_failed"
     MISSING_PROGRAM = "missing_program"
+    REPLAY_DIVERGED = "replay_diverged"
     RUN_BUDGET = "run_budget"
     INTERRUPTED = "interrupted"
     # the task itself
@@ -85,10 +89,12 @@ _STOP: Final = Consequence(status=Status.ERROR, counted=False, stops_run=True)
 _SKIPPED: Final = Consequence(status=Status.SKIPPED, counted=False)
 
 CONSEQUENCES: Final[dict[Cause, Consequence]] = {
+    Cause.ANSWERED: _GRADED,
     Cause.SOLVED: Consequence(status=Status.RESOLVED, graded=True),
     Cause.TESTS_FAILED: Consequence(status=Status.UNRESOLVED, graded=True),
     Cause.REGRESSION: Consequence(status=Status.UNRESOLVED, graded=True),
     Cause.TESTS_VANISHED: Consequence(status=Status.UNRESOLVED, graded=True),
+    Cause.TAMPERED: Consequence(status=Status.UNRESOLVED, graded=True),
     Cause.TEST_TIMEOUT: Consequence(status=Status.UNRESOLVED, graded=True),
     Cause.SCORED: _GRADED,
     Cause.EMPTY: _FAILED,
@@ -109,6 +115,7 @@ CONSEQUENCES: Final[dict[Cause, Consequence]] = {
     Cause.DISK_FULL: _STOP,
     Cause.GRADER_FAILED: _OURS,
     Cause.MISSING_PROGRAM: _FINAL,
+    Cause.REPLAY_DIVERGED: _FINAL,
     Cause.RUN_BUDGET: _STOP,
     Cause.INTERRUPTED: _STOP,
     Cause.INVALID_TASK: _FINAL,

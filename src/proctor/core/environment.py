@@ -183,6 +183,14 @@ class EnvironmentProvider(Protocol):
         """
         ...
 
+    async def digest(self, spec: EnvironmentSpec) -> str:
+        """The digest that a room made from `spec` will have: what it shows, its workspace aside.
+
+        Raises:
+            InfrastructureError: no such room can be made here.
+        """
+        ...
+
     async def close(self) -> None:
         """Free what its rooms shared, once all of them have stopped. Safe to call twice."""
         ...

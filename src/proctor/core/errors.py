@@ -6,6 +6,7 @@
     ├── InfrastructureError   12   ours or the provider's trouble: never the agent's failure
     │   └── RetryableError    12   the same, and worth another try
     ├── LimitReached          12   a budget, a clock or a size ran out before the work was done
+    ├── Interrupted           130  the user stopped it; what was done is kept
     └── AgentFailure          0    the agent's own doing; it is a result, and a command that reports it has succeeded
 
 Each error is one sentence: what is wrong, where, and what to do about it. An error that sums up several problems
@@ -13,7 +14,10 @@ lists them in `details`, one line each.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from proctor.core.causes import Cause
 
 
 class ProctorError(Exception):
@@ -53,9 +57,25 @@ class InvalidData(ProctorError):
 
 
 class InfrastructureError(ProctorError):
-    """Something between the agent and its task broke; the agent is not to blame."""
+    """Something between the agent and its task broke; the agent is not to blame.
+
+    Attributes:
+        cause: what broke, where that is known more closely than by the kind of error.
+    """
 
     exit_code = 12
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: object = None,
+        fix: str | None = None,
+        details: Sequence[str] = (),
+        cause: "Cause | None" = None,
+    ) -> None:
+        super().__init__(what, where=where, fix=fix, details=details)
+        self.cause = cause
 
 
 class RetryableError(InfrastructureError):
@@ -74,6 +94,12 @@ class LimitReached(ProctorError):
         self.kind = kind
         self.value = value
         self.limit = limit
+
+
+class Interrupted(ProctorError):
+    """The user stopped it. Says what was kept and how to go on."""
+
+    exit_code = 130
 
 
 class AgentFailure(ProctorError):

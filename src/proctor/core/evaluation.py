@@ -38,6 +38,12 @@ class TestSummary(Record):
     seconds: float = 0.0
     report: str | None = None
 
+    @property
+    def compiled(self) -> bool:
+        """Whether the code compiled (x07 only): x07 test came to its end, and all its tests came to run."""
+        broke_running = self.exit_code == 12 and self.run_failures > 0  # noqa: PLR2004 - 12 without: no test was found
+        return self.compile_failures == 0 and (self.exit_code in {0, 10} or broke_running)
+
 
 class RepairSummary(Record):
     """What a linter mended between the patch and its tests.
@@ -55,7 +61,7 @@ class RepairSummary(Record):
 
 
 class Evaluated(Record):
-    """One task of an evaluation."""
+    """One task of an evaluation. `healthy` is what `validate` found on this machine; None when nobody has tried."""
 
     task_id: str
     verdict: Verdict
@@ -67,12 +73,12 @@ class Evaluated(Record):
     baseline: TestSummary | None = None
     after_patch: TestSummary | None = None
     repair: RepairSummary | None = None
+    healthy: bool | None = None
     artifacts: str | None = None
-    cached: bool = False
 
 
 class EvaluationSummary(Record):
-    """The statuses, counted."""
+    """The statuses, counted; also among the tasks that are known to be healthy on this machine."""
 
     total: int
     resolved: int
@@ -80,6 +86,8 @@ class EvaluationSummary(Record):
     errors: int
     skipped: int
     seconds: float
+    healthy: int = 0
+    healthy_resolved: int = 0
 
 
 class Invocation(Record):

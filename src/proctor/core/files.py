@@ -4,7 +4,7 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -49,13 +49,25 @@ def sync_directory(path: Path) -> None:
 
 
 @contextmanager
-def locked(path: Path, *, what: str, wait_seconds: float = 60.0) -> Iterator[None]:
+def locked(
+    path: Path, *, what: str, wait_seconds: float = 60.0, on_wait: Callable[[], None] | None = None
+) -> Iterator[int]:
     """Hold an exclusive lock on the file `path`; the kernel drops it when the holder dies.
+
+    Yields the lock's descriptor: a program that inherits it holds the lock too, and keeps it when we are
+    killed before it.
+
+    Args:
+        path: the lock file; it stays, since removing it would let two holders in.
+        what: what the lock guards, for the sentence of the error.
+        wait_seconds: how long to wait for another holder.
+        on_wait: called once if there is another holder to wait for.
 
     Raises:
         RetryableError: somebody else held it for the whole of `wait_seconds`.
     """
     deadline = time.monotonic() + wait_seconds
+    waiting = False
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         while True:
@@ -68,7 +80,10 @@ def locked(path: Path, *, what: str, wait_seconds: float = 60.0) -> Iterator[Non
                         f"{what} is in use by another command",
                         fix=f"wait for it to end (waited {wait_seconds:g} s)",
                     ) from None
+                if on_wait and not waiting:
+                    on_wait()
+                waiting = True
                 time.sleep(0.02)
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)

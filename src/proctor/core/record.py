@@ -31,8 +31,9 @@ def from_json(data: bytes | str, kind: type[T], *, where: object = None) -> T:
     """
     try:
         return msgspec.json.decode(data, type=kind)
-    except msgspec.DecodeError as error:
-        raise InvalidData(f"not a valid {kind.__name__}: {error}", where=where) from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        message = "nested too deeply" if isinstance(error, RecursionError) else error
+        raise InvalidData(f"not a valid {kind.__name__}: {message}", where=where) from error
 
 
 def read_record(path: Path, kind: type[T]) -> T:

@@ -38,18 +38,23 @@ class RunConfig(Record):
 
     run_id: str
     benchmark: str
+    source: str
     mode: Mode
     agent: str
+    command: tuple[str, ...]
     model: str | None
     preset: str
     pod_template: str | None
     variables: dict[str, str]
     runner: str
+    image: str | None
     isolation: bool
     network: Network | None
     samples: int
     concurrency: int
+    grade_concurrency: int
     limits: Limits
+    max_turns: int
     budget: Budget
     tasks: tuple[str, ...]
     excluded: tuple[str, ...]
@@ -69,7 +74,7 @@ class JournalEntry(Record):
     attempt: int
     stage: Literal["prepared", "answered", "collected", "graded", "recorded"]
     cause: Cause | None = None
-    detail: str = ""
+    cost_usd: float | None = None
     schema_version: Literal["proctor.journal_entry@1"] = "proctor.journal_entry@1"
 
 

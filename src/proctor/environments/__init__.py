@@ -16,12 +16,16 @@ __all__ = ["Reaped", "docker_available", "local_available", "provider", "reap"]
 _GROUP: Final = "proctor.environments"
 
 
-def provider(name: str, **options: Any) -> EnvironmentProvider:
+def provider(name: str, *, isolation: bool = True, **options: Any) -> EnvironmentProvider:
     """The provider of this name, made with these options.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is none, or it cannot do without isolation.
     """
+    if not isolation:
+        if name != "local":
+            raise UsageError(f"{name} rooms are always isolated", fix="leave --isolation off to --runner local")
+        options["isolation"] = False
     found = {entry.name: entry for entry in entry_points(group=_GROUP)}
     if name not in found:
         raise UsageError(f"no environment is called {name!r}", fix=f"choose one of: {', '.join(sorted(found))}")

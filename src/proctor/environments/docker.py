@@ -103,6 +103,11 @@ class DockerProvider:
         config = self._config(spec, image, described, mode)
         return await DockerRoom.make(docker, config, spec, digest=digest, door=door)
 
+    async def digest(self, spec: EnvironmentSpec) -> str:
+        """Of the image, by its id; it is pulled if it is not there."""
+        described = await self._find_image(self._docker(), spec.image or self._image)
+        return f"docker:{described['Id']}"
+
     async def host_address(self) -> str:
         """The address at which rooms with network `model` reach this host, and where a server for them binds."""
         docker = self._docker()

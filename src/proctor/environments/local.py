@@ -65,6 +65,10 @@ class LocalProvider:
             await asyncio.shield(body.remove())
             raise
 
+    async def digest(self, spec: EnvironmentSpec) -> str:
+        """Of the system that the room shows, and its mounts."""
+        return local_digest("local" if self._isolation else "plain", spec.mounts)
+
     async def close(self) -> None:
         """Nothing to do: local rooms share nothing."""
 
@@ -134,7 +138,7 @@ class LocalProvider:
             isolated=self._isolation,
             workdir=workdir,
             workspace=await body.channel.open_directory(workdir),
-            digest=local_digest("local" if self._isolation else "plain", spec.mounts),
+            digest=await self.digest(spec),
             model_url=f"http://127.0.0.1:{port}" if port else None,
             variables=self._variables(body) | spec.variables,
             rules=rules_for(spec.limits, body.controllers, isolated=self._isolation),

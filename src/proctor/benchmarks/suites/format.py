@@ -5,7 +5,7 @@ the test step is any command with a result format. The JSON Schemas that we ship
 """
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
@@ -122,6 +122,20 @@ class Oracle(Closed, frozen=True):
     patch_kind: PatchKind
     patch_path: RelPath
     note: Annotated[str, Meta(max_length=1024)] = ""
+
+
+class PredictionLine(Closed, frozen=True):
+    """One line of a predictions file; exactly one of `patch_path` and `patch_inline` is given."""
+
+    instance_id: Word
+    patch_kind: PatchKind
+    schema_version: Literal["x07.bench.prediction@0.1.0"] | None = None
+    patch_path: RelPath | None = None
+    patch_inline: str | dict[str, Any] | None = None
+    model_name_or_path: str | None = None
+    model: str | None = None
+    note: str | None = None
+    meta: Any = None
 
 
 class InstanceFile(Closed, frozen=True):

@@ -1,6 +1,6 @@
 """JSON Schemas of the records, generated from the types and shipped as files.
 
-``python -m proctor.core.schema DIR`` writes them; a test fails when the shipped ones are stale.
+``python -m proctor.schema DIR`` writes them; a test fails when the shipped ones are stale.
 """
 
 import sys
@@ -9,6 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
+from proctor.analysis.score import Score
+from proctor.benchmarks.suites.format import InstanceFile, PredictionLine, SuiteFile
+from proctor.core.benchmark import Health
 from proctor.core.evaluation import EvaluationReport
 from proctor.core.record import to_json
 from proctor.core.result import TaskResult
@@ -16,6 +19,7 @@ from proctor.core.run import JournalEntry, RunConfig, RunSummary
 from proctor.core.submission import PatchSubmission, ScoreLogSubmission, StateSubmission
 from proctor.core.task import Task
 from proctor.core.verdict import Verdict
+from proctor.doctor import Diagnosis
 
 RECORDS: Final[dict[str, Any]] = {
     "task": Task,
@@ -26,6 +30,12 @@ RECORDS: Final[dict[str, Any]] = {
     "run-summary": RunSummary,
     "journal-entry": JournalEntry,
     "report": EvaluationReport,
+    "score": Score,
+    "health": Health,
+    "diagnosis": Diagnosis,
+    "suite": SuiteFile,
+    "instance": InstanceFile,
+    "prediction": PredictionLine,
 }
 
 

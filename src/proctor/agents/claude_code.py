@@ -1,0 +1,330 @@
+"""Claude Code, the real program, run once per task with everything pinned that could differ between two runs."""
+
+import asyncio
+import math
+import os
+import re
+import time
+import uuid
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from proctor.agents.claude_outcome import judge
+from proctor.agents.claude_stream import Stream, Told
+from proctor.agents.outcomes import keep_outcome, nothing_done
+from proctor.agents.supervise import Ended, Ending, Supervisor
+from proctor.agents.words import plain
+from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup, Doing
+from proctor.core.causes import Cause
+from proctor.core.environment import Environment, EnvironmentSpec, Mount, Network
+from proctor.core.errors import InfrastructureError, UsageError
+from proctor.core.programs import find_claude, first_line
+from proctor.core.record import to_json
+from proctor.core.result import AgentMetrics
+
+# Not under /opt or /usr, which a local room shows read-only as they are on the host.
+PROGRAM: Final = "/proctor/claude"
+CONFIG: Final = "/proctor/config"
+STREAM: Final = "stream.jsonl"
+TOLD: Final = "told.json"
+LONGEST_INSTRUCTION: Final = 10_000_000
+_LONGEST_ARGUMENT: Final = 131_000
+_CREDENTIALS: Final = ".credentials.json"
+_PLACEHOLDER: Final = "placeholder-the-gateway-has-the-key"
+_LOGIN: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+# The id of the machine in every request: the same everywhere, so that a recording fits.
+_SEED: Final = '{"userID":"' + 64 * "0" + '"}'
+_MACHINES: Final = {62: "x86_64", 183: "aarch64"}
+_ELF: Final = b"\x7fELF"
+
+# What a user may change with variables of his own.
+DEFAULTS: Final = {
+    # Takes `run_in_background` from the Bash tool and makes sub-agents wait for each other: one turn, one result.
+    # Otherwise the program may wait ten minutes for a forgotten job, and goes on asking when the job ends.
+    "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
+    # The gateway holds the line in bad weather; what it gives up on is not worth ten more tries and three minutes.
+    "CLAUDE_CODE_MAX_RETRIES": "2",
+    # Otherwise an answer that takes 300 s to begin is thrown away and asked for again.
+    "API_FORCE_IDLE_TIMEOUT": "0",
+}
+_PINNED: Final = {
+    # Also decides which tools the model is offered.
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "DISABLE_AUTOUPDATER": "1",
+    # Lets it skip permission prompts as root.
+    "IS_SANDBOX": "1",
+}
+# Sub-agents have a model of their own, and the model may ask for another by its short name.
+_MODELS: Final = (
+    "ANTHROPIC_DEFAULT_HAIKU_MODEL",
+    "ANTHROPIC_DEFAULT_OPUS_MODEL",
+    "ANTHROPIC_DEFAULT_SONNET_MODEL",
+    "CLAUDE_CODE_SUBAGENT_MODEL",
+    "CLAUDE_CODE_WORKFLOW_SUBAGENT_MODEL",
+)
+_OURS: Final = frozenset(
+    {
+        *_PINNED,
+        *_MODELS,
+        *("ANTHROPIC_BASE_URL", "ANTHROPIC_MODEL", "CLAUDE_CODE_SUBAGENT_MODEL_FORCE"),
+        *("CLAUDE_CONFIG_DIR", "CLAUDE_CODE_TMPDIR"),
+    }
+)
+
+# Arguments: the names of our variables, the program, its processor, the seed, the gateway's host; then the program's.
+_LAUNCH: Final = r"""
+keep=$1 program=$2 machine=$3 seed=$4 host=$5
+shift 5
+fault() { printf '{"fault":"%s"}\n' "$1"; exit 1; }
+for name in $(env | sed -n -e 's/^\(ANTHROPIC[A-Z0-9_]*\)=.*/\1/p' -e 's/^\(CLAUDE[A-Z0-9_]*\)=.*/\1/p'); do
+  case " $keep " in *" $name "*) ;; *) unset "$name" ;; esac
+done
+state=${TMPDIR:-/tmp}/proctor
+export HOME="${HOME:-$state}" CLAUDE_CODE_TMPDIR="$state/tmp" CLAUDE_CONFIG_DIR="${CLAUDE_CONFIG_DIR:-$state/config}"
+mkdir -p "$CLAUDE_CODE_TMPDIR" "$CLAUDE_CONFIG_DIR" && [ -w "$CLAUDE_CONFIG_DIR" ] || fault config
+[ -s "$CLAUDE_CONFIG_DIR/.claude.json" ] || printf %s "$seed" >"$CLAUDE_CONFIG_DIR/.claude.json" || fault config
+SHELL=$(command -v bash) || fault no_bash
+[ -z "$machine" ] || [ "$machine" = "$(uname -m)" ] || fault machine
+"$program" --version >/dev/null </dev/null
+case $? in 0) ;; 127) fault no_loader ;; *) fault cannot_run ;; esac
+export SHELL NO_PROXY="${NO_PROXY:+$NO_PROXY,}$host" no_proxy="${no_proxy:+$no_proxy,}$host"
+printf '{"pid":%s}\n' "$$"
+exec "$program" "$@"
+"""
+
+
+class ClaudeCode:
+    """Answers a task with one run of ``claude --print``.
+
+    Args:
+        setup: `program` names the program to use; `in_place` leaves it and the home where they are on the host.
+        grace_seconds: how long the program has to write its result once it has been interrupted.
+        linger_seconds: how long it may stay after its result, for instance for a job in the background.
+    """
+
+    name = "claude_code"
+
+    def __init__(
+        self, setup: AgentSetup | None = None, *, grace_seconds: float = 5.0, linger_seconds: float = 10.0
+    ) -> None:
+        self._setup = AgentSetup() if setup is None else setup
+        self._grace = grace_seconds
+        self._linger = linger_seconds
+
+    def versions(self) -> dict[str, str]:
+        """The version of the program on this machine."""
+        program = self._program()
+        try:
+            return {"claude": first_line([program, "--version"])}
+        except OSError as error:
+            raise InfrastructureError(f"Claude Code does not run: {error}", where=program) from error
+
+    def furnish(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:
+        """Show the program in the room, read-only, and the sandbox's configuration, writable.
+
+        Raises:
+            InfrastructureError: the program or the home is not on this machine, or cannot be shown in a room.
+            UsageError: the request cannot be met.
+        """
+        if spec.network is Network.NONE:
+            raise UsageError("Claude Code cannot reach a model from a room without network", fix="use --network model")
+        _check(request)
+        program = self._program()
+        mounts = [Mount(source=str(program), target=self._program_inside(program))]
+        if not self._setup.in_place and not _machine(program):
+            raise InfrastructureError(
+                "this is not a Linux program for x86-64 or ARM, so it cannot be shown in a room",
+                where=program,
+                fix="install the native Claude Code (pip install 'proctor[claude]'), or name it with CLAUDE_BIN",
+            )
+        if request.home is not None:
+            mounts += self._home_mounts(request.home, request)
+        return msgspec.structs.replace(spec, mounts=(*spec.mounts, *mounts))
+
+    async def answer(self, request: AgentRequest, environment: Environment, doing: Doing) -> AgentOutcome:
+        """Run the program on the task's instruction."""
+        _check(request)
+        instruction = _instruction(request.instruction)
+        if isinstance(instruction, str):
+            return keep_outcome(request, nothing_done(Cause.INVALID_TASK, instruction))
+        if environment.model_url is None:
+            raise InfrastructureError("the room has no way to the model gateway")
+        follower = _Follower(doing)
+        supervisor = Supervisor(
+            environment,
+            Path(request.logs),
+            follower,
+            stdout=STREAM,
+            grace_seconds=self._grace,
+            linger_seconds=self._linger,
+        )
+        program = self._program()
+        variables = self._variables(request, environment.model_url)
+        arguments = [
+            " ".join(variables),
+            self._program_inside(program),
+            _machine(program),
+            _SEED,
+            urlsplit(environment.model_url).hostname or "",
+            *command_line(request),
+        ]
+        try:
+            ended = await supervisor.run(
+                _LAUNCH, arguments, stdin=instruction, variables=variables, wall_seconds=request.wall_seconds
+            )
+        except asyncio.CancelledError:
+            if supervisor.ended is not None:
+                self._keep(request, follower, supervisor.ended)
+            raise
+        return self._keep(request, follower, ended)
+
+    def _keep(self, request: AgentRequest, follower: "_Follower", ended: Ended) -> AgentOutcome:
+        told, ended = follower.final(ended)
+        (Path(request.logs) / TOLD).write_bytes(to_json(told))
+        return keep_outcome(request, _outcome(told, ended))
+
+    def _program(self) -> Path:
+        if self._setup.program is not None:
+            program = Path(self._setup.program).absolute()
+            if not os.access(program, os.X_OK) or not program.is_file():
+                raise InfrastructureError("this is no program that could be run", where=program)
+            return program.resolve()
+        found = find_claude()
+        if found is None:
+            raise InfrastructureError(
+                "Claude Code is not installed here", fix="pip install 'proctor[claude]', or set CLAUDE_BIN"
+            )
+        return found.path.resolve()
+
+    def _program_inside(self, program: Path) -> str:
+        return str(program) if self._setup.in_place else PROGRAM
+
+    def _home_mounts(self, home: str, request: AgentRequest) -> list[Mount]:
+        if not Path(home).is_dir():
+            raise InfrastructureError("the agent's home is not there", where=home)
+        mounts = [Mount(source=home, target=home if self._setup.in_place else CONFIG, writable=True)]
+        if not request.own_login and not self._setup.in_place and (Path(home) / _CREDENTIALS).exists():
+            empty = Path(request.logs) / "no-login"
+            empty.parent.mkdir(parents=True, exist_ok=True)
+            empty.write_bytes(b"")
+            mounts.append(Mount(source=str(empty), target=f"{CONFIG}/{_CREDENTIALS}"))
+        return mounts
+
+    def _variables(self, request: AgentRequest, model_url: str) -> dict[str, str]:
+        variables = {**DEFAULTS, **request.variables, **_PINNED}
+        variables["ANTHROPIC_BASE_URL"] = model_url + (request.model_path or "")
+        if not request.own_login:
+            variables["ANTHROPIC_API_KEY"] = _PLACEHOLDER
+        if request.model is not None:
+            # The last one keeps the model from overruling us call by call.
+            variables |= {**dict.fromkeys(_MODELS, request.model), "CLAUDE_CODE_SUBAGENT_MODEL_FORCE": "1"}
+        if request.home is not None:
+            variables["CLAUDE_CONFIG_DIR"] = request.home if self._setup.in_place else CONFIG
+        return variables
+
+
+class _Follower:
+    """Folds the stream while it comes."""
+
+    def __init__(self, doing: Doing) -> None:
+        self._doing = doing
+        self._stream = Stream()
+        self._done: Told | None = None
+
+    @property
+    def resting(self) -> bool:
+        return self._stream.resting
+
+    def line(self, line: bytes) -> None:
+        words = self._stream.feed(line, time.monotonic())
+        if words is not None:
+            self._doing(words)
+
+    def interrupted(self) -> None:
+        # What it says about being interrupted when it was done already is not heard.
+        if self._stream.resting:
+            self._done = self._stream.told(time.monotonic())
+
+    def final(self, ended: Ended) -> tuple[Told, Ended]:
+        if self._done is not None:
+            return self._done, msgspec.structs.replace(ended, ending=Ending.LINGERED)
+        return self._stream.told(time.monotonic()), ended
+
+
+def command_line(request: AgentRequest) -> list[str]:
+    """The arguments of the program. The instruction is not among them: flags that take lists would swallow it."""
+    words = ["--print", "--output-format", "stream-json", "--verbose"]
+    words += ["--session-id", request.session_id or str(uuid.uuid4()), "--max-turns", str(request.max_turns)]
+    # The task's repository is trusted by --print: without these two its hooks run and its servers are started.
+    words += ["--setting-sources", "user", "--strict-mcp-config"]
+    if request.model is not None:
+        words += ["--model", request.model]
+    names = [tool.partition("(")[0] for tool in request.allowed_tools]
+    if names:
+        words.append(f"--tools={','.join(dict.fromkeys(names))}")
+    if names == list(request.allowed_tools):
+        words.append("--permission-mode=bypassPermissions")
+    else:
+        # Rules such as Bash(git *) mean nothing to a mode that asks for no permission.
+        words += ["--permission-mode=dontAsk", f"--allowed-tools={','.join(request.allowed_tools)}"]
+    # With "=": a prompt may begin with a dash.
+    if request.system_prompt is not None:
+        words.append(f"--system-prompt={plain(request.system_prompt)}")
+    if request.append_system_prompt is not None:
+        words.append(f"--append-system-prompt={plain(request.append_system_prompt)}")
+    return words
+
+
+def _check(request: AgentRequest) -> None:
+    ours = _OURS if request.own_login else _OURS.union(_LOGIN)
+    taken = sorted(ours & request.variables.keys())
+    if taken:
+        raise UsageError(f"Proctor sets {', '.join(taken)} for Claude Code by itself", fix="leave these variables out")
+    for name in request.variables:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise UsageError(f"{name!r} is not the name of a variable")
+    for prompt in (request.system_prompt, request.append_system_prompt):
+        if prompt is not None and len(prompt.encode("utf-8", "replace")) > _LONGEST_ARGUMENT:
+            raise UsageError(f"a system prompt cannot be longer than {_LONGEST_ARGUMENT} bytes")
+
+
+def _instruction(text: str) -> bytes | str:
+    """What goes to the program's input, or why nothing can."""
+    if not text.strip():
+        return "the instruction is empty, and Claude Code answers nothing to that"
+    # A text that begins like a slash command would be taken for one, and never reach the model.
+    data = (f"\n{text}" if text.startswith("/") else text).encode("utf-8", "replace")
+    if len(data) > LONGEST_INSTRUCTION:
+        return f"the instruction is too long for Claude Code ({len(data)} bytes, {LONGEST_INSTRUCTION} are taken)"
+    return data
+
+
+def _machine(program: Path) -> str:
+    """The processor that a Linux program is built for, as `uname -m` says it; empty for anything else."""
+    with program.open("rb") as file:
+        head = file.read(20)
+    if not head.startswith(_ELF):
+        return ""
+    return _MACHINES.get(int.from_bytes(head[18:20], "little"), "")
+
+
+def _outcome(told: Told, ended: Ended) -> AgentOutcome:
+    cause, detail = judge(told, ended)
+    share = told.active_seconds / ended.seconds if ended.seconds > 0 else math.nan
+    return AgentOutcome(
+        cause=cause,
+        detail=detail,
+        seconds=ended.seconds,
+        metrics=AgentMetrics(
+            turns=told.turns,
+            steps=told.steps,
+            compactions=told.compactions,
+            utilisation=min(1.0, share) if told.started and math.isfinite(share) else None,
+        ),
+        final_text=told.final_text,
+        claimed=told.result.usage if told.result else (),
+        claimed_cost_usd=told.result.cost_usd if told.result else None,
+    )

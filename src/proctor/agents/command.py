@@ -1,0 +1,167 @@
+"""Any program as an agent: it gets the instruction in a file and on its input, and the gateway in its environment."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from proctor.agents.outcomes import keep_outcome
+from proctor.agents.supervise import Ended, Ending, Supervisor
+from proctor.agents.words import brief, plain
+from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup, Doing
+from proctor.core.causes import Cause
+from proctor.core.environment import Environment, EnvironmentSpec, Mount
+from proctor.core.errors import InfrastructureError, UsageError
+from proctor.core.result import AgentMetrics
+
+PLACE: Final = "/proctor/agent"
+OUTPUT: Final = "stdout.log"
+_PLACEHOLDER: Final = "placeholder-the-gateway-has-the-key"
+_TAIL: Final = 20
+# As in sysexits.h: how a program says that it is not to blame.
+_EXCUSES: Final = {
+    75: (Cause.PROVIDER_ERROR, "it says that the trouble may pass (exit code 75)"),
+    77: (Cause.BAD_LOGIN, "it says that its login was refused (exit code 77)"),
+}
+_FAULTS: Final = {
+    "missing": "the command is not in the room; show it there with `program`, or name one that is",
+    "no_shell": "there is no sh in the room, so nothing can be started in it",
+    "state": "the room has no place for the instruction",
+}
+
+# Arguments: the gateway's host, then the command. Our own variables have been set.
+_LAUNCH: Final = r"""
+host=$1
+shift
+fault() { printf '{"fault":"%s"}\n' "$1"; exit 1; }
+state=${TMPDIR:-/tmp}/proctor
+export PROCTOR_INSTRUCTION_FILE="$state/instruction.md"
+mkdir -p "$state" && cat >"$PROCTOR_INSTRUCTION_FILE" || fault state
+command -v "$1" >/dev/null || fault missing
+[ -z "$host" ] || export NO_PROXY="${NO_PROXY:+$NO_PROXY,}$host" no_proxy="${no_proxy:+$no_proxy,}$host"
+printf '{"pid":%s}\n' "$$"
+exec "$@" <"$PROCTOR_INSTRUCTION_FILE"
+"""
+
+
+class Command:
+    """Runs a command of the user's in the workspace; what it changes there is its answer.
+
+    Args:
+        setup: `command` is what to run in the room. `program`, a file or a folder of this machine, is shown there
+            at `PLACE`; without a `command` it is what is run.
+        grace_seconds: how long it has to exit once it has been interrupted.
+    """
+
+    name = "command"
+
+    def __init__(self, setup: AgentSetup | None = None, *, grace_seconds: float = 5.0) -> None:
+        self._setup = AgentSetup() if setup is None else setup
+        if not self._setup.command and self._setup.program is None:
+            raise UsageError("the agent `command` needs a command to run")
+        self._grace = grace_seconds
+
+    def versions(self) -> dict[str, str]:
+        """Its words: nothing else is known of it."""
+        return {"command": " ".join(self._words())}
+
+    def furnish(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:  # noqa: ARG002 - see Agent
+        """Show the user's program in the room, read-only."""
+        if self._setup.program is None:
+            return spec
+        program = Path(self._setup.program).absolute()
+        if not program.exists() or not (self._setup.command or os.access(program, os.X_OK)):
+            raise InfrastructureError("this is no program that could be run", where=program)
+        return msgspec.structs.replace(spec, mounts=(*spec.mounts, Mount(source=str(program), target=self._place())))
+
+    async def answer(self, request: AgentRequest, environment: Environment, doing: Doing) -> AgentOutcome:
+        """Run it."""
+        follower = _Follower(doing)
+        supervisor = Supervisor(environment, Path(request.logs), follower, stdout=OUTPUT, grace_seconds=self._grace)
+        host = urlsplit(environment.model_url or "").hostname or ""
+        try:
+            ended = await supervisor.run(
+                _LAUNCH,
+                [host, *self._words()],
+                stdin=request.instruction.encode("utf-8", "replace"),
+                variables=self._variables(request, environment),
+                wall_seconds=request.wall_seconds,
+            )
+        except asyncio.CancelledError:
+            if supervisor.ended is not None:
+                keep_outcome(request, follower.outcome(supervisor.ended))
+            raise
+        return keep_outcome(request, follower.outcome(ended))
+
+    def _words(self) -> list[str]:
+        return list(self._setup.command) or [self._place()]
+
+    def _place(self) -> str:
+        in_place = self._setup.in_place and self._setup.program is not None
+        return str(Path(self._setup.program or "").absolute()) if in_place else PLACE
+
+    def _variables(self, request: AgentRequest, environment: Environment) -> dict[str, str]:
+        """What it is told; nothing that is not known."""
+        told = {
+            "PROCTOR_AGENT": None if self._setup.program is None else self._place(),
+            "PROCTOR_ALLOWED_TOOLS": ",".join(request.allowed_tools) or None,
+            "PROCTOR_APPEND_SYSTEM_PROMPT": request.append_system_prompt,
+            "PROCTOR_MAX_TURNS": str(request.max_turns),
+            "PROCTOR_MODEL": request.model,
+            "PROCTOR_SYSTEM_PROMPT": request.system_prompt,
+            "PROCTOR_TASK_ID": request.task_id,
+            "PROCTOR_WALL_SECONDS": None if request.wall_seconds is None else f"{request.wall_seconds:g}",
+        }
+        if environment.model_url is not None:
+            url = environment.model_url + (request.model_path or "")
+            told |= {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": None if request.own_login else _PLACEHOLDER}
+        return {**{name: plain(value) for name, value in told.items() if value is not None}, **request.variables}
+
+
+class _Follower:
+    """Remembers the last lines."""
+
+    resting = False
+
+    def __init__(self, doing: Doing) -> None:
+        self._doing = doing
+        self._lines: list[str] = []
+
+    def line(self, line: bytes) -> None:
+        text = line[:2000].decode("utf-8", "replace")
+        if text.strip():
+            self._lines = [*self._lines[1 - _TAIL :], text]
+            self._doing(brief(text))
+
+    def interrupted(self) -> None:
+        """Nothing changes."""
+
+    def outcome(self, ended: Ended) -> AgentOutcome:
+        cause, detail = judge(ended)
+        text = "\n".join(self._lines)
+        return AgentOutcome(cause=cause, detail=detail, seconds=ended.seconds, metrics=AgentMetrics(), final_text=text)
+
+
+def judge(ended: Ended) -> tuple[Cause | None, str]:
+    """Why it ended (None: it finished), and one sentence on it."""
+    said = brief(ended.stderr[-2000:], 300)
+    because = f": {said}" if said else ""
+    match ended.ending:
+        case _ if ended.fault:
+            return Cause.MISSING_PROGRAM, _FAULTS.get(ended.fault, ended.fault) + because
+        case Ending.CANCELLED:
+            return Cause.INTERRUPTED, "it was stopped from outside"
+        case Ending.ROOM_LIMIT:
+            cause = Cause.AGENT_TIMEOUT if "wall clock" in ended.limit else Cause.AGENT_CRASHED
+            return cause, f"the room ended it: {ended.limit}"
+        case Ending.WALL_CLOCK:
+            return Cause.AGENT_TIMEOUT, f"it was not done after {ended.seconds:.0f} s and was stopped"
+    if ended.exit_code == 0:
+        return None, "it finished"
+    if ended.exit_code in _EXCUSES:
+        cause, what = _EXCUSES[ended.exit_code]
+        return cause, what + because
+    return Cause.AGENT_CRASHED, ended.how + because

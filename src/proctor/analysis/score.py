@@ -1,0 +1,205 @@
+"""The key figures of an evaluation, from our report or from one of x07's.
+
+resolved                 tasks resolved, of all in the report; and of those that were graded (resolved or unresolved)
+resolved without errors  resolved, and nothing had to be put right on the way: the patch applied strictly, x07's linter
+                         found nothing and mended nothing, no test ended in an error. Of all in the report.
+first-pass compile       the code compiled as it was handed in, before any repair. Of the tasks whose tests x07 came to
+                         compile, and of which that is known: where a linter changed files and nobody tried without it,
+                         it is not, and the score says of how many.
+repair                   mean lint passes and applied operations of the tasks that went through repair
+
+x07 names the second and defines it nowhere, and measures the third after repair.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from proctor.analysis.intervals import wilson
+from proctor.analysis.outcomes import Outcome, Outcomes, read_outcomes
+from proctor.core.causes import Status
+from proctor.core.errors import UsageError
+from proctor.core.record import Record
+
+
+class Rate(Record):
+    """So many of so many, with a 95 % interval; of none there is no rate."""
+
+    count: int
+    of: int
+    rate: float | None
+    low: float | None
+    high: float | None
+
+
+class Mean(Record):
+    """A mean over so many; over none there is none."""
+
+    mean: float | None
+    of: int
+
+
+class TagScore(Record):
+    """The rates of the tasks that carry one tag."""
+
+    tag: str
+    resolved: Rate
+    resolved_without_errors: Rate
+    first_pass_compile: Rate
+
+
+class Score(Record):
+    """The key figures.
+
+    Attributes:
+        source: the schema of the report that was scored.
+        first_pass_unknown: tasks of which it is not known whether they compiled before repair.
+    """
+
+    benchmark: str
+    source: str
+    tool_version: str
+    total: int
+    unresolved: int
+    errors: int
+    skipped: int
+    resolved: Rate
+    resolved_of_graded: Rate
+    resolved_without_errors: Rate
+    first_pass_compile: Rate
+    first_pass_unknown: int
+    repair_iterations: Mean
+    repair_operations: Mean
+    seconds: float
+    seconds_per_task: Mean
+    tags: tuple[TagScore, ...]
+    schema_version: Literal["proctor.score@1"] = "proctor.score@1"
+
+
+def score_file(path: str | Path) -> Score:
+    """Score the report in a file, or on standard input when the path is "-".
+
+    Raises:
+        UsageError: it cannot be read, or is no report; says why in one sentence.
+    """
+    where = "standard input" if str(path) == "-" else str(path)
+    try:
+        data = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read the report: {error.strerror}", where=where) from error
+    return score_report(data, where=where)
+
+
+def score_report(data: bytes, *, where: str) -> Score:
+    """The same for the report's bytes, which came from `where`."""
+    return score(read_outcomes(data, where=where))
+
+
+def score_table(figures: Score) -> str:
+    """The score for people."""
+    rates = [
+        ("resolved, of all", figures.resolved),
+        ("resolved, of graded", figures.resolved_of_graded),
+        ("resolved without errors, of all", figures.resolved_without_errors),
+        ("compiles at first pass", figures.first_pass_compile),
+    ]
+    lines = [f"{figures.benchmark}: {figures.total} tasks, {figures.errors} errors, {figures.skipped} skipped", ""]
+    lines += _aligned([("", "count", "rate", "95 % interval"), *((name, *_cells(rate)) for name, rate in rates)])
+    if figures.first_pass_unknown:
+        lines.append(
+            f"{figures.first_pass_unknown} more were mended by a linter; whether they compiled before is unknown"
+        )
+    passes, operations = _mean_text(figures.repair_iterations), _mean_text(figures.repair_operations)
+    lines += [
+        "",
+        f"repair: {passes} passes, {operations} operations, mean of {figures.repair_iterations.of} tasks",
+        f"time: {figures.seconds:.1f} s, {_mean_text(figures.seconds_per_task)} s per task",
+    ]
+    if figures.tags:
+        rows = [(tag.tag, *_cells(tag.resolved), _count(tag.resolved_without_errors)) for tag in figures.tags]
+        lines += ["", *_aligned([("tag", "resolved", "rate", "95 % interval", "without errors"), *rows])]
+    return "\n".join(lines) + "\n"
+
+
+def score(outcomes: Outcomes) -> Score:
+    """The key figures of these outcomes."""
+    tasks = outcomes.tasks
+
+    def count(status: Status) -> int:
+        return sum(task.status is status for task in tasks)
+
+    repairs = [task.repair for task in tasks if task.repair]
+    tags = sorted({tag for task in tasks for tag in task.tags})
+    return Score(
+        benchmark=outcomes.benchmark,
+        source=outcomes.source,
+        tool_version=outcomes.tool_version,
+        total=len(tasks),
+        unresolved=count(Status.UNRESOLVED),
+        errors=count(Status.ERROR),
+        skipped=count(Status.SKIPPED),
+        resolved=_resolved(tasks),
+        resolved_of_graded=_rate(count(Status.RESOLVED), count(Status.RESOLVED) + count(Status.UNRESOLVED)),
+        resolved_without_errors=_resolved_without_errors(tasks),
+        first_pass_compile=_first_pass(tasks),
+        first_pass_unknown=sum(task.has_first_pass and task.first_pass is None for task in tasks),
+        repair_iterations=_mean([iterations for iterations, _ in repairs]),
+        repair_operations=_mean([operations for _, operations in repairs]),
+        seconds=outcomes.seconds,
+        seconds_per_task=Mean(mean=outcomes.seconds / len(tasks) if tasks else None, of=len(tasks)),
+        tags=tuple(_tag_score(tag, [task for task in tasks if tag in task.tags]) for tag in tags),
+    )
+
+
+def _tag_score(tag: str, outcomes: Sequence[Outcome]) -> TagScore:
+    return TagScore(
+        tag=tag,
+        resolved=_resolved(outcomes),
+        resolved_without_errors=_resolved_without_errors(outcomes),
+        first_pass_compile=_first_pass(outcomes),
+    )
+
+
+def _resolved(outcomes: Sequence[Outcome]) -> Rate:
+    return _rate(sum(outcome.status is Status.RESOLVED for outcome in outcomes), len(outcomes))
+
+
+def _resolved_without_errors(outcomes: Sequence[Outcome]) -> Rate:
+    clean = [outcome for outcome in outcomes if outcome.status is Status.RESOLVED and outcome.without_errors]
+    return _rate(len(clean), len(outcomes))
+
+
+def _first_pass(outcomes: Sequence[Outcome]) -> Rate:
+    known = [outcome.first_pass for outcome in outcomes if outcome.has_first_pass and outcome.first_pass is not None]
+    return _rate(sum(known), len(known))
+
+
+def _rate(count: int, of: int) -> Rate:
+    interval = wilson(count, of)
+    if interval is None:
+        return Rate(count=count, of=of, rate=None, low=None, high=None)
+    return Rate(count=count, of=of, rate=count / of, low=interval.low, high=interval.high)
+
+
+def _mean(values: Sequence[float]) -> Mean:
+    return Mean(mean=sum(values) / len(values) if values else None, of=len(values))
+
+
+def _cells(rate: Rate) -> tuple[str, str, str]:
+    if rate.rate is None or rate.low is None or rate.high is None:
+        return (_count(rate), "-", "-")
+    return (_count(rate), f"{rate.rate:.1%}", f"{rate.low:.1%} to {rate.high:.1%}")
+
+
+def _count(rate: Rate) -> str:
+    return f"{rate.count} of {rate.of}"
+
+
+def _mean_text(mean: Mean) -> str:
+    return "-" if mean.mean is None else f"{mean.mean:.2f}"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -1,0 +1,197 @@
+"""How one instance is graded, step by step: baseline must fail, apply, repair, test, rerun, verdict.
+
+Every test run has a room of its own, made from a tree that we laid out. The room never sees the instance's folder.
+"""
+
+import asyncio
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+import proctor
+from proctor.benchmarks.suites.layout import lay_out_patched, lay_out_pristine
+from proctor.benchmarks.suites.steps import Bench, Step, run_step
+from proctor.core.benchmark import HEALTH_CACHE, Health
+from proctor.core.causes import CONSEQUENCES, Cause, Status
+from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.submission import PatchKind
+from proctor.core.task import DirectorySource
+from proctor.core.verdict import TestOutcome, Verdict
+from proctor.grading import ProblemCode, Results, baseline_trouble, resolve, tampering, validate
+from proctor.results import RecordCache
+from proctor.results.cache import cache_key
+from proctor.workspaces import UnfitSubmission, base_of, check_out, patch_sha256, prove_no_leak
+
+GRADER: Final = f"suites/{proctor.__version__}"
+
+
+async def grade(bench: Bench, prediction: Prediction, *, runs: int) -> Evaluated:
+    """Grade one submission, running its tests `runs` times."""
+    with _scratch(bench) as scratch:
+        before = await baseline(bench, scratch)
+        trouble = baseline_trouble(before.run, bench.expectation)
+        if trouble is not None:
+            return _unfit(bench, prediction, *trouble, before=before)
+        try:
+            tree = scratch / "after_patch"
+            applied, findings = await asyncio.to_thread(lay_out_patched, bench.instance, prediction, tree)
+            names = ["after_patch", *(f"after_patch.det{number}" for number in range(1, runs))]
+            after, *again = [await run_step(bench, tree, name, touched=applied.touched) for name in names]
+        except UnfitSubmission as unfit:
+            return _unfit(bench, prediction, unfit.cause, str(unfit), before=before)
+    reruns = [step.run for step in again]
+    expectation = bench.expectation
+    if reruns and await _proven_stable(bench):
+        expectation = msgspec.structs.replace(expectation, proven_stable=True)
+    resolution = resolve(before.run, after.run, expectation, reruns=reruns)
+    tampered = after.run.outcome.tampered if isinstance(after.run.outcome, Results) else ()
+    verdict = Verdict(
+        task_id=bench.instance.id,
+        status=resolution.status,
+        cause=resolution.cause,
+        reason=resolution.reason,
+        tests=resolution.tests,
+        findings=(*findings, *tampering(tampered)),
+        applied_with=applied.applied_with,
+        flaky=resolution.flaky,
+        grader=GRADER,
+        seconds=round(sum(step.summary.seconds for step in (after, *again)), 3),
+    )
+    return _evaluated(bench, prediction, verdict, before=before, after=after)
+
+
+async def baseline(bench: Bench, scratch: Path) -> Step:
+    """The tests on the pristine tree. What is known for these programs and this instance is not tried again."""
+    known = RecordCache(Step, "baselines") if bench.place.use_cache else None
+    key = cache_key(GRADER, await bench.place.provider.digest(bench.spec), bench.instance.digest(), str(bench.timeout))
+    step = known.get(key) if known else None
+    if step is not None:
+        return step
+    tree = scratch / "baseline"
+    await asyncio.to_thread(lay_out_pristine, bench.instance, tree)
+    step = await run_step(bench, tree, "baseline")
+    if known and step.run.complete:
+        known.put(key, step)
+    return step
+
+
+async def _proven_stable(bench: Bench) -> bool:
+    """Whether `validate` saw these tests repeat here: then a test that flips is the submission's doing."""
+    key = cache_key(GRADER, await bench.place.provider.digest(bench.spec), bench.instance.digest())
+    health = RecordCache(Health, HEALTH_CACHE).get(key)
+    return health is not None and health.determinism_ok
+
+
+async def check_health(bench: Bench, gold: Prediction | None, *, runs: int) -> Health:
+    """Prove an instance on this machine: fails as labelled, is solved by its oracle, repeats, and leaks nothing."""
+    with _scratch(bench) as scratch:
+        pristine, solved = scratch / "baseline", scratch / "oracle"
+        await asyncio.to_thread(lay_out_pristine, bench.instance, pristine)
+        before = [(await run_step(bench, pristine, f"baseline.det{number}")).run for number in range(runs)]
+        if gold is None:
+            return await _health(bench, problems=["there is no oracle to try"])
+        try:
+            applied, _ = await asyncio.to_thread(lay_out_patched, bench.instance, gold, solved)
+            steps = [
+                await run_step(bench, solved, f"oracle.det{number}", touched=applied.touched) for number in range(runs)
+            ]
+        except UnfitSubmission as unfit:
+            return await _health(bench, problems=[f"the oracle cannot be applied: {unfit}"])
+        leaks = await asyncio.to_thread(_leaks, bench, gold, scratch / "workspace")
+    found = validate(before, [step.run for step in steps], bench.expectation)
+    return await _health(
+        bench,
+        problems=[problem.detail for problem in found.problems],
+        codes={problem.code for problem in found.problems},
+        flaky=found.flaky,
+        leaks=leaks,
+    )
+
+
+def _leaks(bench: Bench, gold: Prediction, workspace: Path) -> tuple[str, ...]:
+    """Where an agent that is given this instance could find the answer."""
+    base = base_of(DirectorySource(path=str(bench.instance.repo)))
+    check_out(base, workspace)
+    proof = prove_no_leak(gold.content, workspace, commit=base.commit, kind=gold.patch_kind)
+    return tuple(f"{leak.place}: {leak.lines[0] if leak.lines else leak.kind}" for leak in proof.leaks)
+
+
+async def _health(
+    bench: Bench,
+    *,
+    problems: Sequence[str],
+    codes: set[ProblemCode] | None = None,
+    flaky: tuple[str, ...] = (),
+    leaks: tuple[str, ...] = (),
+) -> Health:
+    unsolved = {ProblemCode.ORACLE, ProblemCode.LABEL_MISSING, ProblemCode.UNLABELLED_CHANGE}
+    return Health(
+        task_id=bench.instance.id,
+        environment=await bench.place.provider.digest(bench.spec),
+        healthy=not problems and not leaks,
+        baseline_ok=codes is not None and ProblemCode.BASELINE not in codes,
+        oracle_ok=codes is not None and not codes & unsolved,
+        determinism_ok=codes is not None and ProblemCode.NOT_REPEATABLE not in codes,
+        problems=tuple(problems),
+        flaky=flaky,
+        leaks=leaks,
+        artifacts=str(bench.folder),
+    )
+
+
+@contextmanager
+def _scratch(bench: Bench) -> Iterator[Path]:
+    """A folder for trees; kept among the artifacts if that was asked for. What an earlier run left goes first."""
+    shutil.rmtree(bench.folder, ignore_errors=True)
+    (bench.folder / "patch").mkdir(parents=True)
+    (bench.folder / "instance.json").write_bytes(bench.instance.path.read_bytes())
+    if bench.place.options.keep_artifacts:
+        yield bench.folder / "repo"
+        return
+    with tempfile.TemporaryDirectory(prefix="proctor-grade-") as folder:
+        yield Path(folder)
+
+
+def _unfit(bench: Bench, prediction: Prediction, cause: Cause, reason: str, *, before: Step) -> Evaluated:
+    verdict = Verdict(
+        task_id=bench.instance.id,
+        status=CONSEQUENCES[cause].status or Status.ERROR,
+        cause=cause,
+        reason=reason,
+        tests=tuple(TestOutcome(id=test, before=status, after=None) for test, status in before.run.tests.items()),
+        grader=GRADER,
+    )
+    return _evaluated(bench, prediction, verdict, before=before)
+
+
+def _evaluated(
+    bench: Bench, prediction: Prediction, verdict: Verdict, *, before: Step, after: Step | None = None
+) -> Evaluated:
+    form = "submission.diff" if prediction.patch_kind is PatchKind.UNIFIED_DIFF else "submission.patchset.json"
+    (bench.folder / "patch" / form).write_bytes(prediction.content)
+    return Evaluated(
+        task_id=bench.instance.id,
+        verdict=verdict,
+        tags=bench.instance.file.tags,
+        notes=bench.instance.notes,
+        model=prediction.model,
+        patch_kind=prediction.patch_kind,
+        patch_sha256=_identity(prediction),
+        baseline=before.summary,
+        after_patch=after.summary if after else None,
+        repair=after.repair if after else None,
+        artifacts=str(bench.folder),
+    )
+
+
+def _identity(prediction: Prediction) -> str:
+    try:
+        return patch_sha256(prediction.content, prediction.patch_kind)
+    except UnfitSubmission:
+        return hashlib.sha256(prediction.content).hexdigest()

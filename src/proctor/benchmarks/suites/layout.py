@@ -1,0 +1,69 @@
+"""The trees that are tested: the repository, a patch on top, what is protected as it was, then the hidden files."""
+
+import os
+import shutil
+from pathlib import Path
+
+from proctor.benchmarks.suites.format import TestsEval
+from proctor.benchmarks.suites.load import Instance
+from proctor.benchmarks.suites.x07_audit import x07_findings, x07_protected
+from proctor.core.causes import Cause
+from proctor.core.evaluation import Prediction
+from proctor.core.task import DirectorySource
+from proctor.core.verdict import Finding
+from proctor.grading import MACHINERY, audit_trees, protected_paths
+from proctor.workspaces import Applied, UnfitSubmission, apply_patch, base_of
+from proctor.workspaces.changes import write_changes
+from proctor.workspaces.trees import read_entry, read_tree
+
+
+def lay_out_pristine(instance: Instance, tree: Path) -> None:
+    """Make `tree` what the tests run on before any submission."""
+    shutil.copytree(instance.repo, tree, symlinks=True)
+    _lay_over_hidden(instance, tree)
+
+
+def lay_out_patched(instance: Instance, prediction: Prediction, tree: Path) -> tuple[Applied, tuple[Finding, ...]]:
+    """Make `tree` what the tests run on after a submission; also what the audit says of the change.
+
+    Raises:
+        UnfitSubmission: the patch cannot be applied, or leaves no room for the protected files.
+    """
+    shutil.copytree(instance.repo, tree, symlinks=True)
+    applied = _apply(instance.repo, prediction, tree)
+    patterns = protected_patterns(instance)
+    before, after = _contents(instance.repo, applied), _contents(tree, applied)
+    findings = (*audit_trees(before, after, protected=patterns), *x07_findings(before, after))
+    restored = protected_paths(applied.touched, patterns)
+    write_changes(tree, {os.fsencode(path): read_entry(instance.repo, os.fsencode(path)) for path in restored})
+    _lay_over_hidden(instance, tree)
+    return applied, findings
+
+
+def protected_patterns(instance: Instance) -> tuple[str, ...]:
+    """Which paths a submission cannot change for good: test machinery, and what the instance names."""
+    tests = instance.file.eval
+    if isinstance(tests, TestsEval):
+        return (*MACHINERY, *tests.protected)
+    return tuple(f"/{path}" for path in x07_protected(tests))
+
+
+def _apply(repo: Path, prediction: Prediction, tree: Path) -> Applied:
+    try:
+        return apply_patch(tree, prediction.content, prediction.patch_kind)
+    except UnfitSubmission as unfit:
+        if unfit.cause is not Cause.DOES_NOT_APPLY:
+            raise
+        # A three-way merge needs the repository as git objects; only a patch that needs one is worth making them.
+        base = base_of(DirectorySource(path=str(repo)))
+        return apply_patch(tree, prediction.content, prediction.patch_kind, base=base)
+
+
+def _lay_over_hidden(instance: Instance, tree: Path) -> None:
+    if instance.hidden is not None:
+        write_changes(tree, read_tree(instance.hidden))
+
+
+def _contents(tree: Path, applied: Applied) -> dict[str, bytes]:
+    entries = {path: read_entry(tree, os.fsencode(path)) for path in applied.touched}
+    return {path: entry.data for path, entry in entries.items() if entry is not None}

@@ -1,0 +1,221 @@
+"""One run of an instance's tests in a room of its own, and what is kept of it."""
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from proctor.benchmarks.suites.format import RepairMode, TestsEval, X07Eval
+from proctor.benchmarks.suites.load import Instance
+from proctor.benchmarks.suites.x07 import Toolchain, X07Failure, find_toolchain, run_x07_test
+from proctor.benchmarks.suites.x07_repair import canonicalise, repair, with_first_pass
+from proctor.core.benchmark import GradeOptions, Place
+from proctor.core.causes import CONSEQUENCES, Cause, Status
+from proctor.core.environment import Environment, EnvironmentSpec, Limits
+from proctor.core.errors import InfrastructureError
+from proctor.core.evaluation import RepairSummary, TestSummary
+from proctor.core.files import write_atomic
+from proctor.core.record import Record, to_json
+from proctor.core.verdict import TestStatus
+from proctor.grading import Expectation, Results, TestFormat, TestPlan, TestRun, Trouble, Unreadable, run_tests
+from proctor.workspaces import UnfitSubmission
+
+TEST_SECONDS: Final = 300.0
+SETUP_SECONDS: Final = 600.0
+ROOM: Final = Limits(memory_mb=4096, processes=512, disk_mb=4096)
+
+
+class Step(Record):
+    """A test run, its numbers, and what a linter mended before it."""
+
+    run: TestRun
+    summary: TestSummary
+    repair: RepairSummary | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """One instance on the bench: what is graded, where, and the folder for its artifacts."""
+
+    suite_id: str
+    instance: Instance
+    place: Place
+    folder: Path
+
+    @property
+    def expectation(self) -> Expectation:
+        """What the labels ask for; x07's rule asks for exit code 0 as well."""
+        tests = self.instance.file.eval
+        return Expectation(
+            fail_to_pass=tests.fail_to_pass,
+            pass_to_pass=tests.pass_to_pass,
+            exit_zero=isinstance(tests, X07Eval),
+        )
+
+    @property
+    def timeout(self) -> float:
+        """The wall clock of one test run."""
+        tests = self.instance.file.eval
+        own = tests.timeout_seconds if isinstance(tests, TestsEval) else None
+        return self.place.options.timeout_seconds or own or TEST_SECONDS
+
+    @property
+    def spec(self) -> EnvironmentSpec:
+        """The room of a test run, but for its tree."""
+        return room_spec(self.suite_id, self.instance, self.place.options)
+
+
+def room_spec(suite_id: str, instance: Instance, options: GradeOptions) -> EnvironmentSpec:
+    """The room of a test run, but for its tree.
+
+    Raises:
+        InfrastructureError: it needs a program that this machine does not have.
+    """
+    return EnvironmentSpec(
+        image=options.image or instance.file.image,
+        limits=ROOM,
+        mounts=_toolchain().mounts if isinstance(instance.file.eval, X07Eval) else (),
+        labels={"suite": suite_id, "task": instance.id},
+    )
+
+
+def _toolchain() -> Toolchain:
+    found = find_toolchain()
+    if isinstance(found, X07Failure):
+        raise InfrastructureError(found.reason, cause=found.cause)
+    return found
+
+
+async def run_step(bench: Bench, tree: Path, name: str, *, touched: tuple[str, ...] | None = None) -> Step:
+    """Run the tests on `tree` once. `touched` are the paths that a submission changed; None: none is in place.
+
+    Raises:
+        InfrastructureError: the room, or the test program, failed in a way that says nothing about the submission.
+        UnfitSubmission: what the submission left is not what the test program can read.
+    """
+    async with await bench.place.provider.start(msgspec.structs.replace(bench.spec, workspace=tree)) as room:
+        tests = bench.instance.file.eval
+        if isinstance(tests, X07Eval):
+            return await _x07_step(bench, tests, room, name, touched)
+        if touched is None:
+            await _check_programs(room, bench.instance.file.requires)
+        run = await _set_up(room, tests) or await run_tests(room, _plan(tests), timeout=bench.timeout)
+    summary = _summary(run, report=f"{name}.tests.json")
+    await asyncio.to_thread(_keep, bench.folder, name, run)
+    return Step(run=run, summary=summary)
+
+
+def _plan(tests: TestsEval) -> TestPlan:
+    return TestPlan(
+        format=TestFormat(tests.format), targets=tests.arguments, command=tests.command, variables=tests.variables
+    )
+
+
+async def _check_programs(room: Environment, programs: tuple[str, ...]) -> None:
+    """See that the room has what the instance says it needs.
+
+    Raises:
+        InfrastructureError: it lacks one, so the instance cannot be run here.
+    """
+    if not programs:
+        return
+    missing = 'for name; do command -v "$name" >/dev/null || { echo "$name"; exit 1; }; done'
+    done = await room.exec(["sh", "-c", missing, "sh", *programs], timeout=SETUP_SECONDS)
+    if done.exit_code != 0:
+        name = done.stdout.decode(errors="replace").strip()
+        raise InfrastructureError(
+            f"it needs {name}, which the room does not have",
+            fix=f"install {name} where rooms see it, or choose an image that has it",
+            cause=Cause.NOT_RUNNABLE_HERE,
+        )
+
+
+async def _set_up(room: Environment, tests: TestsEval) -> TestRun | None:
+    """Run the instance's own preparations; None when all went well."""
+    for command in tests.setup:
+        done = await room.exec(command, timeout=SETUP_SECONDS, variables=tests.variables)
+        if done.exit_code != 0:
+            reason = f"setting up failed: `{' '.join(command)}` ended with exit code {done.exit_code}"
+            return TestRun(
+                outcome=Unreadable(trouble=Trouble.NOT_STARTED, reason=reason),
+                exit_code=done.exit_code,
+                log=done.stdout + done.stderr,
+            )
+    return None
+
+
+async def _x07_step(
+    bench: Bench, tests: X07Eval, room: Environment, name: str, touched: tuple[str, ...] | None
+) -> Step:
+    x07, options = _toolchain(), bench.place.options
+    repaired = None
+    if touched is not None:
+        broken = await canonicalise(room, x07, touched)
+        if broken:
+            file, said = next(iter(broken.items()))
+            raise UnfitSubmission(Cause.MALFORMED_SUBMISSION, f"not x07AST after the patch: {said}", where=file)
+        repaired = await repair(
+            room,
+            x07,
+            tests,
+            touched,
+            mode=RepairMode(options.repair),
+            world=bench.instance.file.world,
+            pristine=bench.instance.repo,
+            artifacts=bench.folder,
+            max_iters=options.repair_max_iters,
+            test_timeout=bench.timeout,
+            jobs=options.jobs_inside,
+        )
+    ended = await run_x07_test(
+        room,
+        x07,
+        tests,
+        pristine=bench.instance.repo,
+        name=name,
+        artifacts=bench.folder,
+        patched=touched is not None,
+        timeout=bench.timeout,
+        jobs=options.jobs_inside,
+    )
+    if isinstance(ended, X07Failure):
+        return Step(run=_failed_run(ended), summary=ended.summary or TestSummary(ok=False, exit_code=ended.exit_code))
+    run = TestRun(outcome=Results(tests=ended.statuses), exit_code=ended.exit_code, seconds=ended.summary.seconds)
+    return Step(run=run, summary=ended.summary, repair=with_first_pass(repaired, ended.summary))
+
+
+def _failed_run(failure: X07Failure) -> TestRun:
+    """A run without results, if that is the submission's doing.
+
+    Raises:
+        InfrastructureError: it is not.
+    """
+    if CONSEQUENCES[failure.cause].status is Status.ERROR:
+        raise InfrastructureError(f"E_BENCH_X07TEST_NO_REPORT: {failure.reason}", cause=failure.cause)
+    trouble = Trouble.TIMED_OUT if failure.cause is Cause.TEST_TIMEOUT else Trouble.NO_REPORT
+    return TestRun(outcome=Unreadable(trouble=trouble, reason=failure.reason), exit_code=failure.exit_code or 1)
+
+
+def _summary(run: TestRun, *, report: str) -> TestSummary:
+    counts = Counter(run.tests.values())
+    broken = len(run.outcome.broken) if isinstance(run.outcome, Results) else 0
+    return TestSummary(
+        ok=run.complete and run.exit_code == 0,
+        exit_code=run.exit_code,
+        passed=counts[TestStatus.PASSED] + counts[TestStatus.XFAILED],
+        failed=counts[TestStatus.FAILED] + counts[TestStatus.XPASSED],
+        skipped=counts[TestStatus.SKIPPED],
+        errors=counts[TestStatus.ERROR] + broken,
+        seconds=round(run.seconds, 3),
+        report=report,
+    )
+
+
+def _keep(folder: Path, name: str, run: TestRun) -> None:
+    """Keep results and output apart: one is for programs, the other for people."""
+    (folder / "logs").mkdir(parents=True, exist_ok=True)
+    write_atomic(folder / "logs" / f"{name}.txt", run.log)
+    write_atomic(folder / f"{name}.tests.json", to_json(msgspec.structs.replace(run, log=b"")))

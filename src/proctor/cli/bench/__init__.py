@@ -1,0 +1,19 @@
+"""``proctor bench``: benchmarks, their tasks, and what agents make of them."""
+
+from typing import Final
+
+from proctor.cli.lazy import LazyGroup
+
+COMMANDS: Final = {
+    "list": ("proctor.cli.bench.list", "Benchmarks, or the tasks of one."),
+    "validate": ("proctor.cli.bench.validate", "Prove a benchmark on this machine before you spend."),
+    "eval": ("proctor.cli.bench.eval", "Grade predictions, or the oracle."),
+    "run": ("proctor.cli.bench.run", "Let an agent answer the tasks, and grade it."),
+    "resume": ("proctor.cli.bench.resume", "Go on with a run where it stopped."),
+    "report": ("proctor.cli.bench.report", "Compare a benchmark's runs."),
+    "compare": ("proctor.cli.bench.compare", "Two runs on the same tasks: is one better?"),
+    "show": ("proctor.cli.bench.show", "One run, or one task of it."),
+    "score": ("proctor.cli.bench.score", "The key figures of a report."),
+}
+
+command = LazyGroup(COMMANDS, help="Benchmarks, their tasks, and what agents make of them.")

@@ -1,0 +1,195 @@
+"""``proctor bench eval``."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from proctor.cli.bench.options import (
+    grade_options,
+    load,
+    provider,
+    repair_options,
+    room_options,
+    selection,
+    selection_options,
+    source_options,
+)
+from proctor.cli.output import note, print_table
+from proctor.core.errors import InfrastructureError, Interrupted, UsageError
+
+if TYPE_CHECKING:
+    from proctor.core.benchmark import Benchmark
+    from proctor.core.evaluation import Evaluated, EvaluationReport, Invocation, Prediction
+    from proctor.core.task import Task
+
+
+@click.command()
+@source_options
+@click.option("--predictions", type=click.Path(path_type=Path), help="The answers to grade, as JSON lines.")
+@click.option("--oracle", is_flag=True, help="Grade the reference answers instead.")
+@selection_options
+@room_options
+@repair_options
+@click.option("--determinism-runs", type=click.IntRange(min=1), help="Run the tests after the patch N times.")
+@click.option("--no-cache", is_flag=True, help="Grade anew what was graded before.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON; the same as --format json.")
+@click.option("--format", "form", type=click.Choice(["text", "json", "x07"]), default="text", show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), help="Also write the JSON report to this file.")
+@click.option("--quiet", is_flag=True, help="No progress on stderr.")
+def command(bench: str | None, suite: str | None, **given: Any) -> int:
+    """Grade answers to the tasks of BENCH, or of --suite, and report.
+
+    Exits 0 when every task has a verdict, 12 when a task ended in an error that is not the answer's.
+    """
+    from proctor.benchmarks import x07_document  # noqa: PLC0415 - the help page needs none of it
+    from proctor.core.record import to_json  # noqa: PLC0415
+
+    source = load(bench, suite)
+    report = asyncio.run(_evaluate(source, given))
+    form = "json" if given["as_json"] else given["form"]
+    document, errors = to_json(report), report.summary.errors
+    if form == "x07":
+        document, errors = x07_document(source, report)
+    if given["out"]:
+        _write(given["out"], document)
+    if form == "text":
+        _print_table(report)
+    else:
+        sys.stdout.buffer.write(document)
+    return InfrastructureError.exit_code if errors else 0
+
+
+async def _evaluate(source: "Benchmark", given: dict[str, Any]) -> "EvaluationReport":
+    from proctor.core.environment import EnvironmentSpec  # noqa: PLC0415
+    from proctor.core.evaluation import Evaluated  # noqa: PLC0415
+    from proctor.results import RecordCache  # noqa: PLC0415
+    from proctor.runner.evaluate import evaluate, make_report, unusable  # noqa: PLC0415
+    from proctor.runner.selection import matches, select  # noqa: PLC0415
+
+    started, clock = time.time(), time.monotonic()
+    chosen = selection(given)
+    broken = [bad for bad in source.unusable() if matches(bad.task_id, (), chosen)]
+    tasks = select(source.tasks(), chosen, known=[bad.task_id for bad in broken])
+    predictions = _predictions(source, tasks, given)
+    options = grade_options(given)
+    progress = _Progress(len(tasks), quiet=given["quiet"])
+    rooms = provider(given)
+    try:
+        done = await evaluate(
+            source,
+            tasks,
+            predictions,
+            provider=rooms,
+            options=options,
+            artifacts=given["artifact_dir"].absolute(),
+            jobs=given["jobs"],
+            cache=None if given["no_cache"] else RecordCache(Evaluated, "verdicts"),
+            done=progress,
+        )
+        environment = await rooms.digest(EnvironmentSpec(image=options.image))
+    except asyncio.CancelledError:
+        raise Interrupted(
+            f"interrupted after {progress.count} of {len(tasks)} tasks",
+            fix="their verdicts are kept, and the same command goes on from there",
+        ) from None
+    finally:
+        await rooms.close()
+    return make_report(
+        source,
+        (*done, *map(unusable, broken)),
+        seconds=time.monotonic() - clock,
+        environment=environment,
+        invocation=_invocation(given, started),
+    )
+
+
+def _predictions(source: "Benchmark", tasks: "Sequence[Task]", given: dict[str, Any]) -> "Mapping[str, Prediction]":
+    if given["oracle"] == (given["predictions"] is not None):
+        raise UsageError("say what to grade: --predictions FILE or --oracle, not both")
+    if given["oracle"]:
+        gold = [source.gold(task) for task in tasks]
+        return {prediction.task_id: prediction for prediction in gold if prediction is not None}
+    from proctor.benchmarks import read_predictions  # noqa: PLC0415
+
+    return read_predictions(given["predictions"])
+
+
+def _invocation(given: dict[str, Any], started: float) -> "Invocation":
+    from proctor.core.evaluation import Invocation  # noqa: PLC0415
+
+    return Invocation(
+        argv=tuple(sys.argv),
+        cwd=str(Path.cwd()),
+        started_at=datetime.fromtimestamp(started, UTC).isoformat(timespec="milliseconds"),
+        predictions=str(given["predictions"].absolute()) if given["predictions"] else None,
+        oracle=given["oracle"],
+        runner=given["runner"],
+        image=given["docker_image"],
+        filter=given["part"],
+        exact=given["exact"],
+        limit=given["limit"],
+        jobs=given["jobs"],
+        repair_mode=given["repair"],
+        keep_artifacts=given["keep_artifacts"],
+        artifact_dir=str(given["artifact_dir"].absolute()),
+    )
+
+
+class _Progress:
+    """Says on stderr how far an evaluation is, one line for each task that ends."""
+
+    def __init__(self, total: int, *, quiet: bool) -> None:
+        self.count = 0
+        self._total = total
+        self._quiet = quiet
+
+    def __call__(self, done: "Evaluated") -> None:
+        self.count += 1
+        if not self._quiet:
+            note(f"[{self.count}/{self._total}] {done.verdict.status.value:10} {done.task_id}")
+
+
+def _print_table(report: "EvaluationReport") -> None:
+    from proctor.analysis.intervals import wilson  # noqa: PLC0415
+
+    rows = [[task.task_id, task.verdict.status.value, task.verdict.cause.value, _remark(task)] for task in report.tasks]
+    print_table(["TASK", "STATUS", "CAUSE", "REASON"], rows)
+    numbers = report.summary
+    counted = numbers.resolved + numbers.unresolved
+    interval = wilson(numbers.resolved, counted)
+    rate = (
+        f" ({numbers.resolved / counted:.1%}, 95 % interval {interval.low:.1%} to {interval.high:.1%})"
+        if interval
+        else ""
+    )
+    findings = sum(bool(task.verdict.findings) for task in report.tasks)
+    click.echo(
+        f"\n{report.benchmark}: {numbers.resolved} of {counted} graded tasks resolved{rate}; "
+        f"{numbers.errors} errors, {numbers.skipped} skipped, {findings} with audit findings; {numbers.seconds:.1f} s"
+    )
+
+
+def _remark(task: "Evaluated") -> str:
+    verdict = task.verdict
+    parts = [verdict.reason]
+    if verdict.applied_with:
+        parts.append(f"applied with {verdict.applied_with}")
+    if verdict.findings:
+        parts.append("audit: " + ", ".join(sorted({finding.code for finding in verdict.findings})))
+    return "; ".join(parts)
+
+
+def _write(file: Path, document: bytes) -> None:
+    from proctor.core.files import write_atomic  # noqa: PLC0415
+
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(file, document)
+    except OSError as error:
+        raise UsageError(f"cannot write the report: {error.strerror}", where=file) from error

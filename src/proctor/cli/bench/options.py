@@ -1,0 +1,111 @@
+"""Options that several `bench` commands share, and what they stand for."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from proctor.core.benchmark import Benchmark, GradeOptions
+from proctor.core.environment import EnvironmentProvider
+from proctor.core.errors import UsageError
+from proctor.runner.selection import Selection, read_exclusions
+
+F = TypeVar("F", bound=Callable[..., Any])
+AT_LEAST_ONE = click.IntRange(min=1)
+
+
+def source_options(function: F) -> F:
+    """Which benchmark: by name, or a suite by path or name."""
+    for option in (
+        click.argument("bench", required=False),
+        click.option("--suite", metavar="PATH|NAME", help="A suite: its file, its folder, or a shipped suite's name."),
+    ):
+        function = option(function)
+    return function
+
+
+def selection_options(function: F) -> F:
+    """Which of its tasks."""
+    for option in (
+        click.option("--limit", type=click.IntRange(min=0), help="At most N tasks, after all other choices."),
+        click.option("--exclude", type=click.Path(path_type=Path), help="A list of task ids to leave out."),
+        click.option("--tag", "tags", multiple=True, help="Only tasks with this tag; several: with all of them."),
+        click.option("--exact", is_flag=True, help="--filter is a whole id."),
+        click.option("--filter", "part", metavar="TEXT", help="Only tasks whose id contains TEXT."),
+        click.option("--task", "ids", multiple=True, metavar="ID", help="Only this task; may be repeated."),
+    ):
+        function = option(function)
+    return function
+
+
+def room_options(function: F) -> F:
+    """In which rooms, and how many at once."""
+    for option in (
+        click.option("--isolation", type=click.Choice(["on", "off"]), default="on", help="off: no walls. Unsafe."),
+        click.option("--docker-image", metavar="IMAGE", help="The image for --runner docker."),
+        click.option("--runner", type=click.Choice(["local", "docker"]), default="local", show_default=True),
+        click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds for each test run."),
+        click.option(
+            "--artifact-dir", type=click.Path(path_type=Path), default=Path("target/proctor"), show_default=True
+        ),
+        click.option("--keep-artifacts", is_flag=True, help="Keep the graded trees too."),
+        click.option("--jobs", type=AT_LEAST_ONE, default=1, show_default=True, help="Tasks graded at the same time."),
+    ):
+        function = option(function)
+    return function
+
+
+def repair_options(function: F) -> F:
+    """What x07's linter may mend."""
+    for option in (
+        click.option("--repair-max-iters", type=AT_LEAST_ONE, default=3, show_default=True),
+        click.option("--repair", type=click.Choice(["off", "memory", "write"]), default="write", show_default=True),
+    ):
+        function = option(function)
+    return function
+
+
+def load(bench: str | None, suite: str | None) -> Benchmark:
+    """The benchmark that is meant.
+
+    Raises:
+        UsageError: none, or two at once.
+    """
+    from proctor.benchmarks import benchmark, suite_benchmark  # noqa: PLC0415 - help pages need none of it
+
+    if (bench is None) == (suite is None):
+        raise UsageError("say which benchmark: BENCH or --suite, not both", fix="`proctor bench list` names them")
+    return suite_benchmark(suite) if suite is not None else benchmark(str(bench))
+
+
+def grade_options(given: Mapping[str, Any]) -> GradeOptions:
+    """How submissions are graded, as the options say."""
+    return GradeOptions(
+        image=given["docker_image"],
+        determinism_runs=given["determinism_runs"],
+        timeout_seconds=given["timeout"],
+        repair=given["repair"],
+        repair_max_iters=given["repair_max_iters"],
+        keep_artifacts=given["keep_artifacts"],
+    )
+
+
+def provider(given: Mapping[str, Any]) -> EnvironmentProvider:
+    """Who makes the rooms."""
+    from proctor.environments import provider as find  # noqa: PLC0415 - help pages need none of it
+
+    return find(given["runner"], isolation=given["isolation"] == "on")
+
+
+def selection(given: Mapping[str, Any]) -> Selection:
+    """The choice of tasks that the options of `selection_options` make."""
+    exclude = given.get("exclude")
+    return Selection(
+        ids=tuple(given.get("ids") or ()),
+        filter=given.get("part"),
+        exact=bool(given.get("exact")),
+        tags=tuple(given.get("tags") or ()),
+        excluded=read_exclusions(exclude) if exclude else (),
+        limit=given.get("limit"),
+    )

@@ -1,0 +1,127 @@
+"""``proctor bench validate``."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from proctor.cli.bench.options import (
+    grade_options,
+    load,
+    provider,
+    repair_options,
+    room_options,
+    selection,
+    selection_options,
+    source_options,
+)
+from proctor.cli.output import note, print_json, print_table
+from proctor.core.errors import Interrupted, InvalidData, UsageError
+
+if TYPE_CHECKING:
+    from proctor.core.benchmark import Benchmark, Health
+
+
+@click.command()
+@source_options
+@selection_options
+@room_options
+@repair_options
+@click.option("--determinism-runs", type=click.IntRange(min=1), default=2, show_default=True, help="Runs to compare.")
+@click.option("--write-exclusions", type=click.Path(path_type=Path), help="Write the unhealthy tasks' ids to a file.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@click.option("--format", "form", type=click.Choice(["text", "json", "x07"]), default="text", show_default=True)
+@click.option("--quiet", is_flag=True, help="No progress on stderr.")
+def command(bench: str | None, suite: str | None, **given: Any) -> int:
+    """Prove on this machine that each task of BENCH, or of --suite, fails as labelled, is solved by its oracle,
+    gives the same results again, and does not leak its answer.
+
+    Exits 20 when a task is not healthy.
+    """
+    source = load(bench, suite)
+    clock = time.monotonic()
+    healths = asyncio.run(_validate(source, given))
+    sick = [health for health in healths if not health.healthy and not health.skipped]
+    if given["write_exclusions"]:
+        _write_exclusions(given["write_exclusions"], sick)
+    form = "json" if given["as_json"] else given["form"]
+    if form == "x07":
+        from proctor.benchmarks import x07_health_document  # noqa: PLC0415 - for this form only
+
+        click.echo(x07_health_document(source, healths, time.monotonic() - clock).decode(), nl=False)
+    elif form == "json":
+        print_json({"benchmark": source.name, "source": source.source, "ok": not sick, "tasks": healths})
+    else:
+        _print_table(healths)
+        healthy = sum(health.healthy for health in healths)
+        skipped = sum(bool(health.skipped) for health in healths)
+        more = f", {skipped} could not be tried" if skipped else ""
+        click.echo(f"\n{source.name}: {healthy} of {len(healths)} tasks are healthy on this machine{more}")
+    return InvalidData.exit_code if sick else 0
+
+
+async def _validate(source: "Benchmark", given: dict[str, Any]) -> "tuple[Health, ...]":
+    from proctor.runner.evaluate import broken_health, validate  # noqa: PLC0415 - the help page needs none of it
+    from proctor.runner.selection import matches, select  # noqa: PLC0415
+
+    chosen = selection(given)
+    broken = [bad for bad in source.unusable() if matches(bad.task_id, (), chosen)]
+    tasks = select(source.tasks(), chosen, known=[bad.task_id for bad in broken])
+    count = 0
+
+    def done(health: "Health") -> None:
+        nonlocal count
+        count += 1
+        if not given["quiet"]:
+            state = "healthy" if health.healthy else "skipped" if health.skipped else "NOT healthy"
+            note(f"[{count}/{len(tasks)}] {state:11} {health.task_id}")
+
+    rooms = provider(given)
+    try:
+        healths = await validate(
+            source,
+            tasks,
+            provider=rooms,
+            options=grade_options(given),
+            artifacts=given["artifact_dir"].absolute(),
+            jobs=given["jobs"],
+            done=done,
+        )
+    except asyncio.CancelledError:
+        raise Interrupted(f"interrupted after {count} of {len(tasks)} tasks", fix="what was learned is kept") from None
+    finally:
+        await rooms.close()
+    return tuple(sorted((*healths, *map(broken_health, broken)), key=lambda health: health.task_id))
+
+
+def _print_table(healths: "Sequence[Health]") -> None:
+    def mark(health: "Health", good: bool) -> str:
+        return "-" if health.skipped else "ok" if good else "NO"
+
+    print_table(
+        ["TASK", "BASELINE", "ORACLE", "REPEATS", "LEAKS", "PROBLEM"],
+        [
+            [
+                health.task_id,
+                mark(health, health.baseline_ok),
+                mark(health, health.oracle_ok),
+                mark(health, health.determinism_ok),
+                "none" if not health.leaks else str(len(health.leaks)),
+                health.skipped or "; ".join((*health.problems, *(f"leak: {leak}" for leak in health.leaks))),
+            ]
+            for health in healths
+        ],
+    )
+
+
+def _write_exclusions(file: Path, sick: "Sequence[Health]") -> None:
+    from proctor.core.files import write_atomic  # noqa: PLC0415
+
+    lines = [f"{health.task_id}  # {'; '.join((*health.problems, *health.leaks))}\n" for health in sick]
+    try:
+        write_atomic(file, "".join(lines))
+    except OSError as error:
+        raise UsageError(f"cannot write the exclusion list: {error.strerror}", where=file) from error

@@ -1,0 +1,124 @@
+"""What a benchmark is: a source of tasks and the rule that grades them.
+
+Built-in benchmarks and a stranger's register alike, through the entry point group ``proctor.benchmarks``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, Protocol
+
+from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
+from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.record import Record
+from proctor.core.task import Task
+
+
+class GradeOptions(Record):
+    """How submissions are graded; None leaves it to the benchmark.
+
+    Attributes:
+        determinism_runs: how often the tests run after the patch; from 2 on, a test that flips makes the task flaky.
+        repair: what a linter may mend between patch and tests, where the benchmark has one.
+        jobs_inside: how many jobs one task's own test program may use.
+    """
+
+    image: str | None = None
+    determinism_runs: int | None = None
+    timeout_seconds: float | None = None
+    repair: Literal["off", "memory", "write"] = "write"
+    repair_max_iters: int = 3
+    jobs_inside: int = 1
+    keep_artifacts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one task is graded: who makes the rooms, and the folder for what is left of it."""
+
+    provider: EnvironmentProvider
+    folder: Path
+    options: GradeOptions
+    use_cache: bool = True
+
+
+HEALTH_CACHE: Final = "health"
+
+
+class Health(Record):
+    """What was learned about a task on this machine before anything was spent.
+
+    Attributes:
+        problems: why the task cannot be trusted here; empty when it can.
+        flaky: the tests whose results did not repeat.
+        leaks: where the gold answer can be found by the agent.
+        skipped: why the task could not be tried on this machine; that says nothing about its health.
+    """
+
+    task_id: str
+    environment: str
+    healthy: bool
+    baseline_ok: bool
+    oracle_ok: bool
+    determinism_ok: bool
+    problems: tuple[str, ...] = ()
+    flaky: tuple[str, ...] = ()
+    leaks: tuple[str, ...] = ()
+    skipped: str = ""
+    artifacts: str | None = None
+    schema_version: Literal["proctor.health@1"] = "proctor.health@1"
+
+
+class Unusable(Record):
+    """A task of the source that cannot be used, and every reason."""
+
+    task_id: str
+    problems: tuple[str, ...]
+
+
+class Benchmark(Protocol):
+    """A named source of tasks, and their grading."""
+
+    name: str
+    source: str
+    grader: str  # names the grading rule and its version: another one may grade otherwise
+
+    def digest(self) -> str:
+        """Identifies the data."""
+        ...
+
+    def fingerprint(self, task: Task) -> str:
+        """Identifies all of one task's data that a verdict depends on."""
+        ...
+
+    def room(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
+        """The room in which this task's submissions are graded, but for the tree in it."""
+        ...
+
+    def tasks(self) -> Sequence[Task]:
+        """Every task that can be used, in the order of their ids."""
+        ...
+
+    def unusable(self) -> Sequence[Unusable]:
+        """The tasks whose data is broken."""
+        ...
+
+    def gold(self, task: Task) -> Prediction | None:
+        """The reference answer, where there is one."""
+        ...
+
+    async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:
+        """Lay out below `folder` what the agent starts from; the room that it will work in."""
+        ...
+
+    async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
+        """Turn what the agent left behind into its submission."""
+        ...
+
+    async def grade(self, task: Task, prediction: Prediction, place: Place) -> Evaluated:
+        """Grade one submission in fresh rooms."""
+        ...
+
+    async def validate(self, task: Task, place: Place) -> Health:
+        """Prove on this machine that the task can be failed, can be solved, and is graded alike each time."""
+        ...

@@ -1,0 +1,139 @@
+"""What may be spent: a run's ledger, and an account in it for each task.
+
+A task starts only if its whole cap still fits into what the run has left, so the caps of the tasks that run
+never add up to more than the run's limit. A limit is checked before a request goes out and charged when its
+answer has come, so it is overshot by the requests in flight at most.
+"""
+
+import asyncio
+from typing import Final
+
+from proctor.core.causes import Cause
+from proctor.core.errors import LimitReached
+from proctor.core.record import Record
+
+# Money is counted in whole units of this many to the dollar: three caps of 0.1 fit into a limit of 0.3.
+_UNITS: Final = 10**12
+
+
+class Spent(Record):
+    """A limit that has been used up: the task's own, or the run's."""
+
+    cause: Cause
+    value_usd: float
+    limit_usd: float
+
+
+class Ledger:
+    """A run's money. None is no limit; `spent_usd` is what earlier sittings of the same run have spent."""
+
+    def __init__(self, limit_usd: float | None = None, *, spent_usd: float = 0.0) -> None:
+        self._limit = None if limit_usd is None else _units(limit_usd)
+        self._spent = _units(spent_usd)
+        self._open: set[Account] = set()
+        self._changed = asyncio.Event()
+
+    @property
+    def limit_usd(self) -> float | None:
+        """What the run may spend in all."""
+        return None if self._limit is None else self._limit / _UNITS
+
+    @property
+    def spent_usd(self) -> float:
+        """What the run has spent so far."""
+        return self._spent / _UNITS
+
+    @property
+    def reserved_usd(self) -> float:
+        """What running tasks may still spend up to their caps."""
+        return self._reserved() / _UNITS
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether nothing is left."""
+        return self._limit is not None and self._spent >= self._limit
+
+    def try_reserve(self, cap_usd: float | None = None) -> "Account | None":
+        """Open an account for one task if its cap fits now; a task without a cap needs something to be left."""
+        if self._limit is not None:
+            cap = 1 if cap_usd is None else _units(cap_usd)
+            if self._spent + self._reserved() + cap > self._limit:
+                return None
+        account = Account(self, cap_usd)
+        self._open.add(account)
+        return account
+
+    async def reserve(self, cap_usd: float | None = None) -> "Account":
+        """Open an account for one task, waiting for running tasks to give back what they did not need.
+
+        Raises:
+            LimitReached: it will not fit, however little the running tasks spend.
+        """
+        while (account := self.try_reserve(cap_usd)) is None:
+            cap = 1 if cap_usd is None else _units(cap_usd)
+            if self._limit is not None and (self._spent + cap > self._limit or not self._open):
+                raise LimitReached("run cost", value=self.spent_usd + (cap_usd or 0.0), limit=self._limit / _UNITS)
+            await self._changed.wait()
+        return account
+
+    def _reserved(self) -> int:
+        return sum(account.left for account in self._open)
+
+    def _charge(self, amount: int) -> None:
+        self._spent += amount
+        self._wake()
+
+    def _close(self, account: "Account") -> None:
+        self._open.discard(account)
+        self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+class Account:
+    """One task's money, reserved in a run's ledger until it is released."""
+
+    def __init__(self, ledger: Ledger, cap_usd: float | None) -> None:
+        self._ledger = ledger
+        self._cap = None if cap_usd is None else _units(cap_usd)
+        self._spent = 0
+
+    @property
+    def limited(self) -> bool:
+        """Whether any limit applies, the task's or the run's."""
+        return self._cap is not None or self._ledger.limit_usd is not None
+
+    @property
+    def spent_usd(self) -> float:
+        """What this task has spent."""
+        return self._spent / _UNITS
+
+    @property
+    def left(self) -> int:
+        """What is still reserved, in the ledger's units; a task without a cap reserves nothing."""
+        return 0 if self._cap is None else max(self._cap - self._spent, 0)
+
+    def charge(self, usd: float) -> None:
+        """Book what an answer cost."""
+        amount = _units(usd)
+        self._spent += amount
+        self._ledger._charge(amount)  # noqa: SLF001 - an account is a page of its ledger
+
+    def release(self) -> None:
+        """Give back what was reserved and not spent. What is charged later still counts for the run."""
+        self._ledger._close(self)  # noqa: SLF001 - likewise
+
+    def exhausted(self) -> Spent | None:
+        """The limit that forbids one more request, if there is one."""
+        if self._cap is not None and self._spent >= self._cap:
+            return Spent(cause=Cause.TASK_BUDGET, value_usd=self.spent_usd, limit_usd=self._cap / _UNITS)
+        if self._ledger.exhausted:
+            limit = self._ledger.limit_usd or 0.0
+            return Spent(cause=Cause.RUN_BUDGET, value_usd=self._ledger.spent_usd, limit_usd=limit)
+        return None
+
+
+def _units(usd: float) -> int:
+    return round(usd * _UNITS)

@@ -1,0 +1,156 @@
+"""The gateway: the one door to the model. The runner opens a session for each attempt."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from proctor.core.errors import InfrastructureError
+from proctor.gateway.backend import Backend, SessionSpec
+from proctor.gateway.budget import Ledger
+from proctor.gateway.continued import continued
+from proctor.gateway.prices import Prices
+from proctor.gateway.recorder import Clock, utc_now
+from proctor.gateway.redact import Redactor
+from proctor.gateway.session import Listener, Session
+
+if TYPE_CHECKING:
+    from aiohttp.web import ServerRunner
+
+
+# Connections that may wait to be accepted: a whole run's agents may call at once.
+_BACKLOG: Final = 1024
+
+
+class Gateway:
+    """Serves agents on any number of addresses, from one backend, within one run's budget.
+
+    Args:
+        backend: what answers.
+        prices: what tokens cost; the built-in table if not given.
+        ledger: what may be spent; no limit if not given.
+        allow_unpriced: let models without a price through even where there is a budget; they count as nothing in it.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        prices: Prices | None = None,
+        ledger: Ledger | None = None,
+        allow_unpriced: bool = False,
+        clock: Clock = utc_now,
+    ) -> None:
+        self.ledger = ledger or Ledger()
+        self.prices = prices or Prices.load()
+        self._backend = backend
+        self._allow_unpriced = allow_unpriced
+        self._clock = clock
+        self._sessions: dict[str, Session] = {}
+        self._closed: set[str] = set()
+        self._runner: ServerRunner | None = None
+
+    async def __aenter__(self) -> Self:
+        from proctor.gateway.server import Front, make_runner  # noqa: PLC0415 - brings in aiohttp
+
+        await self._backend.start()
+        self._runner = make_runner(Front(self._sessions, self._closed, passes_login=self._backend.passes_login))
+        await self._runner.setup()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.gather(*(self._close(session) for session in list(self._sessions.values())))
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+        await self._backend.close()
+
+    async def listen(self, host: str = "127.0.0.1", port: int = 0) -> str:
+        """Listen on an address of this machine; gives the URL to which a session's path is added.
+
+        Raises:
+            InfrastructureError: the address cannot be had.
+        """
+        from aiohttp.web import TCPSite  # noqa: PLC0415 - loaded already
+
+        runner = self._started()
+        before = len(runner.addresses)
+        try:
+            site = TCPSite(runner, host, port, backlog=_BACKLOG)
+            await site.start()
+        except OSError as error:
+            raise InfrastructureError(f"the gateway cannot listen on {host}:{port}: {error.strerror}") from error
+        shown = f"[{host}]" if ":" in host else host
+        return f"http://{shown}:{runner.addresses[before][1]}"
+
+    async def listen_unix(self, path: Path) -> Path:
+        """Listen on a unix socket, which only this user can open.
+
+        Raises:
+            InfrastructureError: the socket cannot be made.
+        """
+        from aiohttp.web import UnixSite  # noqa: PLC0415 - loaded already
+
+        try:
+            path.unlink(missing_ok=True)  # noqa: ASYNC240 - one system call on a local file system
+            await UnixSite(self._started(), path, backlog=_BACKLOG).start()
+            path.chmod(0o600)  # noqa: ASYNC240 - likewise
+        except OSError as error:
+            raise InfrastructureError(
+                f"the gateway cannot listen on the socket: {error.strerror or error}",
+                where=path,
+                fix="a socket's path may have 100 characters at most",
+            ) from error
+        return path
+
+    @asynccontextmanager
+    async def session(self, spec: SessionSpec, *, on_event: Listener | None = None) -> AsyncIterator[Session]:
+        """Open a session for one attempt; it is closed for good at the end of the block.
+
+        Waits until the attempt's cap fits into what the run has left.
+
+        Raises:
+            LimitReached: it does not fit and will not.
+            InvalidData: what is to be replayed is missing or broken.
+        """
+        responder = self._backend.responder(spec)
+        if spec.earlier is not None:
+            responder = await asyncio.to_thread(continued, spec.earlier, responder, values=spec.values)
+        account = await self.ledger.reserve(spec.cap_usd)
+        try:
+            session = Session(
+                spec,
+                backend=self._backend.name,
+                responder=responder,
+                account=account,
+                prices=self.prices,
+                redactor=Redactor(self._backend.secrets),
+                allow_unpriced=self._allow_unpriced,
+                on_event=on_event,
+                clock=self._clock,
+            )
+        except BaseException:
+            account.release()
+            raise
+        self._sessions[session.token] = session
+        try:
+            yield session
+        finally:
+            await self._close(session)
+
+    async def _close(self, session: Session) -> None:
+        try:
+            await session.close()
+        finally:
+            # Only the token is kept, so that what still comes for it is told that this is final.
+            self._closed.add(session.token)
+            self._sessions.pop(session.token, None)
+
+    def _started(self) -> "ServerRunner":
+        if self._runner is None:
+            raise RuntimeError("the gateway was not started: use it in `async with`")
+        return self._runner

@@ -1,0 +1,255 @@
+"""Counts what a session used: tokens by class, per model and per conversation, and what went wrong.
+
+Pure: it is fed what was read off the wire and does no I/O.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from proctor.core.record import Record
+from proctor.core.result import ModelUsage, Tokens
+from proctor.gateway.classify import Role
+from proctor.gateway.prices import Prices, Usage
+
+
+class _CacheCreation(msgspec.Struct):
+    ephemeral_5m_input_tokens: int | None = None
+    ephemeral_1h_input_tokens: int | None = None
+
+
+class _ServerTools(msgspec.Struct):
+    web_search_requests: int | None = None
+
+
+class _Counts(msgspec.Struct):
+    """The provider's token counts, as they stand in `usage` and in each of its iterations."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation: _CacheCreation | None = None
+    type: str | None = None
+    model: str | None = None
+
+    def tokens(self) -> Tokens:
+        split = self.cache_creation or _CacheCreation()
+        one_hour = split.ephemeral_1h_input_tokens or 0
+        written = self.cache_creation_input_tokens
+        if written is None:
+            written = one_hour + (split.ephemeral_5m_input_tokens or 0)
+        one_hour = min(one_hour, written)
+        return Tokens(
+            input=self.input_tokens or 0,
+            output=self.output_tokens or 0,
+            cache_read=self.cache_read_input_tokens or 0,
+            cache_write_5m=written - one_hour,
+            cache_write_1h=one_hour,
+        )
+
+
+class WireUsage(_Counts):
+    """The `usage` object of a message or of a message_delta event."""
+
+    server_tool_use: _ServerTools | None = None
+    speed: str | None = None
+    inference_geo: str | None = None
+    iterations: list[_Counts] | None = None
+
+
+class UsageTally:
+    """Puts the usage of one answer together. Later reports are cumulative, so they replace earlier ones."""
+
+    def __init__(self, model: str) -> None:
+        self.model = model
+        self.seen = False
+        self._merged = WireUsage()
+
+    def report(self, usage: WireUsage | None, model: str | None = None) -> None:
+        """Take in what a message, a message_start or a message_delta says."""
+        if model:
+            self.model = model
+        if usage is None:
+            return
+        self.seen = True
+        for name in WireUsage.__struct_fields__:
+            value: Any = getattr(usage, name)
+            if value is not None:
+                setattr(self._merged, name, value)
+
+    def total(self) -> tuple[Usage, ...]:
+        """What was used, by model; empty when nothing was reported."""
+        if not self.seen:
+            return ()
+        merged = self._merged
+        searches = merged.server_tool_use.web_search_requests if merged.server_tool_use else 0
+        by_model = {self.model: merged.tokens()}
+        # The top level leaves out what was sampled beside the answer itself: server-side compaction, advisors.
+        for extra in merged.iterations or ():
+            if extra.type != "message":
+                name = extra.model or self.model
+                by_model[name] = by_model.get(name, Tokens()) + extra.tokens()
+        return tuple(
+            Usage(
+                model=name,
+                tokens=tokens,
+                web_searches=(searches or 0) if name == self.model else 0,
+                speed=merged.speed,
+                geo=merged.inference_geo,
+            )
+            for name, tokens in by_model.items()
+        )
+
+
+class Outcome(Record):
+    """One finished exchange, as the meter sees it.
+
+    Attributes:
+        status: what the client was answered with; None when no answer came.
+        cut: the answer broke off, so what it used is known only as far as it was seen.
+        errors: the statuses of earlier tries at the provider (0: no connection), made on the client's behalf.
+    """
+
+    conversation: str
+    role: Role
+    model: str
+    status: int | None
+    agent: str = ""
+    usages: tuple[Usage, ...] = ()
+    cost_usd: float | None = 0.0
+    cut: bool = False
+    errors: tuple[int, ...] = ()
+
+
+class ConversationUsage(Record):
+    """What one conversation used: a main thread, one sub-agent, the side calls; compactions apart."""
+
+    conversation: str
+    role: Role
+    agent: str
+    requests: int
+    tokens: Tokens
+    cost_usd: float | None
+
+
+class SessionUsage(Record):
+    """What a session has used so far.
+
+    Attributes:
+        requests: model requests that were let through; each is answered, failed or cut.
+        retries: tries at the provider beyond the first of each request.
+        errors: answers other than 200, by status, those that a retry made good included; "0" is no connection.
+        cut: answers that broke off; their tokens are a lower bound.
+        refused: requests that the gateway turned away: budget spent, or model without a price.
+        turns: answers to main threads; compactions and side calls are not turns.
+        cost_usd: None as soon as anything that was used has no known price.
+    """
+
+    models: tuple[ModelUsage, ...] = ()
+    conversations: tuple[ConversationUsage, ...] = ()
+    tokens: Tokens = Tokens()
+    cost_usd: float | None = 0.0
+    requests: int = 0
+    retries: int = 0
+    errors: dict[str, int] = msgspec.field(default_factory=dict)
+    cut: int = 0
+    refused: int = 0
+    turns: int = 0
+    compactions: int = 0
+    web_searches: int = 0
+
+
+class _Sum:
+    """A running total under one key."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.tokens = Tokens()
+        self.cost: float | None = 0.0
+
+    def add(self, tokens: Tokens, cost: float | None) -> None:
+        self.requests += 1
+        self.tokens += tokens
+        # Far below a token's price: what is cut off is the noise of binary fractions.
+        self.cost = None if self.cost is None or cost is None else round(self.cost + cost, 12)
+
+
+def total_cost(costs: Iterable[float | None]) -> float | None:
+    """The sum; None when any part of it is unknown."""
+    known = 0.0
+    for cost in costs:
+        if cost is None:
+            return None
+        known += cost
+    return round(known, 12)
+
+
+class Meter:
+    """Adds up the outcomes of one session."""
+
+    def __init__(self, prices: Prices) -> None:
+        self._prices = prices
+        self._models: dict[str, _Sum] = {}
+        self._conversations: dict[tuple[str, Role, str], _Sum] = {}
+        self._errors: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
+
+    def cost(self, usages: tuple[Usage, ...]) -> float | None:
+        """What an answer cost; None when any part of it has no price."""
+        return total_cost(self._prices.cost(usage) for usage in usages)
+
+    def refuse(self) -> None:
+        """Count a request that was turned away."""
+        self._counts["refused"] += 1
+
+    def add(self, outcome: Outcome) -> None:
+        """Take in one finished exchange."""
+        self._counts["requests"] += 1
+        self._counts["retries"] += len(outcome.errors)
+        self._counts["cut"] += outcome.cut
+        self._errors.update(map(str, outcome.errors))
+        answered = outcome.status == 200  # noqa: PLR2004 - HTTP's own number
+        if outcome.status is not None and not answered:
+            self._errors[str(outcome.status)] += 1
+        if answered:
+            self._counts["turns"] += outcome.role is Role.MAIN
+            self._counts["compactions"] += outcome.role is Role.COMPACTION
+        for usage in outcome.usages:
+            self._counts["web_searches"] += usage.web_searches
+            self._models.setdefault(usage.model, _Sum()).add(usage.tokens, self._prices.cost(usage))
+        key = (outcome.conversation, outcome.role, outcome.agent)
+        tokens = sum((usage.tokens for usage in outcome.usages), Tokens())
+        self._conversations.setdefault(key, _Sum()).add(tokens, outcome.cost_usd)
+
+    def snapshot(self) -> SessionUsage:
+        """The totals so far."""
+        return SessionUsage(
+            models=tuple(
+                ModelUsage(model=name, requests=entry.requests, tokens=entry.tokens, cost_usd=entry.cost)
+                for name, entry in sorted(self._models.items())
+            ),
+            conversations=tuple(
+                ConversationUsage(
+                    conversation=conversation,
+                    role=role,
+                    agent=agent,
+                    requests=entry.requests,
+                    tokens=entry.tokens,
+                    cost_usd=entry.cost,
+                )
+                for (conversation, role, agent), entry in self._conversations.items()
+            ),
+            tokens=sum((entry.tokens for entry in self._models.values()), Tokens()),
+            cost_usd=total_cost(entry.cost for entry in self._models.values()),
+            requests=self._counts["requests"],
+            retries=self._counts["retries"],
+            errors=dict(sorted(self._errors.items())),
+            cut=self._counts["cut"],
+            refused=self._counts["refused"],
+            turns=self._counts["turns"],
+            compactions=self._counts["compactions"],
+            web_searches=self._counts["web_searches"],
+        )

@@ -1,0 +1,289 @@
+"""Plays a script: answers each conversation with its steps, one per request, in any weather."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+
+from proctor.gateway.backend import (
+    EVENT_STREAM,
+    JSON,
+    Beat,
+    Ending,
+    Incoming,
+    Reply,
+    Responder,
+    SessionSpec,
+    Sleep,
+    StreamBroken,
+    diverged_reply,
+    error_value,
+    estimated_tokens,
+    offline_other,
+    played,
+)
+from proctor.gateway.classify import Call, Role
+from proctor.gateway.events import Diverged
+from proctor.gateway.script import Conversation, Cut, ErrorAnswer, Script, Step, StepUsage, TaskScript
+from proctor.gateway.sse import Event, encode_event, unfold
+
+_OVERLOADED: Final = 529
+_KINDS: Final = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    _OVERLOADED: "overloaded_error",
+}
+# A script need not write what no author cares about.
+_UNWRITTEN: Final = {
+    Role.SIDE: [Step(text="Done.", repeat="forever")],
+    Role.COMPACTION: [Step(text="<summary>What was said so far, in short.</summary>", repeat="forever")],
+}
+_BROKEN: Final = '{"type":"content_block_delta","index":0,"delt'
+
+
+class ScriptBackend:
+    """Answers from a script."""
+
+    def __init__(self, script: Script, *, name: str = "script", sleep: Sleep = asyncio.sleep) -> None:
+        self.name = name
+        self.secrets: tuple[str, ...] = ()
+        self.passes_login = False
+        self._script = script
+        self._sleep = sleep
+
+    async def start(self) -> None:
+        """Nothing to do."""
+
+    async def close(self) -> None:
+        """Nothing to do."""
+
+    def responder(self, spec: SessionSpec) -> Responder:
+        """A player at the beginning of the task's script."""
+        return ScriptPlayer(self._script, spec, sleep=self._sleep)
+
+
+class _Reader:
+    """Where a conversation stands in its steps."""
+
+    def __init__(self, steps: list[Step]) -> None:
+        self._last = ""
+        self._steps = self._walk(steps)
+
+    def next(self, last: str) -> Step | None:
+        """The step that answers this last text."""
+        self._last = last
+        return next(self._steps, None)
+
+    def _walk(self, steps: list[Step]) -> Iterator[Step]:
+        for step in steps:
+            if step.if_ is not None:
+                yield from self._walk(step.then if self._matches(step.if_) else step.else_)
+            else:
+                yield from self._repeat(step)
+
+    def _repeat(self, step: Step) -> Iterator[Step]:
+        # A block that is to be repeated until something happens has no other end than that.
+        count = step.repeat if step.repeat is not None else "forever" if step.until is not None else 1
+        played_so_far = 0
+        while (count == "forever" or played_so_far < count) and not (step.until and self._matches(step.until)):
+            played_so_far += 1
+            if step.steps is None:
+                yield step
+                continue
+            idle = True
+            for inner in self._walk(step.steps):
+                idle = False
+                yield inner
+            if idle:
+                return  # nothing in it applies, and nothing will change that before the next request
+
+    def _matches(self, pattern: str) -> bool:
+        return re.search(pattern, self._last, re.MULTILINE) is not None
+
+
+class ScriptPlayer:
+    """Plays one session."""
+
+    def __init__(self, script: Script, spec: SessionSpec, *, sleep: Sleep = asyncio.sleep) -> None:
+        self._script = script
+        self._task = script.for_task(spec.task_id)
+        self._spec = spec
+        self._sleep = sleep
+        self._readers: dict[tuple[str, Role], _Reader] = {}
+        self._asked: dict[str, int] = {}
+        self._messages = 0
+        self._tools = 0
+
+    async def other(self, incoming: Incoming) -> Reply:
+        """Count tokens by a guess; list the models that the script names."""
+        return await offline_other(incoming, self._script.models)
+
+    async def answer(self, call: Call, conversation: str, incoming: Incoming) -> Reply:
+        """Play the conversation's next step."""
+        number = self._asked[conversation] = self._asked.get(conversation, 0) + 1
+        if self._task is None:
+            return self._nothing(conversation, number, f"the script has nothing for task {self._spec.task_id!r}")
+        key = (conversation, call.role)
+        if key not in self._readers:
+            steps = _steps_for(self._task, call)
+            if steps is None:
+                return self._nothing(conversation, number, f"the script has nothing for conversation {conversation!r}")
+            self._readers[key] = _Reader(steps)
+        step = self._readers[key].next(call.last_text())
+        if step is None:
+            return self._nothing(conversation, number, f"the script of {conversation!r} ends before request {number}")
+        return self._play(self._filled(step, call), call, incoming)
+
+    def _nothing(self, conversation: str, number: int, message: str) -> Reply:
+        return diverged_reply(
+            Diverged(conversation=conversation, request=number, message=f"script_exhausted: {message}")
+        )
+
+    def _filled(self, step: Step, call: Call) -> Step:
+        """The step with all ``{{name}}`` that are known filled in; others are left as they are."""
+        values = {**self._script.values, "task": self._spec.task_id, "agent": call.agent, **self._spec.values}
+        fields = {name: getattr(step, name) for name in ("text", "thinking", "tools", "content", "raw", "error")}
+        return msgspec.structs.replace(step, **{name: _fill(value, values) for name, value in fields.items()})
+
+    def _play(self, step: Step, call: Call, incoming: Incoming) -> Reply:
+        if step.drop:
+            raise StreamBroken("dropped on purpose")
+        if step.error is not None:
+            return self._error(step.error if isinstance(step.error, ErrorAnswer) else ErrorAnswer(status=step.error))
+        if step.too_long is not None:
+            said = f"prompt is too long: {step.too_long.tokens} tokens > {step.too_long.maximum} maximum"
+            return self._error(ErrorAnswer(status=400, message=said))
+        if step.raw is not None:
+            beats = [Beat(step.delay, step.raw.body.encode())]
+            return played(step.raw.status, {"content-type": step.raw.content_type}, beats, sleep=self._sleep)
+        message = self._message(step, call, incoming)
+        return self._stream(step, message) if call.stream else self._whole(step, message)
+
+    def _error(self, error: ErrorAnswer) -> Reply:
+        kind = error.type or _KINDS.get(error.status, "api_error")
+        known = error.status in HTTPStatus._value2member_map_
+        message = error.message or (HTTPStatus(error.status).phrase if known else "Overloaded")
+        body = msgspec.json.encode(error_value(kind, message))
+        return played(error.status, {**JSON, **error.headers}, [Beat(0, body)], sleep=self._sleep)
+
+    def _message(self, step: Step, call: Call, incoming: Incoming) -> dict[str, Any]:
+        content = step.content if step.content is not None else list(self._blocks(step))
+        self._messages += 1
+        usage = step.usage or self._script.usage
+        if usage is None:
+            usage = StepUsage(input=estimated_tokens(incoming.body), output=estimated_tokens(str(content)))
+        calls_tools = any(block.get("type") == "tool_use" for block in content)
+        return {
+            "id": f"msg_script_{self._messages:06}",
+            "type": "message",
+            "role": "assistant",
+            "model": step.model or call.model,
+            "content": content,
+            "stop_reason": step.stop_reason or ("tool_use" if calls_tools else "end_turn"),
+            "stop_sequence": None,
+            "usage": {
+                "input_tokens": usage.input,
+                "cache_creation_input_tokens": usage.cache_write_5m + usage.cache_write_1h,
+                "cache_read_input_tokens": usage.cache_read,
+                "cache_creation": {
+                    "ephemeral_5m_input_tokens": usage.cache_write_5m,
+                    "ephemeral_1h_input_tokens": usage.cache_write_1h,
+                },
+                "output_tokens": usage.output,
+                "service_tier": "standard",
+            },
+        }
+
+    def _blocks(self, step: Step) -> Iterator[dict[str, Any]]:
+        if step.thinking is not None:
+            yield {"type": "thinking", "thinking": step.thinking, "signature": "scripted"}
+        if step.text is not None:
+            yield {"type": "text", "text": step.text}
+        for tool in step.tools or ():
+            for name, given in tool.items():
+                self._tools += 1
+                yield {"type": "tool_use", "id": f"toolu_script_{self._tools:06}", "name": name, "input": given}
+
+    def _stream(self, step: Step, message: dict[str, Any]) -> Reply:
+        events: list[Event | str] = [*unfold(message, piece=step.piece)]
+        ending: Ending = "done"
+        if step.malformed is not None and step.malformed < len(events):
+            events[step.malformed] = _BROKEN
+        if step.error_event is not None:
+            failed = error_value(step.error_event.type, step.error_event.message)
+            events[step.error_event.after :] = [failed]
+        if step.cut is not None:
+            cut = step.cut if isinstance(step.cut, Cut) else Cut(after=step.cut)
+            events, ending = events[: cut.after], "reset" if cut.reset else "close"
+        beats = [Beat(step.pace, encode_event(event)) for event in events]
+        if beats:
+            beats[0] = Beat(step.delay, beats[0].data)
+        if step.silence is not None:
+            after = min(step.silence.after, len(beats))
+            if step.silence.seconds is None:
+                beats, ending = beats[:after], "hang"
+            else:
+                beats.insert(after, Beat(step.silence.seconds, b""))
+        return played(200, EVENT_STREAM, beats, ending=ending, sleep=self._sleep)
+
+    def _whole(self, step: Step, message: dict[str, Any]) -> Reply:
+        """The same weather over an answer that is not streamed."""
+        if step.error_event is not None:
+            overloaded = step.error_event.type == "overloaded_error"
+            status = _OVERLOADED if overloaded else int(HTTPStatus.INTERNAL_SERVER_ERROR)
+            return self._error(ErrorAnswer(status=status, message=step.error_event.message))
+        body, delay = msgspec.json.encode(message), step.delay
+        ending: Ending = "done"
+        if step.silence is not None:
+            delay += step.silence.seconds or 0.0
+            ending = "done" if step.silence.seconds is not None else "hang"
+        if step.malformed is not None:
+            body = body[: len(body) // 2]
+        if step.cut is not None:
+            reset = isinstance(step.cut, Cut) and step.cut.reset
+            body, ending = body[: len(body) // 2], "reset" if reset else "close"
+        beats = [] if ending == "hang" else [Beat(delay, body)]
+        return played(200, JSON, beats, ending=ending, sleep=self._sleep)
+
+
+def _steps_for(task: TaskScript, call: Call) -> list[Step] | None:
+    for conversation in task.conversations:
+        if _speaks_for(conversation, call):
+            return conversation.steps
+    if call.role is Role.MAIN:
+        return task.steps
+    return _UNWRITTEN.get(call.role)
+
+
+def _speaks_for(conversation: Conversation, call: Call) -> bool:
+    role = conversation.role
+    if role is None:
+        # A section that does not say whose it is speaks for an agent's main thread, or for sub-agents.
+        role = Role.MAIN if conversation.agent is not None else Role.SUBAGENT
+    return (
+        role is call.role
+        and conversation.agent in {None, call.agent}
+        and (conversation.system is None or re.search(conversation.system, call.system_text()) is not None)
+        and (conversation.prompt is None or re.search(conversation.prompt, call.first_text()) is not None)
+    )
+
+
+def _fill(value: Any, values: dict[str, str]) -> Any:
+    if isinstance(value, str):
+        return re.sub(r"\{\{ ?(\w+) ?\}\}", lambda found: values.get(found[1], found[0]), value)
+    if isinstance(value, list):
+        return [_fill(item, values) for item in value]
+    if isinstance(value, dict):
+        return {key: _fill(item, values) for key, item in value.items()}
+    if isinstance(value, msgspec.Struct):
+        names = value.__struct_fields__
+        return msgspec.structs.replace(value, **{name: _fill(getattr(value, name), values) for name in names})
+    return value

@@ -1,0 +1,318 @@
+"""Writes a session's cassette: line by line, as exchanges end, without secrets."""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+from msgspec import Raw
+
+from proctor.core.record import Record
+from proctor.gateway.cassette import Exchange, Header, Part, Refusal, Request, Response
+from proctor.gateway.classify import Call
+from proctor.gateway.redact import Redactor
+
+# A tape longer than this goes to a temporary file, so that a stream of any length takes the same memory.
+IN_MEMORY: Final = 64 * 1024
+# Joined deltas are written out after this many characters, at a space if one comes in time: a secret has none.
+RUN_SOFT: Final = 16 * 1024
+RUN_HARD: Final = 64 * 1024
+_BLOCK: Final = 256 * 1024
+_SEPARATE: Final = frozenset({"model", "stream", "system", "tools", "messages", "metadata"})
+
+Clock = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    """The time by the machine's clock."""
+    return datetime.now(UTC)
+
+
+class _Text(msgspec.Struct, tag_field="type", tag="text_delta", forbid_unknown_fields=True):
+    text: str
+
+
+class _Thinking(msgspec.Struct, tag_field="type", tag="thinking_delta", forbid_unknown_fields=True):
+    thinking: str
+
+
+class _Input(msgspec.Struct, tag_field="type", tag="input_json_delta", forbid_unknown_fields=True):
+    partial_json: str
+
+
+class _Delta(msgspec.Struct, tag_field="type", tag="content_block_delta", forbid_unknown_fields=True):
+    """A delta that holds a piece of text and nothing else, so that pieces can be joined and cut again."""
+
+    index: int
+    delta: _Text | _Thinking | _Input
+
+
+_DELTA = msgspec.json.Decoder(_Delta)
+_DELTA_MARK: Final = b'"content_block_delta"'
+
+
+class Tape:
+    """The events of one streamed answer, written down while they pass."""
+
+    def __init__(self, redactor: Redactor, directory: Path) -> None:
+        self._redactor = redactor
+        self._file = tempfile.SpooledTemporaryFile(IN_MEMORY, dir=str(directory))  # noqa: SIM115 - closed in `close`
+        self._empty = True
+        self._run: _Delta | None = None
+        self._texts: list[str] = []
+        self._pieces: list[tuple[int, int]] = []
+        self._length = 0
+
+    def event(self, payload: bytes, at_ms: int) -> None:
+        """Take down the data of one event."""
+        if _DELTA_MARK in payload:
+            try:
+                self._join(_DELTA.decode(payload), at_ms)
+            except msgspec.DecodeError:
+                pass  # a delta of another kind, or text that only mentions one: kept as it is
+            else:
+                return
+        self._flush()
+        self._write(b"%d,%b" % (at_ms, _as_json(self._redactor.data(payload))))
+
+    def _join(self, delta: _Delta, at_ms: int) -> None:
+        text = _text(delta)
+        run = self._run
+        fits = run is not None and run.index == delta.index and type(run.delta) is type(delta.delta)
+        full = self._length > RUN_HARD or (self._length > RUN_SOFT and text[:1].isspace())
+        if not fits or full:
+            self._flush()
+            self._run = delta
+        self._texts.append(text)
+        self._pieces.append((len(text), at_ms))
+        self._length += len(text)
+
+    def _flush(self) -> None:
+        if self._run is None:
+            return
+        whole = "".join(self._texts)
+        clean = self._redactor.text(whole)
+        pieces = b"" if clean != whole or len(self._pieces) == 1 else b"," + msgspec.json.encode(self._pieces)
+        kind = type(self._run.delta)
+        event = _Delta(index=self._run.index, delta=kind(clean))
+        self._write(b"%d,%b%b" % (self._pieces[0][1], msgspec.json.encode(event), pieces))
+        self._run, self._texts, self._pieces, self._length = None, [], [], 0
+
+    def _write(self, entry: bytes) -> None:
+        self._file.write(b"[" + entry + b"]" if self._empty else b",[" + entry + b"]")
+        self._empty = False
+
+    def blocks(self) -> Iterable[bytes]:
+        """All that was taken down: the inside of a JSON array."""
+        self._flush()
+        self._file.seek(0)
+        while block := self._file.read(_BLOCK):
+            yield block
+
+    def close(self) -> None:
+        """Throw the tape away."""
+        self._file.close()
+
+
+class Prepared(Record):
+    """A request that is ready to be written as soon as its answer has ended."""
+
+    number: int
+    at: str
+    request: Request
+    digests: tuple[bytes, ...]
+
+
+class Recorder:
+    """Appends to one session's cassette. It blocks for as long as it takes to write a line to the page cache."""
+
+    def __init__(self, path: Path, header: Header, redactor: Redactor, *, clock: Clock = utc_now) -> None:
+        self.path = path
+        self._redactor = redactor
+        self._clock = clock
+        self._parts: set[str] = set()
+        self._canonical: dict[bytes, bytes] = {}
+        self._written: dict[str, tuple[int, tuple[bytes, ...]]] = {}
+        self._numbers = 0
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._drop_torn_line()
+        self._line([redactor.data(msgspec.json.encode(header))])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def tape(self) -> Tape:
+        """A tape for one streamed answer."""
+        return Tape(self._redactor, self.path.parent)
+
+    def prepare(self, call: Call, conversation: str) -> Prepared:
+        """Note a request: what is new in it is kept, what many requests share is written now."""
+        self._numbers += 1
+        fields = call.fields()
+        rest = {name: value for name, value in sorted(fields.items()) if name not in _SEPARATE}
+        digests = tuple(self._message_digest(raw) for raw in call.messages)
+        base, before = self._written.get(conversation, (None, ()))
+        keep = next((i for i, (old, new) in enumerate(zip(before, digests, strict=False)) if old != new), None)
+        keep = min(len(before), len(digests)) if keep is None else keep
+        request = Request(
+            model=call.model,
+            stream=call.stream,
+            system=self._part(fields.get("system"), strip_blocks),
+            tools=self._part(fields.get("tools"), strip_blocks),
+            params=self._part(Raw(msgspec.json.encode(rest)), lambda value: value) if rest else None,
+            base=base if keep else None,
+            keep=keep,
+            add=[Raw(self._redactor.data(_canonical(raw, strip_message))) for raw in call.messages[keep:]],
+        )
+        return Prepared(number=self._numbers, at=self._now(), request=request, digests=digests)
+
+    def write(self, exchange: Exchange, prepared: Prepared, tape: Tape | None = None) -> None:
+        """Append one finished exchange."""
+        head = msgspec.json.encode(exchange)
+        pieces: Iterable[bytes] = [head]
+        if tape is not None:
+            # `events` is the last member and None until here: it is replaced by what is on the tape.
+            pieces = _chain(head.removesuffix(b"null}") + b"[", tape.blocks(), b"]}")
+        self._line(pieces)
+        self._written[exchange.conversation] = (prepared.number, prepared.digests)
+
+    def refuse(self, conversation: str, status: int, message: str) -> None:
+        """Append a request that was turned away."""
+        refusal = Refusal(conversation=conversation, at=self._now(), status=status, message=message)
+        self._line([self._redactor.data(msgspec.json.encode(refusal))])
+
+    def response(self, status: int | None, headers: dict[str, str], ms: int, body: bytes, cut: str | None) -> Response:
+        """An answer, fit to be written."""
+        clean = {name: self._redactor.text(value) for name, value in headers.items()}
+        value = Raw(_as_json(self._redactor.data(body))) if body else None
+        return Response(status=status, headers=clean, ms=ms, body=value, cut=cut)
+
+    def close(self) -> None:
+        """Make what was written last, and stop."""
+        if self._descriptor >= 0:
+            os.fsync(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _now(self) -> str:
+        return self._clock().isoformat(timespec="milliseconds")
+
+    def _message_digest(self, raw: Raw) -> bytes:
+        """Identifies a message, cache marks aside. Only one that was not seen before is decoded."""
+        seen = digest(raw)
+        if seen not in self._canonical:
+            self._canonical[seen] = digest(_canonical(raw, strip_message))
+        return self._canonical[seen]
+
+    def _part(self, raw: Raw | None, strip: Callable[[Any], Any]) -> str | None:
+        if raw is None:
+            return None
+        seen = digest(raw)
+        if seen not in self._canonical:
+            value = self._redactor.data(_canonical(raw, strip))
+            self._canonical[seen] = digest(value)
+            identity = self._canonical[seen].hex()
+            if identity not in self._parts:
+                self._line([msgspec.json.encode(Part(id=identity, value=Raw(value)))])
+                self._parts.add(identity)
+        return self._canonical[seen].hex()
+
+    def _line(self, pieces: Iterable[bytes]) -> None:
+        """Write one line; when that fails half-way, as on a full disk, what was written of it is taken back."""
+        start = os.lseek(self._descriptor, 0, os.SEEK_END)
+        try:
+            rest = b""
+            for piece in pieces:
+                if len(rest) > _BLOCK:
+                    _write_all(self._descriptor, rest)
+                    rest = b""
+                rest += piece
+            _write_all(self._descriptor, rest + b"\n")
+        except OSError:
+            os.ftruncate(self._descriptor, start)
+            raise
+
+    def _drop_torn_line(self) -> None:
+        """Cut off what a process that died while writing left behind."""
+        end = os.lseek(self._descriptor, 0, os.SEEK_END)
+        while end:
+            start = max(0, end - _BLOCK)
+            newline = os.pread(self._descriptor, end - start, start).rfind(b"\n")
+            if newline >= 0:
+                os.ftruncate(self._descriptor, start + newline + 1)
+                return
+            end = start
+        os.ftruncate(self._descriptor, 0)
+
+
+def strip_message(message: Any) -> Any:
+    """A message without cache marks, which move from one request to the next."""
+    if isinstance(message, dict) and isinstance(message.get("content"), list):
+        return {**message, "content": strip_blocks(message["content"])}
+    return message
+
+
+def strip_blocks(blocks: Any) -> Any:
+    """Content blocks, or tools, without cache marks."""
+    if not isinstance(blocks, list):
+        return blocks
+    return [_strip_block(block) for block in blocks]
+
+
+def _strip_block(block: Any) -> Any:
+    if not isinstance(block, dict):
+        return block
+    clean = {name: value for name, value in block.items() if name != "cache_control"}
+    if clean.get("type") == "tool_result":
+        clean["content"] = strip_blocks(clean.get("content"))
+    return clean
+
+
+def _text(delta: _Delta) -> str:
+    match delta.delta:
+        case _Text(text=text):
+            return text
+        case _Thinking(thinking=text):
+            return text
+        case _Input(partial_json=text):
+            return text
+
+
+def _as_json(data: bytes) -> bytes:
+    """The same JSON on one line; what is not JSON becomes a string."""
+    try:
+        value = msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        return msgspec.json.encode(data.decode("utf-8", "replace"))
+    return msgspec.json.encode(value) if b"\n" in data else data
+
+
+def _canonical(raw: Raw, strip: Callable[[Any], Any]) -> bytes:
+    return msgspec.json.encode(strip(msgspec.json.decode(raw)))
+
+
+def digest(data: bytes | Raw) -> bytes:
+    """Identifies some bytes."""
+    return hashlib.sha256(memoryview(data)).digest()[:16]
+
+
+def _chain(head: bytes, middle: Iterable[bytes], tail: bytes) -> Iterable[bytes]:
+    yield head
+    yield from middle
+    yield tail
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]

@@ -1,0 +1,58 @@
+"""Secrets, and the promise that none is ever written down: no log, cassette or error message holds one."""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+REDACTED: Final = "[redacted]"
+_SHAPES: Final = re.compile(rb"sk-ant-[A-Za-z0-9_-]{6,}|(?i:bearer)\s+[A-Za-z0-9._~+/=-]{12,}")
+_SHORTEST: Final = 4
+
+
+class Secret:
+    """A value that prints as `[redacted]`; only `reveal` gives it away."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """The value itself, for the one header that needs it."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return REDACTED
+
+    __str__ = __repr__
+
+
+class Redactor:
+    """Takes known secrets, and whatever looks like a provider's key, out of text.
+
+    What replaces them has no quote and no backslash, so JSON stays JSON.
+    """
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._literals: list[bytes] = []
+        for secret in secrets:
+            self.add(secret)
+
+    def add(self, secret: str) -> None:
+        """Learn one more secret; one too short to be told from ordinary text is left alone."""
+        literal = secret.encode()
+        if len(literal) >= _SHORTEST and literal not in self._literals:
+            self._literals.append(literal)
+            # A secret that holds another one goes first, or its rest would stay behind.
+            self._literals.sort(key=len, reverse=True)
+
+    def data(self, data: bytes) -> bytes:
+        """The same bytes without secrets."""
+        for literal in self._literals:
+            if literal in data:
+                data = data.replace(literal, REDACTED.encode())
+        return _SHAPES.sub(REDACTED.encode(), data)
+
+    def text(self, text: str) -> str:
+        """The same text without secrets."""
+        return self.data(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")

@@ -1,0 +1,300 @@
+"""Scripts: cassettes written by hand, by task, for tests and for the demo. `docs/gateway.md` shows how."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, field
+
+from proctor.core.errors import InvalidData
+from proctor.core.record import Record
+from proctor.gateway.classify import Role
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
+
+Count = Annotated[int, Meta(ge=0)]
+Seconds = Annotated[float, Meta(ge=0)]
+Status = Annotated[int, Meta(ge=100, le=599)]
+
+
+class _Strict(Record, forbid_unknown_fields=True):
+    """A part of a script: a name that is not known is a mistake, not a newer version."""
+
+
+class StepUsage(_Strict):
+    """What an answer says that it used, in tokens."""
+
+    input: Count = 0
+    output: Count = 0
+    cache_read: Count = 0
+    cache_write_5m: Count = 0
+    cache_write_1h: Count = 0
+
+
+class ErrorAnswer(_Strict):
+    """An error instead of an answer; kind and message follow from the status where they are not given."""
+
+    status: Status
+    type: str | None = None
+    message: str | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class Cut(_Strict):
+    """The connection ends after so many events, by an orderly close or by a reset."""
+
+    after: Count = 0
+    reset: bool = False
+
+
+class Silence(_Strict):
+    """Nothing comes for a while after so many events; without `seconds`, nothing ever."""
+
+    after: Count = 0
+    seconds: Seconds | None = None
+
+
+class ErrorEvent(_Strict):
+    """The stream itself reports an error after so many events, and ends."""
+
+    after: Count = 0
+    type: str = "overloaded_error"
+    message: str = "Overloaded"
+
+
+class RawAnswer(_Strict):
+    """Any bytes at all, for instance a proxy's HTML page."""
+
+    body: str
+    status: Status = 200
+    content_type: str = "text/html"
+
+
+class TooLong(_Strict):
+    """The conversation does not fit into the model; Claude Code then compacts it and asks again."""
+
+    tokens: Count = 250_000
+    maximum: Count = 200_000
+
+
+class Step(_Strict, rename={"if_": "if", "else_": "else"}):
+    """One answer, one kind of bad weather, or steps that depend on what was said or are played again.
+
+    Attributes:
+        text: what the model says; `thinking` comes before it, `tools` after it.
+        tools: tool calls, each ``{Bash: {command: ls}}``.
+        content: content blocks as the API writes them, instead of the three above.
+        delay: seconds before the first byte; `pace`: seconds between events; `piece`: characters per event.
+        error, too_long, raw, drop: instead of an answer; `drop` ends the connection without one.
+        cut, silence, error_event, malformed: happen to the answer; `malformed` breaks the event with this number.
+        repeat: how often to play this step, or `steps`; `until` ends the repetition when the last text matches.
+        if_: plays `then` if the last text matches, or else `else`.
+    """
+
+    text: str | None = None
+    thinking: str | None = None
+    tools: list[dict[str, dict[str, Any]]] | None = None
+    content: list[dict[str, Any]] | None = None
+    stop_reason: str | None = None
+    usage: StepUsage | None = None
+    model: str | None = None
+    delay: Seconds = 0.0
+    pace: Seconds = 0.0
+    piece: Count = 0
+    error: Status | ErrorAnswer | None = None
+    too_long: TooLong | None = None
+    raw: RawAnswer | None = None
+    drop: bool = False
+    cut: Count | Cut | None = None
+    silence: Silence | None = None
+    error_event: ErrorEvent | None = None
+    malformed: Count | None = None
+    repeat: Count | Literal["forever"] | None = None
+    until: str | None = None
+    steps: "list[Step] | None" = None
+    if_: str | None = None
+    then: "list[Step]" = field(default_factory=list)
+    else_: "list[Step]" = field(default_factory=list)
+
+
+class Conversation(_Strict):
+    """What is said in conversations other than the main one. All that is given must match.
+
+    Attributes:
+        agent: the pod's agent, by its name in the base URL.
+        system, prompt: patterns for the system prompt and for the first message.
+    """
+
+    steps: list[Step]
+    agent: str | None = None
+    role: Role | None = None
+    system: str | None = None
+    prompt: str | None = None
+
+
+class TaskScript(_Strict):
+    """What is said in one task: in its main conversation, and in others."""
+
+    steps: list[Step] = field(default_factory=list)
+    conversations: list[Conversation] = field(default_factory=list)
+
+
+class Script(_Strict):
+    """A whole script.
+
+    Attributes:
+        tasks: by task id; `default` is for all others.
+        usage: of answers that give none; without it, it is estimated from what was said.
+        values: for ``{{name}}`` in texts; the session adds its own, as ``{{workspace}}``.
+        models: what the list of models holds.
+    """
+
+    tasks: dict[str, TaskScript | list[Step]] = field(default_factory=dict)
+    default: TaskScript | list[Step] | None = None
+    usage: StepUsage | None = None
+    values: dict[str, str] = field(default_factory=dict)
+    models: tuple[str, ...] = ()
+    schema_version: Literal["proctor.script@1"] = "proctor.script@1"
+
+    def for_task(self, task_id: str) -> TaskScript | None:
+        """What to play for this task; None when the script has nothing for it."""
+        found = self.tasks.get(task_id, self.default)
+        return TaskScript(steps=found) if isinstance(found, list) else found
+
+
+def read_script(path: Path) -> Script:
+    """Read a script from a YAML or JSON file.
+
+    Raises:
+        InvalidData: it cannot be read or breaks the rules; names every problem and where it is.
+    """
+    import yaml  # noqa: PLC0415 - slow, and only scripts are YAML
+
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidData(f"cannot read the script: {error.strerror}", where=path) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InvalidData(f"the script is neither YAML nor JSON: {error}", where=path) from error
+    return parse_script(document, where=path)
+
+
+def parse_script(document: Any, *, where: object = None) -> Script:
+    """Turn a document into a script.
+
+    Raises:
+        InvalidData: it breaks the rules; names every problem and where in the document it is.
+    """
+    problems = list(_shape_problems(document))
+    if not problems:
+        script = msgspec.convert(document, Script)
+        problems = list(_rule_problems(script))
+    if problems:
+        count = "a problem" if len(problems) == 1 else f"{len(problems)} problems"
+        raise InvalidData(f"the script has {count}: {'; '.join(problems)}", where=where)
+    return script
+
+
+def _shape_problems(document: Any) -> Iterator[str]:
+    """Where the document is not of the types above. The schema made from them reports all at once."""
+    from jsonschema import Draft202012Validator  # noqa: PLC0415 - slow, and only needed here
+
+    bad_keys = list(_keys_that_are_no_text(document))
+    if bad_keys:
+        yield from bad_keys
+        return
+    validator = Draft202012Validator(msgspec.json.schema(Script))
+    for error in validator.iter_errors(document):
+        for single in _single_errors(error):
+            yield f"{_place(single.absolute_path)}: {single.message}"
+
+
+def _single_errors(error: "ValidationError") -> "Iterator[ValidationError]":
+    """Of several forms that something may have, complain only about the one that it seems to be meant as."""
+    if not error.context:
+        yield error
+        return
+    forms: dict[Any, list[ValidationError]] = {}
+    for inner in error.context:
+        forms.setdefault(inner.schema_path[0], []).append(inner)
+    meant = min(forms.values(), key=lambda form: any(e.validator == "type" and not e.relative_path for e in form))
+    for inner in meant:
+        yield from _single_errors(inner)
+
+
+def _keys_that_are_no_text(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                yield f"{_place(place)}: the key {key!r} must be in quotes"
+            else:
+                yield from _keys_that_are_no_text(inner, (*place, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _keys_that_are_no_text(inner, (*place, index))
+
+
+def _rule_problems(script: Script) -> Iterator[str]:
+    """What the types cannot say."""
+    if not script.tasks and script.default is None:
+        yield "the script: it has neither `tasks` nor `default`"
+    entries: dict[tuple[str | int, ...], TaskScript | list[Step]]
+    entries = {("tasks", name): entry for name, entry in script.tasks.items()}
+    if script.default is not None:
+        entries["default",] = script.default
+    for place, entry in entries.items():
+        if isinstance(entry, list):
+            yield from _steps_problems(entry, place)
+            continue
+        yield from _steps_problems(entry.steps, (*place, "steps"))
+        for index, conversation in enumerate(entry.conversations):
+            inner = (*place, "conversations", index)
+            for name in ("system", "prompt"):
+                yield from _pattern_problems(getattr(conversation, name), (*inner, name))
+            yield from _steps_problems(conversation.steps, (*inner, "steps"))
+
+
+def _steps_problems(steps: list[Step], place: tuple[str | int, ...]) -> Iterator[str]:
+    for index, step in enumerate(steps):
+        yield from _step_problems(step, (*place, index))
+
+
+def _step_problems(step: Step, place: tuple[str | int, ...]) -> Iterator[str]:
+    says = [name for name in ("text", "thinking", "tools") if getattr(step, name) is not None]
+    kinds = ["an answer"] if says or step.content is not None or step.stop_reason is not None else []
+    kinds += [name for name in ("error", "too_long", "raw", "steps") if getattr(step, name) is not None]
+    kinds += ["drop"] if step.drop else []
+    kinds += ["if"] if step.if_ is not None else []
+    weather = [name for name in ("cut", "silence", "error_event", "malformed") if getattr(step, name) is not None]
+    if not kinds and not weather:
+        yield f"{_place(place)}: the step says and does nothing"
+    if len(kinds) > 1:
+        yield f"{_place(place)}: a step is one thing, not {' and '.join(kinds)}"
+    if step.content is not None and says:
+        yield f"{_place(place)}: `content` stands instead of {', '.join(says)}"
+    if (step.then or step.else_) and step.if_ is None:
+        yield f"{_place(place)}: `then` and `else` need an `if`"
+    for tool_index, tool in enumerate(step.tools or ()):
+        if len(tool) != 1:
+            yield f"{_place((*place, 'tools', tool_index))}: a tool call is one name with its input"
+    yield from _pattern_problems(step.until, (*place, "until"))
+    yield from _pattern_problems(step.if_, (*place, "if"))
+    for name, inner in (("steps", step.steps or []), ("then", step.then), ("else", step.else_)):
+        yield from _steps_problems(inner, (*place, name))
+
+
+def _pattern_problems(pattern: str | None, place: tuple[str | int, ...]) -> Iterator[str]:
+    try:
+        re.compile(pattern or "")
+    except re.error as error:
+        yield f"{_place(place)}: not a regular expression: {error}"
+
+
+def _place(path: Any) -> str:
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text or "the script"

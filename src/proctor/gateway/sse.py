@@ -1,0 +1,140 @@
+"""Server-sent events of the Messages API: split a stream into them, write them, turn them into a message and back."""
+
+import copy
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+Event = dict[str, Any]
+LONGEST_EVENT: Final = 4 * 1024 * 1024
+# What each kind of delta adds to, in its own member and in the content block's.
+_DELTAS: Final = {
+    "text_delta": ("text", "text"),
+    "thinking_delta": ("thinking", "thinking"),
+    "signature_delta": ("signature", "signature"),
+}
+
+
+class EventSplitter:
+    """Cuts a byte stream into the data of its events, however it was chunked.
+
+    It keeps the unfinished event and nothing else. One that grows beyond `LONGEST_EVENT` is dropped.
+    """
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._dropping = False
+
+    @property
+    def clean(self) -> bool:
+        """Whether the stream stands between two events."""
+        return not self._rest and not self._dropping
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The data of the events that this chunk completes."""
+        data = self._rest + chunk if self._rest else chunk
+        if b"\r" in data:
+            data = data.replace(b"\r\n", b"\n")
+        *blocks, self._rest = data.split(b"\n\n")
+        if self._dropping and blocks:
+            blocks.pop(0)
+            self._dropping = False
+        if len(self._rest) > LONGEST_EVENT:
+            self._rest = b""
+            self._dropping = True
+        return [payload for block in blocks if (payload := _payload(block))]
+
+
+def _payload(block: bytes) -> bytes:
+    lines = [line[5:].lstrip(b" ") for line in block.split(b"\n") if line.startswith(b"data:")]
+    return lines[0] if len(lines) == 1 else b"\n".join(lines)
+
+
+def encode_event(event: Event | str) -> bytes:
+    """One event on the wire; a string is sent as its data, whatever it is."""
+    if isinstance(event, str):
+        return b"data: " + event.encode() + b"\n\n"
+    return b"event: " + str(event.get("type", "message")).encode() + b"\ndata: " + msgspec.json.encode(event) + b"\n\n"
+
+
+def fold(events: Iterable[Event]) -> dict[str, Any]:
+    """The message that a stream of events amounts to, as the same request without `stream` would get it."""
+    message: dict[str, Any] = {}
+    partial: dict[int, str] = {}
+    for event in events:
+        kind = event.get("type")
+        if kind == "message_start":
+            message = copy.deepcopy(event["message"])
+            message["content"] = []
+        elif kind == "content_block_start":
+            message["content"].append(copy.deepcopy(event["content_block"]))
+        elif kind == "content_block_delta":
+            _apply(event["delta"], message["content"][event["index"]], partial, event["index"])
+        elif kind == "content_block_stop" and event["index"] in partial:
+            text = partial.pop(event["index"])
+            message["content"][event["index"]]["input"] = msgspec.json.decode(text) if text else {}
+        elif kind == "message_delta":
+            message.update(event.get("delta") or {})
+            usage = {name: value for name, value in (event.get("usage") or {}).items() if value is not None}
+            message["usage"] = (message.get("usage") or {}) | usage
+    return message
+
+
+def _apply(delta: dict[str, Any], block: dict[str, Any], partial: dict[int, str], index: int) -> None:
+    kind = delta["type"]
+    if kind == "input_json_delta":
+        partial[index] = partial.get(index, "") + delta["partial_json"]
+    elif kind in _DELTAS:
+        source, target = _DELTAS[kind]
+        block[target] = (block.get(target) or "") + delta[source]
+    elif kind == "citations_delta":
+        block["citations"] = [*(block.get("citations") or []), delta["citation"]]
+    else:
+        # A kind that is newer than this code: text grows, anything else is replaced.
+        for name, value in delta.items():
+            if name != "type":
+                old = block.get(name)
+                block[name] = old + value if isinstance(old, str) and isinstance(value, str) else value
+
+
+def unfold(message: dict[str, Any], *, piece: int = 0) -> Iterator[Event]:
+    """The events that stream this message; `piece` is the number of characters per delta, 0 for all in one."""
+    usage = dict(message.get("usage") or {})
+    final = usage.get("output_tokens", 0)
+    start = {**message, "content": [], "stop_reason": None, "stop_sequence": None}
+    start["usage"] = {**usage, "output_tokens": min(1, final)}
+    yield {"type": "message_start", "message": start}
+    for index, block in enumerate(message.get("content") or []):
+        empty, deltas = _deltas(block)
+        yield {"type": "content_block_start", "index": index, "content_block": empty}
+        for kind, name, text in deltas:
+            for part in _pieces(text, piece):
+                yield {"type": "content_block_delta", "index": index, "delta": {"type": kind, name: part}}
+        yield {"type": "content_block_stop", "index": index}
+    stop = {"stop_reason": message.get("stop_reason"), "stop_sequence": message.get("stop_sequence")}
+    yield {"type": "message_delta", "delta": stop, "usage": {**usage, "output_tokens": final}}
+    yield {"type": "message_stop"}
+
+
+def _deltas(block: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, str, str]]]:
+    """A block as it starts, and what its deltas add."""
+    match block.get("type"):
+        case "text":
+            return {**block, "text": ""}, [("text_delta", "text", block.get("text") or "")]
+        case "thinking":
+            signature = block.get("signature") or ""
+            added = [("thinking_delta", "thinking", block.get("thinking") or "")]
+            added += [("signature_delta", "signature", signature)] if signature else []
+            return {**block, "thinking": "", "signature": ""}, added
+        case "tool_use" | "server_tool_use":
+            text = msgspec.json.encode(block.get("input") or {}).decode()
+            return {**block, "input": {}}, [("input_json_delta", "partial_json", text)]
+        case _:
+            return dict(block), []
+
+
+def _pieces(text: str, size: int) -> list[str]:
+    if size <= 0 or len(text) <= size:
+        return [text]
+    return [text[start : start + size] for start in range(0, len(text), size)]

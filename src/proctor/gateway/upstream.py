@@ -1,0 +1,334 @@
+"""The provider behind the gateway: adds the key, holds the line in bad weather, passes bytes on as they come."""
+
+import asyncio
+import random
+import warnings
+from collections.abc import AsyncGenerator, Callable, Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, Self
+
+from proctor.core.causes import Cause
+from proctor.core.errors import UsageError
+from proctor.core.record import Record
+from proctor.gateway.backend import (
+    JSON,
+    NO_RETRY,
+    Beat,
+    Incoming,
+    Reply,
+    Responder,
+    SessionSpec,
+    Sleep,
+    StreamBroken,
+    error_value,
+    json_reply,
+    played,
+)
+from proctor.gateway.classify import Call
+from proctor.gateway.events import Trouble
+from proctor.gateway.redact import Redactor, Secret
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse, ClientSession
+    from aiohttp.payload import BytesPayload
+
+PROVIDER: Final = "https://api.anthropic.com"
+NO_CONNECTION: Final = 0
+_OK: Final = 200
+_UNAUTHORIZED: Final = 401
+_LOGIN: Final = frozenset({_UNAUTHORIZED, 402, 403})
+_RATE: Final = 429
+_OVERLOADED: Final = 529
+_RETRYABLE: Final = frozenset({408, 409, _RATE})
+_SERVER_ERROR: Final = 500
+_NO_CREDIT: Final = "credit balance is too low"
+_WARNED_OF: Final = 1024 * 1024
+_LONGEST_ERROR: Final = 1024 * 1024
+_NOT_FORWARDED: Final = frozenset(
+    {
+        *("host", "content-length", "connection", "keep-alive", "transfer-encoding", "upgrade", "te", "trailer"),
+        *("proxy-authorization", "proxy-connection", "accept-encoding", "content-encoding", "expect", "cookie"),
+    }
+)
+_CREDENTIALS: Final = frozenset({"x-api-key", "authorization"})
+_NOT_RETURNED: Final = frozenset(
+    {
+        *("connection", "keep-alive", "transfer-encoding", "content-encoding", "content-length", "set-cookie"),
+        *("alt-svc", "strict-transport-security", "date", "server"),
+    }
+)
+
+
+class Auth(StrEnum):
+    """How the gateway proves itself to the provider, or that it lets the agent do so with its own login."""
+
+    API_KEY = "x-api-key"
+    BEARER = "bearer"
+    PASS_THROUGH = "pass-through"  # noqa: S105 - the name of a mode
+
+
+class RetryPolicy(Record):
+    """How long the gateway holds the line for a client before it passes an error on.
+
+    Tried again are 408, 409, 429, 5xx, 529 and failed connections, as long as the client has seen no byte of an
+    answer. The wait doubles from `base_seconds` to `most_seconds`, up to a quarter more by chance, and is at least
+    what the provider asks for in `retry-after`. `total_seconds` bounds all waits of a request together; it stays
+    below the 300 s after which Claude Code gives up on an answer. With `tries` 1 errors pass through untouched.
+    """
+
+    tries: int = 8
+    base_seconds: float = 0.5
+    most_seconds: float = 32.0
+    total_seconds: float = 240.0
+
+    def wait(self, failed: int, waited: float, retry_after: float | None, chance: float) -> float | None:
+        """How long to wait after the `failed`th failure, having waited so long already; None to give up."""
+        if failed >= self.tries:
+            return None
+        own = min(self.base_seconds * 2 ** (failed - 1), self.most_seconds) * (1 + chance / 4)
+        wait = max(own, retry_after or 0.0)
+        return wait if waited + wait <= self.total_seconds else None
+
+
+class Upstream:
+    """A provider that is asked over HTTP.
+
+    Args:
+        base_url: where it is; the client's path is added behind.
+        key: what proves us to it; the agent's own placeholder is thrown away.
+        idle_seconds: after so long without a byte an answer counts as cut.
+    """
+
+    def __init__(
+        self,
+        base_url: str = PROVIDER,
+        *,
+        key: Secret | None = None,
+        auth: Auth = Auth.API_KEY,
+        retry: RetryPolicy | None = None,
+        idle_seconds: float = 600.0,
+        sleep: Sleep = asyncio.sleep,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        if auth is not Auth.PASS_THROUGH and key is None:
+            raise UsageError("the gateway has no key for the provider", fix="set ANTHROPIC_API_KEY")
+        self.base_url = base_url.rstrip("/")
+        self.auth = auth
+        self._key = key
+        self._retry = RetryPolicy() if retry is None else retry
+        self._idle = idle_seconds
+        self._sleep = sleep
+        self._chance = chance
+        self._session: ClientSession | None = None
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str], *, retry: RetryPolicy | None = None) -> Self:
+        """The provider that the environment names: ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN.
+
+        Raises:
+            UsageError: there is no key.
+        """
+        base_url = environ.get("ANTHROPIC_BASE_URL") or PROVIDER
+        if key := environ.get("ANTHROPIC_API_KEY"):
+            return cls(base_url, key=Secret(key), auth=Auth.API_KEY, retry=retry)
+        if token := environ.get("ANTHROPIC_AUTH_TOKEN"):
+            return cls(base_url, key=Secret(token), auth=Auth.BEARER, retry=retry)
+        raise UsageError("no key for the model", fix="set ANTHROPIC_API_KEY, or use a script or a recording")
+
+    @property
+    def name(self) -> str:
+        """Where the answers come from."""
+        return self.base_url
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The key."""
+        return () if self._key is None else (self._key.reveal(),)
+
+    @property
+    def passes_login(self) -> bool:
+        """Whether the agent proves itself."""
+        return self.auth is Auth.PASS_THROUGH
+
+    async def start(self) -> None:
+        """Open the pool of connections."""
+        from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector  # noqa: PLC0415 - slow to import
+
+        self._session = ClientSession(
+            connector=TCPConnector(limit=0),
+            cookie_jar=DummyCookieJar(),
+            timeout=ClientTimeout(total=None, sock_connect=30, sock_read=self._idle),
+            skip_auto_headers=("User-Agent", "Content-Type"),
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def responder(self, spec: SessionSpec) -> Responder:  # noqa: ARG002 - every session is asked of the same provider
+        """The provider itself: it needs nothing of its own for a session."""
+        return self
+
+    async def answer(self, call: Call, conversation: str, incoming: Incoming) -> Reply:  # noqa: ARG002 - passed on whole
+        """Pass a model request on."""
+        return await self._ask(incoming)
+
+    async def other(self, incoming: Incoming) -> Reply:
+        """Pass anything else on, but never let our key pay for what the gateway cannot meter."""
+        path = incoming.path.partition("?")[0]
+        harmless = incoming.method in {"GET", "HEAD"} or path == "/v1/messages/count_tokens"
+        if self.auth is not Auth.PASS_THROUGH and not harmless:
+            message = f"{incoming.method} {path} cannot be metered, so it is not passed on"
+            return json_reply(403, error_value("permission_error", message), headers=NO_RETRY)
+        return await self._ask(incoming)
+
+    async def _ask(self, incoming: Incoming) -> Reply:
+        errors: list[int] = []
+        waited = 0.0
+        while True:
+            response, reason = await self._try(incoming)
+            if response is not None and response.status < 400:  # noqa: PLR2004 - where errors begin
+                return self._relay(response, tuple(errors))
+            status = NO_CONNECTION if response is None else response.status
+            body = b"" if response is None else await _error_body(response)
+            headers: Mapping[str, str] = {} if response is None else response.headers
+            wait = None
+            if _worth_another(status, headers):
+                wait = self._retry.wait(len(errors) + 1, waited, _seconds(headers.get("retry-after")), self._chance())
+            if wait is None:
+                return self._give_up(status, headers, body, reason, tuple(errors))
+            errors.append(status)
+            waited += wait
+            await self._sleep(wait)
+
+    async def _try(self, incoming: Incoming) -> "tuple[ClientResponse | None, str]":
+        from aiohttp import ClientError  # noqa: PLC0415 - loaded by `start` already
+        from yarl import URL  # noqa: PLC0415 - likewise
+
+        if self._session is None:
+            raise RuntimeError("the upstream was not started")
+        try:
+            response = await self._session.request(
+                incoming.method,
+                URL(self.base_url + incoming.path, encoded=True),
+                headers=self._headers(incoming.headers),
+                data=_payload(incoming.body),
+                allow_redirects=False,
+            )
+        except (ClientError, TimeoutError, OSError) as error:
+            return None, f"{type(error).__name__}: {error}"
+        return response, ""
+
+    def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        dropped = _NOT_FORWARDED if self.auth is Auth.PASS_THROUGH else _NOT_FORWARDED | _CREDENTIALS
+        forwarded = {name: value for name, value in headers.items() if name.lower() not in dropped}
+        # Usage is read from the answer, so it must not be compressed.
+        forwarded["Accept-Encoding"] = "identity"
+        if self._key is not None:
+            key = self._key.reveal()
+            forwarded |= {"x-api-key": key} if self.auth is Auth.API_KEY else {"Authorization": f"Bearer {key}"}
+        return forwarded
+
+    def _relay(self, response: "ClientResponse", errors: tuple[int, ...]) -> Reply:
+        headers = _returned(response.headers)
+        length = response.headers.get("content-length")
+        if length is not None and "content-encoding" not in response.headers:
+            headers["content-length"] = length
+        return Reply(response.status, headers, _chunks(response), errors, close=response.close)
+
+    def _give_up(
+        self, status: int, headers: Mapping[str, str], body: bytes, reason: str, errors: tuple[int, ...]
+    ) -> Reply:
+        clean = Redactor(self.secrets)
+        returned = _returned(headers)
+        final = self._retry.tries > 1 and _worth_another(status, headers)
+        if final or (status in _LOGIN and self.auth is not Auth.PASS_THROUGH):
+            returned |= NO_RETRY
+            if status == _OVERLOADED:
+                # Older Claude Code retries a 529 whatever `x-should-retry` says, unless it is told to wait long.
+                returned["retry-after"] = "3600"
+        if status == NO_CONNECTION:
+            message = clean.text(f"the provider cannot be reached: {reason}")
+            reply = json_reply(502, error_value("api_error", message), headers={**returned, **JSON})
+        else:
+            reply = played(status, returned, [Beat(0, clean.data(body))])
+        reply.errors = errors
+        reply.trouble = self._trouble(status, clean.text(reason or body.decode("utf-8", "replace")), len(errors) + 1)
+        return reply
+
+    def _trouble(self, status: int, detail: str, tries: int) -> Trouble | None:
+        said = " ".join(detail.split())[:300]
+        if status == _UNAUTHORIZED and self.auth is Auth.PASS_THROUGH:
+            return None  # the agent may renew its own login and ask again
+        if status in _LOGIN or _NO_CREDIT in detail:
+            message = f"the provider refused the login with status {status}: {said}"
+            return Trouble(cause=Cause.BAD_LOGIN, status=status, message=message)
+        if status == _RATE:
+            message = f"the provider limited the rate at {tries} tries in a row: {said}"
+            return Trouble(cause=Cause.RATE_LIMITED, status=status, message=message)
+        if status == NO_CONNECTION or status >= _SERVER_ERROR:
+            what = "could not be reached" if status == NO_CONNECTION else f"failed with status {status}"
+            message = f"the provider {what} at {tries} tries in a row: {said}"
+            return Trouble(cause=Cause.PROVIDER_ERROR, status=status or None, message=message)
+        return None
+
+
+def _payload(body: bytes) -> "BytesPayload | None":
+    from aiohttp.payload import BytesPayload  # noqa: PLC0415 - loaded already
+
+    if not body:
+        return None
+    if len(body) <= _WARNED_OF:
+        return BytesPayload(body)
+    with warnings.catch_warnings():
+        # It warns of large bodies, which conversations become, because sending them takes a while.
+        warnings.simplefilter("ignore", ResourceWarning)
+        return BytesPayload(body)
+
+
+async def _chunks(response: "ClientResponse") -> AsyncGenerator[bytes, None]:
+    from aiohttp import ClientError  # noqa: PLC0415 - loaded already
+
+    try:
+        async for chunk in response.content.iter_any():
+            yield chunk
+    except (ClientError, TimeoutError, OSError) as error:
+        raise StreamBroken(f"the provider's stream broke off: {type(error).__name__}") from error
+
+
+async def _error_body(response: "ClientResponse") -> bytes:
+    from aiohttp import ClientError  # noqa: PLC0415 - loaded already
+
+    body = b""
+    try:
+        async for chunk in response.content.iter_any():
+            body += chunk
+            if len(body) > _LONGEST_ERROR:
+                break
+    except (ClientError, TimeoutError, OSError):
+        return body  # an error that broke off is the same error
+    finally:
+        response.release()
+    return body
+
+
+def _returned(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items() if name.lower() not in _NOT_RETURNED}
+
+
+def _worth_another(status: int, headers: Mapping[str, str]) -> bool:
+    match headers.get("x-should-retry"):
+        case "true":
+            return True
+        case "false":
+            return False
+    return status in _RETRYABLE or status >= _SERVER_ERROR or status == NO_CONNECTION
+
+
+def _seconds(value: str | None) -> float | None:
+    try:
+        return None if value is None else max(0.0, float(value))
+    except ValueError:
+        return None  # a date: nobody sends one here, and our own wait will do

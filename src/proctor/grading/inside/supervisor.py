@@ -1,0 +1,238 @@
+"""The trusted half of a test run: starts the worker, hears what it reports, and vouches for it to Proctor.
+
+It arrives over stdin and holds the key; the worker, which runs the tested code, has neither. Its stdout carries
+records and nothing else: the worker's own output goes to stderr. A record is a line
+``<mac> <kind> <field>...``: fields are hexadecimal UTF-8, and each mac covers the mac before it, so that no record
+can be forged, dropped, repeated or moved.
+"""
+
+import os
+import select
+import sys
+from _blake2 import blake2b
+
+MYPY = False
+if MYPY:
+    from typing import Any
+
+MAC_BYTES = 16
+LONGEST_LINE = 4000000
+GRACE_MS = 5000
+# What a worker is started with. Its code and its token come through pipes: nothing lies on disk to be replaced.
+BOOT = """\
+import sys
+sys.path[:] = [entry for entry in sys.path if entry]
+import builtins, io
+exec(compile(io.open(int(sys.argv[1]), "rb").read(), "<proctor>", "exec"),
+     {"__name__": "proctor", "__builtins__": dict(vars(builtins))})
+"""
+# These would have a say in the worker before our own code has.
+WITHHELD = ("PYTHONPATH", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTEST_ADDOPTS", "PYTEST_PLUGINS")
+
+
+class Chain:
+    """Macs of one side of a conversation."""
+
+    def __init__(self, key: "bytes") -> "None":
+        self.base = blake2b(key=key, digest_size=MAC_BYTES)
+        self.last = b""
+
+    def next(self, payload: "bytes") -> "bytes":
+        state = self.base.copy()
+        state.update(self.last + payload)
+        self.last = state.hexdigest().encode()
+        return self.last
+
+
+def write_all(descriptor: "int", data: "bytes") -> "None":
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def emit(chain: "Chain", kind: "str", *fields: "str") -> "None":
+    words = [kind] + [field.encode("utf-8", "surrogatepass").hex() or "-" for field in fields]
+    payload = " ".join(words).encode()
+    write_all(1, chain.next(payload) + b" " + payload + b"\n")
+
+
+def harden() -> "None":
+    """Close this process to its children: no reading of its memory or descriptors, and orphans come to us."""
+    try:
+        import ctypes  # some builds of Python lack it
+
+        libc = ctypes.CDLL(None)
+        libc.prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
+        libc.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+    except (ImportError, OSError, AttributeError):
+        return
+
+
+def start_worker(source: "int", token: "int", records: "int") -> "int":
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        for descriptor in (source, token, records):
+            os.set_inheritable(descriptor, True)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(2, 1)
+        os.chdir("/")
+        variables = {name: value for name, value in os.environ.items() if name not in WITHHELD}
+        descriptors = [str(source), str(token), str(records)]
+        os.execve(sys.executable, [sys.executable, "-s", "-S", "-B", "-c", BOOT] + descriptors, variables)
+    finally:
+        os._exit(127)
+
+
+class Listener:
+    """Passes on what the worker says, as long as the worker itself says it."""
+
+    def __init__(self, chain: "Chain", token: "bytes") -> "None":
+        self.chain = chain
+        self.worker = Chain(token)
+        self.pending = b""
+        self.passed = 0
+        self.forged = False
+        self.final = False
+        self.code = 1
+
+    def hear(self, data: "bytes") -> "None":
+        if self.forged:
+            return
+        lines = (self.pending + data).split(b"\n")
+        self.pending = lines.pop()
+        for line in lines:
+            mac, _, payload = line.partition(b" ")
+            if self.final or self.worker.next(payload) != mac:
+                self.refuse()
+                return
+            if payload.startswith(b"final "):
+                self.final = True
+                self.code = int(bytes.fromhex(payload.split()[1].decode()))
+            self.passed += 1
+            said = b"said " + payload
+            write_all(1, self.chain.next(said) + b" " + said + b"\n")
+        if len(self.pending) > LONGEST_LINE:
+            self.refuse()
+
+    def refuse(self) -> "None":
+        self.forged = True
+        self.pending = b""
+
+
+def listen(listener: "Listener", records: "int", pid: "int") -> "int":
+    """Hear the worker until it has ended, and give its wait status.
+
+    The end of the process decides, not the end of the pipe: what it left in the background may hold the pipe open.
+    """
+    poll = select.poll()
+    poll.register(records, select.POLLIN)
+    is_open = True
+    pause = 1
+    waited = 0
+    while True:
+        if is_open and poll.poll(pause):
+            data = os.read(records, 65536)
+            listener.hear(data)
+            is_open = bool(data)
+            continue
+        if not is_open:
+            select.select([], [], [], pause / 1000.0)
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            break
+        pause = min(2 * pause, 50)
+        if listener.final:
+            # The worker leaves at once after its last record; one that stays is no longer ours.
+            waited += pause
+            if waited > GRACE_MS:
+                os.kill(pid, 9)
+    while is_open and poll.poll(0):
+        data = os.read(records, 65536)
+        listener.hear(data)
+        is_open = bool(data)
+    return status
+
+
+def end_strays() -> "int":
+    """Kill what the tests left running; with us as their reaper, children of children turn up here too."""
+    ended = 0
+    for _ in range(10000):
+        try:
+            reaped = os.waitpid(-1, os.WNOHANG)[0]
+        except ChildProcessError:
+            break
+        if reaped:
+            continue
+        running = children()
+        if not running:
+            break
+        for child in running:
+            os.kill(child, 9)
+            os.waitpid(child, 0)
+            ended += 1
+    return ended
+
+
+def children() -> "list[int]":
+    try:
+        names = [name for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []  # a room without /proc keeps its strays until it is stopped
+    found = []
+    for name in names:
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        if fields and int(fields[1]) == os.getpid() and fields[0] != b"Z":
+            found.append(int(name))
+    return found
+
+
+def private_directory(name: "str", content: "str") -> "str":
+    """A fresh directory that holds one file: the configuration that pytest is to read."""
+    directory = os.path.join(
+        os.environ.get("TMPDIR") or "/tmp", "proctor-" + os.urandom(16).hex()
+    )  # the name is unguessable
+    os.mkdir(directory, 0o700)
+    with open(os.path.join(directory, name), "wb") as file:
+        file.write(content.encode("utf-8", "surrogateescape"))
+    return directory
+
+
+def main(key: "str", worker: "str", job: "dict[str, Any]") -> "int":
+    chain = Chain(bytes.fromhex(key))
+    emit(chain, "hello", ".".join(map(str, sys.version_info[:3])))
+    token = os.urandom(32)
+    source_read, source_write = os.pipe()
+    token_read, token_write = os.pipe()
+    records_read, records_write = os.pipe()
+    pid = start_worker(source_read, token_read, records_write)
+    for descriptor in (source_read, token_read, records_write):
+        os.close(descriptor)
+    harden()
+    directory = None
+    job["pythonpath"] = os.environ.get("PYTHONPATH") or ""
+    if job.get("config_name"):
+        directory = private_directory(job["config_name"], job["config_text"])
+        job["private"] = directory
+    listener = Listener(chain, token)
+    try:
+        write_all(token_write, token)
+        write_all(source_write, ("JOB = " + ascii(job) + "\n" + worker + "\nmain(JOB)\n").encode())
+    except BrokenPipeError:
+        pass  # it ended before it read this: its status tells
+    os.close(token_write)
+    os.close(source_write)
+    status = listen(listener, records_read, pid)
+    strays = end_strays()
+    if listener.forged:
+        emit(chain, "forged")
+    emit(chain, "end", str(status), str(listener.passed), str(strays))
+    if directory:
+        import shutil  # only now and then needed
+
+        shutil.rmtree(directory, ignore_errors=True)
+    return listener.code

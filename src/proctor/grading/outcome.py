@@ -1,0 +1,89 @@
+"""What a run of the tests gave: a result for each test, or the reason why there is none to believe."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from msgspec import field
+
+from proctor.core.record import Record
+from proctor.core.verdict import TestStatus
+
+FROM_BEST_TO_WORST: Final = (
+    TestStatus.PASSED,
+    TestStatus.XFAILED,
+    TestStatus.XPASSED,
+    TestStatus.SKIPPED,
+    TestStatus.FAILED,
+    TestStatus.ERROR,
+    TestStatus.MISSING,
+)
+_RANK: Final = {status: rank for rank, status in enumerate(FROM_BEST_TO_WORST)}
+
+
+class Trouble(StrEnum):
+    """Why a run gave no results."""
+
+    NOT_STARTED = "not_started"  # the test program is missing, or could not be loaded
+    TIMED_OUT = "timed_out"
+    CUT_SHORT = "cut_short"  # it ended, by itself or by a signal, before every test was accounted for
+    NO_REPORT = "no_report"  # the file that it was told to write is not there
+    FORGED = "forged"  # somebody else wrote into the channel
+    MALFORMED = "malformed"  # what it wrote is not what the format says
+
+
+class Results(Record, tag="results"):
+    """A complete run.
+
+    Attributes:
+        tests: each test's status; where one id was reported more than once, the worst.
+        broken: what failed without being a test (a module that cannot be imported, a package that does not build),
+            with what is known of it.
+        tampered: parts of the test machinery that changed while it was running.
+    """
+
+    tests: dict[str, TestStatus] = field(default_factory=dict)
+    broken: dict[str, str] = field(default_factory=dict)
+    tampered: tuple[str, ...] = ()
+
+
+class Unreadable(Record, tag="unreadable"):
+    """A run that proves nothing.
+
+    Attributes:
+        partial: what was heard before it went wrong: a hint, never a pass.
+        tampered: as in `Results`.
+    """
+
+    trouble: Trouble
+    reason: str
+    partial: dict[str, TestStatus] = field(default_factory=dict)
+    tampered: tuple[str, ...] = ()
+
+
+class TestRun(Record):
+    """One run of the tests in a room. `log` is what the tests printed, for people."""
+
+    __test__ = False
+
+    outcome: Results | Unreadable
+    exit_code: int
+    seconds: float = 0.0
+    log: bytes = b""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every test was accounted for."""
+        return isinstance(self.outcome, Results)
+
+    @property
+    def tests(self) -> Mapping[str, TestStatus]:
+        """Results that can be believed; empty when the run proves nothing."""
+        return self.outcome.tests if isinstance(self.outcome, Results) else {}
+
+
+def note(tests: dict[str, TestStatus], test_id: str, status: TestStatus) -> None:
+    """Enter a status; what is already known of the test can only get worse."""
+    known = tests.get(test_id)
+    if known is None or _RANK[status] > _RANK[known]:
+        tests[test_id] = status

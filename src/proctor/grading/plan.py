@@ -1,0 +1,182 @@
+"""How the tests of a task are run: from a plan to one command."""
+
+import re
+import secrets
+import tomllib
+from collections.abc import Callable
+from enum import StrEnum
+from functools import cache
+from importlib import resources
+from pathlib import PurePosixPath
+from typing import Final
+
+from msgspec import field
+
+from proctor.core.errors import InvalidData
+from proctor.core.record import Record
+
+REPORT: Final = "{report}"
+NO_DIRECTORY: Final = 125
+
+
+class TestFormat(StrEnum):
+    """The forms in which a test step can give its results."""
+
+    __test__ = False
+
+    PYTEST = "pytest"
+    UNITTEST = "unittest"
+    JUNIT = "junit"
+    TAP = "tap"
+    GO = "go-test-json"
+    EXIT_CODE = "exit-code"
+
+
+REPORTED: Final = frozenset({TestFormat.PYTEST, TestFormat.UNITTEST})
+
+
+class ConfigFile(Record):
+    """A file that configures pytest, by the name that tells pytest how to read it."""
+
+    name: str
+    text: str
+
+
+class TestPlan(Record):
+    """A test step.
+
+    `pytest` and `unittest` are run by our reporter; every other format is a `command`, in which ``{report}`` stands
+    for a fresh path that it must write its results to. Without ``{report}`` they are read from its stdout.
+
+    Attributes:
+        targets: what is tested: files and directories (pytest), files, directories and dotted names (unittest).
+        python: the interpreter that runs the tests; name one that lies outside the workspace.
+        paths: directories of the workspace to import from, as in PYTHONPATH.
+        pattern: which files unittest looks into.
+        config: what pytest reads in place of the workspace's own files; see `pytest_config`.
+        plugins: pytest plugins to load; all that are installed when `autoload` is on.
+        options: more arguments for pytest.
+    """
+
+    __test__ = False
+
+    format: TestFormat
+    command: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    python: str = "python3"
+    paths: tuple[str, ...] = (".",)
+    pattern: str = "test*.py"
+    config: ConfigFile | None = None
+    plugins: tuple[str, ...] = ()
+    autoload: bool = False
+    options: tuple[str, ...] = ()
+    variables: dict[str, str] = field(default_factory=dict)
+
+
+class Prepared(Record):
+    """A command ready to run, once, and what is needed to read its outcome.
+
+    Attributes:
+        report: the fresh path inside the room to fetch afterwards; None when the results are on stdout.
+    """
+
+    format: TestFormat
+    argv: tuple[str, ...]
+    stdin: bytes
+    variables: dict[str, str]
+    report: str | None
+    key: bytes
+
+
+def prepare(plan: TestPlan, *, workdir: str) -> Prepared:
+    """Turn a plan into one command. Every call makes a new key and a new path: nothing can be left over for it."""
+    key = secrets.token_bytes(32)
+    if plan.format in REPORTED:
+        return Prepared(
+            format=plan.format,
+            argv=(plan.python, "-I", "-S", "-B", "-c", _BOOT),
+            stdin=_program(plan, workdir, key),
+            variables=dict(plan.variables),
+            report=None,
+            key=key,
+        )
+    if not plan.command:
+        raise InvalidData(f"a test step of format {plan.format.value!r} needs a command", fix="name it in `command`")
+    if not any(REPORT in word for word in plan.command):
+        return _foreign(plan, plan.command, None, key)
+    directory = f"/tmp/proctor-{secrets.token_hex(16)}"  # noqa: S108 - inside the room, and unguessable
+    report = f"{directory}/report"
+    command = tuple(word.replace(REPORT, report) for word in plan.command)
+    make = f'mkdir -m 700 "$0" || exit {NO_DIRECTORY}; exec "$@"'
+    return _foreign(plan, ("sh", "-c", make, directory, *command), report, key)
+
+
+def _foreign(plan: TestPlan, argv: tuple[str, ...], report: str | None, key: bytes) -> Prepared:
+    return Prepared(format=plan.format, argv=argv, stdin=b"", variables=dict(plan.variables), report=report, key=key)
+
+
+_BOOT: Final = "import sys; exec(compile(sys.stdin.buffer.read(), '<proctor>', 'exec'))"
+
+
+def _program(plan: TestPlan, workdir: str, key: bytes) -> bytes:
+    """The reporter and its job as one Python program: `ascii` writes what every Python reads."""
+    job: dict[str, object] = {
+        "runner": _source(f"run_{plan.format.value}.py"),
+        "workdir": workdir,
+        "targets": list(plan.targets),
+        "paths": list(plan.paths),
+        "pattern": plan.pattern,
+        "plugins": list(plan.plugins),
+        "autoload": plan.autoload,
+        "options": list(plan.options),
+    }
+    if plan.format is TestFormat.PYTEST:
+        config = plan.config or ConfigFile(name="pytest.ini", text="[pytest]\n")
+        job |= {"config_name": PurePosixPath(config.name).name, "config_text": config.text}
+    call = f"sys.exit(main({key.hex()!a}, {_source('worker.py')!a}, {job!a}))"
+    return f"{_source('supervisor.py')}\n{call}\n".encode()
+
+
+@cache
+def _source(name: str) -> str:
+    return (resources.files("proctor.grading") / "inside" / name).read_text(encoding="utf-8")
+
+
+def pytest_config(read: Callable[[str], bytes | None]) -> ConfigFile | None:
+    """The file that pytest would take its configuration from in a pristine tree; None when there is none.
+
+    `read` gives a file of the tree's root, or None. The submission's own copies must not be read here.
+    """
+    for name, applies in _CONFIG_FILES:
+        data = read(name)
+        if data is not None and applies(data):
+            return ConfigFile(name=name, text=data.decode("utf-8", "surrogateescape"))
+    return None
+
+
+def _always(_: bytes) -> bool:
+    return True
+
+
+def _has_pytest_table(data: bytes) -> bool:
+    try:
+        tool = tomllib.loads(data.decode("utf-8", "replace")).get("tool")
+    except tomllib.TOMLDecodeError:
+        return False
+    return isinstance(tool, dict) and "pytest" in tool
+
+
+def _has_section(name: str) -> Callable[[bytes], bool]:
+    header = re.compile(rb"^\[" + re.escape(name.encode()) + rb"\]", re.MULTILINE)
+    return lambda data: header.search(data) is not None
+
+
+_CONFIG_FILES: Final[tuple[tuple[str, Callable[[bytes], bool]], ...]] = (
+    ("pytest.toml", _always),
+    (".pytest.toml", _always),
+    ("pytest.ini", _always),
+    (".pytest.ini", _always),
+    ("pyproject.toml", _has_pytest_table),
+    ("tox.ini", _has_section("pytest")),
+    ("setup.cfg", _has_section("tool:pytest")),
+)

@@ -1,0 +1,63 @@
+"""Runs a test plan in a room. The only part of grading that touches one."""
+
+import stat
+import tempfile
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from proctor.core.environment import Environment
+from proctor.grading.outcome import TestRun
+from proctor.grading.plan import Prepared, TestPlan, prepare
+from proctor.grading.reading import read_outcome
+
+FETCH_SECONDS: Final = 60.0
+MOST_OUTPUT: Final = 100_000_000
+# A link is not followed and a pipe not opened: only what the test command itself wrote is fetched.
+_IS_THERE: Final = '[ ! -L "$0" ] && { [ -f "$0" ] || [ -d "$0" ]; }'
+
+
+async def run_tests(environment: Environment, plan: TestPlan, *, timeout: float | None = None) -> TestRun:  # noqa: ASYNC109 - the room's clock
+    """Run the tests once. The caller has put the workspace in order: patch applied, protected paths restored.
+
+    Raises:
+        InvalidData: the plan cannot be run as it is.
+        InfrastructureError: the room failed.
+    """
+    prepared = prepare(plan, workdir=environment.workdir)
+    ended = await environment.exec(
+        prepared.argv,
+        stdin=prepared.stdin,
+        variables=prepared.variables,
+        timeout=timeout,
+        output_bytes=MOST_OUTPUT,
+    )
+    return read_outcome(prepared, ended, await _fetch(environment, prepared))
+
+
+async def _fetch(environment: Environment, prepared: Prepared) -> dict[str, bytes] | None:
+    if prepared.report is None:
+        return None
+    try:
+        found = await environment.exec(("sh", "-c", _IS_THERE, prepared.report), timeout=FETCH_SECONDS)
+        if found.exit_code != 0:
+            return None
+        with tempfile.TemporaryDirectory(prefix="proctor-report-") as directory:
+            target = Path(directory) / "report"
+            await environment.get(prepared.report, target)
+            return _regular_files(target)
+    finally:
+        await environment.exec(("rm", "-rf", str(PurePosixPath(prepared.report).parent)), timeout=FETCH_SECONDS)
+
+
+def _regular_files(target: Path) -> dict[str, bytes] | None:
+    """The report, or the reports of a directory; what is too large to be one is left where it is."""
+    is_directory = target.is_dir() and not target.is_symlink()
+    paths = sorted(target.rglob("*.xml")) if is_directory else [target]
+    files: dict[str, bytes] = {}
+    budget = MOST_OUTPUT
+    for path in paths:
+        about = path.lstat()
+        if stat.S_ISREG(about.st_mode) and about.st_size <= budget:
+            budget -= about.st_size
+            files[path.name if path == target else str(path.relative_to(target))] = path.read_bytes()
+    return files or None

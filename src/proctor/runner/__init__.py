@@ -1,0 +1,1 @@
+"""The pipeline that takes tasks from prepared to recorded, and predictions to verdicts."""

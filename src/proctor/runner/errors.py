@@ -1,0 +1,19 @@
+"""From errors to causes: what the one table of causes is asked about when something was raised."""
+
+import errno
+
+from proctor.core.causes import Cause
+from proctor.core.errors import InfrastructureError, InvalidData, LimitReached, ProctorError
+
+
+def cause_of(error: ProctorError | OSError) -> Cause:
+    """Which cause an error that ended a stage stands for."""
+    if isinstance(error, InfrastructureError) and error.cause is not None:
+        return error.cause
+    if isinstance(error, OSError):
+        return Cause.DISK_FULL if error.errno in {errno.ENOSPC, errno.EDQUOT} else Cause.ENVIRONMENT_FAILED
+    if isinstance(error, InvalidData):
+        return Cause.INVALID_TASK
+    if isinstance(error, LimitReached):
+        return Cause.RUN_BUDGET if error.kind == "run cost" else Cause.GRADER_FAILED
+    return Cause.ENGINE_GONE if error.retryable else Cause.ENVIRONMENT_FAILED

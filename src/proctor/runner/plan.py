@@ -1,0 +1,115 @@
+"""What a run will be: from what was asked to a stored configuration, and a bound on what it can cost."""
+
+import platform
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import psutil
+
+import proctor
+from proctor.core.benchmark import Benchmark
+from proctor.core.environment import Limits, Network
+from proctor.core.record import Record
+from proctor.core.run import Budget, Machine, Mode, RunConfig
+from proctor.core.task import Task
+from proctor.runner.records import Slot
+
+
+class Asked(Record):
+    """What the user asked for, beside the tasks themselves."""
+
+    mode: Mode
+    agent: str
+    model: str | None
+    preset: str
+    runner: str
+    isolation: bool
+    samples: int
+    concurrency: int
+    grade_concurrency: int
+    limits: Limits
+    budget: Budget
+    variables: dict[str, str]
+    network: Network | None = None
+    pod_template: str | None = None
+    image: str | None = None
+    max_turns: int = 100
+    command: tuple[str, ...] = ()
+    shuffle: int | None = None
+    source: str = ""
+
+
+def make_config(
+    asked: Asked,
+    benchmark: Benchmark,
+    tasks: Sequence[Task],
+    *,
+    run_id: str,
+    excluded: Sequence[str],
+    versions: dict[str, str],
+    environment: str,
+) -> RunConfig:
+    """The run's configuration, with everything that can change its results."""
+    return RunConfig(
+        run_id=run_id,
+        benchmark=benchmark.name,
+        source=benchmark.source,
+        mode=asked.mode,
+        agent=asked.agent,
+        command=asked.command,
+        model=asked.model,
+        preset=asked.preset,
+        pod_template=asked.pod_template,
+        variables=asked.variables,
+        runner=asked.runner,
+        image=asked.image,
+        isolation=asked.isolation,
+        network=asked.network,
+        samples=asked.samples,
+        concurrency=asked.concurrency,
+        grade_concurrency=asked.grade_concurrency,
+        limits=asked.limits,
+        max_turns=asked.max_turns,
+        budget=asked.budget,
+        tasks=tuple(task.id for task in ordered(tasks, asked.shuffle)),
+        excluded=tuple(excluded),
+        data_digest=benchmark.digest(),
+        versions={"proctor": proctor.__version__, "environment": environment, **versions},
+        machine=this_machine(),
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def ordered(tasks: Sequence[Task], shuffle: int | None) -> list[Task]:
+    """The tasks in the benchmark's order, or shuffled by a seed so that the same seed gives the same order."""
+    if shuffle is None:
+        return list(tasks)
+    mixed = sorted(tasks, key=lambda task: task.id)
+    random.Random(shuffle).shuffle(mixed)  # noqa: S311 - an order, not a secret
+    return mixed
+
+
+def slots(config: RunConfig) -> list[Slot]:
+    """Every wanted answer: first samples of all tasks first, so that an early end covers as many as can be."""
+    return [Slot(task_id=task_id, sample=sample) for sample in range(1, config.samples + 1) for task_id in config.tasks]
+
+
+def cost_bound(config: RunConfig) -> float | None:
+    """The most that a run can cost; None when nothing bounds it."""
+    bounds = []
+    if config.budget.run_usd is not None:
+        bounds.append(config.budget.run_usd)
+    if config.budget.task_usd is not None:
+        bounds.append(config.budget.task_usd * len(config.tasks) * config.samples)
+    return min(bounds, default=None)
+
+
+def this_machine() -> Machine:
+    """Where we are, as far as it can change results."""
+    return Machine(
+        platform=f"{platform.system().lower()}-{platform.machine()}",
+        python=platform.python_version(),
+        cpus=psutil.cpu_count() or 1,
+        memory_mb=psutil.virtual_memory().total // 2**20,
+    )

@@ -1,0 +1,46 @@
+"""What the pipeline keeps of an answer between its stages."""
+
+from typing import Literal
+
+from proctor.core.causes import Cause
+from proctor.core.evaluation import Evaluated
+from proctor.core.record import Record
+from proctor.core.result import AgentMetrics, ModelUsage
+from proctor.core.submission import PatchKind
+
+
+class Slot(Record):
+    """One wanted answer: a task, and which of several samples of it."""
+
+    task_id: str
+    sample: int
+
+
+class Answer(Record):
+    """How one attempt at a slot ended, and what it handed in. On disk before anything is graded.
+
+    Attributes:
+        cause: why it ended, when the agent did not simply finish.
+        submission: the file beside this one that holds what was handed in; None when nothing was.
+    """
+
+    number: int
+    started_at: str
+    ended_at: str
+    cause: Cause | None
+    detail: str
+    seconds: float
+    usage: tuple[ModelUsage, ...]
+    metrics: AgentMetrics
+    final_text: str = ""
+    submission: str | None = None
+    patch_kind: PatchKind = PatchKind.UNIFIED_DIFF
+    schema_version: Literal["proctor.answer@1"] = "proctor.answer@1"
+
+
+class Graded(Record):
+    """What the grader said of an attempt's submission."""
+
+    evaluated: Evaluated
+    seconds: float
+    schema_version: Literal["proctor.graded@1"] = "proctor.graded@1"

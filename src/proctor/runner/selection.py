@@ -1,0 +1,64 @@
+"""Which tasks of a benchmark are meant: pure rules over ids and tags."""
+
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+
+from proctor.core.errors import UsageError
+from proctor.core.record import Record
+from proctor.core.task import Task
+
+
+class Selection(Record):
+    """A choice of tasks. What is given narrows; nothing given means all.
+
+    Attributes:
+        filter: a part of an id; the whole id with `exact`.
+        tags: every one of them must be there.
+        limit: at most so many, after everything else.
+    """
+
+    ids: tuple[str, ...] = ()
+    filter: str | None = None
+    exact: bool = False
+    tags: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    limit: int | None = None
+
+
+def select(tasks: Sequence[Task], selection: Selection, *, known: Collection[str] = ()) -> tuple[Task, ...]:
+    """The chosen tasks, in the benchmark's order. `known` are ids of tasks that exist but cannot be used.
+
+    Raises:
+        UsageError: a task was asked for by id and does not exist.
+    """
+    by_id = {task.id: task for task in tasks}
+    unknown = [wanted for wanted in selection.ids if wanted not in by_id and wanted not in known]
+    if unknown:
+        raise UsageError(f"there is no task {unknown[0]!r}", fix="`proctor bench list` names the tasks")
+    chosen = [task for task in tasks if matches(task.id, task.tags, selection)]
+    return tuple(chosen if selection.limit is None else chosen[: selection.limit])
+
+
+def matches(task_id: str, tags: Iterable[str], selection: Selection) -> bool:
+    """Whether a task with this id and these tags is chosen, limits aside."""
+    part = selection.filter
+    return (
+        (not selection.ids or task_id in selection.ids)
+        and (part is None or (task_id == part if selection.exact else part in task_id))
+        and set(selection.tags) <= set(tags)
+        and task_id not in selection.excluded
+    )
+
+
+def read_exclusions(file: Path) -> tuple[str, ...]:
+    """The ids in an exclusion list: one a line, what follows a ``#`` is a remark.
+
+    Raises:
+        UsageError: the file cannot be read.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the exclusion list: {error}", where=file) from error
+    ids = (line.split(" #")[0].strip() for line in lines)
+    return tuple(task_id for task_id in ids if task_id and not task_id.startswith("#"))

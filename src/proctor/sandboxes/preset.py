@@ -1,0 +1,212 @@
+"""Presets: what a sandbox is made from.
+
+A preset is a folder laid out like the H2_DIR that it makes, with a ``preset.toml`` beside::
+
+    extends = "hooks"                      # optional: start from another preset's files
+    description = "one sentence"           # optional
+    model = "opus"                         # optional: what @MODEL@ stands for unless --model says otherwise
+
+``@MODEL@`` in any file becomes the model. h2's own ``{{ … }}`` templates pass through untouched. Three places hold
+presets: Proctor's own, the user's ``~/.h2/presets/<name>``, and any folder given by its path.
+"""
+
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Any, Final
+
+from proctor.core.errors import UsageError
+from proctor.core.record import Record
+from proctor.sandboxes.credentials import ACCOUNT, parse
+from proctor.sandboxes.layout import MANIFEST, MARKER
+
+BUILT_IN: Final = Path(__file__).with_name("presets")
+DEFAULT: Final = "hooks"
+SETTINGS_FILE: Final = "preset.toml"
+PLACEHOLDER: Final = b"@MODEL@"
+SEED: Final = f"claude-config/default/{ACCOUNT}"
+
+_KEYS: Final = {"extends", "description", "model"}
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_MODEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]*")
+_IGNORED: Final = {".git", ".DS_Store", "__pycache__"}
+_OURS: Final = {MANIFEST, MARKER}
+_SECRETS: Final = {".credentials.json", "auth.json"}
+_SHOWN: Final = 100
+
+
+class PresetFile(Record):
+    """One file of a preset."""
+
+    content: bytes
+    executable: bool = False
+
+
+class Preset(Record):
+    """A preset as read from its folder, with those that it extends already applied.
+
+    Attributes:
+        name: what it is called; for one given by its path, the folder's name.
+        files: by path relative to the H2_DIR.
+        path: the folder, if it was given by its path.
+        model: the model unless another is asked for; None if the preset has no use for one.
+        seed: what is put into the ``.claude.json`` of a new sandbox, beside the account.
+    """
+
+    name: str
+    files: dict[str, PresetFile]
+    path: str | None = None
+    description: str = ""
+    model: str | None = None
+    seed: bytes | None = None
+
+    def choose_model(self, wanted: str | None) -> str | None:
+        """The model to build with, when the user asks for `wanted` or for nothing.
+
+        Raises:
+            UsageError: this preset has no place for a model, or that is no model's name.
+        """
+        if wanted is None:
+            return self.model
+        if self.model is None:
+            raise UsageError(
+                f"the preset {self.name} sets no model", fix="leave --model out, or choose a preset with roles"
+            )
+        if not _MODEL.fullmatch(wanted):
+            raise UsageError(f"{wanted!r} is not the name of a model")
+        return wanted
+
+    def render(self, model: str | None) -> dict[str, PresetFile]:
+        """The files with the model filled in."""
+        value = (model or "").encode()
+        return {
+            path: PresetFile(content=file.content.replace(PLACEHOLDER, value), executable=file.executable)
+            for path, file in self.files.items()
+        }
+
+
+def user_presets() -> Path:
+    """The folder in which a user keeps presets of their own."""
+    return Path.home() / ".h2" / "presets"
+
+
+def preset_names(folder: Path) -> list[str]:
+    """Every preset that can be asked for by name, given the user's `folder`."""
+    return sorted({path.parent.name for place in (BUILT_IN, folder) for path in place.glob(f"*/{SETTINGS_FILE}")})
+
+
+def load_preset(wanted: str, *, folder: Path) -> Preset:
+    """Find and read a preset.
+
+    Args:
+        wanted: a name, or a path (anything with a slash, or starting with a dot or ``~``).
+        folder: where the user's own presets are.
+
+    Raises:
+        UsageError: there is none, or it breaks a rule.
+    """
+    return _load(wanted, folder=folder, seen=())
+
+
+def _load(wanted: str, *, folder: Path, seen: tuple[Path, ...]) -> Preset:
+    place, by_path = _find(wanted, folder)
+    if place in seen:
+        raise UsageError("the preset extends itself", where=seen[0] / SETTINGS_FILE)
+    settings = _settings(place)
+    files = _files(place)
+    seed = files.pop(SEED, None)
+    if seed is not None:
+        parse(seed.content, place / SEED)
+    own = Preset(
+        name=place.name,
+        path=str(place) if by_path else None,
+        description=settings.get("description", ""),
+        model=settings.get("model"),
+        files=files,
+        seed=seed.content if seed else None,
+    )
+    if own.model is not None and not _MODEL.fullmatch(own.model):
+        raise UsageError(f"{own.model!r} is not the name of a model", where=place / SETTINGS_FILE)
+    whole = own
+    if parent := settings.get("extends"):
+        # A path in `extends` is relative to the preset that says so, not to wherever the user happens to be.
+        spelled = str(place / parent) if parent.startswith(".") else parent
+        whole = _over(own, _load(spelled, folder=folder, seen=(*seen, place)))
+    if whole.model is None and any(PLACEHOLDER in file.content for file in whole.files.values()):
+        raise UsageError("it uses @MODEL@ and names no model", where=place, fix=f"add one to its {SETTINGS_FILE}")
+    return whole
+
+
+def _over(preset: Preset, parent: Preset) -> Preset:
+    """What `preset` becomes when it starts from `parent`."""
+    return Preset(
+        name=preset.name,
+        path=preset.path,
+        description=preset.description,
+        model=preset.model or parent.model,
+        files=parent.files | preset.files,
+        seed=preset.seed or parent.seed,
+    )
+
+
+def _find(wanted: str, folder: Path) -> tuple[Path, bool]:
+    if os.sep in wanted or wanted.startswith((".", "~")):
+        place = Path(os.path.realpath(os.path.expanduser(wanted)))  # noqa: PTH111 - pathlib's raises for `~nobody`
+        if not _is_preset(place):
+            raise UsageError(f"is not a preset: it has no {SETTINGS_FILE}", where=_short(str(place)))
+        return place, True
+    if _NAME.fullmatch(wanted):
+        found = [base / wanted for base in (BUILT_IN, folder) if _is_preset(base / wanted)]
+        if len(found) > 1:
+            raise UsageError(
+                f"{wanted} is also the name of a built-in preset", where=found[1], fix="rename that folder"
+            )
+        if found:
+            return found[0].resolve(), False
+    hint = f"; for the folder beside you, say ./{wanted}" if wanted and _is_preset(Path(wanted)) else ""
+    raise UsageError(
+        f"no preset is called {_short(wanted)!r}", fix=f"choose one of: {', '.join(preset_names(folder))}{hint}"
+    )
+
+
+def _is_preset(place: Path) -> bool:
+    return os.path.isfile(place / SETTINGS_FILE)  # noqa: PTH113 - pathlib's raises for a name that is too long
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _settings(place: Path) -> dict[str, str]:
+    import tomllib  # noqa: PLC0415 - most commands read no preset
+
+    where = place / SETTINGS_FILE
+    try:
+        settings: dict[str, Any] = tomllib.loads(where.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot be read: {error}", where=where) from error
+    for key, value in settings.items():
+        if key not in _KEYS:
+            raise UsageError(f"unknown key {key!r}", where=where, fix=f"use {', '.join(sorted(_KEYS))}")
+        if not isinstance(value, str):
+            raise UsageError(f"{key} must be a string", where=where)
+    return settings
+
+
+def _files(place: Path) -> dict[str, PresetFile]:
+    files = {}
+    for directory, names, leaves in os.walk(place):
+        names[:] = sorted(set(names) - _IGNORED)
+        for name in [*names, *sorted(set(leaves) - _IGNORED)]:
+            path = Path(directory, name)
+            relative = path.relative_to(place).as_posix()
+            status = path.lstat()
+            if stat.S_ISDIR(status.st_mode) or relative == SETTINGS_FILE:
+                continue
+            if not stat.S_ISREG(status.st_mode):
+                raise UsageError("a preset holds plain files and folders only", where=path)
+            if relative in _OURS or name in _SECRETS:
+                raise UsageError("a preset must not bring this file: Proctor keeps it itself", where=path)
+            files[relative] = PresetFile(content=path.read_bytes(), executable=bool(status.st_mode & stat.S_IXUSR))
+    return files

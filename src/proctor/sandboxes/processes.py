@@ -1,0 +1,254 @@
+"""Which processes run in a sandbox.
+
+A process belongs to a sandbox when its environment says so: H2_DIR is the sandbox, or the session or configuration
+directory lies in it; when it is an h2 daemon whose session lies in it; or when it descends from such a process, or
+shares the session that such a process leads. Daemons leave their parents, and what they start may leave them, but the
+environment a process was started with stays readable for as long as it lives.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from proctor.core.record import Record
+from proctor.sandboxes.layout import config_directory
+
+_HAS_PROC: Final = Path("/proc/self/environ").exists()
+_HOME_VARIABLE: Final = "H2_DIR"
+_INNER_VARIABLES: Final = ("H2_ROOT_DIR", "H2_SESSION_DIR", "CLAUDE_CONFIG_DIR")
+_VARIABLES: Final = tuple(f"{name}=".encode() for name in (_HOME_VARIABLE, *_INNER_VARIABLES, "TMPDIR"))
+_SHOWN: Final = 60
+
+Key = tuple[int, float]
+
+
+class Process(Record):
+    """A living process.
+
+    Attributes:
+        started: when, in some unit; only good for comparing.
+        variables: those of its environment that can name a sandbox.
+    """
+
+    pid: int
+    parent: int
+    session: int
+    started: float
+    command: tuple[str, ...]
+    variables: dict[str, str]
+
+    @property
+    def key(self) -> Key:
+        """Tells this process from all others, those that had its pid before it included."""
+        return self.pid, self.started
+
+    def __str__(self) -> str:
+        line = "".join(letter if letter.isprintable() else "?" for letter in " ".join(self.command)) or "?"
+        return f"{self.pid} ({line if len(line) <= _SHOWN else line[: _SHOWN - 1] + '…'})"
+
+
+class SeenDirectory:
+    """A directory as seen from any process: by its path, and by its identity where paths mean something else.
+
+    A process in a container may say ``H2_DIR=/root/.h2/sandboxes/b1`` and mean another directory; one in a
+    bubblewrap may have this one under another path.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._home = os.fspath(home)
+        self._identity = _identity(self._home)
+        # An agent in a bubblewrap may be shown its configuration and nothing else of the sandbox.
+        self._inner_identities = {self._identity, _identity(os.fspath(config_directory(home)))} - {None}
+        self._our_root = _identity("/")
+
+    def is_home_of(self, pid: int, value: str) -> bool:
+        """Whether the path `value`, in the mind of process `pid`, is this directory."""
+        seen = self._as_seen_by(pid, value)
+        return os.path.normpath(seen) == self._home or (
+            self._identity is not None and _identity(seen) == self._identity
+        )
+
+    def holds(self, pid: int, value: str) -> bool:
+        """Whether the path `value`, in the mind of process `pid`, is this directory or lies in it."""
+        seen = os.path.normpath(self._as_seen_by(pid, value))
+        if seen == self._home or seen.startswith(f"{self._home}/"):
+            return True
+        while len(seen) > 1:
+            if _identity(seen) in self._inner_identities:
+                return True
+            seen = os.path.dirname(seen)  # noqa: PTH120 - this is hot, and pathlib is ten times slower
+        return False
+
+    def _as_seen_by(self, pid: int, value: str) -> str:
+        if not value.startswith("/"):
+            return f"/proc/{pid}/cwd/{value}"
+        root = _identity(f"/proc/{pid}/root")
+        return value if root in {self._our_root, None} else f"/proc/{pid}/root{value}"
+
+
+def processes_of(home: Path, among: Sequence[Process], known: Collection[Key] = ()) -> list[Process]:
+    """The processes that run in the sandbox at `home`.
+
+    Args:
+        home: the sandbox.
+        among: a snapshot of all that live.
+        known: what earlier looks have found. Of these, some may since have lost the parent that gave them away.
+    """
+    place = SeenDirectory(home)
+    found = {process.pid for process in among if process.key in known or _belongs(process, place)}
+    if not found:
+        return []
+    related = defaultdict(list)
+    for process in among:
+        related[process.parent].append(process.pid)
+        if process.session != process.pid:
+            related[process.session].append(process.pid)
+    pending = list(found)
+    while pending:
+        new = set(related[pending.pop()]) - found
+        found |= new
+        pending += new
+    return [process for process in among if process.pid in found]
+
+
+def lineage(among: Sequence[Process]) -> list[Process]:
+    """This process, its parent, and so on up."""
+    by_pid = {process.pid: process for process in among}
+    line: list[Process] = []
+    current = by_pid.get(os.getpid())
+    while current is not None and current not in line:
+        line.append(current)
+        current = by_pid.get(current.parent)
+    return line
+
+
+def snapshot() -> list[Process]:
+    """Every process but the zombies. One whose environment we may not read has an empty one."""
+    return _from_proc() if _HAS_PROC else from_psutil()
+
+
+def send_signal(process: Process, number: int) -> None:
+    """Signal this very process; if it has gone, and another has its pid, nothing happens.
+
+    One that we may not signal stays, is found by the next look, and is reported by who looks.
+    """
+    if _started(process.pid) == process.started:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(process.pid, number)
+
+
+def from_psutil() -> list[Process]:
+    """The same as read by psutil, where there is no /proc."""
+    import psutil  # noqa: PLC0415 - slow to import, and needed on macOS only
+
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess, ProcessLookupError):
+            if process.status() == psutil.STATUS_ZOMBIE:
+                continue
+            command, environ = [], {}
+            with suppress(psutil.AccessDenied, OSError):
+                command, environ = process.cmdline(), process.environ()
+            found.append(
+                Process(
+                    pid=process.pid,
+                    parent=process.ppid(),
+                    session=os.getsid(process.pid),
+                    started=process.create_time(),
+                    command=tuple(command),
+                    variables={key: environ[key] for key in _variable_names() if key in environ},
+                )
+            )
+    return found
+
+
+def _belongs(process: Process, place: SeenDirectory) -> bool:
+    variables = process.variables
+    if _HOME_VARIABLE in variables and place.is_home_of(process.pid, variables[_HOME_VARIABLE]):
+        return True
+    inner = [variables[name] for name in _INNER_VARIABLES if name in variables]
+    session = _session_of_daemon(process.command)
+    return any(place.holds(process.pid, path) for path in [*inner, *session])
+
+
+def _session_of_daemon(command: tuple[str, ...]) -> list[str]:
+    """The session directory in ``h2 _daemon --session-dir DIR``."""
+    if "_daemon" not in command:
+        return []
+    return [value for flag, value in pairwise(command) if flag == "--session-dir"]
+
+
+def _from_proc() -> list[Process]:
+    names = os.listdir("/proc")  # noqa: PTH208 - hot
+    return [process for name in names if name.isdigit() and (process := _read(int(name)))]
+
+
+def _read(pid: int) -> Process | None:
+    try:
+        fields = _stat_fields(pid)
+        if fields[0] in {b"Z", b"X"}:
+            return None
+        command = _bytes(f"/proc/{pid}/cmdline")
+        environ = b""
+        with suppress(PermissionError):
+            environ = _bytes(f"/proc/{pid}/environ")
+    except OSError:
+        return None  # it has just ended
+    variables: dict[str, str] = {}
+    if any(name in environ for name in _VARIABLES):
+        for entry in environ.split(b"\0"):
+            if entry.startswith(_VARIABLES):
+                key, _, value = entry.partition(b"=")
+                variables.setdefault(key.decode(), os.fsdecode(value))  # as getenv does it
+    return Process(
+        pid=pid,
+        parent=int(fields[1]),
+        session=int(fields[3]),
+        started=float(fields[19]),
+        command=tuple(os.fsdecode(part) for part in command.split(b"\0")[:-1]),
+        variables=variables,
+    )
+
+
+def _stat_fields(pid: int) -> list[bytes]:
+    """The fields of ``/proc/PID/stat`` from the third on; the second, the name, may hold anything."""
+    return _bytes(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+
+
+def _started(pid: int) -> float | None:
+    if _HAS_PROC:
+        with suppress(OSError):
+            return float(_stat_fields(pid)[19])
+        return None
+    import psutil  # noqa: PLC0415 - as above
+
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).create_time()
+    return None
+
+
+def _bytes(path: str) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        chunks = []
+        while chunk := os.read(descriptor, 1 << 16):
+            chunks.append(chunk)
+        return b"".join(chunks)
+    finally:
+        os.close(descriptor)
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)  # noqa: PTH116 - hot
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _variable_names() -> list[str]:
+    return [name.decode().removesuffix("=") for name in _VARIABLES]

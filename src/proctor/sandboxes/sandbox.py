@@ -1,0 +1,159 @@
+"""What a sandbox is, on disk and in memory."""
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Final, Literal
+
+from proctor.core.errors import InvalidData
+from proctor.core.record import Record, from_json, to_json
+from proctor.sandboxes.auth import Auth
+from proctor.sandboxes.layout import MANIFEST, MARKER
+from proctor.sandboxes.preset import Preset
+from proctor.sandboxes.trees import is_directory, read_plain
+from proctor.sandboxes.variables import sandbox_variables
+
+_DIRECTORIES: Final = (
+    "claude-config/default",
+    "codex-config/default",
+    "h2-root",
+    "logs",
+    "messages",
+    "pods",
+    "projects",
+    "roles",
+    "sessions",
+    "sockets",
+    "worktrees",
+)
+_MARK: Final = b"Made by Proctor.\n"
+
+
+class Manifest(Record):
+    """What ``sandbox.json`` says: how the sandbox was made, so that a reset can make it so again.
+
+    Attributes:
+        preset: the preset's name.
+        created: when the sandbox was created; resets do not change it.
+        preset_path: the preset's folder, if it was given by its path.
+        model: the model it was built with, for a preset that has one.
+    """
+
+    preset: str
+    created: datetime
+    preset_path: str | None = None
+    model: str | None = None
+    schema_version: Literal["proctor.sandbox@1"] = "proctor.sandbox@1"
+
+
+class Sandbox(Record):
+    """A sandbox: a name, and the H2_DIR `home` behind it.
+
+    `preset` and `created` are None when somebody has damaged its ``sandbox.json``.
+    """
+
+    name: str
+    home: Path
+    preset: str | None = None
+    preset_path: str | None = None
+    model: str | None = None
+    created: datetime | None = None
+
+    def variables(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+        """The environment of a command that runs in this sandbox, made from `environ`."""
+        return sandbox_variables(self.home, environ)
+
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        stdin: str = "",
+        timeout: float | None = None,
+        cwd: Path | None = None,
+        variables: Mapping[str, str] | None = None,
+        check: bool = False,
+    ) -> "subprocess.CompletedProcess[str]":
+        """Run a command in this sandbox to its end. What it leaves running is ended by a reset.
+
+        Args:
+            command: program and arguments.
+            stdin: what the command reads.
+            timeout: seconds after which `subprocess.TimeoutExpired` is raised.
+            cwd: where it runs; here, if not said.
+            variables: set for this command beside the sandbox's own.
+            check: raise `subprocess.CalledProcessError` if it fails.
+        """
+        environ = self.variables({**os.environ, **(variables or {})})
+        return subprocess.run(
+            list(command),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            cwd=cwd,
+            env=environ,
+            check=check,
+        )
+
+
+class Listing(Record):
+    """One row of the list of sandboxes."""
+
+    name: str
+    preset: str | None
+    model: str | None
+    auth: Auth
+    agents: int
+    created: datetime | None
+    home: str
+
+
+def read_sandbox(home: Path) -> Sandbox:
+    """What is at `home`, whatever state it is in."""
+    data = read_plain(home, MANIFEST)
+    try:
+        manifest = from_json(data or b"", Manifest)
+    except InvalidData:
+        return Sandbox(name=home.name, home=home)
+    return Sandbox(
+        name=home.name,
+        home=home,
+        preset=manifest.preset,
+        preset_path=manifest.preset_path,
+        model=manifest.model,
+        created=manifest.created,
+    )
+
+
+def build_sandbox(target: Path, preset: Preset, model: str | None, *, created: datetime) -> None:
+    """Make the tree of a sandbox, without credentials, at `target`."""
+    target.mkdir(mode=0o700)
+    for directory in _DIRECTORIES:
+        _make_directory(target, directory)
+    for path, file in preset.render(model).items():
+        _make_directory(target, os.path.dirname(path))  # noqa: PTH120 - of a relative path, as a string
+        _write(target / path, file.content, 0o700 if file.executable else 0o600)
+    manifest = Manifest(
+        preset=preset.name, preset_path=preset.path, model=model, created=created.replace(microsecond=0)
+    )
+    _write(target / MARKER, _MARK, 0o600)
+    _write(target / MANIFEST, to_json(manifest), 0o600)
+
+
+def _make_directory(target: Path, relative: str) -> None:
+    for part in (*reversed(Path(relative).parents[:-1]), Path(relative)):
+        if relative and not (target / part).is_dir():
+            (target / part).mkdir(mode=0o700)
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(content)
+
+
+def is_sandbox(home: Path) -> bool:
+    """Whether this directory is one of ours: an agent may have removed one of the two signs, h2 makes neither."""
+    return is_directory(home) and (read_plain(home, MANIFEST) is not None or read_plain(home, MARKER) == _MARK)

@@ -1,0 +1,300 @@
+"""The sandboxes under one root: made, listed, reset, stopped, destroyed."""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, TypeVar
+
+from proctor.core.errors import ProctorError, RetryableError, UsageError
+from proctor.sandboxes.agents import STATUS, ask, endpoints
+from proctor.sandboxes.auth import Auth, auth_state
+from proctor.sandboxes.credentials import Credentials, carry
+from proctor.sandboxes.layout import check_name, check_sockets_fit, default_root, is_name
+from proctor.sandboxes.places import Places, remove_socket_links
+from proctor.sandboxes.preset import DEFAULT, Preset, load_preset, user_presets
+from proctor.sandboxes.processes import Process
+from proctor.sandboxes.sandbox import Listing, Sandbox, build_sandbox, is_sandbox, read_sandbox
+from proctor.sandboxes.stop import PATIENCE, Patience, stop_everything
+from proctor.sandboxes.trees import is_directory, refuse_mounts
+
+_LOOKS: Final = 10
+
+T = TypeVar("T")
+
+
+class Sandboxes:
+    """The sandboxes under one root.
+
+    Every method first finishes what a killed command has left of the sandboxes it is about.
+    """
+
+    def __init__(
+        self,
+        root: Path | None = None,
+        *,
+        presets: Path | None = None,
+        tell: Callable[[str], None] | None = None,
+        wait_seconds: float = 60.0,
+        patience: Patience = PATIENCE,
+    ) -> None:
+        """Nothing is read or made yet.
+
+        Args:
+            root: where the sandboxes are; see `default_root`.
+            presets: where the user's own presets are; ``~/.h2/presets`` if not said.
+            tell: is given a sentence when there is something to wait for, or to know.
+            wait_seconds: how long to wait for another command on the same sandbox.
+            patience: how long to wait for what runs in a sandbox to end.
+        """
+        self.root = Path(os.path.realpath(root or default_root()))
+        self._presets = presets or user_presets()
+        self._places = Places(self.root)
+        self._tell = tell or _say_nothing
+        self._wait_seconds = wait_seconds
+        self._patience = patience
+
+    def create(
+        self, name: str, *, preset: str | Path = DEFAULT, model: str | None = None, auth_from: Path | None = None
+    ) -> Sandbox:
+        """Make a new sandbox; it is whole when it appears.
+
+        Args:
+            name: what to call it.
+            preset: a preset's name, or the path of its folder.
+            model: the model for the preset's roles, instead of the preset's own.
+            auth_from: a Claude Code configuration directory to copy credentials from; none if not said.
+
+        Raises:
+            UsageError: the name is taken or no name; or preset, model or credentials cannot be used.
+        """
+        home = self._places.home(check_name(name))
+        chosen = load_preset(_spell(preset), folder=self._presets)
+        model = chosen.choose_model(model)
+        credentials = Credentials(auth_from)
+        check_sockets_fit(home)
+        self._check_free(name)
+        with self._exclusively(name):
+            self._check_free(name)
+            building = self._places.building(name)
+            build_sandbox(building, chosen, model, created=datetime.now(UTC))
+            credentials.write(building, chosen.seed)
+            self._places.install(name)
+        return read_sandbox(home)
+
+    def get(self, name: str) -> Sandbox:
+        """One sandbox.
+
+        Raises:
+            UsageError: there is no such sandbox.
+        """
+        with self._existing(name) as sandbox:
+            return sandbox
+
+    def list(self, *, environ: Mapping[str, str] = os.environ) -> tuple[Listing, ...]:
+        """All sandboxes, each as it is now. Waits for no lock, and a moment at most for agents that hang."""
+        self.repair()
+        names = sorted(self._names(), key=_natural_order)
+        homes = [self._places.home(name) for name in names]
+        answering = ask([endpoint for home in homes for endpoint in endpoints(home)], STATUS)
+        agents = Counter(endpoint.home for endpoint in answering)
+        now = datetime.now(UTC)
+
+        def read(home: Path) -> tuple[Sandbox, Auth]:
+            return read_sandbox(home), auth_state(home, environ=environ, now=now)
+
+        rows = (self._look(name, read) for name in names)
+        return tuple(
+            Listing(
+                name=home.name,
+                preset=sandbox.preset,
+                model=sandbox.model,
+                auth=auth,
+                agents=agents[home],
+                created=sandbox.created,
+                home=str(home),
+            )
+            for home, (sandbox, auth) in zip(homes, rows, strict=True)
+        )
+
+    def reset(self, name: str, *, preset: str | Path | None = None, model: str | None = None) -> Sandbox:
+        """Stop all that runs in a sandbox, and make it again from its preset; only its credentials stay.
+
+        Args:
+            name: which.
+            preset: another preset from now on.
+            model: another model from now on; a new preset brings its own if not said.
+
+        Raises:
+            UsageError: no such sandbox, or preset or model cannot be used; or we run in it ourselves.
+            InfrastructureError: something in it would not stop; nothing was removed.
+        """
+        with self._existing(name) as old:
+            chosen, chosen_model = self._choose(old, preset, model)
+            self._stop(old)
+            building = self._places.building(name)
+            build_sandbox(building, chosen, chosen_model, created=old.created or datetime.now(UTC))
+            carry(old.home, building, chosen.seed)
+            self._places.replace(name)
+        return read_sandbox(old.home)
+
+    def stop(self, name: str) -> Sequence[Process]:
+        """Stop all that runs in a sandbox, and make sure; returns what was running.
+
+        Raises:
+            UsageError: no such sandbox, or we run in it ourselves.
+            InfrastructureError: something in it would not stop.
+        """
+        with self._existing(name) as sandbox:
+            return stop_everything(sandbox.home, patience=self._patience)
+
+    def destroy(self, name: str) -> None:
+        """Stop all that runs in a sandbox, and remove it, credentials and all.
+
+        Raises:
+            UsageError: no such sandbox, or we run in it ourselves.
+            InfrastructureError: something in it would not stop; nothing was removed.
+        """
+        with self._existing(name) as sandbox:
+            self._stop(sandbox)
+            self._places.remove(name)
+
+    def check_create(
+        self, names: Sequence[str], *, preset: str | Path, model: str | None, auth_from: Path | None
+    ) -> None:
+        """Raise what `create` would raise for any of these names, and make none."""
+        for name in _distinct(names):
+            check_sockets_fit(self._places.home(check_name(name)))
+        load_preset(_spell(preset), folder=self._presets).choose_model(model)
+        Credentials(auth_from)
+        self.repair()
+        for name in names:
+            self._check_free(name)
+
+    def check_reset(self, names: Sequence[str], *, preset: str | Path | None, model: str | None) -> None:
+        """Raise what `reset` would raise for any of these names, and touch none."""
+        self.check_destroy(names)
+        for name in names:
+            self._choose(self._look(name, read_sandbox), preset, model)
+
+    def check_destroy(self, names: Sequence[str]) -> None:
+        """Raise what `destroy` would raise for any of these names, and touch none."""
+        for name in _distinct(names):
+            check_name(name)
+        self.repair()
+        for name in names:
+            self._check_there(name)
+
+    def repair(self) -> None:
+        """Finish what killed commands have left. What a living command works on is left to it."""
+        for name in sorted(self._places.leftovers()):
+            try:
+                with self._places.exclusively(check_name(name), wait_seconds=0):
+                    pass
+            except RetryableError:
+                continue
+            except (ProctorError, OSError) as error:
+                self._tell(f"cannot finish what was left of sandbox {name}: {error}")
+
+    @contextmanager
+    def _existing(self, name: str) -> Iterator[Sandbox]:
+        check_name(name)
+        if name not in self._places.leftovers():
+            self._check_there(name)
+        with self._exclusively(name):
+            self._check_there(name)
+            yield read_sandbox(self._places.home(name))
+
+    @contextmanager
+    def _exclusively(self, name: str) -> Iterator[None]:
+        with self._places.exclusively(
+            name,
+            wait_seconds=self._wait_seconds,
+            on_wait=lambda: self._tell(f"waiting for another command on sandbox {name} to end"),
+        ):
+            yield
+
+    def _check_free(self, name: str) -> None:
+        home = self._places.home(name)
+        if is_sandbox(home):
+            raise UsageError(f"sandbox {name} already exists", fix="choose another name, or destroy it first")
+        if os.path.lexists(home):
+            raise UsageError(f"the name {name} is taken: this is something else", where=home, fix="choose another name")
+
+    def _check_there(self, name: str) -> None:
+        if self._look(name, is_sandbox):
+            return
+        home = self._places.home(name)
+        if not os.path.lexists(home):
+            raise UsageError(f"there is no sandbox {name}", fix="`proctor sandbox list` shows those there are")
+        what = "a symlink" if home.is_symlink() else "something else"
+        raise UsageError(f"this is {what}, not a sandbox", where=home, fix="it was left alone")
+
+    def _where(self, name: str) -> Path:
+        """Where a sandbox is to be read: in the instant of being replaced, its new tree is not yet at its place."""
+        home, ready = self._places.home(name), self._places.ready(name)
+        return ready if not os.path.lexists(home) and is_directory(ready) else home
+
+    def _look(self, name: str, read: Callable[[Path], T]) -> T:
+        """Read something of a sandbox that another command may just be replacing, without waiting for it."""
+        for _ in range(_LOOKS):
+            home = self._where(name)
+            before = _identity(home)
+            seen = read(home)
+            if _identity(self._where(name)) == before:
+                break
+        return seen
+
+    def _names(self) -> Sequence[str]:
+        try:
+            names = {path.name for path in self.root.iterdir()} | self._places.leftovers()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise UsageError(f"cannot be read: {error.strerror}", where=self.root) from error
+        return [name for name in names if is_name(name) and self._look(name, is_sandbox)]
+
+    def _choose(self, old: Sandbox, preset: str | Path | None, model: str | None) -> tuple[Preset, str | None]:
+        wanted = _spell(preset) if preset is not None else old.preset_path or old.preset
+        if wanted is None:
+            raise UsageError("its sandbox.json is damaged", where=old.name, fix="say --preset")
+        chosen = load_preset(wanted, folder=self._presets)
+        same = (chosen.name, chosen.path) == (old.preset, old.preset_path)
+        return chosen, chosen.choose_model(model or (old.model if same and chosen.model else None))
+
+    def _stop(self, sandbox: Sandbox) -> None:
+        stopped = stop_everything(sandbox.home, patience=self._patience)
+        refuse_mounts(sandbox.home)
+        temporaries = {process.variables.get("TMPDIR", "") for process in stopped} - {""}
+        remove_socket_links(sandbox.home, frozenset(temporaries))
+
+
+def _distinct(names: Sequence[str]) -> Sequence[str]:
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise UsageError(f"{name} is named twice")
+    return names
+
+
+def _natural_order(name: str) -> list[tuple[int, str]]:
+    """So that bench-2 comes before bench-10."""
+    return [(int(part) if part.isdigit() else -1, part) for part in re.split(r"(\d+)", name)]
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _spell(preset: str | Path) -> str:
+    return str(preset.absolute()) if isinstance(preset, Path) else preset
+
+
+def _say_nothing(_: str) -> None:
+    pass

@@ -1,0 +1,3 @@
+from .cache import Larder
+
+__all__ = ["Larder"]

@@ -1,0 +1,2 @@
+class ConfigError(Exception):
+    """Something is wrong with the configuration; the text says what and where."""

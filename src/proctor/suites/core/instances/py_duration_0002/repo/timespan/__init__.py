@@ -1,0 +1,4 @@
+from .reading import parse
+from .writing import render
+
+__all__ = ["parse", "render"]

@@ -1,0 +1,4 @@
+from .desk import Desk
+from .waiting import WaitingList
+
+__all__ = ["Desk", "WaitingList"]

@@ -1,0 +1,4 @@
+from .errors import TernError
+from .interpreter import Interpreter
+
+__all__ = ["Interpreter", "TernError"]

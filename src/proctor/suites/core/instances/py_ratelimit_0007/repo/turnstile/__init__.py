@@ -1,0 +1,3 @@
+from .gate import Turnstile
+
+__all__ = ["Turnstile"]

@@ -1,0 +1,4 @@
+from .booking import Room
+from .spanset import SpanSet
+
+__all__ = ["Room", "SpanSet"]

@@ -1,0 +1,3 @@
+from .layout import table
+
+__all__ = ["table"]

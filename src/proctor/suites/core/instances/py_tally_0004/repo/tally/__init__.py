@@ -1,0 +1,4 @@
+from .accumulator import Tally
+from .groups import Groups
+
+__all__ = ["Groups", "Tally"]

@@ -1,0 +1,4 @@
+from .environment import Environment
+from .errors import TemplateError
+
+__all__ = ["Environment", "TemplateError"]

@@ -1,0 +1,119 @@
+"""The past of a commit and nothing else, packed out of a mirror that knows the future."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from proctor.workspaces.base import Base, BaseFacts
+from proctor.workspaces.git import reading_git, run_git
+from proctor.workspaces.objects import files_of, read_objects
+from proctor.workspaces.paths import link_leaves
+from proctor.workspaces.trees import LINK
+
+# More packs cost every git command in the workspace a little; fewer cost disk.
+LONGEST_CHAIN: Final = 10
+
+
+def pack_history(mirror: Path, commit: str, git_dir: Path, *, others: Sequence[Base]) -> BaseFacts:
+    """Fill the empty repository `git_dir` with what `commit` reaches.
+
+    What an earlier base in `others` has packed already is shared with it by hard links: every task
+    of a repository costs only the history since the one before.
+    """
+    committed_at = int(run_git(["log", "-1", "--format=%ct", commit], git_dir=mirror).output)
+    earlier = _nearest(mirror, commit, committed_at, others)
+    history: list[str] = []
+    wanted = f"{commit}\n"
+    if earlier is not None:
+        _share(earlier, git_dir)
+        history += earlier.facts.history
+        wanted += f"^{earlier.commit}\n"
+    history += _pack(mirror, git_dir, wanted, "--revs")
+    tags = _tags(mirror, commit, committed_at)
+    # In a pack of their own: a tag that this base may have need not be one that a later base has.
+    _pack(mirror, git_dir, "".join(f"{tag}\n" for tag in tags.values()))
+    _keep_shallow(mirror, commit, git_dir)
+    refs = {"refs/heads/main": commit, **tags}
+    run_git(
+        ["update-ref", "--stdin"],
+        git_dir=git_dir,
+        stdin="".join(f"create {ref} {target}\n" for ref, target in refs.items()).encode(),
+    )
+    run_git(["pack-refs", "--all"], git_dir=git_dir)
+    return BaseFacts(
+        commit=commit,
+        committed_at=committed_at,
+        history=tuple(history),
+        outward_links=_outward_links(git_dir, commit),
+    )
+
+
+def _nearest(mirror: Path, commit: str, committed_at: int, others: Sequence[Base]) -> Base | None:
+    shareable = {
+        other.commit: other
+        for other in others
+        if len(other.facts.history) < LONGEST_CHAIN and other.facts.committed_at <= committed_at
+    }
+    if not shareable:
+        return None
+    with reading_git(["rev-list", commit], git_dir=mirror) as ancestors:
+        for line in ancestors:
+            if (found := shareable.get(line.decode().strip())) is not None:
+                return found
+    return None
+
+
+def _share(earlier: Base, git_dir: Path) -> None:
+    for pack in earlier.facts.history:
+        for file in (earlier.git_dir / "objects" / "pack").glob(f"{pack}.*"):
+            target = git_dir / "objects" / "pack" / file.name
+            try:
+                os.link(file, target)
+            except OSError:  # a file system without hard links
+                shutil.copyfile(file, target)
+
+
+def _pack(mirror: Path, git_dir: Path, wanted: str, *options: str) -> list[str]:
+    prefix = git_dir / "objects" / "pack" / "pack"
+    made = run_git(
+        ["pack-objects", *options, "--quiet", "--non-empty", "--delta-base-offset", str(prefix)],
+        git_dir=mirror,
+        stdin=wanted.encode(),
+        timeout=3600.0,
+    )
+    return [f"pack-{name}" for name in made.output.decode().split()]
+
+
+def _tags(mirror: Path, commit: str, committed_at: int) -> dict[str, str]:
+    """The tags on the commit's past, by ref.
+
+    A tag with a date is dropped when it was made after the commit, even if it marks something older: nobody who
+    worked on the commit then could have seen it. So is a tag of a tag.
+    """
+    form = "%(refname) %(objectname) %(objecttype) %(type) %(taggerdate:unix)"
+    listed = run_git(["for-each-ref", f"--merged={commit}", f"--format={form}", "refs/tags"], git_dir=mirror)
+    tags = {}
+    for line in listed.output.decode("utf-8", "surrogateescape").splitlines():
+        ref, target, kind, tagged, made_at = line.split(" ", 4)
+        if kind == "commit" or (tagged == "commit" and int(made_at or 0) <= committed_at):
+            tags[ref] = target
+    return tags
+
+
+def _keep_shallow(mirror: Path, commit: str, git_dir: Path) -> None:
+    """Where the mirror's source was cut off, this history ends too."""
+    if not (mirror / "shallow").exists():
+        return
+    ends = set((mirror / "shallow").read_text().split())
+    with reading_git(["rev-list", commit], git_dir=mirror) as ancestors:
+        reached = ends.intersection(line.decode().strip() for line in ancestors)
+    if reached:
+        (git_dir / "shallow").write_text("".join(f"{end}\n" for end in sorted(reached)))
+
+
+def _outward_links(git_dir: Path, commit: str) -> tuple[bytes, ...]:
+    links = {path: listed.id for path, listed in files_of(git_dir, commit).items() if listed.mode == LINK}
+    targets = {found.id: found.data for found in read_objects(git_dir, sorted(set(links.values())))}
+    return tuple(sorted(path for path, identity in links.items() if link_leaves(path, targets[identity])))

@@ -1,0 +1,126 @@
+"""The cache of repositories: one bare mirror each, fetched once and shared by all runs on this machine."""
+
+import hashlib
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Final
+
+from proctor.core.errors import InvalidData, RetryableError
+from proctor.core.files import locked
+from proctor.workspaces.git import Finished, make_repository, run_git
+
+FETCH_SECONDS: Final = 3600.0
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_REMOTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|[^/:]+:[^/\\]")
+_BRANCHES_AND_TAGS: Final = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+
+
+def checked_commit(commit: str, *, where: object) -> str:
+    """A commit as git writes it; names and abbreviations could mean another one tomorrow."""
+    lower = commit.strip().lower()
+    if not _COMMIT.fullmatch(lower):
+        raise InvalidData(f"not a full commit id: {commit!r}", where=where, fix="give all 40 (or 64) hex digits")
+    return lower
+
+
+def mirror_name(url: str) -> str:
+    """The name of a repository's mirror in the cache: readable, and no two repositories share one."""
+    public = _without_login(url)
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "_", public.removesuffix(".git").rstrip("/"))[-60:].lstrip("._-")
+    return f"{readable}-{hashlib.sha256(os.fsencode(public)).hexdigest()[:16]}"
+
+
+def _without_login(text: str) -> str:
+    return re.sub(r"://[^/@\s]*@", "://", text)
+
+
+def canonical_url(url: str) -> str:
+    """A URL as it is, a local path in full.
+
+    Raises:
+        InvalidData: there is nothing at this path, or git would take it for an option or a helper program.
+    """
+    if url.startswith("-") or "::" in url:
+        raise InvalidData("not the address of a repository", where=url)
+    if _REMOTE.match(url) and not Path(url).exists():
+        return url
+    path = Path(url).resolve()
+    if not path.is_dir():
+        raise InvalidData("no repository there", where=url, fix="give a URL or an existing directory")
+    return str(path)
+
+
+def mirror_with(url: str, commit: str, *, cache: Path) -> Path:
+    """The mirror of a repository, with this commit in it.
+
+    When the commit is there already, nothing is asked of the network, and no lock is taken.
+
+    Args:
+        url: as `canonical_url` gives it.
+        commit: in full.
+        cache: Proctor's cache directory.
+
+    Raises:
+        InvalidData: the repository has no such commit.
+        RetryableError: it cannot be fetched.
+    """
+    mirror = cache / "mirrors" / mirror_name(url)
+    if _holds(mirror, commit):
+        return mirror
+    mirror.parent.mkdir(parents=True, exist_ok=True)
+    lock = mirror.with_name(f"{mirror.name}.lock")
+    with locked(lock, what=f"the mirror of {_without_login(url)}", wait_seconds=FETCH_SECONDS) as descriptor:
+        if not mirror.exists():
+            _clone(url, commit, mirror, descriptor)
+        if not _holds(mirror, commit):
+            _fetch_missing(url, commit, mirror, descriptor)
+    if not _holds(mirror, commit):
+        raise InvalidData(f"has no commit {commit}", where=_without_login(url))
+    return mirror
+
+
+def _holds(mirror: Path, commit: str) -> bool:
+    if not mirror.is_dir():
+        return False
+    return run_git(["cat-file", "-e", f"{commit}^{{commit}}"], git_dir=mirror, expected={0, 1, 128}).code == 0
+
+
+def _clone(url: str, commit: str, mirror: Path, lock: int) -> None:
+    # Whoever was killed here left this directory, and no program of theirs writes to it: it would hold the lock.
+    partial = mirror.with_name(f".{mirror.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    make_repository(partial, commit=commit)
+    try:
+        _fetch(url, _BRANCHES_AND_TAGS, partial, lock, required=True)
+        partial.rename(mirror)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _fetch_missing(url: str, commit: str, mirror: Path, lock: int) -> None:
+    for stale in [*mirror.glob("*.lock"), *mirror.glob("refs/**/*.lock"), *mirror.glob("objects/pack/tmp_*")]:
+        stale.unlink()  # of a fetch that was killed: we hold the lock, so nobody is writing
+    wanted = (f"{commit}:refs/proctor/{commit}", _BRANCHES_AND_TAGS[1])
+    if _fetch(url, wanted, mirror, lock, required=False).code != 0:
+        # Some servers give out only what their branches and tags reach.
+        _fetch(url, _BRANCHES_AND_TAGS, mirror, lock, required=True)
+
+
+def _fetch(url: str, refspecs: tuple[str, ...], mirror: Path, lock: int, *, required: bool) -> Finished:
+    done = run_git(
+        ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--update-shallow", url, *refspecs],
+        git_dir=mirror,
+        expected=range(256),
+        timeout=FETCH_SECONDS,
+        network=True,
+        hand_on=[lock],
+    )
+    if done.code != 0 and required:
+        what = f"cannot fetch it: {_without_login(done.complaint)}"
+        if not _REMOTE.match(url):
+            raise InvalidData(what, where=url)
+        raise RetryableError(what, where=_without_login(url), fix="check the address and the network")
+    run_git(["pack-refs", "--all"], git_dir=mirror)
+    return done

@@ -1,0 +1,90 @@
+"""From a task's source to the base in the cache, made once and shared by all runs."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from proctor.core.errors import InvalidData
+from proctor.core.files import locked, sync_directory, write_atomic
+from proctor.core.record import read_record, to_json
+from proctor.core.task import DirectorySource, RepositorySource
+from proctor.workspaces.base import Base, BaseFacts
+from proctor.workspaces.directories import commit_directory, survey
+from proctor.workspaces.git import make_repository
+from proctor.workspaces.history import pack_history
+from proctor.workspaces.mirrors import canonical_url, checked_commit, mirror_name, mirror_with
+
+_BUILD_SECONDS: Final = 3600.0
+_FACTS: Final = "base.json"
+_REPOSITORY: Final = "git"
+
+
+def default_cache() -> Path:
+    """``$PROCTOR_CACHE``, or ``proctor`` in the user's cache directory."""
+    if chosen := os.environ.get("PROCTOR_CACHE"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "proctor"
+
+
+def base_of(source: RepositorySource | DirectorySource, *, cache: Path | None = None) -> Base:
+    """The base made from this source; it is made now if it is not in the cache.
+
+    With the base or the commit in the cache, nothing is asked of the network.
+
+    Raises:
+        InvalidData: there is no such repository, commit or directory.
+        RetryableError: the repository cannot be fetched.
+    """
+    cache = cache or default_cache()
+    if isinstance(source, RepositorySource):
+        return _base_of_repository(source, cache)
+    return _base_of_directory(source, cache)
+
+
+def _base_of_repository(source: RepositorySource, cache: Path) -> Base:
+    url = canonical_url(source.url)
+    commit = checked_commit(source.commit, where=source.url)
+    family = cache / "bases" / mirror_name(url)
+
+    def fill(git_dir: Path) -> BaseFacts:
+        mirror = mirror_with(url, commit, cache=cache)
+        others = [base for home in family.glob("[0-9a-f]*") if (base := _load(home)) is not None]
+        return pack_history(mirror, commit, git_dir, others=others)
+
+    return _load(family / commit) or _build(family / commit, commit, fill)
+
+
+def _base_of_directory(source: DirectorySource, cache: Path) -> Base:
+    root = Path(source.path).resolve()
+    if not root.is_dir():
+        raise InvalidData("no such directory", where=source.path)
+    found = survey(root)
+    home = cache / "bases" / "directories" / found.digest
+    return _load(home) or _build(home, "", lambda git_dir: commit_directory(root, found, git_dir))
+
+
+def _load(home: Path) -> Base | None:
+    if not (home / _FACTS).exists():
+        return None
+    return Base(git_dir=home / _REPOSITORY, facts=read_record(home / _FACTS, BaseFacts))
+
+
+def _build(home: Path, commit: str, fill: Callable[[Path], BaseFacts]) -> Base:
+    """Make a base aside and rename it into place: it is whole or not there."""
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with locked(home.with_name(f"{home.name}.lock"), what=f"the base {home.name}", wait_seconds=_BUILD_SECONDS):
+        if (made := _load(home)) is not None:
+            return made
+        partial = home.with_name(f".{home.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        try:
+            make_repository(partial / _REPOSITORY, commit=commit)
+            facts = fill(partial / _REPOSITORY)
+            write_atomic(partial / _FACTS, to_json(facts))
+            partial.rename(home)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+        sync_directory(home.parent)
+        return Base(git_dir=home / _REPOSITORY, facts=facts)

@@ -1,0 +1,132 @@
+"""Files on disk as git sees them, read without following links."""
+
+import errno
+import os
+import stat
+from enum import Enum, auto
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from proctor.workspaces.paths import parents
+
+FILE: Final = 0o100644
+PROGRAM: Final = 0o100755
+LINK: Final = 0o120000
+SUBMODULE: Final = 0o160000
+
+_ABSENT: Final = {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP}
+
+
+class Entry(NamedTuple):
+    """A file or a symlink: git's mode for it, and its bytes (of a link: its target)."""
+
+    mode: int
+    data: bytes
+
+
+class Kind(Enum):
+    """What a directory holds under one name."""
+
+    FILE = auto()
+    LINK = auto()
+    DIRECTORY = auto()
+    SPECIAL = auto()
+
+
+class Child(NamedTuple):
+    """One name in a directory; `path` is relative to the tree's root."""
+
+    path: bytes
+    name: bytes
+    kind: Kind
+
+
+def on_disk(root: Path, path: bytes) -> Path:
+    """Where a path of the tree is on disk."""
+    return root / os.fsdecode(path)
+
+
+def children(root: Path, directory: bytes) -> list[Child]:
+    """What one directory of a tree holds, sorted by name."""
+    found = []
+    with os.scandir(os.fsencode(on_disk(root, directory))) as entries:
+        for entry in entries:
+            path = directory + b"/" + entry.name if directory else entry.name
+            if entry.is_symlink():
+                kind = Kind.LINK
+            elif entry.is_dir(follow_symlinks=False):
+                kind = Kind.DIRECTORY
+            elif entry.is_file(follow_symlinks=False):
+                kind = Kind.FILE
+            else:
+                kind = Kind.SPECIAL
+            found.append(Child(path, entry.name, kind))
+    return sorted(found)
+
+
+def open_file(root: Path, path: bytes) -> int:
+    """A descriptor of a regular file, for reading; never one behind a link, never one that blocks."""
+    return os.open(on_disk(root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def git_mode(status: os.stat_result) -> int:
+    """The mode that git keeps of a regular file."""
+    return PROGRAM if status.st_mode & stat.S_IXUSR else FILE
+
+
+def read_entry(root: Path, path: bytes) -> Entry | None:
+    """The file or symlink at `path`; None when there is none."""
+    try:
+        place = on_disk(root, path)
+        status = place.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            return Entry(LINK, os.fsencode(os.readlink(place)))  # noqa: PTH115 - Path would tidy the target up
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        with os.fdopen(open_file(root, path), "rb") as file:
+            return Entry(git_mode(status), file.read())
+    except OSError as error:
+        if error.errno in _ABSENT:
+            return None
+        raise
+
+
+def read_tree(root: Path) -> dict[bytes, Entry]:
+    """Every file and symlink of a small tree."""
+    found: dict[bytes, Entry] = {}
+    waiting = [b""]
+    while waiting:
+        for child in children(root, waiting.pop()):
+            if child.kind is Kind.DIRECTORY:
+                waiting.append(child.path)
+            elif (entry := read_entry(root, child.path)) is not None:
+                found[child.path] = entry
+    return found
+
+
+def write_entry(root: Path, path: bytes, entry: Entry) -> None:
+    """Write one file or symlink of a tree that is ours alone."""
+    place = on_disk(root, path)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if entry.mode == LINK:
+        place.symlink_to(os.fsdecode(entry.data))
+        return
+    permissions = 0o755 if entry.mode == PROGRAM else 0o644
+    descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, permissions)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(entry.data)
+
+
+def is_link(root: Path, path: bytes) -> bool:
+    """Whether there is a symlink at `path` itself."""
+    try:
+        return stat.S_ISLNK(on_disk(root, path).lstat().st_mode)
+    except OSError as error:
+        if error.errno in _ABSENT:
+            return False
+        raise
+
+
+def link_above(root: Path, path: bytes) -> bytes | None:
+    """The outermost directory of `path` that is a symlink in this tree; None when there is none."""
+    return next((above for above in parents(path) if is_link(root, above)), None)

@@ -1,0 +1,49 @@
+import re
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paths import REPOSITORY
+from plain_room import PlainRoom
+from proctor import agents
+from proctor.agents import agent, agent_names, needs_gold
+from proctor.core.agent import Agent, AgentRequest, AgentSetup
+from proctor.core.errors import UsageError
+
+
+def test_the_built_in_agents_are_found_by_name() -> None:
+    assert agent_names() == ["claude_code", "command", "nop", "oracle"]
+    setup = AgentSetup(command=("true",))
+    made: list[Agent] = [agent(name, setup) for name in agent_names()]
+    assert [one.name for one in made] == agent_names()
+
+
+def test_only_the_oracle_is_given_the_answer() -> None:
+    assert [name for name in agent_names() if needs_gold(name)] == ["oracle"]
+
+
+def test_an_unknown_agent_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UsageError, match="claude_code, command, nop, oracle"):
+        agent("claude")
+
+
+def test_a_plugin_that_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = EntryPoint(name="broken", value="no_such_module:Agent", group="proctor.agents")
+    monkeypatch.setattr(agents, "_installed", lambda: {"broken": broken})
+    with pytest.raises(UsageError, match="no_such_module"):
+        agent("broken")
+
+
+async def test_the_agent_in_the_guide_works(tmp_path: Path) -> None:
+    guide = (REPOSITORY / "docs/agents.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    fixer: Agent = names["Fixer"](AgentSetup())
+    room = PlainRoom(tmp_path)
+    (tmp_path / "workspace/main.py").write_text("bug\n")
+    request = AgentRequest(task_id="t", instruction="x", logs=str(tmp_path))
+    assert (await fixer.answer(request, room, lambda _: None)).cause is None
+    assert (tmp_path / "workspace/main.py").read_text() == "fix\n"

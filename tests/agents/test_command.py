@@ -1,0 +1,146 @@
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plain_room import PlainRoom
+from proctor.agents import kept_outcome
+from proctor.agents.command import PLACE, Command, judge
+from proctor.agents.supervise import Ended, Ending
+from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup
+from proctor.core.causes import Cause
+from proctor.core.environment import EnvironmentSpec, Mount
+from proctor.core.errors import InfrastructureError, UsageError
+
+Ask = Callable[..., AgentRequest]
+
+
+@pytest.fixture
+def ask(tmp_path: Path) -> Ask:
+    def make(**more: Any) -> AgentRequest:
+        return AgentRequest(**{"task_id": "t 1", "instruction": "Do it.", "logs": str(tmp_path / "logs"), **more})
+
+    return make
+
+
+async def run(folder: Path, request: AgentRequest, *words: str, doing: list[str] | None = None) -> AgentOutcome:
+    room = PlainRoom(folder, model_url="http://127.0.0.1:1")
+    agent = Command(AgentSetup(command=words), grace_seconds=0.5)
+    heard: list[str] = [] if doing is None else doing
+    return await agent.answer(request, room, heard.append)
+
+
+async def test_it_gets_the_instruction_twice_and_its_work_is_in_the_workspace(tmp_path: Path, ask: Ask) -> None:
+    odd = "Line\n$HOME é\0\n"
+    words = ["sh", "-c", 'cat > on-stdin; cp "$PROCTOR_INSTRUCTION_FILE" in-file; echo working; echo done']
+    doing: list[str] = []
+    outcome = await run(tmp_path, ask(instruction=odd), *words, doing=doing)
+    assert (outcome.cause, outcome.final_text, doing) == (None, "working\ndone", ["working", "done"])
+    assert (tmp_path / "workspace/on-stdin").read_text() == odd
+    assert (tmp_path / "workspace/in-file").read_text() == odd
+    assert (tmp_path / "logs/stdout.log").read_text() == "working\ndone\n"
+    assert kept_outcome(tmp_path / "logs") == outcome
+
+
+async def test_it_is_told_what_it_may_use(tmp_path: Path, ask: Ask) -> None:
+    request = ask(
+        model="claude-sonnet-4-5",
+        model_path="/t/token",
+        max_turns=7,
+        wall_seconds=60,
+        system_prompt="Be brief.",
+        allowed_tools=("Bash", "Read"),
+        variables={"MINE": "1"},
+    )
+    await run(tmp_path, request, "sh", "-c", "env > env")
+    seen = dict(line.split("=", 1) for line in (tmp_path / "workspace/env").read_text().splitlines())
+    assert seen["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:1/t/token"
+    assert seen["ANTHROPIC_API_KEY"].startswith("placeholder")
+    assert seen["NO_PROXY"] == "127.0.0.1"
+    assert seen["MINE"] == "1"
+    told = {name.removeprefix("PROCTOR_"): value for name, value in seen.items() if name.startswith("PROCTOR_")}
+    assert told == {
+        "ALLOWED_TOOLS": "Bash,Read",
+        "INSTRUCTION_FILE": f"{tmp_path}/tmp/proctor/instruction.md",
+        "MAX_TURNS": "7",
+        "MODEL": "claude-sonnet-4-5",
+        "SYSTEM_PROMPT": "Be brief.",
+        "TASK_ID": "t 1",
+        "WALL_SECONDS": "60",
+    }
+
+
+@pytest.mark.parametrize(
+    ("script", "cause", "words"),
+    [
+        ("exit 0", None, "finished"),
+        ("echo because >&2; exit 3", Cause.AGENT_CRASHED, "it exited with code 3: because"),
+        ("kill -9 $$", Cause.AGENT_CRASHED, "killed by signal 9"),
+        ("exit 75", Cause.PROVIDER_ERROR, "may pass"),
+        ("exit 77", Cause.BAD_LOGIN, "login"),
+    ],
+)
+async def test_its_exit_code_says_how_it_went(
+    tmp_path: Path, ask: Ask, script: str, cause: Cause | None, words: str
+) -> None:
+    outcome = await run(tmp_path, ask(), "sh", "-c", script)
+    assert outcome.cause is cause
+    assert words in outcome.detail
+
+
+async def test_a_command_that_is_not_there_is_named(tmp_path: Path, ask: Ask) -> None:
+    outcome = await run(tmp_path, ask(), "no-such-agent")
+    assert outcome.cause is Cause.MISSING_PROGRAM
+    assert "not in the room" in outcome.detail
+
+
+async def test_its_time_is_limited(tmp_path: Path, ask: Ask) -> None:
+    outcome = await run(tmp_path, ask(wall_seconds=0.5), "sh", "-c", "echo begun; exec sleep 60")
+    assert (outcome.cause, outcome.final_text) == (Cause.AGENT_TIMEOUT, "begun")
+
+
+async def test_being_cancelled_ends_it_and_keeps_what_it_said(tmp_path: Path, ask: Ask) -> None:
+    doing: list[str] = []
+    running = asyncio.create_task(run(tmp_path, ask(), "sh", "-c", "echo begun; exec sleep 60", doing=doing))
+    while not doing:
+        await asyncio.sleep(0.02)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    kept = kept_outcome(tmp_path / "logs")
+    assert kept is not None
+    assert (kept.cause, kept.final_text) == (Cause.INTERRUPTED, "begun")
+
+
+def test_a_limit_of_the_room_is_its_own_failure() -> None:
+    for limit, cause in (("wall clock of the room", Cause.AGENT_TIMEOUT), ("disk", Cause.AGENT_CRASHED)):
+        assert judge(Ended(ending=Ending.ROOM_LIMIT, seconds=1, limit=limit))[0] is cause
+
+
+def test_a_program_of_this_machine_is_shown_in_the_room(tmp_path: Path, ask: Ask) -> None:
+    program = tmp_path / "agent"
+    program.write_text("#!/bin/sh\n")
+    setup = AgentSetup(program=str(program))
+    with pytest.raises(InfrastructureError, match="no program"):
+        Command(setup).furnish(EnvironmentSpec(), ask())
+    program.chmod(0o755)
+    spec = Command(setup).furnish(EnvironmentSpec(), ask())
+    assert spec.mounts == (Mount(source=str(program), target=PLACE),)
+    assert Command(setup).versions() == {"command": PLACE}
+    assert Command(AgentSetup(command=("true",))).furnish(EnvironmentSpec(), ask()) == EnvironmentSpec()
+
+
+async def test_a_program_without_a_command_is_run_itself(tmp_path: Path, ask: Ask) -> None:
+    program = tmp_path / "agent"
+    program.write_text("#!/bin/sh\necho I am $PROCTOR_AGENT\n")
+    program.chmod(0o755)
+    agent = Command(AgentSetup(program=str(program), in_place=True))
+    outcome = await agent.answer(ask(), PlainRoom(tmp_path), lambda _: None)
+    assert outcome.final_text == f"I am {program}"
+
+
+def test_a_command_is_needed() -> None:
+    with pytest.raises(UsageError):
+        Command()

@@ -1,0 +1,447 @@
+"""The adapter to `x07 test`. With X07_BIN set, the tests that need no misbehaviour also run the real x07."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from local_room import LocalRoom
+from proctor.benchmarks.suites.format import X07Eval
+from proctor.benchmarks.suites.x07 import (
+    Toolchain,
+    X07Failure,
+    X07Run,
+    find_toolchain,
+    flips,
+    jobs_for,
+    read_run,
+    run_x07_test,
+    toolchain,
+    x07_mounts,
+    x07_test_command,
+    x07_version,
+)
+from proctor.core.causes import CONSEQUENCES, Cause, Status
+from proctor.core.environment import ExecResult
+from proctor.core.verdict import TestStatus
+from x07_world import PROGRAMS, STANDIN, write_module, write_repo
+
+EVERY_X07 = pytest.mark.parametrize("x07", PROGRAMS, ids=lambda program: "stand-in" if program == STANDIN else "real")
+TESTS = X07Eval(manifest="tests/tests.json", module_root=("modules",))
+
+
+class World:
+    """An instance's repository, a room that has a copy of it, and a place for artifacts."""
+
+    def __init__(self, tmp_path: Path, *tests: Any, **functions: Any) -> None:
+        self.pristine = write_repo(tmp_path / "pristine", *tests, **functions)
+        self.workspace = write_repo(tmp_path / "workspace", *tests, **functions)
+        self.artifacts = tmp_path / "artifacts"
+        self.scratch = tmp_path / "scratch"
+        self.room = LocalRoom(self.workspace)
+
+    async def run(self, program: Path = STANDIN, tests: X07Eval = TESTS, **options: Any) -> X07Run | X07Failure:
+        settings: dict[str, Any] = {"name": "baseline", "patched": False, "timeout": 60, **options}
+        return await run_x07_test(
+            self.room,
+            toolchain(program),
+            tests,
+            pristine=self.pristine,
+            artifacts=self.artifacts,
+            scratch=str(self.scratch),
+            **settings,
+        )
+
+    def misbehave(self, how: str) -> None:
+        (self.workspace / "x07-standin.json").write_text(json.dumps({"test": how}))
+
+
+def changed(**changes: Any) -> X07Eval:
+    return msgspec.structs.replace(TESTS, **changes)
+
+
+@EVERY_X07
+async def test_a_run_gives_statuses_numbers_and_x07s_own_words(x07: Path, tmp_path: Path) -> None:
+    world = World(tmp_path, ("a", "good"), ("b", "bad", "fail"), ("c", "good", "skip"), ("d", "unknown"))
+    run = await world.run(x07)
+    assert isinstance(run, X07Run)
+    assert run.exit_code == 11
+    assert run.raw == {"a": "pass", "b": "xfail_fail", "c": "skip", "d": "error"}
+    assert run.statuses == {
+        "a": TestStatus.PASSED,
+        "b": TestStatus.XFAILED,
+        "c": TestStatus.SKIPPED,
+        "d": TestStatus.ERROR,
+    }
+    summary = run.summary
+    assert (summary.ok, summary.exit_code, summary.passed, summary.errors) == (False, 11, 1, 1)
+    assert (summary.compile_failures, summary.run_failures, summary.compiled) == (1, 0, False)
+    assert summary.report == "baseline.x07test.report.json"
+    assert (world.artifacts / summary.report).is_file()
+    assert (world.artifacts / "logs" / "baseline.stderr.txt").is_file()
+
+
+@EVERY_X07
+@pytest.mark.parametrize(
+    ("function", "code", "compiled"), [("good", 0, True), ("bad", 10, True), ("endless", 12, True), ("many", 11, False)]
+)
+async def test_code_compiled_when_all_tests_came_to_run(
+    x07: Path, tmp_path: Path, function: str, code: int, compiled: bool
+) -> None:
+    run = await World(tmp_path, ("a", function)).run(x07)
+    assert isinstance(run, X07Run)
+    assert (run.exit_code, run.summary.compiled) == (code, compiled)
+
+
+@EVERY_X07
+async def test_labelled_tests_are_all_run_even_behind_a_failing_one(x07: Path, tmp_path: Path) -> None:
+    world = World(tmp_path, ("a", "bad"), ("b", "good"))
+    hidden = await world.run(x07, changed(fail_to_pass=("a",), jobs=2))
+    assert isinstance(hidden, X07Run)
+    assert hidden.raw == {"a": "fail", "b": "skip"}
+    shown = await world.run(x07, changed(fail_to_pass=("a",), pass_to_pass=("b",), jobs=2))
+    assert isinstance(shown, X07Run)
+    assert shown.raw == {"a": "fail", "b": "pass"}
+
+
+def test_more_than_one_job_is_asked_for_only_where_x07_allows_it() -> None:
+    assert jobs_for(changed(jobs=4), 8) == 1
+    assert jobs_for(changed(jobs=4, no_fail_fast=True), 8) == 8
+    assert jobs_for(changed(jobs=4, pass_to_pass=("p",)), 0) == 4
+    assert jobs_for(changed(fail_to_pass=("p", "q")), 0) == 1
+
+
+def test_the_command_is_the_one_that_x07s_own_harness_runs() -> None:
+    places: dict[str, Any] = {
+        "workdir": "/w",
+        "stdlib_lock": "stdlib.lock",
+        "report": "/t/report.json",
+        "artifact_dir": "/t/artifacts",
+    }
+    plain = "x07 test --manifest /w/tests/tests.json --module-root /w/modules --stdlib-lock stdlib.lock --repeat 1"
+    end = "--artifact-dir /t/artifacts --report-out /t/report.json --json false"
+    assert " ".join(x07_test_command("x07", TESTS, **places)) == f"{plain} --jobs 1 {end}"
+    everything = X07Eval(
+        manifest="t.json",
+        filter="f g",
+        exact=True,
+        repeat=3,
+        no_fail_fast=True,
+        no_run=True,
+        verbose=True,
+        keep_artifacts=True,
+    )
+    assert x07_test_command("x07", everything, jobs=5, **places)[2:] == [
+        *("--manifest", "/w/t.json", "--stdlib-lock", "stdlib.lock", "--filter", "f g", "--repeat", "3", "--jobs", "5"),
+        *("--exact", "--no-fail-fast", "--no-run", "--verbose", "--keep-artifacts", *end.split()),
+    ]
+
+
+@EVERY_X07
+async def test_a_lock_file_of_the_instance_is_used_and_removing_it_is_the_patchs_doing(
+    x07: Path, tmp_path: Path
+) -> None:
+    world = World(tmp_path, ("a", "good"))
+    for repo in (world.pristine, world.workspace):
+        (repo / "locks").mkdir()
+        (repo / "locks" / "own.lock").write_text("{}")
+    own = changed(stdlib_lock="locks/own.lock")
+    assert isinstance(await world.run(x07, own), X07Run)
+    (world.workspace / "locks" / "own.lock").unlink()
+    failure = await world.run(x07, own, patched=True)
+    assert isinstance(failure, X07Failure)
+    assert (failure.cause, failure.exit_code) == (Cause.TESTS_VANISHED, 2)
+
+
+@EVERY_X07
+async def test_what_x07_keeps_comes_out_where_the_instance_asks_for_it(x07: Path, tmp_path: Path) -> None:
+    world = World(tmp_path, ("a", "good"))
+    await world.run(x07, changed(keep_artifacts=True), name="after_patch.det1")
+    assert list((world.artifacts / "target" / "x07test" / "after_patch_det1").rglob("driver.x07.json"))
+    await world.run(x07, TESTS, name="again")
+    assert not (world.artifacts / "target" / "x07test" / "again").exists()
+
+
+@EVERY_X07
+async def test_where_x07_keeps_nothing_nothing_comes_out(x07: Path, tmp_path: Path) -> None:
+    world = World(tmp_path, ("a", "good", "skip"))
+    assert isinstance(await world.run(x07, changed(keep_artifacts=True)), X07Run)
+    assert not (world.artifacts / "target" / "x07test" / "baseline").exists()
+
+
+@EVERY_X07
+async def test_every_run_compiles_anew(x07: Path, tmp_path: Path) -> None:
+    world = World(tmp_path, ("a", "good"))
+    await world.run(x07)
+    await world.run(x07)
+    assert len(list(world.scratch.glob("proctor-x07-*"))) == 2
+
+
+# What keeps a run from saying anything: before the patch it is our trouble or the task's, after it the patch's doing.
+
+
+@pytest.mark.parametrize(
+    ("how", "before", "after", "said"),
+    [
+        ("die", Cause.GRADER_FAILED, Cause.TESTS_VANISHED, "E_BENCH_X07TEST_NO_REPORT"),
+        ("garbage", Cause.GRADER_FAILED, Cause.TESTS_VANISHED, "cannot be read"),
+        ("lie", Cause.GRADER_FAILED, Cause.TESTS_VANISHED, "contradict"),
+        ("hang", Cause.GRADER_FAILED, Cause.TEST_TIMEOUT, "did not end within 0.5 s"),
+    ],
+)
+async def test_a_run_that_cannot_be_believed_is_blamed_on_whoever_could_cause_it(
+    tmp_path: Path, how: str, before: Cause, after: Cause, said: str
+) -> None:
+    world = World(tmp_path, ("a", "bad"))
+    world.misbehave(how)
+    for patched, cause in ((False, before), (True, after)):
+        failure = await world.run(patched=patched, timeout=0.5 if how == "hang" else 60)
+        assert isinstance(failure, X07Failure)
+        assert failure.cause is cause
+        assert said in failure.reason
+        assert "\n" not in failure.reason
+    assert CONSEQUENCES[after].status is Status.UNRESOLVED
+    assert CONSEQUENCES[before].status is Status.ERROR
+
+
+async def test_the_report_of_an_earlier_run_is_never_read(tmp_path: Path) -> None:
+    world = World(tmp_path, ("a", "good"))
+    world.misbehave("stale")
+    assert isinstance(await world.run(), X07Run)
+    failure = await world.run(patched=True)
+    assert isinstance(failure, X07Failure)
+    assert (failure.cause, failure.exit_code) == (Cause.TESTS_VANISHED, 101)
+    assert "another run" in failure.reason
+    assert "panicked" in failure.stderr
+
+
+async def test_artifacts_of_an_earlier_run_are_gone_when_the_next_one_dies(tmp_path: Path) -> None:
+    world = World(tmp_path, ("a", "good"))
+    await world.run()
+    assert list(world.artifacts.glob("*.json"))
+    world.misbehave("die")
+    await world.run()
+    assert not list(world.artifacts.glob("*.json"))
+    assert "panicked" in (world.artifacts / "logs" / "baseline.stderr.txt").read_text()
+
+
+@EVERY_X07
+async def test_a_manifest_without_a_runnable_test_is_a_bad_task_before_and_the_patchs_doing_after(
+    x07: Path, tmp_path: Path
+) -> None:
+    world = World(tmp_path, ("a", "nowhere"))
+    before = await world.run(x07)
+    after = await world.run(x07, patched=True)
+    assert isinstance(before, X07Failure)
+    assert isinstance(after, X07Failure)
+    assert (before.cause, after.cause) == (Cause.INVALID_TASK, Cause.TESTS_VANISHED)
+    assert "ETEST_ENTRY_INVALID" in before.reason
+    assert before.summary is not None
+    assert (before.summary.exit_code, before.summary.errors, before.summary.compiled) == (12, 1, False)
+
+
+@EVERY_X07
+async def test_a_filter_that_selects_nothing_is_a_bad_task(x07: Path, tmp_path: Path) -> None:
+    failure = await World(tmp_path, ("a", "good")).run(x07, changed(filter="nothing"))
+    assert isinstance(failure, X07Failure)
+    assert failure.cause is Cause.INVALID_TASK
+
+
+async def test_the_first_4096_bytes_of_stderr_are_kept(tmp_path: Path) -> None:
+    program = tmp_path / "x07"
+    program.write_text("#!/bin/sh\nhead -c 9000 /dev/zero | tr '\\0' x >&2; exit 3\n")
+    program.chmod(0o755)
+    failure = await World(tmp_path, ("a", "good")).run(program)
+    assert isinstance(failure, X07Failure)
+    assert failure.stderr == "x" * 4096
+
+
+async def test_a_program_that_is_not_in_the_room_is_missing(tmp_path: Path) -> None:
+    world = World(tmp_path, ("a", "good"))
+    for failure in (
+        await world.run(tmp_path / "nowhere" / "x07"),
+        await x07_version(world.room, toolchain(tmp_path / "nowhere" / "x07")),
+    ):
+        assert isinstance(failure, X07Failure)
+        assert failure.cause is Cause.MISSING_PROGRAM
+        assert "docs/x07.md" in failure.reason
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["could not find stdlib lock file: stdlib.lock (pass --stdlib-lock <path>)", 'invoke cc: "cc": No such file'],
+)
+async def test_an_x07_that_lacks_its_files_or_a_compiler_is_missing_too(tmp_path: Path, said: str) -> None:
+    program = tmp_path / "x07"
+    program.write_text(f"#!/bin/sh\necho '{said}' >&2; exit 2\n")
+    program.chmod(0o755)
+    world = World(tmp_path, ("a", "good"))
+    failure = await world.run(program)
+    assert isinstance(failure, X07Failure)
+    assert failure.cause is Cause.MISSING_PROGRAM
+    assert said in failure.reason
+    after = await world.run(program, patched=True)
+    assert isinstance(after, X07Failure)
+    assert after.cause is Cause.TESTS_VANISHED
+
+
+def test_without_x07_one_sentence_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("X07_BIN", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    failure = find_toolchain()
+    assert isinstance(failure, X07Failure)
+    assert failure.cause is Cause.MISSING_PROGRAM
+    assert "X07_BIN" in failure.reason
+    assert "PATH" in failure.reason
+    monkeypatch.setenv("X07_BIN", str(STANDIN))
+    found = find_toolchain()
+    assert isinstance(found, Toolchain)
+    assert found.program == str(STANDIN)
+
+
+@EVERY_X07
+async def test_the_version_is_what_answers_in_the_room(x07: Path, tmp_path: Path) -> None:
+    assert str(await x07_version(LocalRoom(tmp_path), toolchain(x07))).startswith("0.")
+
+
+def mounted(program: Path) -> list[str]:
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.touch()
+    mounts = x07_mounts(program)
+    assert all(mount.source == mount.target and not mount.writable for mount in mounts)
+    return [mount.source for mount in mounts]
+
+
+def test_a_room_is_shown_the_installed_toolchain(tmp_path: Path) -> None:
+    program = tmp_path / "x07-0.2" / "bin" / "x07"
+    assert mounted(program) == [str(program)]
+    (tmp_path / "x07-0.2" / "stdlib.lock").touch()
+    assert mounted(program) == [str(tmp_path / "x07-0.2")]
+    link = tmp_path / "link"
+    link.symlink_to(program)
+    assert toolchain(link) == toolchain(program)
+    assert mounted(STANDIN) == [str(STANDIN.parent)]
+
+
+def test_where_x07up_chooses_among_toolchains_a_room_is_shown_all_of_them(tmp_path: Path) -> None:
+    (tmp_path / ".x07" / "toolchains" / "v0.2.17").mkdir(parents=True)
+    assert mounted(tmp_path / ".x07" / "bin" / "x07") == [str(tmp_path / ".x07")]
+
+
+def test_a_room_is_shown_neither_x07s_sources_nor_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = tmp_path / "stdlib.lock"
+    lock.touch()
+    built = tmp_path / "target" / "release" / "x07"
+    assert mounted(built) == [str(built), str(lock)]
+    monkeypatch.setenv("HOME", str(tmp_path))
+    private = tmp_path / "bin" / "x07"
+    assert mounted(private) == [str(private), str(lock)]
+
+
+# Reruns.
+
+
+async def test_a_rerun_that_agrees_flips_nothing(tmp_path: Path) -> None:
+    world = World(tmp_path, ("a", "bad"), ("b", "good"))
+    first, again = await world.run(), await world.run(name="after_patch.det1")
+    assert isinstance(first, X07Run)
+    assert flips(first, again) is None
+
+
+async def test_a_rerun_that_differs_names_the_tests_that_flipped(tmp_path: Path) -> None:
+    world = World(tmp_path, ("a", "bad", "fail"), ("b", "good"))
+    world.misbehave("flaky")
+    first, again = await world.run(), await world.run()
+    assert isinstance(first, X07Run)
+    assert flips(first, again) == ("b",)
+
+
+async def test_a_rerun_that_dies_or_loses_a_test_has_flipped_it(tmp_path: Path) -> None:
+    world = World(tmp_path, ("a", "good"), ("b", "good"))
+    first = await world.run()
+    assert isinstance(first, X07Run)
+    write_repo(world.workspace, ("a", "good"))
+    assert flips(first, await world.run()) == ("b",)
+    world.misbehave("die")
+    assert flips(first, await world.run()) == ("a", "b")
+
+
+def test_only_what_x07_compares_counts_as_a_difference() -> None:
+    def run(seconds: float = 1.0, **numbers: Any) -> X07Run:
+        summary = {"passed": 1, "skipped": 0, "run_failures": 0, "compile_failures": 0, "failed": 0, "errors": 0}
+        document = {
+            "schema_version": "x07.x07test@0.4.0",
+            "invocation": {"argv": ["r"]},
+            "summary": {**summary, **numbers},
+            "tests": [{"id": "a", "status": "pass"}],
+        }
+        done = ExecResult(exit_code=0, stdout=b"", stderr=b"", seconds=seconds)
+        read = read_run(json.dumps(document).encode(), done, report="r", kept="k", no_run=True, patched=True)
+        assert isinstance(read, X07Run)
+        return read
+
+    assert flips(run(seconds=1.0), run(seconds=9.0)) is None
+    assert flips(run(), run(run_failures=1)) == ()
+
+
+# Forged and broken reports.
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"schema_version": "x07.bench.report@0.1.0"}, "not x07.x07test"),
+        ({"invocation": {"argv": ["x07", "test"]}}, "another run"),
+        ({"tests": [{"id": "a", "status": "pass"}, {"id": "a", "status": "pass"}]}, "twice"),
+        ({"summary": {"passed": 2}}, "numbers"),
+        ({"tests": [{"id": "a", "status": "fail"}], "summary": {"failed": 1}}, "contradict"),
+        ({"summary": {"passed": 1, "compile_failures": 1}}, "contradict"),
+        ({"tests": [], "summary": {}}, "contradict"),
+        ({"summary": {"passed": "one"}}, "cannot be read"),
+        ({"tests": None}, "cannot be read"),
+    ],
+)
+def test_a_report_must_agree_with_itself_and_with_the_exit_code(changes: dict[str, Any], said: str) -> None:
+    document = {
+        "schema_version": "x07.x07test@0.4.0",
+        "invocation": {"argv": ["x07", "--report-out", "/t/r.json"]},
+        "summary": {"passed": 1},
+        "tests": [{"id": "a", "status": "pass", "expect": "pass"}],
+        **changes,
+    }
+
+    def read(exit_code: int) -> X07Run | X07Failure:
+        done = ExecResult(exit_code=exit_code, stdout=b"", stderr=b"", seconds=1.0)
+        data = json.dumps(document).encode()
+        return read_run(data, done, report="/t/r.json", kept="k", no_run=False, patched=True)
+
+    failure = read(0)
+    assert isinstance(failure, X07Failure)
+    assert said in failure.reason
+    document.update(summary={"passed": 1}, tests=[{"id": "a", "status": "pass"}])
+    document.update(schema_version="x07.x07test@0.4.0", invocation={"argv": ["/t/r.json"]})
+    assert isinstance(read(0), X07Run)
+    assert isinstance(read(10), X07Failure)
+    assert isinstance(read(137), X07Failure)
+
+
+@given(st.binary(max_size=200) | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))
+def test_no_bytes_make_the_reader_raise(data: bytes | str) -> None:
+    done = ExecResult(exit_code=0, stdout=b"", stderr=b"\xff", seconds=1.0)
+    raw = data.encode(errors="surrogatepass") if isinstance(data, str) else data
+    assert isinstance(read_run(raw, done, report="r", kept="k", no_run=False, patched=True), X07Failure)
+
+
+@EVERY_X07
+async def test_a_patch_decides_the_outcome(x07: Path, tmp_path: Path) -> None:
+    world = World(tmp_path, ("a", "it"), it=["std.test.fail", 1])
+    before = await world.run(x07)
+    write_module(world.workspace, it=["std.test.pass"])
+    after = await world.run(x07, name="after_patch", patched=True)
+    assert isinstance(before, X07Run)
+    assert isinstance(after, X07Run)
+    assert (before.exit_code, after.exit_code) == (10, 0)

@@ -1,0 +1,110 @@
+import msgspec
+import pytest
+
+from proctor.core.result import Tokens
+from proctor.gateway.classify import Role
+from proctor.gateway.meter import Meter, Outcome, UsageTally, WireUsage
+from proctor.gateway.prices import Prices, Usage
+
+
+def wire(**fields: object) -> WireUsage:
+    return msgspec.convert(fields, WireUsage)
+
+
+def test_the_last_report_of_a_stream_counts() -> None:
+    tally = UsageTally("asked")
+    tally.report(wire(input_tokens=100, cache_read_input_tokens=7, output_tokens=1), "served")
+    tally.report(wire(output_tokens=55))
+    (usage,) = tally.total()
+    assert usage == Usage(model="served", tokens=Tokens(input=100, output=55, cache_read=7))
+
+
+def test_a_later_report_may_correct_the_input_too() -> None:
+    tally = UsageTally("m")
+    tally.report(wire(input_tokens=100, output_tokens=1))
+    tally.report(wire(input_tokens=900, output_tokens=5, server_tool_use={"web_search_requests": 2}))
+    (usage,) = tally.total()
+    assert (usage.tokens.input, usage.tokens.output, usage.web_searches) == (900, 5, 2)
+
+
+@pytest.mark.parametrize(
+    ("fields", "five", "hour"),
+    [
+        ({"cache_creation_input_tokens": 30}, 30, 0),
+        ({"cache_creation_input_tokens": 30, "cache_creation": {"ephemeral_1h_input_tokens": 20}}, 10, 20),
+        ({"cache_creation": {"ephemeral_5m_input_tokens": 5, "ephemeral_1h_input_tokens": 20}}, 5, 20),
+        ({"cache_creation_input_tokens": 10, "cache_creation": {"ephemeral_1h_input_tokens": 20}}, 0, 10),
+    ],
+)
+def test_cache_writes_are_split_by_how_long_they_last(fields: dict[str, object], five: int, hour: int) -> None:
+    tally = UsageTally("m")
+    tally.report(wire(**fields))
+    (usage,) = tally.total()
+    assert (usage.tokens.cache_write_5m, usage.tokens.cache_write_1h) == (five, hour)
+
+
+def test_what_was_sampled_beside_the_answer_is_counted_under_its_own_model() -> None:
+    tally = UsageTally("m")
+    iterations = [
+        {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3_500},
+        {"type": "message", "input_tokens": 23_000, "output_tokens": 1_000},
+        {"type": "advisor_message", "model": "big", "input_tokens": 9, "output_tokens": 1},
+    ]
+    tally.report(wire(input_tokens=23_000, output_tokens=1_000, iterations=iterations))
+    assert {usage.model: usage.tokens for usage in tally.total()} == {
+        "m": Tokens(input=203_000, output=4_500),
+        "big": Tokens(input=9, output=1),
+    }
+
+
+def test_an_answer_that_reported_nothing_used_nothing() -> None:
+    assert UsageTally("m").total() == ()
+
+
+def outcome(model: str = "claude-sonnet-4-5", **fields: object) -> Outcome:
+    given = {"conversation": "main", "role": Role.MAIN, "model": model, "status": 200, **fields}
+    return Outcome(**given)  # type: ignore[arg-type]
+
+
+def test_totals_are_kept_per_model_and_per_conversation() -> None:
+    meter = Meter(Prices.load())
+    sonnet = (Usage(model="claude-sonnet-4-5", tokens=Tokens(input=1000, output=10)),)
+    haiku = (Usage(model="claude-haiku-4-5", tokens=Tokens(input=2000)),)
+    meter.add(outcome(usages=sonnet, cost_usd=0.00315))
+    meter.add(outcome(usages=sonnet, cost_usd=0.00315))
+    meter.add(outcome(usages=haiku, cost_usd=0.002, conversation="subagent-1", role=Role.SUBAGENT))
+    meter.add(outcome(usages=sonnet, cost_usd=0.00315, role=Role.COMPACTION))
+    usage = meter.snapshot()
+    assert [(entry.model, entry.requests, entry.cost_usd) for entry in usage.models] == [
+        ("claude-haiku-4-5", 1, 0.002),
+        ("claude-sonnet-4-5", 3, 0.00945),
+    ]
+    assert [(entry.conversation, entry.role, entry.requests) for entry in usage.conversations] == [
+        ("main", Role.MAIN, 2),
+        ("subagent-1", Role.SUBAGENT, 1),
+        ("main", Role.COMPACTION, 1),
+    ]
+    assert (usage.requests, usage.turns, usage.compactions) == (4, 2, 1)
+    assert usage.tokens == Tokens(input=5000, output=30)
+    assert usage.cost_usd == 0.01145
+
+
+def test_one_model_without_a_price_makes_the_total_unknown_and_leaves_the_others_known() -> None:
+    meter = Meter(Prices.load())
+    meter.add(outcome(usages=(Usage(model="claude-sonnet-4-5", tokens=Tokens(input=1000)),), cost_usd=0.003))
+    meter.add(outcome("mystery", usages=(Usage(model="mystery", tokens=Tokens(input=1)),), cost_usd=None))
+    usage = meter.snapshot()
+    assert usage.cost_usd is None
+    assert {entry.model: entry.cost_usd for entry in usage.models} == {"claude-sonnet-4-5": 0.003, "mystery": None}
+
+
+def test_failures_retries_cuts_and_refusals_are_counted_apart() -> None:
+    meter = Meter(Prices.load())
+    meter.add(outcome(status=529, errors=(0, 529, 529)))
+    meter.add(outcome(status=200, errors=(429,), cut=True))
+    meter.add(outcome(status=None, cut=True))
+    meter.refuse()
+    usage = meter.snapshot()
+    assert usage.errors == {"0": 1, "429": 1, "529": 3}
+    assert (usage.requests, usage.retries, usage.cut, usage.refused, usage.turns) == (3, 4, 2, 1, 1)
+    assert usage.models == ()

@@ -1,0 +1,193 @@
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+from gateway_lab import MODEL, Agent, answer_with, message, provider, upstream, world
+
+from proctor.core.causes import Cause
+from proctor.core.errors import LimitReached
+from proctor.core.result import Tokens
+from proctor.gateway import Answered, Gateway, Ledger, LimitHit, Prices, ScriptBackend, SessionSpec, parse_script
+from proctor.gateway.cassette import read_cassette
+
+# One answer of this costs a cent: 1000 output tokens of a model at 10 dollars per million.
+CENT = {"text": "x", "model": "claude-sonnet-5", "usage": {"output": 1000}, "repeat": "forever"}
+
+
+def cents(**more: Any) -> ScriptBackend:
+    return ScriptBackend(parse_script({"default": [{**CENT, **more}]}))
+
+
+async def test_a_spent_budget_is_refused_for_good_in_the_words_that_end_claude_code(tmp_path: Path) -> None:
+    async with world(cents(), cap_usd=0.025, cassette=tmp_path / "c.jsonl") as here:
+        assert [(await here.agent.ask())[0] for _ in range(3)] == [200, 200, 200]
+        await asyncio.sleep(0)
+        (limit,) = here.told(LimitHit)
+        assert limit == here.session.limit
+        assert limit.cause is Cause.TASK_BUDGET
+        for _ in range(2):
+            response = await here.agent.post()
+            assert (response.status, response.headers["x-should-retry"]) == (402, "false")
+            assert await response.json() == {
+                "type": "error",
+                "error": {
+                    "type": "billing_error",
+                    "message": "budget_exhausted: the task's budget is spent ($0.03 of $0.025)",
+                },
+            }
+        assert (await here.agent.http.get(here.agent.base + "/v1/models")).status == 402
+        usage = here.session.usage
+        assert (usage.requests, usage.refused, usage.cost_usd) == (3, 2, 0.03)
+        assert len(here.told(LimitHit)) == 1
+    assert [refusal.status for refusal in read_cassette(tmp_path / "c.jsonl").refusals] == [402, 402]
+
+
+async def test_a_spent_run_ends_all_its_sessions() -> None:
+    ledger = Ledger(0.02)
+    async with Gateway(cents(), ledger=ledger) as gateway, ClientSession() as http:
+        url = await gateway.listen()
+        async with (
+            gateway.session(SessionSpec(task_id="a")) as one,
+            gateway.session(SessionSpec(task_id="b")) as two,
+        ):
+            assert (await Agent(http, url + one.path).ask())[0] == 200
+            assert (await Agent(http, url + one.path).ask())[0] == 200
+            assert (await Agent(http, url + two.path).ask())[0] == 402
+            assert two.limit is not None
+            assert two.limit.cause is Cause.RUN_BUDGET
+
+
+async def test_what_is_overspent_is_no_more_than_what_was_under_way() -> None:
+    async with world(cents(delay=0.02), cap_usd=0.03) as here:
+        statuses = [status for status, _ in await asyncio.gather(*(here.agent.ask() for _ in range(10)))]
+        statuses += [(await here.agent.ask())[0] for _ in range(5)]
+        assert statuses.count(200) == 10
+        assert statuses[10:] == [402] * 5
+        assert here.session.usage.cost_usd == 0.1
+
+
+async def test_forty_tasks_at_once_stop_spending_at_a_third_of_what_they_need() -> None:
+    """Each task asks one request at a time, so a run overshoots its limit by one answer per running task at most."""
+    ledger = Ledger(0.40)
+    ends: list[str] = []
+
+    async def task(gateway: Gateway, http: ClientSession, url: str, number: int) -> None:
+        try:
+            async with gateway.session(SessionSpec(task_id=f"t{number}", cap_usd=0.05)) as session:
+                agent = Agent(http, url + session.path)
+                for _ in range(3):
+                    if (await agent.ask())[0] != 200:
+                        break
+                ends.append("limit" if session.limit else "done")
+        except LimitReached:
+            ends.append("not started")
+
+    async with Gateway(cents(delay=0.005), ledger=ledger) as gateway, ClientSession() as http:
+        url = await gateway.listen()
+        await asyncio.gather(*(task(gateway, http, url, number) for number in range(40)))
+    assert 0.35 <= ledger.spent_usd <= 0.40
+    assert ends.count("not started") == 40 - ends.count("done") > 20
+    assert ends.count("limit") == 0
+
+
+async def test_a_session_waits_until_its_cap_fits() -> None:
+    ledger = Ledger(0.1)
+    async with Gateway(cents(), ledger=ledger) as gateway:
+
+        async def second() -> bool:
+            async with gateway.session(SessionSpec(task_id="b", cap_usd=0.08)) as session:
+                return not session.closed
+
+        async with gateway.session(SessionSpec(task_id="a", cap_usd=0.08)):
+            waiting = asyncio.create_task(second())
+            await asyncio.sleep(0.01)
+            assert not waiting.done()
+        assert await asyncio.wait_for(waiting, 1)
+
+
+async def test_a_model_without_a_price_is_refused_where_a_budget_must_be_kept() -> None:
+    async with provider() as lab, world(upstream(lab), cap_usd=1.0) as here:
+        response = await here.agent.post(model="mystery-1")
+        assert response.status == 402
+        text = (await response.json())["error"]["message"]
+        assert "no price is known for mystery-1" in text
+        assert "price table" in text
+        assert lab.requests == []
+        assert here.session.limit is not None
+        assert here.session.limit.cause is Cause.RUN_BUDGET
+
+
+async def test_a_model_without_a_price_is_let_through_when_that_is_allowed_or_nothing_is_limited() -> None:
+    for cap_usd, allowed in ((1.0, True), (None, False)):
+        async with provider() as lab, world(upstream(lab), cap_usd=cap_usd, allow_unpriced=allowed) as here:
+            lab.answers = [answer_with(message(model="mystery-1", tokens=Tokens(input=5)))]
+            assert (await here.agent.ask(model="mystery-1"))[0] == 200
+            usage = here.session.usage
+            assert usage.cost_usd is None
+            assert [(entry.model, entry.cost_usd) for entry in usage.models] == [("mystery-1", None)]
+
+
+async def test_an_answer_served_by_a_model_without_a_price_ends_a_session_with_a_budget() -> None:
+    """The request named a model that is priced, but another one answered: what it cost is not known."""
+    async with provider() as lab, world(upstream(lab), cap_usd=1.0) as here:
+        lab.answers = [answer_with(message(model="mystery-1"))]
+        assert (await here.agent.ask())[0] == 200
+        assert (await here.agent.ask())[0] == 402
+
+
+async def test_a_users_price_table_is_used(tmp_path: Path) -> None:
+    table = tmp_path / "prices.json"
+    table.write_text('{"models": {"mystery-1": {"input": 1000000, "output": 1}}}')
+    async with provider() as lab, world(upstream(lab), cap_usd=9.5, prices=Prices.load(table)) as here:
+        lab.answers = [answer_with(message(model="mystery-1", tokens=Tokens(input=10)))]
+        assert (await here.agent.ask(model="mystery-1"))[0] == 200
+        assert here.session.usage.cost_usd == 10
+        assert (await here.agent.ask(model="mystery-1"))[0] == 402
+
+
+async def test_a_listener_that_fails_breaks_no_answer(caplog: pytest.LogCaptureFixture) -> None:
+    heard: list[Any] = []
+
+    def listener(event: Any) -> None:
+        heard.append(event)
+        raise RuntimeError("listener")
+
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    async with Gateway(cents()) as gateway, ClientSession() as http:
+        url = await gateway.listen()
+        async with gateway.session(SessionSpec(task_id="a"), on_event=listener) as session:
+            assert (await Agent(http, url + session.path).ask())[0] == 200
+            await asyncio.sleep(0)
+    assert [type(event) for event in heard] == [Answered]
+
+
+async def test_a_full_disk_is_reported_and_the_answer_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with world(cents(), cassette=tmp_path / "c.jsonl") as here:
+        real = os.write
+
+        def full(descriptor: int, data: bytes) -> int:
+            if b'"kind":"exchange"' in data:
+                raise OSError(28, "No space left on device")
+            return real(descriptor, data)
+
+        monkeypatch.setattr(os, "write", full)
+        for stream in (True, False):
+            assert (await here.agent.ask(stream=stream))[0] == 200
+        assert here.session.trouble is not None
+        assert here.session.trouble.cause is Cause.DISK_FULL
+        assert here.session.usage.requests == 2
+
+
+async def test_a_killed_process_leaves_a_cassette_that_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "c.jsonl"
+    async with world(cents(), cassette=path) as here:
+        for number in range(3):
+            await here.agent.ask(f"request {number}", stream=True)
+        await asyncio.sleep(0.01)
+        cassette = read_cassette(path)  # as it is while the session is still open
+    assert [recorded.messages[0]["content"] for recorded in cassette.exchanges] == [f"request {n}" for n in range(3)]
+    assert cassette.header.task_id == "task-1"
+    assert {recorded.exchange.request.model for recorded in cassette.exchanges} == {MODEL}

@@ -1,0 +1,277 @@
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from aiohttp import ClientPayloadError, web
+from gateway_lab import KEY, MODEL, QUICK, answer_with, fail_with, message, provider, stream_bytes, upstream, world
+
+from proctor.core.causes import Cause
+from proctor.core.errors import UsageError
+from proctor.core.result import Tokens
+from proctor.gateway import Auth, RetryPolicy, Secret, Trouble, Upstream
+
+
+async def test_the_placeholder_is_replaced_by_the_key() -> None:
+    async with provider() as lab, world(upstream(lab)) as here:
+        headers = {
+            "Authorization": "Bearer placeholder-login",
+            "Cookie": "a=b",
+            "anthropic-beta": "x,y",
+            "X-App": "cli",
+        }
+        await here.agent.ask(headers=headers)
+        (request,) = lab.requests
+        assert request.headers["x-api-key"] == KEY
+        assert request.headers["anthropic-beta"] == "x,y"
+        assert request.headers["x-app"] == "cli"
+        assert request.headers["accept-encoding"] == "identity"
+        assert "authorization" not in request.headers
+        assert "cookie" not in request.headers
+        assert str(request.rel_url) == "/v1/messages?beta=true"
+        assert json.loads(lab.bodies[0])["messages"] == [{"role": "user", "content": "hi"}]
+
+
+async def test_a_key_may_be_a_bearer_token() -> None:
+    async with provider() as lab, world(upstream(lab, auth=Auth.BEARER)) as here:
+        await here.agent.ask()
+        assert lab.requests[0].headers["authorization"] == f"Bearer {KEY}"
+        assert "x-api-key" not in lab.requests[0].headers
+
+
+async def test_the_agents_own_login_passes_through() -> None:
+    async with provider() as lab, world(Upstream(lab.url, auth=Auth.PASS_THROUGH, retry=QUICK)) as here:
+        await here.agent.ask(headers={"Authorization": "Bearer dummy-own-login-123456"})
+        assert lab.requests[0].headers["authorization"] == "Bearer dummy-own-login-123456"
+        lab.answers = [fail_with(401, "authentication_error")]
+        response = await here.agent.post()
+        assert response.status == 401
+        assert "x-should-retry" not in response.headers, "the agent may renew its login and ask again"
+        assert here.session.trouble is None
+
+
+@pytest.mark.parametrize(
+    ("environ", "auth", "url"),
+    [
+        ({"ANTHROPIC_API_KEY": "dummy"}, Auth.API_KEY, "https://api.anthropic.com"),
+        ({"ANTHROPIC_AUTH_TOKEN": "dummy", "ANTHROPIC_BASE_URL": "http://x/"}, Auth.BEARER, "http://x"),
+    ],
+)
+def test_the_environment_names_the_provider(environ: dict[str, str], auth: Auth, url: str) -> None:
+    found = Upstream.from_environment(environ)
+    assert (found.auth, found.base_url, found.secrets) == (auth, url, ("dummy",))
+
+
+def test_without_a_key_there_is_one_sentence() -> None:
+    with pytest.raises(UsageError, match="ANTHROPIC_API_KEY"):
+        Upstream.from_environment({})
+    with pytest.raises(UsageError, match="no key"):
+        Upstream("http://x")
+
+
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 529])
+async def test_bad_weather_is_waited_out_and_the_client_sees_none_of_it(status: int) -> None:
+    async with provider() as lab, world(upstream(lab)) as here:
+        lab.answers = [fail_with(status), fail_with(status), answer_with(message())]
+        status_now, body = await here.agent.ask(stream=True)
+        assert (status_now, body) == (200, stream_bytes(message()))
+        usage = here.session.usage
+        assert (usage.requests, usage.retries, usage.errors) == (1, 2, {str(status): 2})
+        assert here.session.trouble is None
+        assert lab.bodies[0] == lab.bodies[2] != b""
+
+
+async def test_a_connection_that_fails_is_tried_again() -> None:
+    async def slam(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
+    async with provider() as lab, world(upstream(lab)) as here:
+        lab.answers = [slam, slam, answer_with(message())]
+        assert (await here.agent.ask())[0] == 200
+        assert here.session.usage.errors == {"0": 2}
+
+
+@pytest.mark.parametrize(
+    ("status", "cause"),
+    [(429, Cause.RATE_LIMITED), (500, Cause.PROVIDER_ERROR), (503, Cause.PROVIDER_ERROR), (529, Cause.PROVIDER_ERROR)],
+)
+async def test_weather_that_stays_bad_is_passed_on_as_final(status: int, cause: Cause) -> None:
+    async with provider() as lab, world(upstream(lab)) as here:
+        lab.answers = [fail_with(status, text="still no")]
+        response = await here.agent.post()
+        assert response.status == status
+        assert response.headers["x-should-retry"] == "false"
+        assert (await response.json())["error"]["message"] == "still no"
+        assert len(lab.requests) == QUICK.tries
+        assert here.session.trouble is not None
+        assert (here.session.trouble.cause, here.session.trouble.status) == (cause, status)
+        assert "still no" in here.session.trouble.message
+        await asyncio.sleep(0)
+        assert here.told(Trouble) == [here.session.trouble]
+        # Claude Code 2.1.197 retries a 529 whatever the other header says.
+        assert response.headers.get("retry-after") == ("3600" if status == 529 else None)
+
+
+async def test_a_provider_that_is_not_there_is_reported_without_the_key() -> None:
+    async with provider() as lab:
+        gone = lab.url
+    async with world(Upstream(gone, key=Secret(KEY), retry=QUICK)) as here:
+        response = await here.agent.post()
+        assert response.status == 502
+        assert response.headers["x-should-retry"] == "false"
+        text = (await response.json())["error"]["message"]
+        assert "cannot be reached" in text
+        assert here.session.trouble is not None
+        assert here.session.trouble.cause is Cause.PROVIDER_ERROR
+        assert KEY not in text + here.session.trouble.message
+
+
+@pytest.mark.parametrize(
+    ("status", "text"), [(401, "invalid x-api-key"), (403, "no"), (402, "pay"), (400, "Your credit balance is too low")]
+)
+async def test_a_refused_login_is_told_at_once_and_not_retried(status: int, text: str) -> None:
+    async with provider() as lab, world(upstream(lab)) as here:
+        lab.answers = [fail_with(status, text=text)]
+        response = await here.agent.post()
+        assert response.status == status
+        assert response.headers.get("x-should-retry") == (None if status == 400 else "false")
+        assert len(lab.requests) == 1
+        assert here.session.trouble is not None
+        assert here.session.trouble.cause is Cause.BAD_LOGIN
+
+
+@pytest.mark.parametrize("status", [400, 404, 413, 422])
+async def test_the_agents_own_mistakes_pass_through_untouched(status: int) -> None:
+    async with provider() as lab, world(upstream(lab)) as here:
+        lab.answers = [fail_with(status, text="prompt is too long")]
+        response = await here.agent.post()
+        assert response.status == status
+        assert "x-should-retry" not in response.headers
+        assert len(lab.requests) == 1
+        assert here.session.trouble is None
+        assert here.session.usage.errors == {str(status): 1}
+
+
+async def test_the_provider_may_say_itself_whether_to_try_again() -> None:
+    async with provider() as lab, world(upstream(lab)) as here:
+        lab.answers = [fail_with(500, x_should_retry="false"), answer_with(message())]
+        assert (await here.agent.ask())[0] == 500
+        lab.answers = [fail_with(400, x_should_retry="true"), answer_with(message())]
+        assert (await here.agent.ask())[0] == 200
+
+
+async def test_without_retries_errors_pass_through_as_they_are() -> None:
+    async with provider() as lab, world(upstream(lab, retry=RetryPolicy(tries=1))) as here:
+        lab.answers = [fail_with(529, retry_after="7")]
+        response = await here.agent.post()
+        assert (response.status, response.headers["retry-after"]) == (529, "7")
+        assert "x-should-retry" not in response.headers
+        assert len(lab.requests) == 1
+
+
+async def test_the_provider_is_given_the_time_that_it_asks_for() -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    policy = RetryPolicy(tries=5, base_seconds=0.5, most_seconds=2, total_seconds=100)
+    async with provider() as lab, world(upstream(lab, retry=policy, sleep=sleep, chance=lambda: 0.0)) as here:
+        lab.answers = [
+            fail_with(429, retry_after="30"),
+            fail_with(529),
+            fail_with(529, retry_after="Wed, 21 Oct"),
+            fail_with(529, retry_after="0"),
+            answer_with(message()),
+        ]
+        assert (await here.agent.ask())[0] == 200
+        assert waits == [30, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("failed", "waited", "retry_after", "expected"),
+    [
+        (1, 0, None, 0.5),
+        (2, 0, None, 1.0),
+        (7, 0, None, 32.0),
+        (8, 0, None, None),
+        (1, 0, 59.0, 59.0),
+        (1, 0, 241.0, None),
+        (3, 239, None, None),
+        (3, 238, None, 2.0),
+    ],
+)
+def test_the_line_is_held_for_so_long_and_no_longer(
+    failed: int, waited: float, retry_after: float | None, expected: float | None
+) -> None:
+    assert RetryPolicy().wait(failed, waited, retry_after, 0.0) == expected
+
+
+def test_waits_differ_by_chance_by_a_quarter_at_most() -> None:
+    assert RetryPolicy().wait(1, 0, None, 1.0) == 0.625
+
+
+async def test_a_stream_that_breaks_off_breaks_off_for_the_client_too_and_is_counted() -> None:
+    tokens = Tokens(input=100, output=50)
+    sent = stream_bytes(message("long " * 50, tokens=tokens), piece=5)[:2000]
+
+    async def cut(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(sent)
+        await asyncio.sleep(0.05)
+        assert request.transport is not None
+        request.transport.abort()
+        return response
+
+    async with provider() as lab, world(upstream(lab)) as here:
+        lab.answers = [cut]
+        response = await here.agent.post(stream=True)
+        received = b""
+        try:
+            async for chunk in response.content.iter_any():
+                received += chunk
+            pytest.fail("the client took a broken answer for a whole one")
+        except ClientPayloadError:
+            assert received == sent
+        response.close()
+        await asyncio.sleep(0.01)
+        usage = here.session.usage
+        assert (usage.cut, usage.tokens) == (1, Tokens(input=100, output=1))
+        assert len(lab.requests) == 1, "a stream that has begun is not asked for again"
+
+
+async def test_a_compressed_answer_is_passed_on_readable() -> None:
+    async def compressed(request: web.Request) -> web.StreamResponse:
+        response = web.json_response(message(tokens=Tokens(input=5, output=6)))
+        response.enable_compression(web.ContentCoding.gzip)
+        request.headers  # noqa: B018 - compressed although nobody asked for it
+        return response
+
+    async with provider() as lab, world(upstream(lab)) as here:
+        lab.answers = [compressed]
+        response = await here.agent.post()
+        assert "content-encoding" not in response.headers
+        assert (await response.json())["id"] == "msg_1"
+        assert here.session.usage.tokens == Tokens(input=5, output=6)
+
+
+async def test_a_long_conversation_is_sent_without_a_warning() -> None:
+    async with provider() as lab, world(upstream(lab)) as here:
+        assert (await here.agent.ask("x" * 3_000_000))[0] == 200
+        assert len(lab.bodies[0]) > 3_000_000
+
+
+async def test_an_error_that_echoes_the_key_reaches_nobody(tmp_path: Any) -> None:
+    async with provider() as lab, world(upstream(lab), cassette=tmp_path / "c.jsonl") as here:
+        lab.answers = [fail_with(400, text=f"bad key {KEY}")]
+        response = await here.agent.post()
+        assert KEY not in await response.text()
+        lab.answers = [fail_with(500, text=f"bad key {KEY}")]
+        assert KEY not in await (await here.agent.post()).text()
+        assert here.session.trouble is not None
+        assert KEY not in here.session.trouble.message
+        assert KEY not in (tmp_path / "c.jsonl").read_text()
+        assert MODEL in (tmp_path / "c.jsonl").read_text()

@@ -1,0 +1,134 @@
+import hashlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.core.verdict import TestStatus
+from proctor.grading import Results, Trouble, Unreadable
+from proctor.grading.records import parse_records
+
+KEY = b"k" * 32
+
+
+def signed(*lines: str, key: bytes = KEY) -> bytes:
+    """Records as the supervisor writes them: words, with the fields in hexadecimal."""
+    last = b""
+    result = b""
+    for line in lines:
+        head, *fields = line.split(" ")
+        words = [head]
+        if head == "said":
+            words.append(fields.pop(0))
+        payload = " ".join([*words, *(field.encode().hex() or "-" for field in fields)]).encode()
+        last = hashlib.blake2b(last + payload, key=key, digest_size=16).hexdigest().encode()
+        result += last + b" " + payload + b"\n"
+    return result
+
+
+GOOD = (
+    "hello 3.11.7",
+    "said ready",
+    "said collect a",
+    "said collect b",
+    "said collected 2",
+    "said start a",
+    "said finish a passed",
+    "said start b",
+    "said finish b failed",
+    "said final 1",
+    "end 0 9 0",
+)
+
+
+def test_a_run_that_adds_up_is_believed() -> None:
+    expected = Results(tests={"a": TestStatus.PASSED, "b": TestStatus.FAILED})
+    assert parse_records(signed(*GOOD), KEY) == expected
+
+
+def trouble_of(data: bytes, key: bytes = KEY) -> Trouble:
+    outcome = parse_records(data, key)
+    assert isinstance(outcome, Unreadable)
+    return outcome.trouble
+
+
+def test_another_key_is_not_believed() -> None:
+    assert trouble_of(signed(*GOOD, key=b"x" * 32)) is Trouble.FORGED
+
+
+@pytest.mark.parametrize("end", range(len(GOOD)))
+def test_a_run_that_stops_anywhere_before_its_end_is_not_believed(end: int) -> None:
+    expected = Trouble.NOT_STARTED if end < 2 else Trouble.CUT_SHORT
+    assert trouble_of(signed(*GOOD[:end])) is expected
+
+
+@pytest.mark.parametrize("dropped", range(len(GOOD) - 1))
+def test_a_run_with_a_record_taken_out_and_signed_anew_does_not_add_up(dropped: int) -> None:
+    outcome = parse_records(signed(*GOOD[:dropped], *GOOD[dropped + 1 :]), KEY)
+    assert isinstance(outcome, Unreadable)
+
+
+@given(st.integers(0, len(GOOD) - 1), st.integers(0, len(GOOD) - 1))
+def test_records_that_change_places_are_not_believed(one: int, other: int) -> None:
+    lines = signed(*GOOD).split(b"\n")
+    lines[one], lines[other] = lines[other], lines[one]
+    outcome = parse_records(b"\n".join(lines), KEY)
+    assert isinstance(outcome, Results) == (one == other)
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        "said finish b passed",
+        "said start a",
+        "said start c",
+        "said collect c",
+        "said finish b great",
+        "said finish b missing",
+        "said end 0 9 0",
+        "said hello 3",
+        "forged",
+        "nonsense",
+    ],
+)
+def test_a_record_that_does_not_belong_spoils_the_run(extra: str) -> None:
+    assert trouble_of(signed(*GOOD[:9], extra, *GOOD[9:])) is Trouble.FORGED
+
+
+def test_nothing_comes_after_the_end() -> None:
+    assert trouble_of(signed(*GOOD, "said tampered x")) is Trouble.FORGED
+
+
+@pytest.mark.parametrize(
+    ("status", "words"), [("9", "killed by SIGKILL"), ("256", "exited with code 1"), ("64", "killed by SIGRTMAX")]
+)
+def test_a_worker_that_did_not_end_well_is_not_believed_even_after_its_last_record(status: str, words: str) -> None:
+    outcome = parse_records(signed(*GOOD[:-1], f"end {status} 9 0"), KEY)
+    assert isinstance(outcome, Unreadable)
+    assert words in outcome.reason
+
+
+def test_the_test_that_was_running_when_the_worker_died_counts_as_an_error_among_what_is_known() -> None:
+    outcome = parse_records(signed(*GOOD[:8], "end 9 7 0"), KEY)
+    assert isinstance(outcome, Unreadable)
+    assert outcome.partial == {"a": TestStatus.PASSED, "b": TestStatus.ERROR}
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_read_without_an_exception(data: bytes) -> None:
+    assert isinstance(parse_records(data, KEY), Unreadable)
+
+
+words = st.sampled_from(
+    ["hello", "said", "ready", "collect", "collected", "start", "finish", "final", "end", "forged", "zz", "0", "é", ""]
+)
+
+
+@given(st.lists(st.lists(words, min_size=1, max_size=4), max_size=8))
+def test_signed_nonsense_is_read_without_an_exception(lines: list[list[str]]) -> None:
+    last = data = b""
+    for line in lines:
+        payload = " ".join(line).encode()
+        last = hashlib.blake2b(last + payload, key=KEY, digest_size=16).hexdigest().encode()
+        data += last + b" " + payload + b"\n"
+    assert isinstance(parse_records(data, KEY), Unreadable)

@@ -1,0 +1,182 @@
+"""Test steps that are commands: their results come from a fresh path or from stdout, and from nowhere else."""
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from grading_rooms import room_of
+from proctor.core.environment import ExecResult
+from proctor.core.errors import InvalidData
+from proctor.core.verdict import TestStatus
+from proctor.grading import Results, TestFormat, TestPlan, TestRun, Trouble, Unreadable, pytest_config, run_tests
+from proctor.grading.plan import prepare
+from proctor.grading.reading import EXIT_CODE_TEST, read_outcome
+
+JUNIT = '<testsuite><testcase name="a"/></testsuite>'
+
+
+def shell(form: TestFormat, script: str) -> TestPlan:
+    return TestPlan(format=form, command=("sh", "-c", script, "{report}"))
+
+
+def trouble(run: TestRun) -> Trouble:
+    assert isinstance(run.outcome, Unreadable), run.outcome
+    return run.outcome.trouble
+
+
+async def test_a_report_is_read_from_the_path_that_the_command_was_given(tmp_path: Path) -> None:
+    room = room_of(tmp_path, {"r.xml": JUNIT})
+    run = await run_tests(room, shell(TestFormat.JUNIT, 'cp r.xml "$0"; echo out; echo err >&2; exit 3'))
+    assert run.outcome == Results(tests={"a": TestStatus.PASSED})
+    assert run.exit_code == 3
+    assert run.log == b"out\nerr\n"
+    report = Path(room.ran[0][-1])
+    assert re.fullmatch(r"/tmp/proctor-[0-9a-f]{32}", str(report.parent))
+    assert not report.parent.exists()
+
+
+async def test_a_directory_of_reports_is_read_whole(tmp_path: Path) -> None:
+    other = JUNIT.replace('"a"', '"b"').replace("/></testsuite>", "><failure/></testcase></testsuite>")
+    files = {"one.xml": JUNIT, "two.xml": other, "notes.txt": "not a report"}
+    run = await run_tests(
+        room_of(tmp_path, files),
+        shell(TestFormat.JUNIT, 'mkdir -p "$0/deep"; cp one.xml notes.txt "$0"; cp two.xml "$0/deep"'),
+    )
+    assert run.outcome == Results(tests={"a": TestStatus.PASSED, "b": TestStatus.FAILED})
+
+
+async def test_a_report_that_lies_about_is_never_read(tmp_path: Path) -> None:
+    room = room_of(tmp_path, {"report": JUNIT, "junit.xml": JUNIT})
+    assert trouble(await run_tests(room, shell(TestFormat.JUNIT, "true"))) is Trouble.NO_REPORT
+
+
+@pytest.mark.parametrize("script", ['ln -s "$PWD/r.xml" "$0"', 'mkfifo "$0"', 'ln -s /nowhere "$0"'])
+async def test_a_link_or_a_pipe_is_no_report(script: str, tmp_path: Path) -> None:
+    room = room_of(tmp_path, {"r.xml": JUNIT})
+    assert trouble(await run_tests(room, shell(TestFormat.JUNIT, script), timeout=10)) is Trouble.NO_REPORT
+
+
+async def test_a_link_among_reports_is_passed_over(tmp_path: Path) -> None:
+    room = room_of(tmp_path, {"r.xml": JUNIT})
+    script = 'mkdir "$0"; ln -s "$PWD/r.xml" "$0/r.xml"'
+    assert trouble(await run_tests(room, shell(TestFormat.JUNIT, script))) is Trouble.NO_REPORT
+
+
+def test_every_run_has_a_path_and_a_key_of_its_own() -> None:
+    plan = shell(TestFormat.JUNIT, "true")
+    one, other = prepare(plan, workdir="/w"), prepare(plan, workdir="/w")
+    assert one.report is not None
+    assert re.fullmatch(r"/tmp/proctor-[0-9a-f]{32}/report", one.report)
+    assert one.report != other.report
+    reported = TestPlan(format=TestFormat.UNITTEST)
+    assert prepare(reported, workdir="/w").key != prepare(reported, workdir="/w").key
+
+
+async def test_without_a_report_path_results_are_read_from_stdout(tmp_path: Path) -> None:
+    plan = TestPlan(format=TestFormat.TAP, command=("sh", "-c", "echo 1..1; echo ok 1 - a; echo noise >&2"))
+    run = await run_tests(room_of(tmp_path, {}), plan)
+    assert run.outcome == Results(tests={"a": TestStatus.PASSED})
+
+
+@pytest.mark.parametrize(("script", "status"), [("true", TestStatus.PASSED), ("exit 7", TestStatus.FAILED)])
+async def test_an_exit_code_is_one_test(script: str, status: TestStatus, tmp_path: Path) -> None:
+    run = await run_tests(room_of(tmp_path, {}), TestPlan(format=TestFormat.EXIT_CODE, command=("sh", "-c", script)))
+    assert run.outcome == Results(tests={EXIT_CODE_TEST: status})
+
+
+@pytest.mark.parametrize("form", [TestFormat.EXIT_CODE, TestFormat.TAP, TestFormat.JUNIT, TestFormat.GO])
+async def test_a_missing_program_is_not_a_failed_test(form: TestFormat, tmp_path: Path) -> None:
+    plan = TestPlan(format=form, command=("no-such-program", "{report}"))
+    assert trouble(await run_tests(room_of(tmp_path, {}), plan)) is Trouble.NOT_STARTED
+
+
+@pytest.mark.parametrize("form", [TestFormat.UNITTEST, TestFormat.TAP])
+def test_output_with_its_middle_left_out_is_nobodys_forgery(form: TestFormat) -> None:
+    prepared = prepare(TestPlan(format=form, command=("x",)), workdir="/w")
+    ended = ExecResult(exit_code=0, stdout=b"head\ntail\n", stderr=b"", seconds=1.0, truncated=True)
+    assert trouble(read_outcome(prepared, ended, None)) is Trouble.MALFORMED
+
+
+async def test_the_clock_ends_a_command(tmp_path: Path) -> None:
+    plan = TestPlan(format=TestFormat.EXIT_CODE, command=("sleep", "30"))
+    assert trouble(await run_tests(room_of(tmp_path, {}), plan, timeout=0.3)) is Trouble.TIMED_OUT
+
+
+async def test_a_plan_without_a_command_is_invalid(tmp_path: Path) -> None:
+    with pytest.raises(InvalidData, match="'tap' needs a command"):
+        await run_tests(room_of(tmp_path, {}), TestPlan(format=TestFormat.TAP))
+
+
+async def test_variables_reach_the_command(tmp_path: Path) -> None:
+    plan = TestPlan(
+        format=TestFormat.EXIT_CODE, command=("sh", "-c", '[ "$COLOUR" = red ]'), variables={"COLOUR": "red"}
+    )
+    run = await run_tests(room_of(tmp_path, {}), plan)
+    assert run.tests == {EXIT_CODE_TEST: TestStatus.PASSED}
+
+
+@pytest.mark.parametrize(
+    ("form", "names"),
+    [
+        (TestFormat.TAP, {"adds": "passed", "subtracts": "failed", "sings": "xfailed", "flies": "skipped"}),
+        (TestFormat.JUNIT, {"adds": "passed", "subtracts": "failed", "flies": "skipped"}),
+    ],
+)
+async def test_what_node_writes_is_read(form: TestFormat, names: dict[str, str], tmp_path: Path) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed")
+    source = """
+const test = require('node:test'), assert = require('node:assert');
+test('adds', () => assert.equal(1 + 1, 2));
+test('subtracts', () => assert.equal(1 - 1, 1));
+test('sings', { todo: true }, () => { throw new Error('not yet'); });
+test('flies', { skip: true }, () => {});
+"""
+    command = (node, "--test", f"--test-reporter={form.value}", "--test-reporter-destination={report}", "a.test.js")
+    run = await run_tests(room_of(tmp_path, {"a.test.js": source}), TestPlan(format=form, command=command), timeout=60)
+    assert isinstance(run.outcome, Results), run.outcome
+    found = {name.rpartition("::")[2].rpartition(" > ")[2]: status.value for name, status in run.outcome.tests.items()}
+    assert names.items() <= found.items()
+    assert run.exit_code == 1
+
+
+async def test_what_pytest_writes_as_junit_is_read(tmp_path: Path) -> None:
+    source = "import pytest\ndef test_a(): pass\ndef test_b(): assert 0\n@pytest.mark.xfail\ndef test_c(): assert 0\n"
+    command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junit-xml={report}")
+    run = await run_tests(
+        room_of(tmp_path, {"test_it.py": source}, {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}),
+        TestPlan(format=TestFormat.JUNIT, command=command),
+        timeout=60,
+    )
+    assert run.outcome == Results(
+        tests={
+            "test_it::test_a": TestStatus.PASSED,
+            "test_it::test_b": TestStatus.FAILED,
+            "test_it::test_c": TestStatus.XFAILED,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("files", "name"),
+    [
+        ({}, None),
+        ({"setup.cfg": b"[metadata]\nname = x\n", "pyproject.toml": b"[project]\n", "tox.ini": b"[tox]\n"}, None),
+        ({"setup.cfg": b"[tool:pytest]\naddopts = -q\n"}, "setup.cfg"),
+        ({"setup.cfg": b"[tool:pytest]\n", "tox.ini": b"[pytest]\n"}, "tox.ini"),
+        ({"tox.ini": b"[pytest]\n", "pyproject.toml": b"[tool.pytest.ini_options]\n"}, "pyproject.toml"),
+        ({"pyproject.toml": b"[tool.pytest.ini_options]\n", "pytest.ini": b""}, "pytest.ini"),
+        ({"pyproject.toml": b"not = = toml", "setup.cfg": b"[tool:pytest]\n"}, "setup.cfg"),
+        ({"pyproject.toml": b"tool = 3"}, None),
+    ],
+)
+def test_the_configuration_of_a_pristine_tree_is_the_one_that_pytest_would_take(
+    files: dict[str, bytes], name: str | None
+) -> None:
+    found = pytest_config(files.get)
+    assert (found.name if found else None) == name
+    assert found is None or found.text.encode() == files[found.name]

@@ -1,0 +1,180 @@
+import multiprocessing
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from workspaces_world import Repository, git
+
+from proctor.core.errors import InvalidData, RetryableError
+from proctor.workspaces.mirrors import canonical_url, checked_commit, mirror_name, mirror_with
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path / "upstream")
+
+
+def test_a_commit_in_the_mirror_is_used_without_asking_the_source(repository: Repository, tmp_path: Path) -> None:
+    first, second = repository.commit({"a": "1"}), repository.commit({"a": "2"})
+    mirror = mirror_with(str(repository.path), second, cache=tmp_path / "cache")
+    shutil.rmtree(repository.path)
+    assert mirror_with(str(repository.path), first, cache=tmp_path / "cache") == mirror
+    assert git(mirror, "cat-file", "-p", f"{first}:a") == "1"
+
+
+def test_a_commit_that_came_later_is_fetched_into_the_same_mirror(repository: Repository, tmp_path: Path) -> None:
+    first = repository.commit({"a": "1"})
+    mirror = mirror_with(str(repository.path), first, cache=tmp_path / "cache")
+    later = repository.commit({"a": "2"})
+    repository.git("tag", "v2")
+    assert mirror_with(str(repository.path), later, cache=tmp_path / "cache") == mirror
+    assert git(mirror, "tag", "--list") == "v2"
+
+
+def test_a_commit_on_no_branch_is_fetched_by_its_id(repository: Repository, tmp_path: Path) -> None:
+    repository.commit({"a": "1"})
+    lost = repository.commit({"a": "2"})
+    repository.git("reset", "--quiet", "--hard", "HEAD~1")
+    mirror = mirror_with(str(repository.path), lost, cache=tmp_path / "cache")
+    assert git(mirror, "cat-file", "-t", lost) == "commit"
+
+
+def test_a_commit_that_is_nowhere_is_named(repository: Repository, tmp_path: Path) -> None:
+    repository.commit({"a": "1"})
+    with pytest.raises(InvalidData, match="has no commit 1111111111"):
+        mirror_with(str(repository.path), "1" * 40, cache=tmp_path / "cache")
+
+
+def test_pull_requests_are_not_mirrored(repository: Repository, tmp_path: Path) -> None:
+    first = repository.commit({"a": "1"})
+    repository.git("update-ref", "refs/pull/1/head", repository.commit({"a": "fix"}))
+    repository.git("reset", "--quiet", "--hard", first)
+    mirror = mirror_with(str(repository.path), first, cache=tmp_path / "cache")
+    assert "pull" not in git(mirror, "for-each-ref")
+
+
+@pytest.mark.parametrize("commit", ["main", "abc123", "", "g" * 40, "1" * 41])
+def test_a_commit_is_given_in_full(commit: str) -> None:
+    with pytest.raises(InvalidData, match="not a full commit id"):
+        checked_commit(commit, where="x")
+
+
+def test_a_commit_in_capitals_is_the_same_commit() -> None:
+    assert checked_commit(" " + "AB" * 20, where="x") == "ab" * 20
+
+
+@pytest.mark.parametrize("url", ["--upload-pack=touch /tmp/x", "ext::sh -c id", "/nonexistent/repo", "nothing-here"])
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(InvalidData):
+        canonical_url(url)
+
+
+def test_a_directory_that_is_no_repository_is_bad_data_not_bad_luck(tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    with pytest.raises(InvalidData, match="does not appear to be a git repository"):
+        mirror_with(str(tmp_path / "plain"), "1" * 40, cache=tmp_path / "cache")
+    assert [place.suffix for place in (tmp_path / "cache/mirrors").iterdir()] == [".lock"]
+
+
+def test_a_login_in_the_address_shows_neither_in_names_nor_in_errors(tmp_path: Path) -> None:
+    secret = "http://user:dummy-token@127.0.0.1:9/x.git"
+    assert mirror_name(secret) == mirror_name("http://127.0.0.1:9/x.git")
+    assert "dummy" not in mirror_name(secret)
+    with pytest.raises(RetryableError) as caught:
+        mirror_with(secret, "1" * 40, cache=tmp_path / "cache")
+    assert "dummy" not in caught.value.sentence
+
+
+def test_two_addresses_never_share_a_mirror() -> None:
+    assert mirror_name("https://host/a/b") != mirror_name("https://host/a_b")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    """A git server on this machine that writes a line for every connection."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    log = (tmp_path / "daemon.log").open("wb")
+    options = ["--reuseaddr", "--listen=127.0.0.1", f"--port={port}", "--export-all", f"--base-path={tmp_path}"]
+    daemon = subprocess.Popen(["git", "daemon", "--verbose", *options], stderr=log, start_new_session=True)
+    try:
+        for _ in range(200):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.02)
+        else:
+            pytest.fail("git daemon did not start")
+        yield f"git://127.0.0.1:{port}/upstream"
+    finally:
+        os.killpg(daemon.pid, signal.SIGKILL)
+        daemon.wait()
+        log.close()
+
+
+def _fetches(tmp_path: Path) -> int:
+    return (tmp_path / "daemon.log").read_text().count("Request upload-pack")
+
+
+def test_a_server_is_asked_once_for_all_its_commits(repository: Repository, server: str, tmp_path: Path) -> None:
+    commits = [repository.commit({"a": str(number)}) for number in range(3)]
+    for commit in commits * 2:
+        mirror_with(server, commit, cache=tmp_path / "cache")
+    assert _fetches(tmp_path) == 1
+
+
+def _mirror_in_another_process(server: str, commit: str, cache: Path) -> None:
+    mirror_with(server, commit, cache=cache)
+
+
+def test_processes_that_want_the_same_repository_fetch_it_once(
+    repository: Repository, server: str, tmp_path: Path
+) -> None:
+    commit = repository.commit({str(number): "x" * 1000 for number in range(200)})
+    context = multiprocessing.get_context("fork")
+    workers = [
+        context.Process(target=_mirror_in_another_process, args=(server, commit, tmp_path / "cache")) for _ in range(5)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert [worker.exitcode for worker in workers] == [0] * 5
+    assert _fetches(tmp_path) == 1
+
+
+def test_a_killed_clone_leaves_nothing_that_the_next_one_trips_over(repository: Repository, tmp_path: Path) -> None:
+    commit = repository.commit({str(number): os.urandom(20_000) for number in range(300)})
+    expected = repository.objects()
+    for delay in (0.01, 0.03, 0.06, 0.1, 0.2):
+        cache = tmp_path / f"cache-{delay}"
+        victim = multiprocessing.get_context("fork").Process(
+            target=_mirror_in_another_process, args=(str(repository.path), commit, cache)
+        )
+        victim.start()
+        time.sleep(delay)
+        assert victim.pid is not None
+        os.kill(victim.pid, signal.SIGKILL)
+        victim.join()
+        mirror = mirror_with(str(repository.path), commit, cache=cache)
+        assert set(git(mirror, "rev-list", "--objects", "--no-object-names", commit).split()) == expected
+        git(mirror, "fsck", "--strict")
+        assert sorted(place.name for place in (cache / "mirrors").iterdir()) == [mirror.name, f"{mirror.name}.lock"]
+
+
+def test_what_a_killed_fetch_left_locked_does_not_stop_the_next(repository: Repository, tmp_path: Path) -> None:
+    first = repository.commit({"a": "1"})
+    mirror = mirror_with(str(repository.path), first, cache=tmp_path / "cache")
+    (mirror / "packed-refs.lock").touch()
+    (mirror / "refs/heads/main.lock").touch()
+    (mirror / "objects/pack/tmp_pack_x").touch()
+    later = repository.commit({"a": "2"})
+    assert mirror_with(str(repository.path), later, cache=tmp_path / "cache") == mirror
+    assert not list(mirror.rglob("*.lock"))
