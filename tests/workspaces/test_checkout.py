@@ -3,11 +3,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from workspaces_world import Files, Repository, all_objects, base_at, base_from, contents, git, write
 
 from proctor.core.errors import UsageError
 from proctor.workspaces import Base, check_out
 from proctor.workspaces.history import LONGEST_CHAIN
+from workspaces_world import Files, Repository, all_objects, base_at, base_from, contents, git, write
 
 
 @pytest.fixture

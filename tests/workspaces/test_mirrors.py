@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from workspaces_world import Repository, git
 
 from proctor.core.errors import InvalidData, RetryableError
 from proctor.workspaces.mirrors import canonical_url, checked_commit, mirror_name, mirror_with
+from workspaces_world import Repository, git
 
 
 @pytest.fixture

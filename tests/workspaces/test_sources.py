@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 
 import pytest
-from workspaces_world import Files, Repository, base_at, base_from, contents, git, write
 
 from proctor.core.errors import InvalidData
 from proctor.core.task import DirectorySource, RepositorySource
 from proctor.workspaces import base_of, check_out, default_cache
 from proctor.workspaces.objects import files_of
+from workspaces_world import Files, Repository, base_at, base_from, contents, git, write
 
 
 def test_a_base_in_the_cache_needs_neither_the_source_nor_the_mirror(tmp_path: Path) -> None:
