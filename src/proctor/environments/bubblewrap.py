@@ -96,6 +96,9 @@ def refusal(said: str) -> InfrastructureError:
 def room_command(layout: Layout, descriptors: Descriptors) -> list[str]:
     """The command that makes a room and runs its first process."""
     python, _ = interpreter()
+    model = MODEL_SOCKET if layout.model_socket else None
+    # The port of a shared network may be taken, by another room for one.
+    port = 0 if layout.network is Network.OPEN else MODEL_PORT
     return [
         find_bubblewrap(),
         *_namespaces(layout.network),
@@ -106,7 +109,7 @@ def room_command(layout: Layout, descriptors: Descriptors) -> list[str]:
         *_mounts(layout.mounts, layout.hidden),
         *(("--bind", layout.model_socket, MODEL_SOCKET) if layout.model_socket else ()),
         *("--remount-ro", "/", "--chdir", "/", "--", str(python), "-I", "-S", "-B", "-c", START),
-        *_init_arguments(descriptors, MODEL_SOCKET if layout.model_socket else None, MODEL_PORT, alone=True),
+        *_init_arguments(descriptors, model, port, alone=True),
     ]
 
 

@@ -17,7 +17,7 @@ from proctor.core.environment import COPY_BYTES, EnvironmentSpec, ExecResult, Ou
 from proctor.core.errors import InfrastructureError, RetryableError, UsageError
 from proctor.environments.archives import Chunks, pack, unpack
 from proctor.environments.commands import check_command, split_path
-from proctor.environments.docker_exec import Command, NotStarted
+from proctor.environments.docker_exec import CallbackFailed, Command, NotStarted
 from proctor.environments.docker_model import ModelDoor
 from proctor.environments.engine import engine_errors, is_conflict, is_missing
 from proctor.environments.relay import HostRelay
@@ -105,10 +105,12 @@ class DockerRoom:
         except InfrastructureError:
             self._watches.check()
             raise
-        except BaseException:
-            # Cancelled, or a callback failed: nobody waits for the command any more.
+        except (asyncio.CancelledError, CallbackFailed) as error:
+            # Nobody waits for the command any more.
             with suppress(InfrastructureError), engine_errors("kill a command"):
                 await self._kill(command, running)
+            if isinstance(error, CallbackFailed):
+                raise error.error from None
             raise
         self._watches.check()
         return ExecResult(
