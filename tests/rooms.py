@@ -1,5 +1,6 @@
 """Rooms for tests."""
 
+import json
 import secrets
 import subprocess
 import time
@@ -9,6 +10,7 @@ from typing import Any
 from docker_image import IMAGE, need_docker
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, ExecResult
 from proctor.environments.docker import DockerProvider
+from proctor.environments.engine import OWNER, connect, disconnect
 from proctor.environments.local import LocalProvider
 
 
@@ -66,3 +68,13 @@ def wait_running(command: str, count: int, seconds: float = 20) -> None:
     while (seen := running(command)) != count:
         assert time.monotonic() < deadline, f"{seen} run {command!r}, not {count}"
         time.sleep(0.05)
+
+
+async def containers_of(owner: str) -> list[dict[str, Any]]:
+    """What the engine says of every container that this process has made."""
+    docker = connect()
+    try:
+        filters = json.dumps({"label": [f"{OWNER}={owner}"]})
+        return [await container.show() for container in await docker.containers.list(all="true", filters=filters)]
+    finally:
+        await disconnect(docker)

@@ -12,7 +12,9 @@ import pytest
 
 from proctor.core.environment import EnvironmentSpec
 from proctor.core.errors import UsageError
-from rooms import Rooms, running, sh, sleeper, wait_running
+from proctor.environments import reap
+from proctor.environments.engine import owner
+from rooms import Rooms, containers_of, running, sh, sleeper, wait_running
 
 STUBBORN = "trap '' TERM HUP INT; {0} & setsid {0} & (setsid sh -c '{0}; true' &) ; nohup {0} >/dev/null 2>&1 &"
 
@@ -84,14 +86,16 @@ async def test_nothing_lives_on_when_the_owner_is_killed(rooms: Rooms, tmp_path:
         script=STUBBORN.format(sleep),
         sleep=sleep,
     )
-    owner = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
-    assert owner.stdout is not None
-    with owner.stdout:
-        assert owner.stdout.readline() == b"up\n"
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    with process.stdout:
+        assert process.stdout.readline() == b"up\n"
     wait_running(sleep, 5)
-    os.kill(owner.pid, signal.SIGKILL)
-    owner.wait()
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
     wait_running(sleep, 0)
+    if rooms.kind == "docker":
+        assert (await reap(rooms=tmp_path / "rooms")).containers
 
 
 async def test_many_rooms_at_once(sealed: Rooms) -> None:
@@ -115,7 +119,9 @@ async def test_a_start_that_is_cancelled_leaves_nothing(rooms: Rooms, tmp_path: 
         except asyncio.CancelledError:
             continue
         await room.stop()
-    if rooms.kind != "docker":
+    if rooms.kind == "docker":
+        assert await containers_of(owner()) == []
+    else:
         assert list((tmp_path / "rooms").iterdir()) == []
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from proctor.core.errors import UsageError
-from rooms import Rooms, sh, sleeper, sleeping
+from rooms import Rooms, sh, sleeper, sleeping, wait_running
 
 
 async def test_a_command_gives_back_its_output_and_its_exit_code(rooms: Rooms) -> None:
@@ -146,6 +146,17 @@ async def test_a_callback_that_fails_ends_the_command_and_reaches_the_caller(roo
     assert await sleeping(room, sleep) == 0
 
 
+async def test_a_callback_that_fails_at_the_very_end_reaches_the_caller_too(rooms: Rooms) -> None:
+    room = await rooms.start()
+
+    def fail(_piece: bytes) -> None:
+        raise FileNotFoundError("no place for my log")
+
+    with pytest.raises(FileNotFoundError, match="no place for my log"):
+        await sh(room, "echo x", on_stdout=fail)
+    assert (await sh(room, "echo alive")).stdout == b"alive\n"
+
+
 async def test_of_endless_output_the_head_and_the_tail_are_kept(rooms: Rooms) -> None:
     room = await rooms.start()
     result = await sh(room, "echo head; head -c 1000000000 /dev/zero; echo tail", output_bytes=1000)
@@ -216,7 +227,7 @@ async def test_a_child_that_holds_the_output_does_not_hold_the_command(rooms: Ro
     sleep = sleeper()
     result = await asyncio.wait_for(sh(room, f"{sleep} & echo up"), 8)
     assert (result.exit_code, result.stdout) == (0, b"up\n")
-    assert await sleeping(room, sleep) == 1
+    wait_running(sleep, 1)
 
 
 async def test_many_commands_run_at_once(rooms: Rooms) -> None:
@@ -225,8 +236,8 @@ async def test_many_commands_run_at_once(rooms: Rooms) -> None:
     assert [int(result.stdout) for result in results] == list(range(12))
 
 
-async def test_orphans_are_reaped(rooms: Rooms) -> None:
-    room = await rooms.start()
+async def test_orphans_are_reaped(sealed: Rooms) -> None:
+    room = await sealed.start()
     script = "import os, time; os.fork() or os.setsid() or os.fork() or time.sleep(0.1)"
     started = await sh(room, f"python3 -c '{script}' >/dev/null 2>&1; ps -e | wc -l")
     await asyncio.sleep(0.5)

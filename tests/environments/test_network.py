@@ -128,7 +128,9 @@ async def test_a_gateway_that_is_gone_is_a_closed_connection(sealed: Rooms, tmp_
 async def test_an_open_room_reaches_the_host_and_the_gateway(rooms: Rooms, tmp_path: Path, host_server: int) -> None:
     async with gateway(tmp_path) as path:
         room = await rooms.start(network=Network.OPEN, model_socket=path)
+        other = await rooms.start(network=Network.OPEN, model_socket=path)
         assert (await talk(room, "x")).startswith("X|1")
+        assert (await talk(other, "y")).startswith("Y|1")
         host = "172.17.0.1" if rooms.kind == "docker" else "127.0.0.1"
         assert await connects(room, host, host_server)
 

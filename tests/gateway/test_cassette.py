@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from gateway_lab import message, stream_bytes
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway_lab import message, stream_bytes
 from proctor.core.errors import InvalidData
 from proctor.gateway.cassette import Exchange, Header, Moved, Recorded, read_cassette
 from proctor.gateway.classify import Call, Role, read_call

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_lab import World, fail_with, provider, upstream, world
 
+from gateway_lab import World, fail_with, provider, upstream, world
 from proctor.core.causes import Cause
 from proctor.core.result import Tokens
 from proctor.gateway import ReplayBackend, ScriptBackend, parse_script

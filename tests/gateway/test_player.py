@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientError, ClientPayloadError
-from gateway_lab import Agent, World, world
 
+from gateway_lab import Agent, World, world
 from proctor.core.result import Tokens
 from proctor.gateway import Diverged, ScriptBackend, parse_script
 from proctor.gateway.sse import EventSplitter, fold

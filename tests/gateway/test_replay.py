@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientError
-from gateway_lab import Agent, World, world
 
+from gateway_lab import Agent, World, world
 from proctor.core.errors import InvalidData
 from proctor.core.result import Tokens
 from proctor.gateway import Diverged, Gateway, ReplayBackend, ScriptBackend, SessionSpec, parse_script

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from aiohttp import ClientError, web
-from gateway_lab import KEY, QUICK, answer_with, fail_with, message, provider, upstream, world
 
+from gateway_lab import KEY, QUICK, answer_with, fail_with, message, provider, upstream, world
 from proctor.gateway import Auth, Upstream
 
 LOGIN = "dummy-oauth-login-recognisable-987654"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 from aiohttp import ClientError, ClientSession, UnixConnector, web
-from gateway_lab import KEY, MODEL, Agent, answer_with, fail_with, message, provider, stream_bytes, upstream, world
 
+from gateway_lab import KEY, MODEL, Agent, answer_with, fail_with, message, provider, stream_bytes, upstream, world
 from proctor.core.errors import InfrastructureError
 from proctor.core.result import Tokens
 from proctor.gateway import Answered, Gateway, ScriptBackend, SessionSpec, parse_script

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession
-from gateway_lab import MODEL, Agent, answer_with, message, provider, upstream, world
 
+from gateway_lab import MODEL, Agent, answer_with, message, provider, upstream, world
 from proctor.core.causes import Cause
 from proctor.core.errors import LimitReached
 from proctor.core.result import Tokens

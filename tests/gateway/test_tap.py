@@ -1,10 +1,10 @@
 import itertools
 
 import msgspec
-from gateway_lab import message, stream_bytes
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway_lab import message, stream_bytes
 from proctor.core.result import Tokens
 from proctor.gateway.meter import UsageTally
 from proctor.gateway.sse import encode_event

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientPayloadError, web
-from gateway_lab import KEY, MODEL, QUICK, answer_with, fail_with, message, provider, stream_bytes, upstream, world
 
+from gateway_lab import KEY, MODEL, QUICK, answer_with, fail_with, message, provider, stream_bytes, upstream, world
 from proctor.core.causes import Cause
 from proctor.core.errors import UsageError
 from proctor.core.result import Tokens

@@ -3,10 +3,10 @@ import time
 from pathlib import Path
 
 import pytest
-from workspaces_world import Repository, git, write
 
 from proctor.core.errors import InfrastructureError, RetryableError
 from proctor.workspaces.git import GitFailed, make_repository, reading_git, run_git
+from workspaces_world import Repository, git, write
 
 
 def test_the_repository_made_by_hand_is_one_that_git_takes(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import queue
 import stat
 import tarfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import IO, Final, cast
 
@@ -112,7 +112,7 @@ class Chunks:
 
     def __init__(self) -> None:
         self._pieces: queue.Queue[bytes] = queue.Queue(_WAITING)
-        self._rest = b""
+        self._rest = memoryview(b"")
         self._stopped = False
 
     def give(self, piece: bytes) -> bool:
@@ -133,7 +133,7 @@ class Chunks:
         parts = []
         while size > 0:
             if not self._rest:
-                self._rest = self._pieces.get()
+                self._rest = memoryview(self._pieces.get())
                 if self._stopped:
                     raise Stopped
                 if not self._rest:
@@ -153,8 +153,8 @@ def unpack(chunks: Chunks, target: Path, max_bytes: int) -> None:
         RetryableError: it is broken.
     """
     try:
-        with opened_target(target) as place:
-            _Unpacking(place, Copier(max_bytes)).run(chunks)
+        with opened_target(target) as place, closing(_Unpacking(place, Copier(max_bytes))) as unpacking:
+            unpacking.run(chunks)
     except tarfile.TarError as error:
         raise RetryableError(f"the engine sent a broken archive: {error}") from error
 
@@ -166,6 +166,8 @@ class _Unpacking:
         self._target = target
         self._copier = copier
         self._modes: list[tuple[list[str], int]] = []
+        self._folders: list[str] | None = None
+        self._current = -1
 
     def run(self, chunks: Chunks) -> None:
         file = cast("IO[bytes]", chunks)
@@ -174,14 +176,12 @@ class _Unpacking:
                 self._copier.take(ENTRY_BYTES)
                 path = self._path(entry.name)
                 if path is not None:
-                    with self._entered(path) as place:
-                        self._write(archive, entry, path, place)
+                    self._write(archive, entry, path)
         # Last, and from the inside out: a directory that may not be written could not have been filled.
         for path, mode in reversed(self._modes):
-            with self._entered(path) as place:
-                directory, _ = enter_directory(place)
-                os.fchmod(directory, mode)
-                os.close(directory)
+            directory, _ = enter_directory(self._enter(path))
+            os.fchmod(directory, mode)
+            os.close(directory)
 
     def _path(self, name: str) -> list[str] | None:
         """Where an entry goes: the archive's own first name is replaced by the target's."""
@@ -192,20 +192,31 @@ class _Unpacking:
             raise LimitReached("depth of the copied tree", value=len(parts), limit=DEEPEST)
         return [self._target.name, *parts[1:]]
 
-    @contextmanager
-    def _entered(self, path: list[str]) -> Iterator[Place]:
-        """A path as a place, with the directories above it made if need be."""
-        current = os.dup(self._target.directory)
-        try:
-            for name in path[:-1]:
-                following, _ = enter_directory(Place(current, name))
+    def _enter(self, path: list[str]) -> Place:
+        """A path as a place, with the directories above it made if need be. Good until the next call."""
+        folders = path[:-1]
+        if folders != self._folders:
+            current = os.dup(self._target.directory)
+            try:
+                for name in folders:
+                    following, _ = enter_directory(Place(current, name))
+                    os.close(current)
+                    current = following
+            except BaseException:
                 os.close(current)
-                current = following
-            yield Place(current, path[-1])
-        finally:
-            os.close(current)
+                raise
+            self.close()
+            self._folders, self._current = folders, current
+        return Place(self._current, path[-1])
 
-    def _write(self, archive: tarfile.TarFile, entry: tarfile.TarInfo, path: list[str], place: Place) -> None:
+    def close(self) -> None:
+        """Let go of the directory that was entered last."""
+        if self._folders is not None:
+            self._folders = None
+            os.close(self._current)
+
+    def _write(self, archive: tarfile.TarFile, entry: tarfile.TarInfo, path: list[str]) -> None:
+        place = self._enter(path)
         if entry.isdir():
             directory, made = enter_directory(place)
             os.close(directory)
@@ -216,7 +227,7 @@ class _Unpacking:
         elif entry.isreg():
             self._write_file(archive, entry, place)
         elif entry.islnk():
-            self._copy_twin(entry, place)
+            self._copy_twin(entry, path)
 
     def _write_file(self, archive: tarfile.TarFile, entry: tarfile.TarInfo, place: Place) -> None:
         self._copier.expect(entry.size)
@@ -233,9 +244,17 @@ class _Unpacking:
         finally:
             os.close(writer)
 
-    def _copy_twin(self, entry: tarfile.TarInfo, place: Place) -> None:
-        """A hard link is a file of its own on this side."""
-        path = self._path(entry.linkname)
-        if path is not None:
-            with self._entered(path) as twin, suppress(FileNotFoundError):
-                self._copier.copy(twin, place)
+    def _copy_twin(self, entry: tarfile.TarInfo, path: list[str]) -> None:
+        """A hard link is a file of its own on this side. What links to anything but a file is no link of a room's."""
+        original = self._path(entry.linkname)
+        if original is None:
+            return
+        twin = self._enter(original)
+        directory = os.dup(twin.directory)  # it is good until the next call only
+        try:
+            twin = Place(directory, twin.name)
+            with suppress(FileNotFoundError):
+                if stat.S_ISREG(os.stat(twin.name, dir_fd=directory, follow_symlinks=False).st_mode):
+                    self._copier.copy(twin, self._enter(path))
+        finally:
+            os.close(directory)

@@ -46,7 +46,7 @@ class Body:
         self.folder = Folder.make(rooms)
         self._cgroup = Cgroup.make(self.folder.path.name, limits)
         if self._cgroup is not None:
-            self.folder.note_groups(self._cgroup.folders)
+            self.folder.note("cgroups", self._cgroup.folders)
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
 

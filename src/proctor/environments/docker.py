@@ -18,8 +18,8 @@ from proctor.environments.engine import connect, disconnect, engine_errors, is_m
 from proctor.environments.netns import CannotEnter, may_enter
 
 DEFAULT_IMAGE: Final = "python:3.12-bookworm"
-# Ends when its input does, which is when this process does; `init` makes it a child, so that orphans are reaped.
-_MAIN: Final = ["/bin/sh", "-c", "while read -r _; do :; done"]
+# Says that it is there, and ends when its input does, which is when this process does.
+_MAIN: Final = ["/bin/sh", "-c", "echo up; while read -r _; do :; done"]
 _VARIABLES: Final = {
     "HOME": "/root",
     "LANG": "C.UTF-8",
@@ -232,6 +232,7 @@ class DockerProvider:
             "OpenStdin": True,
             "StdinOnce": True,
             "AttachStdin": True,
+            "AttachStdout": True,
             "Labels": own_labels(spec.labels),
             "HostConfig": host,
         }

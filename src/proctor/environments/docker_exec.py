@@ -50,6 +50,14 @@ class NotStarted(Exception):
     """Not even the shell was started. Carries what the engine said."""
 
 
+class CallbackFailed(Exception):
+    """A callback has raised; carries what."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 class Command:
     """One command, from its start to its end."""
 
@@ -72,8 +80,10 @@ class Command:
         """Run it to its end; its exit code.
 
         Raises:
+            CallbackFailed: a callback has raised.
             NotStarted: the container had no shell, or no room for one more process.
         """
+        self._head = b""
         command = ["/bin/sh", "-c", _WRAPPER, "sh", cwd, *argv]
         execution = await container.exec(command, stdin=bool(stdin), environment=dict(variables), user="0:0")
         stream = execution.start()
@@ -111,9 +121,7 @@ class Command:
 
     def _take(self, stream: int, data: bytes) -> None:
         if stream != _STDOUT:
-            self.stderr.add(data)
-            if self._on_stderr is not None:
-                self._on_stderr(data)
+            _hand_on(data, self.stderr, self._on_stderr)
             return
         if self._leader is None:
             self._head += data
@@ -122,9 +130,16 @@ class Command:
                 return
             self._leader = int(number)
         if data:
-            self.stdout.add(data)
-            if self._on_stdout is not None:
-                self._on_stdout(data)
+            _hand_on(data, self.stdout, self._on_stdout)
+
+
+def _hand_on(data: bytes, kept: Kept, output: Output | None) -> None:
+    kept.add(data)
+    if output is not None:
+        try:
+            output(data)
+        except Exception as error:
+            raise CallbackFailed(error) from error
 
 
 async def _feed(stream: Stream, data: bytes) -> None:

@@ -17,7 +17,7 @@ from proctor.core.environment import COPY_BYTES, EnvironmentSpec, ExecResult, Ou
 from proctor.core.errors import InfrastructureError, RetryableError, UsageError
 from proctor.environments.archives import Chunks, pack, unpack
 from proctor.environments.commands import check_command, split_path
-from proctor.environments.docker_exec import Command, NotStarted
+from proctor.environments.docker_exec import CallbackFailed, Command, NotStarted
 from proctor.environments.docker_model import ModelDoor
 from proctor.environments.engine import engine_errors, is_conflict, is_missing
 from proctor.environments.relay import HostRelay
@@ -25,6 +25,7 @@ from proctor.environments.watches import Watches
 
 _KILL_SECONDS: Final = 10
 _KILLED: Final = 137
+_STOP_SECONDS: Final = 3
 _WAIT: Final = 0.002
 
 
@@ -104,10 +105,12 @@ class DockerRoom:
         except InfrastructureError:
             self._watches.check()
             raise
-        except BaseException:
-            # Cancelled, or a callback failed: nobody waits for the command any more.
+        except (asyncio.CancelledError, CallbackFailed) as error:
+            # Nobody waits for the command any more.
             with suppress(InfrastructureError), engine_errors("kill a command"):
                 await self._kill(command, running)
+            if isinstance(error, CallbackFailed):
+                raise error.error from None
             raise
         self._watches.check()
         return ExecResult(
@@ -175,9 +178,11 @@ class DockerRoom:
     async def _start(self) -> None:
         """Start the container, held alive by a connection: when this process dies, so does what is in there."""
         await self._let_go()
-        self._life = self._container.attach(stdin=True)
+        self._life = self._container.attach(stdin=True, stdout=True)
         await self._life.__aenter__()
         await self._container.start()
+        if await self._life.read_out() is None:
+            raise InfrastructureError("the image has no shell at /bin/sh, which every command is started with")
         if self._door is not None:
             self._relay = await self._door.open(self._container)
 
@@ -192,10 +197,14 @@ class DockerRoom:
     ) -> int:
         try:
             return await command.run(self._container, argv, variables, cwd, stdin)
-        except DockerError as error:
-            if not is_conflict(error):
+        except (DockerError, NotStarted) as error:
+            # Something inside, where everybody is root, may have ended the container, or be about to.
+            if isinstance(error, DockerError) and not is_conflict(error):
                 raise
-        # Something inside, where everybody is root, has ended the container.
+            try:
+                await asyncio.wait_for(self._container.wait(), _STOP_SECONDS)
+            except TimeoutError:
+                raise error from None
         async with self._starting:
             if not (await self._container.show())["State"]["Running"]:
                 self._watches.check()

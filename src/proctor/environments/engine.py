@@ -20,6 +20,7 @@ _ADVICE: Final = "start it, or say where it is with DOCKER_HOST"
 _NOT_FOUND: Final = 404
 _CONFLICT: Final = 409
 _BROKEN: Final = 500
+_UNREACHABLE: Final = 900  # the library's own number
 
 
 def connect(url: str | None = None) -> Docker:
@@ -57,15 +58,17 @@ def engine_errors(doing: str) -> Iterator[None]:
     try:
         yield
     except DockerError as error:
-        kind = (
-            RetryableError
-            if error.status in {_NOT_FOUND, _CONFLICT} or error.status >= _BROKEN
-            else InfrastructureError
-        )
+        if error.status == _UNREACHABLE:
+            raise _silent(doing, error.message) from error
+        worth_another_try = error.status in {_NOT_FOUND, _CONFLICT} or error.status >= _BROKEN
+        kind = RetryableError if worth_another_try else InfrastructureError
         raise kind(f"the Docker engine could not {doing}: {error.message}") from error
-    except (TimeoutError, aiohttp.ClientError, ConnectionError, FileNotFoundError, PermissionError) as error:
-        detail = str(error) or type(error).__name__
-        raise RetryableError(f"the Docker engine did not answer, asked to {doing} ({detail})", fix=_ADVICE) from error
+    except (aiohttp.ClientError, ConnectionError, TimeoutError, FileNotFoundError, PermissionError) as error:
+        raise _silent(doing, str(error) or type(error).__name__) from error
+
+
+def _silent(doing: str, detail: str) -> RetryableError:
+    return RetryableError(f"the Docker engine did not answer, asked to {doing} ({detail})", fix=_ADVICE)
 
 
 def own_labels(labels: Mapping[str, str]) -> dict[str, str]:

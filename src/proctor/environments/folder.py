@@ -3,6 +3,7 @@
 import fcntl
 import os
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
@@ -45,9 +46,9 @@ class Folder:
         """The places that commands write to."""
         return self.workspace, self.tmp, self.home
 
-    def note_groups(self, groups: list[Path]) -> None:
-        """Remember control groups, for whoever clears up after a death."""
-        (self.path / "cgroups").write_text("\n".join(map(str, groups)))
+    def note(self, name: str, lines: Iterable[object]) -> None:
+        """Leave a note, for people and for whoever clears up after a death."""
+        (self.path / name).write_text("".join(f"{line}\n" for line in lines))
 
     def remove(self) -> None:
         """Remove the folder and all in it."""

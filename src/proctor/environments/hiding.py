@@ -77,7 +77,7 @@ def hidden(asked: Iterable[str]) -> tuple[Path, ...]:
         if _covers_system(real):
             raise UsageError(f"a room cannot hide {path}", fix="hide directories inside the system's, not those")
         more.append(real)
-    return (*_always_hidden(), *private_paths(), *more)
+    return (*_always_hidden(Path.home(), cache_folder(), Path.cwd()), *private_paths(), *more)
 
 
 def covers(mount: Mount, to_hide: Iterable[Path]) -> Iterator[tuple[str, bool]]:
@@ -100,13 +100,13 @@ def private_paths() -> tuple[Path, ...]:
     return (*_private("/etc", deep=True), *(path for place in _SHALLOW for path in _private(place, deep=False)))
 
 
-def _always_hidden() -> list[Path]:
+@functools.cache
+def _always_hidden(home: Path, cache: Path, current: Path) -> tuple[Path, ...]:
     """Homes, caches, results, and Proctor's own package, which carries answers."""
-    home = Path(pwd.getpwuid(os.getuid()).pw_dir)
-    places = [home, Path.home(), home / ".cache" / "proctor", cache_folder(), Path.cwd() / "results"]
-    found = [place.resolve() for place in (*places, *map(Path, proctor.__path__))]
+    own = Path(pwd.getpwuid(os.getuid()).pw_dir)
+    places = (home, own, cache, own / ".cache" / "proctor", current / "results", *map(Path, proctor.__path__))
     # A home of "/", as daemons have, hides nothing: what matters of it is out of sight already.
-    return [place for place in found if not _covers_system(place)]
+    return tuple(place.resolve() for place in places if not _covers_system(place.resolve()))
 
 
 def _private(directory: str, *, deep: bool) -> Iterator[Path]:

@@ -59,6 +59,7 @@ class LocalProvider:
         spec = _checked(spec, isolation=self._isolation)
         body = Body(self._rooms, spec.limits)
         try:
+            body.folder.note("labels", (f"{name}={value}" for name, value in spec.labels.items()))
             port = await self._furnish(spec, body)
             return await self._open(spec, body, port)
         except BaseException:
@@ -105,7 +106,10 @@ class LocalProvider:
         info = tree.stat()  # noqa: ASYNC240 - of a directory that was looked at a moment ago
         key = (str(tree), info.st_dev, info.st_ino, info.st_mtime_ns)
         if key not in self._foreign:
-            self._foreign[key] = await asyncio.to_thread(has_foreign_files, tree)
+            try:
+                self._foreign[key] = await asyncio.to_thread(has_foreign_files, tree)
+            except OSError:
+                return False  # the copy will say what cannot be read
         return not self._foreign[key]
 
     async def _launch(self, spec: EnvironmentSpec, body: Body, *, lower: Path | None) -> int:

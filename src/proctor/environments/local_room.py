@@ -5,6 +5,7 @@ import os
 import posixpath
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self
@@ -94,31 +95,11 @@ class LocalRoom:
         )
         keep = self._limits.output_bytes if output_bytes is None else output_bytes
         streams = Streams(stdin, keep, on_stdout, on_stderr)
-        number, exited = self._body.channel.expect()
-        timed_out = False
         try:
-            try:
-                await self._body.channel.start(number, program, streams.inside)
-            finally:
-                streams.close_inside()
-            either: set[asyncio.Future[Any]] = {exited, streams.problem}
-            done, _ = await asyncio.wait(either, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-            if not done:
-                timed_out = True
-                await self._kill(number, exited)
-            if streams.problem.done():
-                streams.problem.result()
-            code = exited.result()
-        except Gone as error:
-            self._raise_gone(error)
-        except OSError as error:
-            raise RetryableError(f"the room cannot start a command: {error.strerror}") from error
-        except BaseException:
-            if not exited.done():
-                await self._kill(number, exited)
-            raise
+            code, timed_out = await self._run(program, streams, timeout)
         finally:
             self._pumps = [pump for pump in self._pumps if pump.open] + streams.finish()
+        streams.check()
         return ExecResult(
             exit_code=code,
             stdout=streams.stdout.value(),
@@ -189,9 +170,31 @@ class LocalRoom:
             self._workspace = None
         await self._body.remove()
 
+    async def _run(self, program: Program, streams: Streams, timeout: float | None) -> tuple[int, bool]:  # noqa: ASYNC109
+        """Run a program; its exit code, and whether the clock ended it."""
+        try:
+            channel = self._body.channel
+            number, exited = channel.expect()
+            try:
+                await channel.start(number, program, streams.inside)
+                streams.close_inside()
+                either: set[asyncio.Future[Any]] = {exited, streams.problem}
+                done, _ = await asyncio.wait(either, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            except asyncio.CancelledError:
+                await self._kill(number, exited)
+                raise
+            if exited not in done:
+                await self._kill(number, exited)
+            return exited.result(), not done
+        except Gone as error:
+            self._raise_gone(error)
+        except OSError as error:
+            raise RetryableError(f"the room cannot start a command: {error.strerror}") from error
+
     async def _kill(self, number: int, exited: "asyncio.Future[int]") -> None:
         """Kill one command; a room in which that does not work is of no use, and ends."""
-        await self._body.channel.kill(number)
+        with suppress(Gone):
+            await self._body.channel.kill(number)
         done, _ = await asyncio.wait({exited}, timeout=_KILL_SECONDS)
         if not done:
             await self._body.end()

@@ -30,7 +30,7 @@ class Kept:
         self._tail.append(piece)
         self._tail_size += len(piece)
         # Whole pieces go as soon as the rest is enough, so that memory stays within the limit and one piece.
-        while self._tail_size - len(self._tail[0]) >= self._tail_room:
+        while self._tail and self._tail_size - len(self._tail[0]) >= self._tail_room:
             self._tail_size -= len(self._tail.popleft())
 
     def value(self) -> bytes:

@@ -127,11 +127,17 @@ class Streams:
 
     def finish(self) -> list[Pump]:
         """Take the rest; the pumps that somebody in the background still writes to."""
+        self.close_inside()
         if self._feed is not None:
             self._feed.close()
         for pump in self._pumps:
             pump.finish()
         return [pump for pump in self._pumps if pump.open]
+
+    def check(self) -> None:
+        """Raise what a callback has raised."""
+        if self.problem.done():
+            self.problem.result()
 
     @property
     def truncated(self) -> bool:

@@ -8,7 +8,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -157,19 +157,20 @@ def open_anyway(place: Place, flags: int) -> int:
 
 def enter_directory(place: Place) -> tuple[int, bool]:
     """Open a directory to write into it, made if need be, and say whether it was made."""
+    made = False
     for _ in range(_TRIES):
         try:
-            os.mkdir(place.name, _OWN, dir_fd=place.directory)
-            made = True
-        except FileExistsError:
-            made = False
-        try:
             descriptor = open_anyway(place, _DIRECTORY)
+        except FileNotFoundError:
+            with suppress(FileExistsError):
+                os.mkdir(place.name, _OWN, dir_fd=place.directory)
+                made = True
+            continue
         except OSError as error:
-            if error.errno in _IN_THE_WAY:
-                remove_entry(place)
-                continue
-            raise
+            if error.errno not in _IN_THE_WAY:
+                raise
+            remove_entry(place)
+            continue
         mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
         if not made and mode & _OWN != _OWN:
             os.fchmod(descriptor, mode | _OWN)

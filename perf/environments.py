@@ -1,0 +1,174 @@
+"""How long rooms take, against the programs that they are made of, in the same run.
+
+    python perf/environments.py [ROUNDS]
+
+The middle of ROUNDS (20) each, in milliseconds, and how many times the plainest way that is. Containers are measured
+where there is an engine with the tests' image on it (tests/make_base_image.sh).
+"""
+
+import asyncio
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from proctor.core.environment import EnvironmentProvider, EnvironmentSpec
+from proctor.environments import docker_available, local_available
+from proctor.environments.bubblewrap import find_bubblewrap
+from proctor.environments.docker import DockerProvider
+from proctor.environments.local import LocalProvider
+
+IMAGE = "proctor-test/base:bookworm"
+ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+
+
+async def middle(action: Callable[[], Awaitable[object]], rounds: int = ROUNDS) -> float:
+    """The median time of an action, in milliseconds, after one round that does not count."""
+    times = []
+    for number in range(rounds + 1):
+        started = time.perf_counter()
+        await action()
+        if number:
+            times.append((time.perf_counter() - started) * 1000)
+    return statistics.median(times)
+
+
+def command(*argv: str) -> Callable[[], Awaitable[object]]:
+    async def run() -> None:
+        await asyncio.to_thread(subprocess.run, argv, check=True, stdout=subprocess.DEVNULL)
+
+    return run
+
+
+def whole_room(provider: EnvironmentProvider, spec: EnvironmentSpec) -> Callable[[], Awaitable[object]]:
+    async def run() -> None:
+        async with await provider.start(spec) as room:
+            assert (await room.exec(["true"])).exit_code == 0
+
+    return run
+
+
+def table(title: str, rows: list[tuple[str, float]]) -> None:
+    """Print the rows; the first is what the others are held against."""
+    print(f"\n{title}")
+    for name, milliseconds in rows:
+        print(f"  {name:44}{milliseconds:10.1f} ms{milliseconds / rows[0][1]:8.1f} x")
+
+
+def make_tree(folder: Path, files: int) -> Path:
+    for number in range(files):
+        if number % 100 == 0:
+            part = folder / f"part{number // 100}"
+            part.mkdir(parents=True)
+        (part / f"file{number}").write_text(f"{number}\n" * 20)
+    return folder
+
+
+async def commands(scratch: Path) -> None:
+    bare = [find_bubblewrap(), "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev"]
+    local = LocalProvider(rooms=scratch / "rooms")
+    plain = LocalProvider(isolation=False, rooms=scratch / "rooms")
+    table(
+        "start, run `true`, stop",
+        [
+            ("a subprocess", await middle(command("true"))),
+            ("bwrap … true", await middle(command(*bare, "--proc", "/proc", "true"))),
+            ("local room", await middle(whole_room(local, EnvironmentSpec()))),
+            ("local room, isolation off", await middle(whole_room(plain, EnvironmentSpec()))),
+        ],
+    )
+    async with await local.start(EnvironmentSpec()) as room:
+        table(
+            "one more command in a room that is there",
+            [
+                ("a subprocess", await middle(command("true"), 5 * ROUNDS)),
+                ("exec", await middle(lambda: room.exec(["true"]), 5 * ROUNDS)),
+                ("exec with 1 MB of input", await middle(lambda: room.exec(["cat"], stdin=b"x" * 10**6), ROUNDS)),
+            ],
+        )
+        started = time.perf_counter()
+        await room.exec(["head", "-c", "1000000000", "/dev/zero"])
+        print(f"  {'output, 1 GB thrown away':44}{1 / (time.perf_counter() - started):10.1f} GB/s")
+
+
+async def workspaces(scratch: Path, files: int) -> None:
+    tree = make_tree(scratch / f"tree{files}", files)
+    spec = EnvironmentSpec(workspace=tree)
+    copy = scratch / "copy"
+    rounds = max(3, ROUNDS // 4)
+
+    async def by_cp() -> None:
+        await command("cp", "-r", str(tree), str(copy))()
+        await command("rm", "-rf", str(copy))()
+
+    async def first_look() -> None:
+        await whole_room(LocalProvider(rooms=scratch / "rooms"), spec)()
+
+    overlay = LocalProvider(rooms=scratch / "rooms")
+    copied = LocalProvider(overlay=False, rooms=scratch / "rooms")
+    table(
+        f"a workspace of {files} files: start, run `true`, stop",
+        [
+            ("cp -r; rm -rf", await middle(by_cp, rounds)),
+            ("local room, copied", await middle(whole_room(copied, spec), rounds)),
+            ("local room, overlay, a new tree", await middle(first_look, rounds)),
+            ("local room, overlay, a known tree", await middle(whole_room(overlay, spec), rounds)),
+        ],
+    )
+    async with await overlay.start(spec) as room:
+
+        async def out() -> None:
+            await room.get(room.workdir, copy)
+            await asyncio.to_thread(shutil.rmtree, copy)
+
+        print(f"  {'copied out of a room, and removed':44}{await middle(out, 3):10.1f} ms")
+
+
+async def containers(scratch: Path) -> None:
+    reason = await docker_available()
+    if reason is not None:
+        print(f"\nno containers: {reason}")
+        return
+    provider = DockerProvider(image=IMAGE)
+    rounds = max(3, ROUNDS // 4)
+    table(
+        "in a container: start, run `true`, stop",
+        [
+            ("docker run --rm … true", await middle(command("docker", "run", "--rm", IMAGE, "true"), rounds)),
+            ("docker room", await middle(whole_room(provider, EnvironmentSpec()), rounds)),
+        ],
+    )
+    async with await provider.start(EnvironmentSpec()) as room:
+        identity = room._container.id  # type: ignore[attr-defined]  # noqa: SLF001
+        table(
+            "one more command in a container that is there",
+            [
+                ("docker exec … true", await middle(command("docker", "exec", identity, "true"), rounds)),
+                ("exec", await middle(lambda: room.exec(["true"]), rounds)),
+            ],
+        )
+    for files in (2000, 20_000):
+        spec = EnvironmentSpec(workspace=scratch / f"tree{files}")
+        taken = await middle(whole_room(provider, spec), 3)
+        print(f"  {f'docker room, workspace of {files} files':44}{taken:10.1f} ms")
+    await provider.close()
+
+
+async def main() -> None:
+    reason = await local_available()
+    if reason is not None:
+        print(f"no local rooms: {reason}")
+        return
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        scratch = Path(folder)
+        await commands(scratch)
+        for files in (2000, 20_000):
+            await workspaces(scratch, files)
+        await containers(scratch)
+
+
+asyncio.run(main())

@@ -1,0 +1,369 @@
+"""What holds for rooms in containers only."""
+
+import asyncio
+import gzip
+import hashlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Self
+
+import pytest
+from aiodocker import Docker
+from aiohttp import web
+
+from docker_image import IMAGE, need_docker
+from environments.test_network import connects, gateway, talk
+from proctor.core.environment import EnvironmentSpec, Network
+from proctor.core.errors import InfrastructureError, RetryableError
+from proctor.environments import docker_available, reap
+from proctor.environments.docker import DockerProvider, PullProgress
+from proctor.environments.engine import LABEL, OWNER, connect, disconnect, is_gone, owner
+from proctor.environments.netns import may_enter
+from rooms import Rooms, containers_of, running, sh, sleeper, wait_running
+
+
+@asynccontextmanager
+async def engine() -> AsyncIterator[Docker]:
+    need_docker()
+    docker = connect()
+    try:
+        yield docker
+    finally:
+        await disconnect(docker)
+
+
+async def test_a_container_says_whose_it_is_and_what_for(docker: Rooms) -> None:
+    await docker.start(labels={"run": "r1", "task": "t/1"})
+    (described,) = await containers_of(owner())
+    labels = described["Config"]["Labels"]
+    assert (labels[LABEL], labels["proctor.run"], labels["proctor.task"]) == ("1", "r1", "t/1")
+    assert labels[OWNER] == owner()
+    assert described["HostConfig"]["Init"]
+    assert described["HostConfig"]["SecurityOpt"] == ["no-new-privileges"]
+
+
+async def test_a_stopped_room_leaves_no_container(docker: Rooms) -> None:
+    room = await docker.start()
+    await room.stop()
+    assert await containers_of(owner()) == []
+
+
+async def test_the_digest_is_the_image_s(docker: Rooms) -> None:
+    room = await docker.start(image=IMAGE)
+    async with engine() as client:
+        assert room.digest == f"docker:{(await client.images.inspect(IMAGE))['Id']}"
+
+
+async def test_root_can_do_what_installing_takes(docker: Rooms) -> None:
+    room = await docker.start()
+    script = "id -u; useradd -m other && su other -c 'id -un' && touch /usr/local/bin/x && chown other /usr/local/bin/x"
+    result = await sh(room, script)
+    assert (result.exit_code, result.stdout) == (0, b"0\nother\n")
+
+
+async def test_new_privileges_can_be_allowed(tmp_path: Path) -> None:
+    need_docker()
+    gained = "cp /usr/bin/id /tmp/id && chmod u+s /tmp/id && su nobody -s /bin/sh -c '/tmp/id -u'"
+    for provider, expected in (
+        (DockerProvider(image=IMAGE), b"65534\n"),
+        (DockerProvider(image=IMAGE, no_new_privileges=False), b"0\n"),
+    ):
+        async with await provider.start(EnvironmentSpec()) as room:
+            assert (await sh(room, gained)).stdout == expected
+        await provider.close()
+
+
+async def test_a_container_that_ends_itself_is_started_again(docker: Rooms, tmp_path: Path) -> None:
+    async with gateway(tmp_path) as path:
+        room = await docker.start(network=Network.MODEL, model_socket=path)
+        await sh(room, "echo kept >file")
+        killed = await sh(room, "kill -9 -1; sleep 100")
+        assert killed.exit_code == 137
+        assert (await sh(room, "cat file")).stdout == b"kept\n"
+        assert (await talk(room, "x")).startswith("X|1")
+
+
+async def test_rooms_on_the_internal_network_reach_the_gateway_and_not_each_other(tmp_path: Path) -> None:
+    need_docker()
+    provider = DockerProvider(image=IMAGE, private_relay=False)
+    try:
+        async with gateway(tmp_path) as path:
+            spec = EnvironmentSpec(network=Network.MODEL, model_socket=path)
+            async with await provider.start(spec) as one, await provider.start(spec) as other:
+                assert one.model_url is not None
+                assert one.model_url.startswith(f"http://{await provider.host_address()}:")
+                assert (await talk(one, "x")).startswith("X|1")
+                address = (await sh(one, "hostname -I")).stdout.decode().strip()
+                await sh(one, "nohup python3 -m http.server 8000 >/dev/null 2>&1 &")
+                for _ in range(50):
+                    if await connects(one, address, 8000):
+                        break
+                    await asyncio.sleep(0.1)
+                assert not await connects(other, address, 8000)
+                assert not await connects(one, "192.0.2.1", 80)
+    finally:
+        await provider.close()
+    async with engine() as client:
+        assert await client.networks.list(filters={"label": [f"{OWNER}={owner()}"]}) == []
+
+
+async def test_a_server_bound_to_the_host_s_address_is_reached(tmp_path: Path) -> None:
+    need_docker()
+    provider = DockerProvider(image=IMAGE)
+    try:
+        server = await asyncio.start_server(lambda _reader, writer: writer.close(), await provider.host_address(), 0)
+        async with server, await provider.start(EnvironmentSpec(network=Network.MODEL)) as room:
+            assert room.model_url is None
+            host, port = server.sockets[0].getsockname()
+            assert await connects(room, host, port)
+    finally:
+        await provider.close()
+
+
+async def test_one_network_serves_all_rooms_of_a_provider(tmp_path: Path) -> None:
+    need_docker()
+    provider = DockerProvider(image=IMAGE, private_relay=False)
+    try:
+        spec = EnvironmentSpec(network=Network.MODEL)
+        rooms = await asyncio.gather(*(provider.start(spec) for _ in range(4)))
+        async with engine() as client:
+            assert len(await client.networks.list(filters={"label": [f"{OWNER}={owner()}"]})) == 1
+        await asyncio.gather(*(room.stop() for room in rooms))
+    finally:
+        await provider.close()
+
+
+async def test_the_gateway_is_on_a_room_s_own_loopback_where_we_are_root(docker: Rooms, tmp_path: Path) -> None:
+    if not may_enter():
+        pytest.skip("only root can enter a container's network")
+    async with gateway(tmp_path) as path:
+        room = await docker.start(network=Network.MODEL, model_socket=path)
+        assert room.model_url == "http://127.0.0.1:4010"
+        assert (await sh(room, "tail -n +3 /proc/net/dev | cut -d: -f1")).stdout.split() == [b"lo"]
+
+
+# What goes wrong
+
+
+async def test_an_image_that_is_nowhere_is_said_so() -> None:
+    need_docker()
+    provider = DockerProvider(image="127.0.0.1:1/no/such:image")
+    with pytest.raises(InfrastructureError, match=r"127\.0\.0\.1:1/no/such:image is not on this machine and cannot be"):
+        await provider.start(EnvironmentSpec())
+    await provider.close()
+
+
+def tiny_image() -> dict[str, tuple[str, bytes]]:
+    """What a registry serves for an image with one file: path to (type, content)."""
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w") as archive:
+        entry = tarfile.TarInfo("file")
+        entry.size = 300_000
+        archive.addfile(entry, io.BytesIO(os.urandom(300_000)))
+    packed = gzip.compress(layer.getvalue())
+    plain_digest = f"sha256:{hashlib.sha256(layer.getvalue()).hexdigest()}"
+    digest = f"sha256:{hashlib.sha256(packed).hexdigest()}"
+    config = json.dumps(
+        {
+            "architecture": "amd64",
+            "os": "linux",
+            "config": {},
+            "rootfs": {"type": "layers", "diff_ids": [plain_digest]},
+            "history": [{"created": "2020-01-01T00:00:00Z"}],
+        }
+    ).encode()
+    config_digest = f"sha256:{hashlib.sha256(config).hexdigest()}"
+    kind = "application/vnd.docker.distribution.manifest.v2+json"
+    manifest = json.dumps(
+        {
+            "schemaVersion": 2,
+            "mediaType": kind,
+            "config": {
+                "mediaType": "application/vnd.docker.container.image.v1+json",
+                "size": len(config),
+                "digest": config_digest,
+            },
+            "layers": [
+                {
+                    "mediaType": "application/vnd.docker.image.rootfs.diff.tar.gzip",
+                    "size": len(packed),
+                    "digest": digest,
+                }
+            ],
+        }
+    ).encode()
+    return {
+        "/v2/": ("application/json", b"{}"),
+        "/v2/tiny/manifests/latest": (kind, manifest),
+        f"/v2/tiny/manifests/sha256:{hashlib.sha256(manifest).hexdigest()}": (kind, manifest),
+        f"/v2/tiny/blobs/{config_digest}": ("application/octet-stream", config),
+        f"/v2/tiny/blobs/{digest}": ("application/octet-stream", packed),
+    }
+
+
+async def test_an_image_is_pulled_with_progress_and_one_without_a_shell_is_said_so() -> None:
+    need_docker()
+    content = tiny_image()
+
+    async def serve(request: web.Request) -> web.Response:
+        if request.path not in content:
+            return web.Response(status=404)
+        kind, body = content[request.path]
+        digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
+        return web.Response(body=body, content_type=kind, headers={"Docker-Content-Digest": digest})
+
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", serve)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    image = f"127.0.0.1:{runner.addresses[0][1]}/tiny:latest"
+    seen: list[PullProgress] = []
+    provider = DockerProvider(image=image, on_pull=seen.append)
+    try:
+        with pytest.raises(InfrastructureError, match="/bin/sh"):
+            await provider.start(EnvironmentSpec())
+        assert {step.image for step in seen} == {image}
+        assert any(step.total > 0 and step.layer for step in seen)
+        assert await containers_of(owner()) == []
+    finally:
+        await provider.close()
+        await runner.cleanup()
+        async with engine() as client:
+            await client.images.delete(image, force=True)
+
+
+class Proxy:
+    """Stands between us and the engine, and can go away."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        short = os.path.relpath(self.path)
+        self._server = await asyncio.start_unix_server(self._serve, short)
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        await self.cut()
+
+    async def cut(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        self.path.unlink(missing_ok=True)
+        for writer in self._open:
+            writer.transport.abort()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_unix_connection("/var/run/docker.sock")
+        self._open |= {writer, far_writer}
+        for pair in ((reader, far_writer), (far_reader, writer)):
+            task = asyncio.create_task(self._carry(*pair))
+            self._tasks.add(task)
+
+    @staticmethod
+    async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+            if writer.can_write_eof():
+                writer.write_eof()
+        except OSError:
+            return
+
+
+async def test_an_engine_that_goes_away_is_worth_another_try(tmp_path: Path) -> None:
+    need_docker()
+    if not Path("/var/run/docker.sock").is_socket():
+        pytest.skip("the engine is not at its usual socket")
+    sleep = sleeper()
+    async with Proxy(tmp_path / "engine.sock") as proxy:
+        provider = DockerProvider(url=f"unix://{proxy.path}", image=IMAGE)
+        room = await provider.start(EnvironmentSpec())
+        waiting = asyncio.create_task(sh(room, sleep))
+        await asyncio.to_thread(wait_running, sleep, 1)
+        await proxy.cut()
+        with pytest.raises(RetryableError, match="engine"):
+            await asyncio.wait_for(waiting, 30)
+        for call in (
+            sh(room, "true"),
+            room.put(b"x", "/workspace/x"),
+            room.get("/workspace", tmp_path / "out"),
+            provider.start(EnvironmentSpec()),
+            room.stop(),
+        ):
+            with pytest.raises(RetryableError, match="engine"):
+                await asyncio.wait_for(call, 30)
+        await provider.close()
+    # What held the container alive has gone.
+    wait_running(sleep, 0)
+    async with engine() as docker:
+        for described in await containers_of(owner()):
+            await docker.containers.container(described["Id"]).delete(force=True)
+
+
+async def test_no_engine_at_all_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reason = await docker_available(f"unix://{tmp_path}/none.sock")
+    assert reason is not None
+    assert "DOCKER_HOST" in reason
+    monkeypatch.setenv("DOCKER_HOST", "nonsense")
+    reason = await docker_available()
+    assert reason is not None
+    assert "no Docker engine" in reason
+
+
+async def test_this_engine_answers() -> None:
+    need_docker()
+    assert await docker_available() is None
+
+
+# Leftovers
+
+OWNER_SCRIPT = """
+import asyncio, os, sys
+from proctor.core.environment import EnvironmentSpec, Network
+from proctor.environments.docker import DockerProvider
+
+async def main():
+    provider = DockerProvider(image=sys.argv[1], private_relay=False)
+    await provider.start(EnvironmentSpec(network=Network.MODEL))
+    os.kill(os.getpid(), 9)
+
+asyncio.run(main())
+"""
+
+
+async def test_the_reaper_removes_what_dead_owners_left_and_nothing_else(docker: Rooms, tmp_path: Path) -> None:
+    living = await docker.start(network=Network.MODEL)
+    dead = subprocess.run([sys.executable, "-c", OWNER_SCRIPT, IMAGE], check=False)
+    assert dead.returncode == -signal.SIGKILL
+    reaped = await reap(rooms=tmp_path / "rooms")
+    assert len(reaped.containers) >= 1
+    assert len(reaped.networks) >= 1
+    assert (await sh(living, "echo alive")).stdout == b"alive\n"
+    again = await reap(rooms=tmp_path / "rooms")
+    assert not set(again.containers) & set(reaped.containers)
+
+
+def test_an_owner_is_gone_when_its_process_is() -> None:
+    assert not is_gone(owner())
+    host, boot, _, started = owner().split(" ")
+    assert is_gone(f"{host} {boot} {os.getpid()} 1.00")  # the number was given to another process
+    assert is_gone(f"{host} another-boot {os.getpid()} {started}")
+    assert not is_gone(f"elsewhere {boot} 1 {started}")
+    assert running("no such command") == 0
