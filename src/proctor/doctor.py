@@ -121,7 +121,7 @@ def check_claude() -> Check:
         "claude",
         find_claude(),
         needed_for="answering tasks with Claude Code",
-        remedy="pip install 'proctor[claude]', or install Claude Code, or set CLAUDE_BIN",
+        remedy="pip install claude-agent-sdk, which carries it, or install Claude Code, or set CLAUDE_BIN",
     )
 
 
