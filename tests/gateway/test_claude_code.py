@@ -35,7 +35,7 @@ def claude() -> Path:
     found = importlib.util.find_spec("claude_agent_sdk")
     program = Path(found.origin).parent / "_bundled" / "claude" if found and found.origin else None
     if program is None or not program.is_file():
-        pytest.skip("Claude Code is not installed: pip install 'proctor[claude]'")
+        pytest.skip("Claude Code is not installed: pip install claude-agent-sdk")
     return program
 
 

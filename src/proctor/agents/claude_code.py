@@ -138,7 +138,7 @@ class ClaudeCode:
             raise InfrastructureError(
                 "this is not a Linux program for x86-64 or ARM, so it cannot be shown in a room",
                 where=program,
-                fix="install the native Claude Code (pip install 'proctor[claude]'), or name it with CLAUDE_BIN",
+                fix="install the native Claude Code (pip install claude-agent-sdk), or name it with CLAUDE_BIN",
             )
         if request.home is not None:
             mounts += self._home_mounts(request.home, request)
@@ -195,7 +195,7 @@ class ClaudeCode:
         found = find_claude()
         if found is None:
             raise InfrastructureError(
-                "Claude Code is not installed here", fix="pip install 'proctor[claude]', or set CLAUDE_BIN"
+                "Claude Code is not installed here", fix="pip install claude-agent-sdk, or set CLAUDE_BIN"
             )
         return found.path.resolve()
 
