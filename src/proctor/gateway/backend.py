@@ -28,7 +28,7 @@ class SessionSpec(Record):
         label: what the session is called in messages and in its cassette.
         cap_usd: what this attempt may spend; None for no limit of its own.
         cassette: where the session is recorded; None for nowhere.
-        earlier: the recording of the same session, cut short before: it answers first, and for nothing.
+        earlier: recordings of the same session, cut short before: they answer first, and for nothing.
         values: what a script may refer to, for instance where the workspace is.
     """
 
@@ -36,7 +36,7 @@ class SessionSpec(Record):
     label: str = ""
     cap_usd: float | None = None
     cassette: Path | None = None
-    earlier: Path | None = None
+    earlier: tuple[Path, ...] = ()
     values: dict[str, str] = msgspec.field(default_factory=dict)
 
 

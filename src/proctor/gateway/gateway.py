@@ -118,8 +118,11 @@ class Gateway:
             InvalidData: what is to be replayed is missing or broken.
         """
         responder = self._backend.responder(spec)
-        if spec.earlier is not None:
-            responder = await asyncio.to_thread(continued, spec.earlier, responder, values=spec.values)
+        redactor = Redactor(self._backend.secrets)
+        if spec.earlier:
+            responder = await asyncio.to_thread(
+                continued, spec.earlier, responder, values=spec.values, redactor=redactor
+            )
         account = await self.ledger.reserve(spec.cap_usd)
         try:
             session = Session(
@@ -128,7 +131,7 @@ class Gateway:
                 responder=responder,
                 account=account,
                 prices=self.prices,
-                redactor=Redactor(self._backend.secrets),
+                redactor=redactor,
                 allow_unpriced=self._allow_unpriced,
                 on_event=on_event,
                 clock=self._clock,

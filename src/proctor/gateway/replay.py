@@ -123,7 +123,7 @@ class ReplayPlayer:
         recorded, reason = self._choose(thread, call)
         if recorded is None:
             return self._diverge(conversation, number, reason)
-        return self._reply(recorded, stream=call.stream)
+        return self.reply(recorded, stream=call.stream)
 
     def _thread(self, conversation: str, call: Call) -> _Thread | None:
         """The recorded conversation that this one is.
@@ -175,7 +175,8 @@ class ReplayPlayer:
         message = f"replay_diverged: request {number} of {conversation!r}: {reason}"
         return diverged_reply(Diverged(conversation=conversation, request=number, message=message))
 
-    def _reply(self, recorded: Recorded, *, stream: bool) -> Reply:
+    def reply(self, recorded: Recorded, *, stream: bool) -> Reply:
+        """One recorded answer, in the form that is asked for."""
         response = recorded.exchange.response
         if response.status is None:
             raise StreamBroken("no answer was recorded")

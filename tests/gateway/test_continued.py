@@ -1,0 +1,179 @@
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession, web
+from gateway_lab import Agent, Provider, answer_with, fail_with, message, provider, stream_bytes, upstream
+
+from proctor.gateway import Answered, Gateway, SessionEvent, SessionSpec, read_cassette
+from proctor.gateway.backend import Backend
+from proctor.gateway.sse import EventSplitter, fold
+
+
+@asynccontextmanager
+async def take(
+    backend: Backend, cassette: Path, *earlier: Path, cap_usd: float | None = None, workspace: str = "/workspace"
+) -> AsyncIterator[tuple[Agent, list[SessionEvent]]]:
+    """One attempt that is recorded, and that may go on where earlier ones broke off."""
+    events: list[SessionEvent] = []
+    spec = SessionSpec(
+        task_id="t", cassette=cassette, earlier=earlier, cap_usd=cap_usd, values={"workspace": workspace}
+    )
+    async with Gateway(backend) as gateway, ClientSession() as http:
+        base = await gateway.listen()
+        async with gateway.session(spec, on_event=events.append) as session:
+            yield Agent(http, base + session.path), events
+
+
+async def talk(agent: Agent, *texts: str, stream: bool = True) -> list[str]:
+    """A conversation: each request holds all that was said before. What the model said."""
+    said: list[dict[str, Any]] = []
+    answers = []
+    for text in texts:
+        said.append({"role": "user", "content": text})
+        status, body = await agent.ask(stream=stream, messages=said)
+        assert status == 200, body
+        whole = fold(json.loads(payload) for payload in EventSplitter().feed(body)) if stream else json.loads(body)
+        said.append({"role": "assistant", "content": whole["content"]})
+        answers.append(whole["content"][0]["text"])
+    return answers
+
+
+def answers(lab: Provider, *texts: str) -> None:
+    lab.answers = [answer_with(message(text)) for text in texts]
+
+
+async def test_what_was_paid_for_is_said_again_for_nothing_and_the_rest_is_asked_for(tmp_path: Path) -> None:
+    async with provider() as lab:
+        answers(lab, "one", "two", "three")
+        async with take(upstream(lab), tmp_path / "1") as (agent, _):
+            assert await talk(agent, "a", "b") == ["one", "two"]
+        async with take(upstream(lab), tmp_path / "2", tmp_path / "1") as (agent, events):
+            assert await talk(agent, "a", "b", "c") == ["one", "two", "three"]
+    assert len(lab.requests) == 3
+    costs = [event.cost_usd for event in events if isinstance(event, Answered)]
+    assert costs[:2] == [0, 0]
+    assert costs[2] is not None
+    assert costs[2] > 0
+    assert [recorded.exchange.paid for recorded in read_cassette(tmp_path / "2").exchanges] == [True, True, False]
+
+
+async def test_an_attempt_that_was_cut_short_while_it_was_catching_up_loses_nothing(tmp_path: Path) -> None:
+    async with provider() as lab:
+        answers(lab, "one", "two", "three", "four")
+        async with take(upstream(lab), tmp_path / "1") as (agent, _):
+            await talk(agent, "a", "b", "c")
+        async with take(upstream(lab), tmp_path / "2", tmp_path / "1") as (agent, _):
+            await talk(agent, "a")
+        async with take(upstream(lab), tmp_path / "3", tmp_path / "1", tmp_path / "2") as (agent, _):
+            assert await talk(agent, "a", "b", "c", "d") == ["one", "two", "three", "four"]
+    assert len(lab.requests) == 4
+
+
+async def test_an_answer_that_a_later_attempt_paid_for_is_found_too(tmp_path: Path) -> None:
+    async with provider() as lab:
+        answers(lab, "one", "two", "three")
+        async with take(upstream(lab), tmp_path / "1") as (agent, _):
+            await talk(agent, "a")
+        async with take(upstream(lab), tmp_path / "2", tmp_path / "1") as (agent, _):
+            await talk(agent, "a", "b")
+        async with take(upstream(lab), tmp_path / "3", tmp_path / "1", tmp_path / "2") as (agent, _):
+            assert await talk(agent, "a", "b", "c") == ["one", "two", "three"]
+    assert len(lab.requests) == 3
+
+
+async def test_a_question_that_differs_is_asked_and_so_is_all_that_follows_from_it(tmp_path: Path) -> None:
+    async with provider() as lab:
+        answers(lab, "one", "two", "other", "more")
+        async with take(upstream(lab), tmp_path / "1") as (agent, _):
+            await talk(agent, "a", "b")
+        async with take(upstream(lab), tmp_path / "2", tmp_path / "1") as (agent, _):
+            assert await talk(agent, "a", "something else", "c") == ["one", "other", "more"]
+    assert len(lab.requests) == 4
+
+
+async def test_a_question_asked_twice_gets_the_two_answers_that_it_got_and_then_a_new_one(tmp_path: Path) -> None:
+    async with provider() as lab:
+        answers(lab, "heads", "tails", "edge")
+        async with take(upstream(lab), tmp_path / "1") as (agent, _):
+            assert [await talk(agent, "toss") for _ in range(2)] == [["heads"], ["tails"]]
+        async with take(upstream(lab), tmp_path / "2", tmp_path / "1") as (agent, _):
+            assert [await talk(agent, "toss") for _ in range(3)] == [["heads"], ["tails"], ["edge"]]
+
+
+async def test_the_same_question_is_answered_in_the_form_that_is_asked_for(tmp_path: Path) -> None:
+    async with provider() as lab:
+        answers(lab, "one")
+        async with take(upstream(lab), tmp_path / "1") as (agent, _):
+            await talk(agent, "a", stream=True)
+        async with take(upstream(lab), tmp_path / "2", tmp_path / "1") as (agent, _):
+            assert await talk(agent, "a", stream=False) == ["one"]
+    assert len(lab.requests) == 1
+
+
+async def html(_: Any) -> Any:
+    return web.Response(text="<html>a proxy's page</html>", content_type="text/html")
+
+
+async def malformed(request: Any) -> Any:
+    body = stream_bytes(message("bad")).replace(b'"content_block_delta","index"', b'"content_block_delta" "index"')
+    response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+    await response.prepare(request)
+    await response.write(body)
+    return response
+
+
+@pytest.mark.parametrize("bad", [html, malformed, fail_with(400)])
+async def test_what_was_no_answer_is_not_said_again(tmp_path: Path, bad: Any) -> None:
+    async with provider() as lab:
+        lab.answers = [bad, answer_with(message("good"))]
+        async with take(upstream(lab), tmp_path / "1") as (agent, _):
+            await agent.ask(stream=True, messages=[{"role": "user", "content": "a"}])
+        async with take(upstream(lab), tmp_path / "2", tmp_path / "1") as (agent, _):
+            assert await talk(agent, "a") == ["good"]
+    assert len(lab.requests) == 2
+
+
+async def test_what_a_recording_does_not_show_is_not_compared(tmp_path: Path) -> None:
+    """The agent's base URL holds a secret of its session, and its tools may print it."""
+    async with provider() as lab:
+        answers(lab, "one", "two")
+        async with take(upstream(lab), tmp_path / "1") as (agent, _):
+            await talk(agent, f"env says {agent.base.rpartition('/')[2]} and more")
+        async with take(upstream(lab), tmp_path / "2", tmp_path / "1") as (agent, _):
+            assert await talk(agent, f"env says {agent.base.rpartition('/')[2]} and more") == ["one"]
+    assert len(lab.requests) == 1
+
+
+async def test_paths_in_the_answers_move_with_the_workspace(tmp_path: Path) -> None:
+    async with provider() as lab:
+        answers(lab, "edit /rooms/1/workspace/a.py")
+        async with take(upstream(lab), tmp_path / "1", workspace="/rooms/1/workspace") as (agent, _):
+            await talk(agent, "we are in /rooms/1/workspace")
+        async with take(upstream(lab), tmp_path / "2", tmp_path / "1", workspace="/rooms/2/workspace") as (agent, _):
+            said = await talk(agent, "we are in /rooms/2/workspace")
+    assert said == ["edit /rooms/2/workspace/a.py"]
+
+
+@pytest.mark.parametrize("content", [b"", b'{"kind":"cass', b"rubbish\n"])
+async def test_a_recording_that_cannot_be_read_holds_nothing(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "1").write_bytes(content)
+    async with provider() as lab:
+        answers(lab, "one")
+        async with take(upstream(lab), tmp_path / "2", tmp_path / "1", tmp_path / "none") as (agent, _):
+            assert await talk(agent, "a") == ["one"]
+
+
+async def test_what_is_said_for_nothing_spends_no_budget(tmp_path: Path) -> None:
+    async with provider() as lab:
+        answers(lab, "one", "two", "three")
+        async with take(upstream(lab), tmp_path / "1") as (agent, _):
+            await talk(agent, "a", "b")
+        # Enough for one answer, not for two; the two that are paid for do not count.
+        async with take(upstream(lab), tmp_path / "2", tmp_path / "1", cap_usd=1e-12) as (agent, _):
+            assert await talk(agent, "a", "b", "c") == ["one", "two", "three"]
+            status, _ = await agent.ask(messages=[{"role": "user", "content": "d"}])
+            assert status == 402
