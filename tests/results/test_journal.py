@@ -21,16 +21,16 @@ async def test_entries_come_back_in_order_across_writers(tmp_path: Path) -> None
     file = tmp_path / "journal.jsonl"
     for start in (0, 2):
         async with Journal(file) as journal:
-            await journal.append(entry(start))
-            await journal.append(entry(start + 1))
+            await journal.commit(entry(start))
+            await journal.commit(entry(start + 1))
     assert [found.task_id for found in read_journal(file)] == ["t0", "t1", "t2", "t3"]
 
 
 async def test_entries_that_wait_together_share_a_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     syncs: list[int] = []
-    monkeypatch.setattr(os, "fdatasync", syncs.append)
+    monkeypatch.setattr("proctor.results.journal._sync", syncs.append)
     async with Journal(tmp_path / "journal.jsonl") as journal:
-        await asyncio.gather(*(journal.append(entry(number)) for number in range(500)))
+        await asyncio.gather(*(journal.commit(entry(number)) for number in range(500)))
     assert len(list(read_journal(tmp_path / "journal.jsonl"))) == 500
     assert len(syncs) < 20
 
@@ -38,12 +38,12 @@ async def test_entries_that_wait_together_share_a_sync(tmp_path: Path, monkeypat
 async def test_a_line_cut_off_by_a_kill_never_counted_and_is_not_glued_to_the_next(tmp_path: Path) -> None:
     file = tmp_path / "journal.jsonl"
     async with Journal(file) as journal:
-        await journal.append(entry(1))
+        await journal.commit(entry(1))
     with file.open("ab") as end:
         end.write(b'{"at": "no')
     assert [found.task_id for found in read_journal(file)] == ["t1"]
     async with Journal(file) as journal:
-        await journal.append(entry(2))
+        await journal.commit(entry(2))
     assert [found.task_id for found in read_journal(file)] == ["t1", "t2"]
 
 
@@ -67,7 +67,7 @@ from proctor.results import Journal
 async def main():
     async with Journal(Path(sys.argv[1])) as journal:
         for number in range(10**6):
-            await journal.append(JournalEntry(at="now", task_id=str(number), sample=1, attempt=1, stage="graded"))
+            await journal.commit(JournalEntry(at="now", task_id=str(number), sample=1, attempt=1, stage="graded"))
             print(number, flush=True)
 
 asyncio.run(main())
@@ -83,3 +83,71 @@ def test_what_was_said_to_be_written_survives_a_kill(tmp_path: Path) -> None:
     writer.send_signal(signal.SIGKILL)
     promised = len(writer.communicate()[0].splitlines()) + 1
     assert len(list(read_journal(file))) >= promised
+
+
+async def test_files_are_there_before_the_lines_that_speak_of_them(tmp_path: Path) -> None:
+    file, answer = tmp_path / "journal.jsonl", tmp_path / "logs" / "t1" / "attempt-1" / "answer.json"
+    async with Journal(file) as journal:
+        await journal.commit(entry(1), entry(2), files={answer: b"{}"})
+    assert answer.read_bytes() == b"{}"
+    assert [found.task_id for found in read_journal(file)] == ["t1", "t2"]
+
+
+async def test_a_file_that_cannot_be_written_keeps_its_line_out_and_no_other(tmp_path: Path) -> None:
+    file = tmp_path / "journal.jsonl"
+    (tmp_path / "taken").write_text("a file where a folder should be")
+    async with Journal(file) as journal:
+        bad, good = await asyncio.gather(
+            journal.commit(entry(1), files={tmp_path / "taken" / "answer.json": b"{}"}),
+            journal.commit(entry(2), files={tmp_path / "answer.json": b"{}"}),
+            return_exceptions=True,
+        )
+        await journal.commit(entry(3))
+    assert isinstance(bad, OSError)
+    assert good is None
+    assert [found.task_id for found in read_journal(file)] == ["t2", "t3"]
+
+
+async def test_a_line_that_fits_only_in_part_is_taken_back(tmp_path: Path) -> None:
+    """A full disk takes some of a line; the next line that fits must not be glued to that part."""
+    script = FULL_DISK.format(file=str(tmp_path / "journal.jsonl"))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["refused", "written"], done.stderr
+    assert [found.task_id for found in read_journal(tmp_path / "journal.jsonl")] == ["first", "last"]
+
+
+FULL_DISK = """
+import asyncio, resource, signal
+from pathlib import Path
+from proctor.core.run import JournalEntry
+from proctor.results import Journal
+
+def entry(name):
+    return JournalEntry(at="now", task_id=name, sample=1, attempt=1, stage="graded")
+
+async def main():
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    async with Journal(Path("{file}")) as journal:
+        await journal.commit(entry("first"))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (250, resource.RLIM_INFINITY))
+        try:
+            await journal.commit(entry("x" * 200))
+        except OSError:
+            print("refused")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        await journal.commit(entry("last"))
+        print("written")
+
+asyncio.run(main())
+"""
+
+
+async def test_whoever_is_cancelled_has_its_line_written_all_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "journal.jsonl"
+    async with Journal(file) as journal:
+        writing = asyncio.create_task(journal.commit(entry(1)))
+        await asyncio.sleep(0)
+        writing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+    assert [found.task_id for found in read_journal(file)] == ["t1"]

@@ -7,7 +7,7 @@ from proctor.core.environment import Limits
 from proctor.core.errors import UsageError
 from proctor.core.result import AgentMetrics, ModelUsage, TaskResult, Tokens
 from proctor.core.run import Budget, Machine, Mode, RunConfig
-from proctor.results import RecordCache, RunStore, find_run, list_runs, new_run
+from proctor.results import RecordCache, RunStore, find_run, list_runs, new_run, summarise
 from proctor.results.cache import cache_key
 
 
@@ -83,16 +83,22 @@ def test_a_result_comes_back_whatever_its_task_is_called(tmp_path: Path) -> None
     for task_id in ids:
         run.write_result(result(task_id))
         run.write_result(result(task_id, sample=2))
-        assert run.has_result(task_id, 2)
+        assert run.result_file(task_id, 2).is_file()
         assert run.result(task_id, 2).sample == 2
     assert sorted(found.task_id for found in run.results()) == sorted(ids * 2)
+
+
+def test_a_result_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    run = stored(tmp_path)
+    with pytest.raises(UsageError, match="run run-001 has no result of task 'a', attempt 2; `proctor bench show core/"):
+        run.result("a", 2)
 
 
 def test_a_summary_is_made_again_from_the_results(tmp_path: Path) -> None:
     run = stored(tmp_path)
     run.write_result(result("a"))
     run.write_result(result("b", Status.UNRESOLVED, cost=0.25))
-    summary = run.write_summary()
+    summary = summarise(run.config(), run.results())
     assert (summary.tasks, summary.resolved, summary.unresolved, summary.errors) == (2, 1, 1, 0)
     assert (summary.cost_usd, summary.tokens, summary.answer_seconds) == (0.75, 20, 4.0)
     assert summary.causes == {"solved": 1, "tests_failed": 1}
@@ -102,7 +108,7 @@ def test_an_unknown_price_makes_the_sum_unknown_not_smaller(tmp_path: Path) -> N
     run = stored(tmp_path)
     run.write_result(result("a"))
     run.write_result(result("b", cost=None))
-    assert run.write_summary().cost_usd is None
+    assert summarise(run.config(), run.results()).cost_usd is None
 
 
 def test_a_run_is_found_by_folder_by_full_name_and_by_an_id_that_is_unique(tmp_path: Path) -> None:

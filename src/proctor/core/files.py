@@ -11,8 +11,12 @@ from pathlib import Path
 from proctor.core.errors import RetryableError
 
 
-def write_atomic(path: Path, data: bytes | str, *, mode: int = 0o644, temporary: str | None = None) -> None:
+def write_atomic(
+    path: Path, data: bytes | str, *, mode: int = 0o644, temporary: str | None = None, sync_parent: bool = True
+) -> None:
     """Replace `path` by `data` so that a reader, or a crash, sees the old file or the new one, never a part.
+
+    Without `sync_parent` the caller makes the rename last, with `sync_directory`, for many files at once.
 
     The temporary file has a fixed name beside the target, so that a leftover of a killed write is overwritten by the
     next. Callers hold a lock or are the only writer; those who are not give each writer its own `temporary` name.
@@ -32,7 +36,8 @@ def write_atomic(path: Path, data: bytes | str, *, mode: int = 0o644, temporary:
     except BaseException:
         half_written.unlink(missing_ok=True)
         raise
-    sync_directory(path.parent)
+    if sync_parent:
+        sync_directory(path.parent)
 
 
 def sync_directory(path: Path) -> None:

@@ -65,21 +65,33 @@ class RunConfig(Record):
     schema_version: Literal["proctor.run_config@1"] = "proctor.run_config@1"
 
 
+Stage = Literal["prepared", "answered", "collected", "graded", "recorded"]
+
+
 class JournalEntry(Record):
-    """One finished stage of one attempt. The journal is append-only; a resumed run believes nothing else."""
+    """One finished stage of one attempt. The journal is append-only; a resumed run believes nothing else.
+
+    `answered`: the attempt has ended, and another must be made. `collected`: it has ended, and it is the one that
+    counts. `cause` is why the attempt ended, and at `recorded` what the result says.
+    """
 
     at: str
     task_id: str
     sample: int
     attempt: int
-    stage: Literal["prepared", "answered", "collected", "graded", "recorded"]
+    stage: Stage
     cause: Cause | None = None
     cost_usd: float | None = None
     schema_version: Literal["proctor.journal_entry@1"] = "proctor.journal_entry@1"
 
 
 class RunSummary(Record):
-    """The aggregate of a run, made again from its tasks at any time."""
+    """The aggregate of a run, made again from its tasks at any time.
+
+    Attributes:
+        cost_usd: of all recorded answers, every attempt at them included.
+        unfinished_usd: what attempts have cost whose answers are not recorded yet.
+    """
 
     run_id: str
     benchmark: str
@@ -91,5 +103,6 @@ class RunSummary(Record):
     cost_usd: float | None
     tokens: int
     answer_seconds: float
+    unfinished_usd: float | None = 0.0
     causes: dict[str, int] = field(default_factory=dict)
     schema_version: Literal["proctor.run_summary@1"] = "proctor.run_summary@1"

@@ -5,6 +5,16 @@ Files are the truth. Everything is written whole or not at all, and nothing here
 
 from proctor.results.cache import RecordCache
 from proctor.results.journal import Journal, read_journal
-from proctor.results.store import RunStore, find_run, list_runs, new_run
+from proctor.results.store import RunStore, find_run, list_runs, new_run, summarise, total_cost
 
-__all__ = ["Journal", "RecordCache", "RunStore", "find_run", "list_runs", "new_run", "read_journal"]
+__all__ = [
+    "Journal",
+    "RecordCache",
+    "RunStore",
+    "find_run",
+    "list_runs",
+    "new_run",
+    "read_journal",
+    "summarise",
+    "total_cost",
+]

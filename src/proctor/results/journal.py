@@ -1,20 +1,33 @@
 """The journal of a run: one line per finished stage, durable before the next stage starts.
 
 Many stages end at about the same time, and making a line durable takes the disk some milliseconds whatever its length.
-So lines that arrive while the disk is busy wait together and share the next sync.
+So lines that arrive while the disk is busy wait together and share the next sync, and with them the files that they
+speak of: a line is in the journal only when its files are on disk.
 """
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, NamedTuple, Self
 
 import msgspec
 
 from proctor.core.errors import InvalidData
+from proctor.core.files import sync_directory, write_atomic
 from proctor.core.run import JournalEntry
+
+_sync: Final = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
+
+
+class _Commit(NamedTuple):
+    """Files, the lines that speak of them, and who waits for both to be durable."""
+
+    files: Mapping[Path, bytes]
+    lines: bytes
+    done: asyncio.Future[None]
 
 
 class Journal:
@@ -23,38 +36,69 @@ class Journal:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._descriptor = -1
-        self._waiting: list[tuple[bytes, asyncio.Future[None]]] = []
+        self._waiting: list[_Commit] = []
         self._syncing: asyncio.Task[None] | None = None
+        # A thread of its own: the disk must not wait for others that copy trees or run git.
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
 
-    async def append(self, entry: JournalEntry) -> None:
-        """Write one line; returns when it would survive a power cut."""
+    async def commit(self, *entries: JournalEntry, files: Mapping[Path, bytes] | None = None) -> None:
+        """Write files, then the lines that speak of them; returns when all of it would survive a power cut.
+
+        Folders are made where they are missing.
+
+        Raises:
+            OSError: something cannot be written, and these lines are not in the journal.
+        """
         done = asyncio.get_running_loop().create_future()
-        self._waiting.append((msgspec.json.encode(entry) + b"\n", done))
+        lines = b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries)
+        self._waiting.append(_Commit(files or {}, lines, done))
         if self._syncing is None:
             self._syncing = asyncio.create_task(self._sync_all())
         await done
 
     async def _sync_all(self) -> None:
+        loop = asyncio.get_running_loop()
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting, []
-                try:
-                    await asyncio.to_thread(self._write, b"".join(line for line, _ in batch))
-                except OSError as error:
-                    for _, done in batch:
-                        if not done.done():
-                            done.set_exception(error)
-                else:
-                    for _, done in batch:
-                        if not done.done():
-                            done.set_result(None)
+                outcomes = await loop.run_in_executor(self._thread, self._write, batch)
+                for commit, error in zip(batch, outcomes, strict=True):
+                    if commit.done.done():
+                        continue
+                    if error is None:
+                        commit.done.set_result(None)
+                    else:
+                        commit.done.set_exception(error)
         finally:
             self._syncing = None
 
-    def _write(self, lines: bytes) -> None:
-        while lines:
-            lines = lines[os.write(self._descriptor, lines) :]
-        os.fdatasync(self._descriptor)
+    def _write(self, batch: list[_Commit]) -> list[OSError | None]:
+        """Write a whole batch; what became of each part of it."""
+        outcomes = [_write_files(commit.files) for commit in batch]
+        folders = {
+            path.parent for commit, error in zip(batch, outcomes, strict=True) if not error for path in commit.files
+        }
+        good = b"".join(commit.lines for commit, error in zip(batch, outcomes, strict=True) if error is None)
+        try:
+            for folder in folders:
+                sync_directory(folder)
+            self._append(good)
+        except OSError as failure:
+            return [error or failure for error in outcomes]
+        return outcomes
+
+    def _append(self, lines: bytes) -> None:
+        """Append lines; when that fails half-way, as on a full disk, what was written of them is taken back."""
+        if not lines:
+            return
+        start = os.fstat(self._descriptor).st_size
+        try:
+            while lines:
+                lines = lines[os.write(self._descriptor, lines) :]
+            _sync(self._descriptor)
+        except OSError:
+            os.ftruncate(self._descriptor, start)
+            raise
 
     async def __aenter__(self) -> Self:
         self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -64,9 +108,24 @@ class Journal:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._syncing is not None:
-            await self._syncing
+        # Whoever waited may have been cancelled; what was handed in is written all the same.
+        while self._syncing is not None:
+            await asyncio.wait({self._syncing})
+        self._thread.shutdown()
         os.close(self._descriptor)
+
+
+def _write_files(files: Mapping[Path, bytes]) -> OSError | None:
+    try:
+        for path, data in files.items():
+            try:
+                write_atomic(path, data, sync_parent=False)
+            except FileNotFoundError:
+                path.parent.mkdir(parents=True)
+                write_atomic(path, data, sync_parent=False)
+    except OSError as error:
+        return error
+    return None
 
 
 def read_journal(file: Path) -> Iterator[JournalEntry]:

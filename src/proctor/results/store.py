@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -48,40 +48,47 @@ class RunStore:
         """Store what is asked; a folder without this file is not a run."""
         write_atomic(self.folder / CONFIG, to_json(config))
 
-    def logs(self, task_id: str, sample: int) -> Path:
-        """The folder for one answer's logs, made if it is not there."""
-        folder = self.folder / "logs" / _answer_name(task_id, sample)
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
+    def logs(self, task_id: str, sample: int, attempt: int) -> Path:
+        """The folder for the logs of one attempt at an answer; it need not be there."""
+        return self.folder / "logs" / _answer_name(task_id, sample) / f"attempt-{attempt}"
+
+    def result_file(self, task_id: str, sample: int) -> Path:
+        """Where the outcome of one answer is stored."""
+        return self.folder / "tasks" / f"{_answer_name(task_id, sample)}.json"
 
     def write_result(self, result: TaskResult) -> None:
-        """Store the outcome of one task."""
-        file = self._result_file(result.task_id, result.sample)
+        """Store the outcome of one answer."""
+        file = self.result_file(result.task_id, result.sample)
         file.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(file, to_json(result))
 
-    def has_result(self, task_id: str, sample: int) -> bool:
-        """Whether this answer's outcome is stored."""
-        return self._result_file(task_id, sample).is_file()
-
     def result(self, task_id: str, sample: int = 1) -> TaskResult:
-        """The stored outcome of one task."""
-        return read_record(self._result_file(task_id, sample), TaskResult)
+        """The stored outcome of one answer.
+
+        Raises:
+            UsageError: there is none.
+        """
+        file = self.result_file(task_id, sample)
+        if not file.is_file():
+            which = "" if sample == 1 else f", attempt {sample}"
+            raise UsageError(
+                f"run {self.run_id} has no result of task {task_id!r}{which}",
+                where=self.folder,
+                fix=f"`proctor bench show {self.folder.parent.name}/{self.run_id}` lists what it has",
+            )
+        return read_record(file, TaskResult)
 
     def results(self) -> Iterator[TaskResult]:
         """All stored outcomes, one at a time, in the order of their names."""
-        for file in sorted((self.folder / "tasks").rglob("*.json")):
-            if not file.name.startswith("."):
-                yield read_record(file, TaskResult)
+        for folder, folders, files in os.walk(self.folder / "tasks"):
+            folders.sort()
+            for name in sorted(files):
+                if name.endswith(".json") and not name.startswith("."):
+                    yield read_record(Path(folder, name), TaskResult)
 
-    def write_summary(self) -> RunSummary:
-        """Make the aggregate again from the stored outcomes, and store it."""
-        summary = summarise(self.config(), self.results())
+    def write_summary(self, summary: RunSummary) -> None:
+        """Store the aggregate; it can be made again from the outcomes at any time."""
         write_atomic(self.folder / SUMMARY, to_json(summary))
-        return summary
-
-    def _result_file(self, task_id: str, sample: int) -> Path:
-        return self.folder / "tasks" / f"{_answer_name(task_id, sample)}.json"
 
 
 def new_run(benchmark: str, *, root: Path | None = None) -> RunStore:
@@ -127,8 +134,8 @@ def find_run(name: str, *, root: Path | None = None) -> RunStore:
     )
 
 
-def summarise(config: RunConfig, results: Iterator[TaskResult]) -> RunSummary:
-    """Count a run's outcomes. Cost is unknown (None) as soon as any model's price is."""
+def summarise(config: RunConfig, results: Iterable[TaskResult], *, unfinished_usd: float | None = 0.0) -> RunSummary:
+    """Count a run's outcomes. A cost is unknown (None) as soon as any model's price is."""
     statuses: dict[Status, int] = dict.fromkeys(Status, 0)
     causes: dict[str, int] = {}
     cost: float | None = 0.0
@@ -152,6 +159,7 @@ def summarise(config: RunConfig, results: Iterator[TaskResult]) -> RunSummary:
         cost_usd=cost,
         tokens=tokens,
         answer_seconds=seconds,
+        unfinished_usd=unfinished_usd,
         causes=dict(sorted(causes.items())),
     )
 
