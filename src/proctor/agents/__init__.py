@@ -11,7 +11,7 @@ from proctor.agents.outcomes import kept_outcome
 from proctor.core.agent import Agent, AgentFactory, AgentSetup
 from proctor.core.errors import UsageError
 
-__all__ = ["agent", "agent_names", "kept_outcome", "needs_gold"]
+__all__ = ["agent", "agent_names", "kept_outcome", "needs_gold", "needs_home", "needs_model"]
 
 
 def agent(name: str, setup: AgentSetup | None = None) -> Agent:
@@ -31,6 +31,16 @@ def agent_names() -> list[str]:
 def needs_gold(name: str) -> bool:
     """Whether this agent is to be given the task's reference answer: the oracle is, agents under test never are."""
     return getattr(_factory(name), "needs_gold", False) is True
+
+
+def needs_home(name: str) -> bool:
+    """Whether this agent is to be given a sandbox's home; yes, unless it says no."""
+    return getattr(_factory(name), "needs_home", True) is True
+
+
+def needs_model(name: str) -> bool:
+    """Whether this agent cannot do without a model; yes, unless it says no."""
+    return getattr(_factory(name), "needs_model", True) is True
 
 
 @functools.cache

@@ -57,6 +57,8 @@ class Command:
     """
 
     name = "command"
+    needs_home = False
+    needs_model = False
 
     def __init__(self, setup: AgentSetup | None = None, *, grace_seconds: float = 5.0) -> None:
         self._setup = AgentSetup() if setup is None else setup

@@ -9,6 +9,8 @@ class Nop:
     """Leaves everything as it is."""
 
     name = "nop"
+    needs_home = False
+    needs_model = False
 
     def __init__(self, setup: AgentSetup | None = None) -> None:
         """Nothing is needed of the setup."""

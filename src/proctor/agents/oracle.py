@@ -44,6 +44,8 @@ class Oracle:
     """
 
     name = "oracle"
+    needs_home = False
+    needs_model = False
     needs_gold = True
 
     def __init__(self, setup: AgentSetup | None = None) -> None:

@@ -121,7 +121,11 @@ class Agent(Protocol):
 
 
 class AgentFactory(Protocol):
-    """What an entry point of the group ``proctor.agents`` names; usually the agent's class."""
+    """What an entry point of the group ``proctor.agents`` names; usually the agent's class.
+
+    It may have members `needs_gold` (to be given the task's reference answer; no, if not said), `needs_home` (a
+    sandbox's home; yes, if not said) and `needs_model` (it cannot do without a model; yes, if not said).
+    """
 
     def __call__(self, setup: AgentSetup, /) -> Agent:
         """Make an agent. A setup that lacks what this agent needs is refused with a `UsageError`."""
