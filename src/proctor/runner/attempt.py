@@ -1,8 +1,10 @@
-"""One attempt at a task: prepared, answered, collected. Its answer is on disk when this returns."""
+"""One attempt at a task: prepared, answered, collected. What is to be kept of it is handed back, to be written."""
 
 import asyncio
-import tempfile
+import itertools
+import shutil
 import time
+import traceback
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -20,23 +22,25 @@ from proctor.core.causes import CONSEQUENCES, Cause
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Limits, Network
 from proctor.core.errors import AgentFailure, ProctorError, UsageError
 from proctor.core.evaluation import Prediction
-from proctor.core.files import write_atomic
 from proctor.core.record import to_json
 from proctor.core.result import AgentMetrics
 from proctor.core.submission import PatchKind
 from proctor.core.task import Task
-from proctor.gateway import Answered, Gateway, LimitHit, Session, SessionEvent, SessionSpec
-from proctor.runner.errors import cause_of
+from proctor.core.verdict import Finding
+from proctor.gateway import Answered, Gateway, LimitHit, Redactor, Session, SessionEvent, SessionSpec, Trouble
+from proctor.runner.errors import cause_of, go_on_with_cancelling
 from proctor.runner.homes import Homes
-from proctor.runner.records import Answer
+from proctor.runner.models import CASSETTE
+from proctor.runner.records import ANSWER, SUBMISSION, Answer
+from proctor.runner.redacted import RedactedRoom
 
-ANSWER: Final = "answer.json"
-CASSETTE: Final = "cassette.jsonl"
-SUBMISSION: Final = {PatchKind.UNIFIED_DIFF: "submission.diff", PatchKind.PATCH_SET: "submission.patchset.json"}
-# After the model has been taken away, an agent gets this long to notice and end by itself.
-NOTICE_SECONDS: Final = 20.0
+CRASH: Final = "crash.log"
 # Sessions keep their ids when an attempt is made again: what was paid for before can then be replayed to it.
 _SESSIONS: Final = uuid.UUID("6f1d8b1e-5a58-4f3a-9a54-0d7a3b0a6c11")
+# Less than any token costs: a task that has used up its cap before may replay what it paid for, and no more.
+_NOTHING_USD: Final = 1e-12
+_OK: Final = 200
+_numbers = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,97 +49,222 @@ class Way:
 
     Attributes:
         agent: makes the agent for a task.
-        homes: the pool that agents get their homes from; None for agents that need none.
+        scratch: where attempts lay out what their rooms are made from.
+        gateway: the way to the model; None when there is no model.
         model_socket: where the gateway listens for rooms.
+        homes: the pool that agents get their homes from; None for agents that need none.
+        secrets: what must never be written down.
+        notice_seconds: how long an agent has to notice that the model has been taken away, and to end by itself.
     """
 
     run_id: str
     benchmark: Benchmark
     provider: EnvironmentProvider
-    gateway: Gateway
     agent: Callable[[Task], Agent]
-    homes: Homes | None
-    model: str | None
-    model_socket: Path
+    scratch: Path
+    gateway: Gateway | None = None
+    model_socket: Path | None = None
+    homes: Homes | None = None
+    model: str | None = None
     network: Network | None = None
     cap_usd: float | None = None
     limits: Limits = field(default_factory=Limits)
     max_turns: int = 100
     own_login: bool = False
-    system_prompt: str | None = None
-    append_system_prompt: str | None = None
-    allowed_tools: tuple[str, ...] = ()
     image: str | None = None
+    secrets: tuple[str, ...] = ()
+    notice_seconds: float = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """One attempt to be made.
+
+    Attributes:
+        number: of the attempt, counted from 1.
+        logs: where it keeps what it leaves behind.
+        earlier: recordings of attempts at the same answer that were cut short: what the model said there is said
+            again, for nothing, as long as the agent asks the same.
+        spent_usd: what those attempts have paid; the task's cap holds for all of them together.
+    """
+
+    task: Task
+    sample: int
+    number: int
+    logs: Path
+    earlier: tuple[Path, ...] = ()
+    spent_usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Who is told what an attempt is doing, and of every exchange with the model."""
+    """Who is told what an attempt is doing, of every exchange with the model, and that no task can fare better."""
 
     doing: Callable[[str], None]
     heard: Callable[[Answered], None]
+    hopeless: Callable[[Trouble], None]
 
 
-async def attempt(
-    way: Way, task: Task, *, sample: int, number: int, logs: Path, earlier: Path | None, watch: Watch
-) -> Answer:
-    """Let the agent work on the task once.
+@dataclass(frozen=True, slots=True)
+class Made:
+    """An attempt that was made: its answer, and the files that hold it."""
 
-    `earlier` is the cassette of an attempt that was cut short: what the model said there is said again, for nothing,
-    as long as the agent asks the same.
+    answer: Answer
+    files: dict[Path, bytes]
+
+
+async def attempt(way: Way, this: Try, watch: Watch) -> Made:
+    """Let the agent work on the task once. Nothing that it does, and no mistake of a plugin, raises out of here.
+
+    Raises:
+        UsageError: no attempt at any task can be made in this way.
     """
     started_at, clock = _now(), time.monotonic()
-    course = _Course()
+    course = _Course(Redactor(way.secrets), watch)
+    files: dict[Path, bytes] = {}
     try:
-        with tempfile.TemporaryDirectory(prefix="proctor-attempt-") as scratch:
-            await _take_course(
-                way, task, course, sample=sample, logs=logs, earlier=earlier, scratch=Path(scratch), watch=watch
-            )
+        async with _workplace(way) as folder:
+            await course.take(way, this, folder)
         cause, detail = course.ended()
     except AgentFailure as failure:
         cause, detail = getattr(failure, "cause", Cause.MALFORMED_SUBMISSION), str(failure)
     except UsageError:
-        raise  # no other task would fare better
+        raise
     except (ProctorError, OSError) as error:
+        go_on_with_cancelling(error)
         cause, detail = cause_of(error), str(error)
-    handed_in = course.handed_in
+    except Exception as error:  # noqa: BLE001 - a plugin's mistake costs its task, not the run; the traceback is kept
+        go_on_with_cancelling(error)
+        cause, detail = Cause.ENVIRONMENT_FAILED, f"internal error: {type(error).__name__}: {error} (see {CRASH})"
+        files[this.logs / CRASH] = course.redactor.data(traceback.format_exc().encode())
+    outcome, handed_in = course.outcome, course.handed_in
+    findings: tuple[Finding, ...] = ()
+    submission = None
+    if handed_in is not None:
+        submission = SUBMISSION[handed_in.patch_kind]
+        files[this.logs / submission], findings = without_secrets(handed_in.content, way.secrets, submission)
     answer = Answer(
-        number=number,
+        number=this.number,
         started_at=started_at,
         ended_at=_now(),
         cause=cause,
         detail=detail,
-        seconds=round(course.outcome.seconds if course.outcome else time.monotonic() - clock, 3),
+        seconds=round(outcome.seconds if outcome else time.monotonic() - clock, 3),
         usage=course.session.usage.models if course.session else (),
         metrics=course.metrics(),
-        final_text=course.outcome.final_text if course.outcome else "",
-        submission=SUBMISSION[handed_in.patch_kind] if handed_in else None,
+        final_text=outcome.final_text if outcome else "",
+        submission=submission,
         patch_kind=handed_in.patch_kind if handed_in else PatchKind.UNIFIED_DIFF,
+        findings=findings,
     )
-    await asyncio.to_thread(_keep, logs, answer, handed_in)
-    return answer
+    files[this.logs / ANSWER] = course.redactor.data(to_json(answer))
+    return Made(answer, files)
 
 
-@dataclass(slots=True)
 class _Course:
     """How far an attempt has come; filled in as it goes on, so that an error does not lose what was there."""
 
-    session: Session | None = None
-    outcome: AgentOutcome | None = None
-    handed_in: Prediction | None = None
+    def __init__(self, redactor: Redactor, watch: Watch) -> None:
+        self.redactor = redactor
+        self.watch = watch
+        self.session: Session | None = None
+        self.outcome: AgentOutcome | None = None
+        self.handed_in: Prediction | None = None
+        self._closed = asyncio.Event()
+        self._answers = 0
+        self._trouble: Trouble | None = None
+        self._hopeless = False
+
+    async def take(self, way: Way, this: Try, folder: Path) -> None:
+        """Go all the way."""
+        doing = self.watch.doing
+        doing("preparing")
+        agent = way.agent(this.task)
+        spec = await way.benchmark.prepare(this.task, folder)
+        async with _home(way) as home:
+            request = _request(way, this, home)
+            room = agent.furnish(_furnished(way, this.task, spec), request)
+            doing("making the room")
+            async with await way.provider.start(room) as environment:
+                async with self._model(way, this, environment) as path:
+                    request = msgspec.structs.replace(request, model_path=path)
+                    self.outcome = await self._answer(way, agent, request, environment)
+                cause, _ = self.ended()
+                if cause is None or CONSEQUENCES[cause].graded:
+                    doing("collecting")
+                    self.handed_in = await way.benchmark.collect(this.task, environment, folder)
+
+    @asynccontextmanager
+    async def _model(self, way: Way, this: Try, environment: Environment) -> AsyncIterator[str | None]:
+        """The attempt's own path at the gateway; closed for good before anything is collected."""
+        if way.gateway is None:
+            yield None
+            return
+        self.watch.doing("waiting for its share of the budget")
+        cap = None if way.cap_usd is None else max(way.cap_usd - this.spent_usd, _NOTHING_USD)
+        spec = SessionSpec(
+            task_id=this.task.id,
+            label=_label(way, this),
+            cap_usd=cap,
+            cassette=this.logs / CASSETTE,
+            earlier=this.earlier,
+            values={"workspace": environment.workdir, "task": this.task.id, "sample": str(this.sample)},
+        )
+        async with way.gateway.session(spec, on_event=self._listen) as self.session:
+            self.redactor.add(self.session.token)
+            yield self.session.path
+
+    def _listen(self, event: SessionEvent) -> None:
+        match event:
+            case Answered():
+                if event.status == _OK and event.cut is None:
+                    self._answers += 1
+                    if not self._hopeless:
+                        self._trouble = None  # whatever it was, the agent got over it
+                self.watch.heard(event)
+            case LimitHit():
+                self._closed.set()
+            case Trouble() if not self._hopeless:
+                self._trouble = event
+                # A login that has worked may be refused for one model only; the agent then sees for itself.
+                refused = event.cause is Cause.BAD_LOGIN and self._answers > 0
+                if CONSEQUENCES[event.cause].stops_run and not refused:
+                    self._hopeless = True
+                    self._closed.set()
+                    self.watch.hopeless(event)
+
+    async def _answer(
+        self, way: Way, agent: Agent, request: AgentRequest, environment: Environment
+    ) -> AgentOutcome | None:
+        """Let the agent work. Once the gateway has closed its door, the agent is ended if it does not end by itself."""
+        room = RedactedRoom(environment, self.redactor)
+        working = asyncio.create_task(agent.answer(request, room, self.watch.doing))
+        closed = asyncio.create_task(self._closed.wait())
+        try:
+            await asyncio.wait({working, closed}, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                await asyncio.wait({working}, timeout=way.notice_seconds)
+        finally:
+            closed.cancel()
+            if not working.done():
+                working.cancel()
+                await asyncio.wait({working})
+        if working.cancelled():
+            return await asyncio.to_thread(kept_outcome, Path(request.logs))
+        return working.result()
 
     def ended(self) -> tuple[Cause | None, str]:
         """Why the agent ended. What the gateway knows weighs more than what the agent made of it."""
-        if self.outcome is None:
-            return Cause.AGENT_CRASHED, "it left no outcome"
-        session = self.session
+        session, outcome = self.session, self.outcome
         if session is not None and session.limit is not None:
             return session.limit.cause, session.limit.message
         if session is not None and session.diverged is not None:
             return Cause.REPLAY_DIVERGED, session.diverged.message
-        if session is not None and session.trouble is not None and self.outcome.cause is not None:
-            return session.trouble.cause, session.trouble.message
-        return self.outcome.cause, self.outcome.detail
+        if self._trouble is not None and (outcome is None or outcome.cause is not None):
+            return self._trouble.cause, self._trouble.message
+        if outcome is None:
+            return Cause.AGENT_CRASHED, "it left no outcome"
+        return outcome.cause, outcome.detail
 
     def metrics(self) -> AgentMetrics:
         """The agent's own numbers; turns and compactions as the gateway saw them, where there was one."""
@@ -146,66 +275,29 @@ class _Course:
         return msgspec.structs.replace(own, turns=usage.turns, compactions=max(usage.compactions, own.compactions))
 
 
-async def _take_course(
-    way: Way,
-    task: Task,
-    course: _Course,
-    *,
-    sample: int,
-    logs: Path,
-    earlier: Path | None,
-    scratch: Path,
-    watch: Watch,
-) -> None:
-    agent = way.agent(task)
-    watch.doing("preparing")
-    spec = await way.benchmark.prepare(task, scratch)
-    limit = asyncio.Event()
-
-    def listen(event: SessionEvent) -> None:
-        if isinstance(event, LimitHit):
-            limit.set()
-        elif isinstance(event, Answered):
-            watch.heard(event)
-
-    session_spec = SessionSpec(
-        task_id=task.id,
-        label=f"{way.run_id}/{task.id}/{sample}",
-        cap_usd=way.cap_usd,
-        cassette=logs / CASSETTE,
-        earlier=earlier,
-        values={"workspace": spec.workdir, "task": task.id, "sample": str(sample)},
-    )
-    async with way.gateway.session(session_spec, on_event=listen) as course.session, _home(way) as home:
-        request = _request(way, task, course.session, logs=logs, home=home)
-        room = agent.furnish(_furnished(way, task, spec), request)
-        watch.doing("making the room")
-        async with await way.provider.start(room) as environment:
-            course.outcome = await _answer(agent, request, environment, limit, watch)
-            cause, _ = course.ended()
-            if cause is None or CONSEQUENCES[cause].graded:
-                watch.doing("collecting")
-                course.handed_in = await way.benchmark.collect(task, environment, scratch)
+def without_secrets(content: bytes, secrets: tuple[str, ...], file: str) -> tuple[bytes, tuple[Finding, ...]]:
+    """A submission fit to be stored. It is evidence, so nothing but our own secrets is taken out, and that is told."""
+    clean = content
+    for secret in sorted(secrets, key=len, reverse=True):
+        clean = clean.replace(secret.encode(), b"[redacted]")
+    if clean == content:
+        return content, ()
+    detail = "it held a key or a login of this run, which was taken out before it was stored and graded"
+    return clean, (Finding(code="secret_in_submission", path=file, detail=detail),)
 
 
-async def _answer(
-    agent: Agent, request: AgentRequest, environment: Environment, limit: asyncio.Event, watch: Watch
-) -> AgentOutcome | None:
-    """Let the agent work. Once the gateway has closed its door, the agent is ended if it does not end by itself."""
-    working = asyncio.create_task(agent.answer(request, environment, watch.doing))
-    closed = asyncio.create_task(limit.wait())
+@asynccontextmanager
+async def _workplace(way: Way) -> AsyncIterator[Path]:
+    """A folder of the attempt's own. Removing a large tree takes a while, and others are served meanwhile."""
+    folder = way.scratch / str(next(_numbers))
+    folder.mkdir(parents=True)
     try:
-        await asyncio.wait({working, closed}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            await asyncio.wait({working}, timeout=NOTICE_SECONDS)
+        yield folder
     finally:
-        closed.cancel()
-        if not working.done():
-            working.cancel()
-            await asyncio.wait({working})
-    if working.cancelled():
-        return await asyncio.to_thread(kept_outcome, Path(request.logs))
-    return working.result()
+        try:
+            folder.rmdir()
+        except OSError:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
 
 @asynccontextmanager
@@ -213,25 +305,25 @@ async def _home(way: Way) -> AsyncIterator[str | None]:
     if way.homes is None:
         yield None
         return
-    async with way.homes.lend() as sandbox:
-        yield str(sandbox.home / "claude-config" / "default")
+    async with way.homes.lend() as home:
+        yield str(home)
 
 
-def _request(way: Way, task: Task, session: Session, *, logs: Path, home: str | None) -> AgentRequest:
+def _label(way: Way, this: Try) -> str:
+    return f"{way.run_id}/{this.task.id}/{this.sample}"
+
+
+def _request(way: Way, this: Try, home: str | None) -> AgentRequest:
     return AgentRequest(
-        task_id=task.id,
-        instruction=task.public.instruction,
-        logs=str(logs),
+        task_id=this.task.id,
+        instruction=this.task.public.instruction,
+        logs=str(this.logs),
         home=home,
         own_login=way.own_login,
         model=way.model,
-        model_path=session.path,
         max_turns=way.max_turns,
-        system_prompt=way.system_prompt,
-        append_system_prompt=way.append_system_prompt,
-        allowed_tools=way.allowed_tools,
-        wall_seconds=way.limits.wall_seconds or task.public.limits.wall_seconds,
-        session_id=str(uuid.uuid5(_SESSIONS, session.spec.label)),
+        wall_seconds=way.limits.wall_seconds or this.task.public.limits.wall_seconds,
+        session_id=str(uuid.uuid5(_SESSIONS, _label(way, this))),
     )
 
 
@@ -253,12 +345,6 @@ def _furnished(way: Way, task: Task, spec: EnvironmentSpec) -> EnvironmentSpec:
         ),
         labels={**spec.labels, "run": way.run_id, "task": task.id},
     )
-
-
-def _keep(logs: Path, answer: Answer, handed_in: Prediction | None) -> None:
-    if handed_in is not None and answer.submission is not None:
-        write_atomic(logs / answer.submission, handed_in.content)
-    write_atomic(logs / ANSWER, to_json(answer))
 
 
 def _now() -> str:

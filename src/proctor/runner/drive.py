@@ -1,120 +1,160 @@
 """A sitting of a stored run: everything that it needs is put together here, used, and taken down again."""
 
+import asyncio
 import tempfile
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from proctor.agents import agent as find_agent
-from proctor.agents import needs_gold
+from proctor.agents import needs_gold, needs_home
 from proctor.core.agent import Agent, AgentSetup
 from proctor.core.benchmark import Benchmark, GradeOptions
-from proctor.core.environment import EnvironmentProvider
-from proctor.core.errors import InvalidData, UsageError
+from proctor.core.causes import Cause
+from proctor.core.errors import InvalidData
 from proctor.core.files import locked
 from proctor.core.record import Record
-from proctor.core.run import RunConfig
+from proctor.core.run import RunConfig, RunSummary
 from proctor.core.task import Task
 from proctor.environments import provider as find_provider
-from proctor.gateway import Gateway, Ledger, ReplayBackend, ScriptBackend, Secret, SessionSpec, Upstream, read_script
-from proctor.gateway.backend import Backend
-from proctor.gateway.script import Script
-from proctor.results import RunStore, find_run
-from proctor.runner.attempt import CASSETTE, Way
+from proctor.environments import reap
+from proctor.gateway import Gateway, Ledger
+from proctor.results import RunStore, read_journal, summarise
+from proctor.runner.attempt import Way
 from proctor.runner.homes import Homes
-from proctor.runner.models import choose_model
+from proctor.runner.models import Access, backend_for, choose_model
 from proctor.runner.plan import slots
-from proctor.runner.run import Course, Ending, Retry, Watcher, run
-from proctor.runner.spent import spent_so_far
+from proctor.runner.records import Slot
+from proctor.runner.resume import Standing, standings
+from proctor.runner.run import Course, Retry, Watcher, run
+from proctor.runner.scratch import scratch_folder
+from proctor.runner.spent import Spending, spending
 from proctor.workspaces import apply_patch
 
 LOCK: Final = ".lock"
-# Agents that talk to no model and need no home of their own.
-_HOMELESS: Final = frozenset({"oracle", "nop", "command"})
 
 
-class Access(Record):
-    """How the provider is reached, where the model is a provider's.
+@dataclass(frozen=True, slots=True)
+class Sitting:
+    """What holds for one sitting of a run, and may be another at the next.
 
     Attributes:
-        own_login: the agent's own login passes through, instead of a key that the gateway adds.
+        program: the agent's program, where it is not found by itself.
+        retry_errors: give slots whose recorded result is an error another chance.
+        run_usd: what the whole run may cost from now on; None leaves its limit as it is.
     """
 
-    base_url: str | None = None
-    own_login: bool = False
+    access: Access = field(default_factory=Access)
+    program: str | None = None
+    retry: Retry = field(default_factory=Retry)
+    retry_errors: bool = False
+    run_usd: float | None = None
+    notice_seconds: float = 20.0
 
 
-async def drive(
-    store: RunStore,
-    config: RunConfig,
-    benchmark: Benchmark,
-    *,
-    watcher: Watcher,
-    key: Secret | None = None,
-    access: Access = Access(),  # noqa: B008 - frozen
-    program: str | None = None,
-    retry: Retry = Retry(),  # noqa: B008 - frozen
-) -> Ending:
+class Ending(Record):
+    """How a sitting ended: what is recorded now, and what kept the run from going on, if anything did."""
+
+    summary: RunSummary
+    left: int
+    stopped_by: Cause | None = None
+    detail: str = ""
+
+
+async def drive(store: RunStore, benchmark: Benchmark, *, watch: "Watch", sitting: Sitting) -> Ending:
     """Start, or go on with, a stored run.
 
     Raises:
         UsageError: the run needs a key, a script or an agent that is not there.
+        InvalidData: the benchmark's data is not what the run was begun with.
         RetryableError: another process is at work on this run.
     """
-    tasks = {task.id: task for task in benchmark.tasks()}
-    missing = [task_id for task_id in config.tasks if task_id not in tasks]
-    if missing:
-        raise InvalidData(
-            f"the run has a task that the benchmark no longer has: {missing[0]!r}", where=benchmark.source
-        )
     async with AsyncExitStack() as stack:
-        stack.enter_context(locked(store.folder / LOCK, what=f"run {config.run_id}", wait_seconds=0))
-        # Short, because sockets are made below it.
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="proctor-run-")))
-        rooms: EnvironmentProvider = find_provider(config.runner, isolation=config.isolation)
-        stack.push_async_callback(rooms.close)
-        gateway = await stack.enter_async_context(
-            Gateway(
-                _backend(config, key, access),
-                ledger=Ledger(config.budget.run_usd, spent_usd=await spent_so_far(store, config)),
+        stack.enter_context(locked(store.folder / LOCK, what=f"run {store.run_id}", wait_seconds=0))
+        config = _configured(store, sitting)
+        tasks = _tasks(config, benchmark)
+        entries = await asyncio.to_thread(lambda: list(read_journal(store.journal)))
+        known, paid = standings(entries), await asyncio.to_thread(spending, store, entries)
+        wanted = [slot for slot in slots(config) if _is_open(known.get(slot), sitting)]
+        watcher = watch(store, config, known, paid)
+        del entries
+        try:
+            way = await _set_up(stack, config, benchmark, sitting, spent_usd=paid.known_usd)
+            left, stop = await run(
+                Course(
+                    store=store,
+                    way=way,
+                    tasks=tasks,
+                    slots=wanted,
+                    known=known,
+                    options=GradeOptions(image=config.image),
+                    concurrency=config.concurrency,
+                    grade_concurrency=config.grade_concurrency,
+                    watcher=watcher,
+                    retry=sitting.retry,
+                )
             )
+        finally:
+            # However it ended: what is on disk is what there is.
+            summary = _summary(store, config)
+        return Ending(
+            summary=summary,
+            left=left,
+            stopped_by=stop.cause if stop else None,
+            detail=stop.detail if stop else "",
         )
-        homes = None
-        if config.agent not in _HOMELESS:
-            homes = Homes(scratch / "homes", preset=config.preset, model=None)
-            stack.push_async_callback(homes.close)
-        way = Way(
-            run_id=config.run_id,
-            benchmark=benchmark,
-            provider=rooms,
-            gateway=gateway,
-            agent=agents(config, program),
-            homes=homes,
-            model=choose_model(config.model).model if config.model else None,
-            model_socket=await gateway.listen_unix(scratch / "gateway.sock"),
-            network=config.network,
-            cap_usd=config.budget.task_usd,
-            limits=config.limits,
-            max_turns=config.max_turns,
-            own_login=access.own_login,
-            image=config.image,
-        )
-        return await run(
-            Course(
-                store=store,
-                way=way,
-                tasks=tasks,
-                slots=slots(config),
-                options=GradeOptions(image=config.image),
-                concurrency=config.concurrency,
-                grade_concurrency=config.grade_concurrency,
-                watcher=watcher,
-                retry=retry,
-            )
-        )
+
+
+Watch = Callable[[RunStore, RunConfig, dict[Slot, Standing], Spending], Watcher]
+
+
+async def _set_up(
+    stack: AsyncExitStack, config: RunConfig, benchmark: Benchmark, sitting: Sitting, *, spent_usd: float
+) -> Way:
+    # What killed runs have left goes first: rooms here, and containers where there is an engine for them.
+    await reap(docker=config.runner == "docker")
+    # Short, because sockets are made below it.
+    scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=scratch_folder())))
+    rooms = find_provider(config.runner, **room_options(config))
+    stack.push_async_callback(rooms.close)
+    access, secrets = sitting.access, list[str]()
+    gateway, socket, model = None, None, None
+    if config.model is not None:
+        choice = choose_model(config.model)
+        backend = backend_for(choice, access)
+        secrets += backend.secrets
+        budget = Ledger(config.budget.run_usd, spent_usd=spent_usd)
+        gateway = await stack.enter_async_context(Gateway(backend, ledger=budget))
+        socket = await gateway.listen_unix(scratch / "gateway.sock")
+        model = choice.model
+    homes = None
+    if needs_home(config.agent):
+        homes = Homes(scratch / "homes", preset=config.preset, auth_from=access.login)
+        stack.push_async_callback(homes.close)
+        secrets += homes.secrets()
+    return Way(
+        run_id=config.run_id,
+        benchmark=benchmark,
+        provider=rooms,
+        agent=agents(config, sitting.program),
+        scratch=scratch / "attempts",
+        gateway=gateway,
+        model_socket=socket,
+        homes=homes,
+        model=model,
+        network=config.network,
+        cap_usd=config.budget.task_usd,
+        limits=config.limits,
+        max_turns=config.max_turns,
+        own_login=access.login is not None,
+        image=config.image,
+        secrets=tuple(secrets),
+        notice_seconds=sitting.notice_seconds,
+    )
 
 
 def agents(config: RunConfig, program: str | None) -> Callable[[Task], Agent]:
@@ -126,30 +166,43 @@ def agents(config: RunConfig, program: str | None) -> Callable[[Task], Agent]:
     return lambda _: one
 
 
-def _backend(config: RunConfig, key: Secret | None, access: Access) -> Backend:
-    if config.model is None:
-        return ScriptBackend(Script(), name="no model")
-    choice = choose_model(config.model)
-    if choice.kind == "script":
-        return ScriptBackend(read_script(Path(choice.source or "")))
-    if choice.kind == "replay":
-        return ReplayBackend(_recordings(find_run(choice.source or "")), name=choice.source or "replay")
-    if key is None and not access.own_login:
-        raise UsageError(
-            f"there is no key for the model {config.model}",
-            fix="set ANTHROPIC_API_KEY, give --own-login, or use --model script:FILE",
+def _configured(store: RunStore, sitting: Sitting) -> RunConfig:
+    config = store.config()
+    if sitting.run_usd is None or sitting.run_usd == config.budget.run_usd:
+        return config
+    budget = msgspec.structs.replace(config.budget, run_usd=sitting.run_usd)
+    config = msgspec.structs.replace(config, budget=budget)
+    store.write_config(config)
+    return config
+
+
+def _tasks(config: RunConfig, benchmark: Benchmark) -> dict[str, Task]:
+    """The run's tasks, which must be the ones that it was begun with."""
+    fix = "put the data back as it was, or begin a new run"
+    tasks = {task.id: task for task in benchmark.tasks()}
+    missing = [task_id for task_id in config.tasks if task_id not in tasks]
+    if missing:
+        raise InvalidData(
+            f"the run has a task that the benchmark no longer has: {missing[0]!r}", where=benchmark.source, fix=fix
         )
-    return Upstream(access.base_url, key=key) if access.base_url else Upstream(key=key)
+    if benchmark.digest() != config.data_digest:
+        raise InvalidData("the data has changed since the run was begun", where=benchmark.source, fix=fix)
+    return tasks
 
 
-def _recordings(store: RunStore) -> Callable[[SessionSpec], Path]:
-    """The last cassette that a run has of a slot."""
+def _is_open(standing: Standing | None, sitting: Sitting) -> bool:
+    if standing is None or not standing.done:
+        return True
+    return standing.failed and sitting.retry_errors
 
-    def find(spec: SessionSpec) -> Path:
-        folder = store.logs(spec.task_id, int(spec.values.get("sample", "1")))
-        found = sorted(folder.glob(f"attempt-*/{CASSETTE}"), key=lambda file: int(file.parent.name.split("-")[1]))
-        if not found:
-            raise InvalidData(f"the run {store.run_id} has no recording of {spec.task_id!r}", where=store.folder)
-        return found[-1]
 
-    return find
+def _summary(store: RunStore, config: RunConfig) -> RunSummary:
+    paid = spending(store, read_journal(store.journal))
+    summary = summarise(config, store.results(), unfinished_usd=paid.unfinished_usd)
+    store.write_summary(summary)
+    return summary
+
+
+def room_options(config: RunConfig) -> dict[str, bool]:
+    """What the provider of the run's rooms is to be told."""
+    return {"isolation": config.isolation} if config.runner == "local" else {}

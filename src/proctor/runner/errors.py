@@ -1,5 +1,6 @@
 """From errors to causes: what the one table of causes is asked about when something was raised."""
 
+import asyncio
 import errno
 
 from proctor.core.causes import Cause
@@ -17,3 +18,10 @@ def cause_of(error: ProctorError | OSError) -> Cause:
     if isinstance(error, LimitReached):
         return Cause.RUN_BUDGET if error.kind == "run cost" else Cause.GRADER_FAILED
     return Cause.ENGINE_GONE if error.retryable else Cause.ENVIRONMENT_FAILED
+
+
+def go_on_with_cancelling(error: Exception) -> None:
+    """Where a task was cancelled and something broke on its way out: the cancellation goes on, not the error."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError from error

@@ -1,35 +1,75 @@
-"""The sandboxes of a run: made once, handed out, reset before each use."""
+"""The sandboxes of a run: made once, handed out, made new before each use."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any, Final
 
+from proctor.core.errors import UsageError
+from proctor.core.files import write_atomic
 from proctor.sandboxes import Sandbox, Sandboxes
+
+_ACCOUNT: Final = ".claude.json"
+_TOKENS: Final = ".credentials.json"
+_SECRET_LENGTH: Final = 20
 
 
 class Homes:
-    """A pool of sandboxes. As many as are in use at once are made; all are destroyed in the end."""
+    """A pool of sandboxes. As many as are in use at once are made; all are destroyed in the end.
 
-    def __init__(self, root: Path, *, preset: str, model: str | None) -> None:
+    A reset keeps a sandbox's credentials, and an agent may have written there for the next one to read. So the
+    account is put back as it was made, and where no login is meant to be in the home, none is left there.
+
+    Args:
+        root: where they are kept.
+        preset: what they are made from.
+        auth_from: a Claude Code configuration with the login that is to be in them; none if not said.
+    """
+
+    def __init__(self, root: Path, *, preset: str, auth_from: Path | None = None) -> None:
         self._sandboxes = Sandboxes(root)
         self._preset = preset
-        self._model = model
+        self._auth_from = auth_from
         self._free: list[str] = []
         self._made = 0
+        self._account: bytes | None = None
+
+    def check(self) -> None:
+        """Raise what making one would raise, and make none.
+
+        Raises:
+            UsageError: the preset or the login cannot be used.
+        """
+        self._sandboxes.check_create(["s1"], preset=self._preset, model=None, auth_from=self._auth_from)
+        if self._auth_from is not None and not self.secrets():
+            raise UsageError(
+                "there is no login to let through", where=self._auth_from, fix="log in there, or use a key instead"
+            )
+
+    def secrets(self) -> tuple[str, ...]:
+        """What of the login must never be written down."""
+        if self._auth_from is None:
+            return ()
+        try:
+            document = json.loads((self._auth_from / _TOKENS).read_bytes())
+        except (OSError, ValueError):
+            return ()
+        return tuple(sorted({text for text in _strings(document) if len(text) >= _SECRET_LENGTH}))
 
     @asynccontextmanager
-    async def lend(self) -> AsyncIterator[Sandbox]:
-        """A sandbox as its preset made it, for the length of the block."""
+    async def lend(self) -> AsyncIterator[Path]:
+        """The claude-config folder of a sandbox as its preset made it, for the length of the block."""
         if self._free:
             name = self._free.pop()
-            home = await asyncio.to_thread(self._sandboxes.reset, name)
+            home = await asyncio.to_thread(self._renew, name)
         else:
             self._made += 1
             name = f"s{self._made}"
-            home = await asyncio.to_thread(self._sandboxes.create, name, preset=self._preset, model=self._model)
+            home = await asyncio.to_thread(self._make, name)
         try:
-            yield home
+            yield _config(home)
         finally:
             self._free.append(name)
 
@@ -37,3 +77,33 @@ class Homes:
         """Stop whatever runs in them, and remove them."""
         while self._free:
             await asyncio.to_thread(self._sandboxes.destroy, self._free.pop())
+
+    def _make(self, name: str) -> Sandbox:
+        home = self._sandboxes.create(name, preset=self._preset, auth_from=self._auth_from)
+        account = _config(home) / _ACCOUNT
+        if self._account is None and account.exists():
+            self._account = account.read_bytes()
+        return home
+
+    def _renew(self, name: str) -> Sandbox:
+        config = _config(self._sandboxes.get(name))
+        if config.is_dir() and not config.is_symlink():
+            (config / _ACCOUNT).unlink(missing_ok=True)
+            if self._account is not None:
+                write_atomic(config / _ACCOUNT, self._account, mode=0o600)
+            if self._auth_from is None:
+                (config / _TOKENS).unlink(missing_ok=True)
+        # The preset is said again: an agent can write what the sandbox itself says of it.
+        return self._sandboxes.reset(name, preset=self._preset)
+
+
+def _config(sandbox: Sandbox) -> Path:
+    return sandbox.home / "claude-config" / "default"
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _strings(item)

@@ -1,11 +1,29 @@
-"""What `--model` can mean: a provider's model, a script, or a recording."""
+"""What `--model` can mean: a provider's model, a script, or a recording; and what answers then."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
-from proctor.core.errors import UsageError
+from proctor.core.errors import InvalidData, UsageError
 from proctor.core.record import Record
+from proctor.gateway import (
+    Auth,
+    ReplayBackend,
+    RetryPolicy,
+    ScriptBackend,
+    Secret,
+    SessionSpec,
+    Upstream,
+    read_script,
+)
+from proctor.gateway.backend import Backend
+from proctor.gateway.upstream import PROVIDER
+from proctor.results import RunStore, find_run
 
+CASSETTE: Final = "cassette.jsonl"
+# An answer that stays silent for so long has broken off.
+IDLE_SECONDS: Final = 600.0
 # A short name means what it meant when this table was made, whatever an agent's program takes it for.
 ALIASES: Final = {
     "fable": "claude-fable-5",
@@ -18,18 +36,55 @@ SCRIPTED_MODEL: Final = "claude-sonnet-4-5"
 
 
 class ModelChoice(Record):
-    """Who answers the agent's requests, and by which name the agent asks for it."""
+    """Who answers the agent's requests, and by which name the agent asks for it.
+
+    Attributes:
+        source: the script's file, or the folder of the recorded run.
+    """
 
     kind: Literal["provider", "script", "replay"]
     model: str
     source: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The same choice as it can be written down and read again from anywhere."""
+        return self.model if self.source is None else f"{self.kind}:{self.source}"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How the provider is reached, where the model is a provider's.
+
+    Attributes:
+        login: a Claude Code configuration whose login passes through, instead of a key that the gateway adds.
+    """
+
+    base_url: str = PROVIDER
+    key: Secret | None = None
+    auth: Auth = Auth.API_KEY
+    login: Path | None = None
+    retry: RetryPolicy | None = None
+    idle_seconds: float = IDLE_SECONDS
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str], *, login: Path | None = None) -> Self:
+        """As ANTHROPIC_BASE_URL and ANTHROPIC_API_KEY, or ANTHROPIC_AUTH_TOKEN, say."""
+        base_url = environ.get("ANTHROPIC_BASE_URL") or PROVIDER
+        if login is not None:
+            return cls(base_url=base_url, auth=Auth.PASS_THROUGH, login=login)
+        if key := environ.get("ANTHROPIC_API_KEY"):
+            return cls(base_url=base_url, key=Secret(key))
+        if token := environ.get("ANTHROPIC_AUTH_TOKEN"):
+            return cls(base_url=base_url, key=Secret(token), auth=Auth.BEARER)
+        return cls(base_url=base_url)
 
 
 def choose_model(text: str) -> ModelChoice:
     """Read `--model`: a model id or short name, ``script:FILE``, or ``replay:RUN``.
 
     Raises:
-        UsageError: it names nothing.
+        UsageError: it names nothing, or a run that is not there.
     """
     kind, separator, rest = text.partition(":")
     if separator and kind in {"script", "replay"}:
@@ -39,7 +94,51 @@ def choose_model(text: str) -> ModelChoice:
             )
         if kind == "script":
             return ModelChoice(kind="script", model=SCRIPTED_MODEL, source=str(Path(rest).absolute()))
-        return ModelChoice(kind="replay", model=SCRIPTED_MODEL, source=rest)
+        store = find_run(rest)
+        asked = store.config().model
+        model = choose_model(asked).model if asked is not None else SCRIPTED_MODEL
+        return ModelChoice(kind="replay", model=model, source=str(store.folder))
     if not text.strip():
         raise UsageError("--model is empty", fix="give a model id, script:FILE or replay:RUN")
     return ModelChoice(kind="provider", model=ALIASES.get(text, text))
+
+
+def backend_for(choice: ModelChoice, access: Access) -> Backend:
+    """What answers, ready to be started.
+
+    Raises:
+        UsageError: a provider's model is wanted, and there is neither a key nor a login.
+        InvalidData: the script cannot be read.
+    """
+    match choice.kind:
+        case "script":
+            return ScriptBackend(read_script(Path(choice.source or "")))
+        case "replay":
+            store = RunStore(Path(choice.source or ""))
+            return ReplayBackend(_recordings(store), name=f"replay of {store.folder.parent.name}/{store.run_id}")
+        case "provider":
+            return _provider(choice, access)
+
+
+def _provider(choice: ModelChoice, access: Access) -> Upstream:
+    if access.key is None and access.login is None:
+        raise UsageError(
+            f"there is no key for the model {choice.model}",
+            fix="set ANTHROPIC_API_KEY, give --own-login, or use --model script:FILE",
+        )
+    return Upstream(
+        access.base_url, key=access.key, auth=access.auth, retry=access.retry, idle_seconds=access.idle_seconds
+    )
+
+
+def _recordings(store: RunStore) -> Callable[[SessionSpec], Path]:
+    """The recording of the attempt that counted, or of the last one that there was."""
+
+    def find(spec: SessionSpec) -> Path:
+        folder = store.logs(spec.task_id, int(spec.values.get("sample", "1")), 1).parent
+        found = sorted(folder.glob(f"attempt-*/{CASSETTE}"), key=lambda file: int(file.parent.name.split("-")[1]))
+        if not found:
+            raise InvalidData(f"the run {store.run_id} has no recording of {spec.task_id!r}", where=store.folder)
+        return found[-1]
+
+    return find

@@ -1,11 +1,12 @@
 """What a run will be: from what was asked to a stored configuration, and a bound on what it can cost."""
 
+import os
 import platform
 import random
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-import psutil
+from msgspec import field
 
 import proctor
 from proctor.core.benchmark import Benchmark
@@ -17,27 +18,33 @@ from proctor.runner.records import Slot
 
 
 class Asked(Record):
-    """What the user asked for, beside the tasks themselves."""
+    """What is asked for, beside the tasks themselves.
 
-    mode: Mode
+    Attributes:
+        model: a model id or short name, ``script:FILE`` or ``replay:RUN``; None for agents that need none.
+        samples: how many answers are wanted to each task.
+        grade_concurrency: None for as many as there are processors.
+        shuffle: the seed of the order in which tasks are taken; None for the benchmark's own order.
+    """
+
     agent: str
-    model: str | None
-    preset: str
-    runner: str
-    isolation: bool
-    samples: int
-    concurrency: int
-    grade_concurrency: int
-    limits: Limits
-    budget: Budget
-    variables: dict[str, str]
-    network: Network | None = None
-    pod_template: str | None = None
-    image: str | None = None
-    max_turns: int = 100
+    mode: Mode = Mode.BASELINE
     command: tuple[str, ...] = ()
+    model: str | None = None
+    preset: str = "empty"
+    pod_template: str | None = None
+    variables: dict[str, str] = field(default_factory=dict)
+    runner: str = "local"
+    image: str | None = None
+    isolation: bool = True
+    network: Network | None = None
+    samples: int = 1
+    concurrency: int = 1
+    grade_concurrency: int | None = None
+    limits: Limits = Limits()
+    max_turns: int = 100
+    budget: Budget = Budget()
     shuffle: int | None = None
-    source: str = ""
 
 
 def make_config(
@@ -45,14 +52,12 @@ def make_config(
     benchmark: Benchmark,
     tasks: Sequence[Task],
     *,
-    run_id: str,
-    excluded: Sequence[str],
+    excluded: Sequence[str] = (),
     versions: dict[str, str],
-    environment: str,
 ) -> RunConfig:
-    """The run's configuration, with everything that can change its results."""
+    """The run's configuration, with everything that can change its results; the run has no name yet."""
     return RunConfig(
-        run_id=run_id,
+        run_id="",
         benchmark=benchmark.name,
         source=benchmark.source,
         mode=asked.mode,
@@ -68,14 +73,14 @@ def make_config(
         network=asked.network,
         samples=asked.samples,
         concurrency=asked.concurrency,
-        grade_concurrency=asked.grade_concurrency,
+        grade_concurrency=asked.grade_concurrency or os.cpu_count() or 1,
         limits=asked.limits,
         max_turns=asked.max_turns,
         budget=asked.budget,
         tasks=tuple(task.id for task in ordered(tasks, asked.shuffle)),
         excluded=tuple(excluded),
         data_digest=benchmark.digest(),
-        versions={"proctor": proctor.__version__, "environment": environment, **versions},
+        versions={"proctor": proctor.__version__, **versions},
         machine=this_machine(),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
@@ -107,6 +112,8 @@ def cost_bound(config: RunConfig) -> float | None:
 
 def this_machine() -> Machine:
     """Where we are, as far as it can change results."""
+    import psutil  # noqa: PLC0415 - slow, and only a new run asks
+
     return Machine(
         platform=f"{platform.system().lower()}-{platform.machine()}",
         python=platform.python_version(),

@@ -7,41 +7,36 @@ those and nothing else.
 
 import asyncio
 import random
-import shutil
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Protocol
-
-import msgspec
+from typing import Protocol
 
 from proctor.core.benchmark import GradeOptions, Place
 from proctor.core.causes import CONSEQUENCES, Cause, Status
-from proctor.core.errors import ProctorError
+from proctor.core.errors import ProctorError, UsageError
 from proctor.core.evaluation import Evaluated, Prediction
-from proctor.core.files import write_atomic
-from proctor.core.record import read_record, to_json
-from proctor.core.result import Attempt, ModelUsage, TaskResult
-from proctor.core.run import JournalEntry, RunSummary
+from proctor.core.record import Record, read_record, to_json
+from proctor.core.result import Attempt, TaskResult
+from proctor.core.run import JournalEntry, Stage
 from proctor.core.task import Task
 from proctor.core.verdict import Verdict
-from proctor.gateway import Answered
-from proctor.results import Journal, RunStore, read_journal
-from proctor.results.store import total_cost
-from proctor.runner.attempt import ANSWER, CASSETTE, Watch, Way, attempt
-from proctor.runner.errors import cause_of
+from proctor.gateway import Answered, Trouble
+from proctor.results import Journal, RunStore, total_cost
+from proctor.runner import ledger
+from proctor.runner.attempt import Try, Watch, Way, attempt
+from proctor.runner.errors import cause_of, go_on_with_cancelling
+from proctor.runner.models import CASSETTE
 from proctor.runner.parallel import in_parallel
-from proctor.runner.records import Answer, Graded, Slot
-from proctor.runner.resume import Standing, standings
-from proctor.runner.spent import cassette_usage
+from proctor.runner.records import ANSWER, GRADED, Answer, Graded, Slot
+from proctor.runner.resume import Standing
 
-GRADED: Final = "graded.json"
 Sleep = Callable[[float], Awaitable[None]]
 
 
-class Retry(msgspec.Struct, frozen=True, kw_only=True):
+class Retry(Record):
     """How often, and how patiently, what was not the agent's fault is tried again."""
 
     tries: int = 3
@@ -76,15 +71,31 @@ class Watcher(Protocol):
         """A slot's result is recorded; None: it was given up for now."""
         ...
 
+    def stopping(self, cause: Cause, detail: str) -> None:
+        """No slot can fare better, so no further one is begun."""
+        ...
+
+
+class Stop(Record):
+    """What keeps a run from going on."""
+
+    cause: Cause
+    detail: str
+
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """Everything that a run goes by."""
+    """Everything that a sitting of a run goes by.
+
+    Attributes:
+        known: where each slot stands that was begun in an earlier sitting.
+    """
 
     store: RunStore
     way: Way
     tasks: dict[str, Task]
     slots: Sequence[Slot]
+    known: dict[Slot, Standing]
     options: GradeOptions
     concurrency: int
     grade_concurrency: int
@@ -94,245 +105,228 @@ class Course:
     chance: Callable[[], float] = random.random
 
 
-class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """How a sitting ended: what is recorded now, and what kept the run from going on, if anything did."""
+async def run(course: Course) -> tuple[int, Stop | None]:
+    """Bring every slot to its end, or stop where none can fare better. How many are left, and why.
 
-    summary: RunSummary
-    left: int
-    stopped_by: Cause | None = None
-    detail: str = ""
-
-
-async def run(course: Course) -> Ending:
-    """Go on with a run until every slot is recorded, or something stops it that no later slot could escape."""
-    known = await asyncio.to_thread(lambda: standings(read_journal(course.store.journal)))
-    waiting = [slot for slot in course.slots if not known.get(slot, Standing()).done]
+    Raises:
+        UsageError: the run cannot be made in this way; what was under way is finished first.
+    """
     async with Journal(course.store.journal) as journal:
-        sitting = _Sitting(course, journal, known)
-        await in_parallel(sitting.take, waiting, course.concurrency + course.grade_concurrency)
-    summary = await asyncio.to_thread(course.store.write_summary)
-    return Ending(
-        summary=summary,
-        left=sitting.left,
-        stopped_by=sitting.stop[0] if sitting.stop else None,
-        detail=sitting.stop[1] if sitting.stop else "",
-    )
+        sitting = _Sitting(course, journal)
+        await in_parallel(sitting.take, course.slots, course.concurrency + course.grade_concurrency)
+    if sitting.refused is not None:
+        raise sitting.refused
+    return sitting.left, sitting.stop
 
 
 class _Sitting:
     """One sitting of a run, from its start or resumption to its end or interruption."""
 
-    def __init__(self, course: Course, journal: Journal, known: dict[Slot, Standing]) -> None:
+    def __init__(self, course: Course, journal: Journal) -> None:
         self.course = course
         self.journal = journal
-        self.known = known
         self.answering = asyncio.Semaphore(course.concurrency)
         self.grading = asyncio.Semaphore(course.grade_concurrency)
-        self.stop: tuple[Cause, str] | None = None
+        self.stopped = asyncio.Event()
+        self.stop: Stop | None = None
+        self.refused: UsageError | None = None
         self.left = 0
 
     async def take(self, slot: Slot) -> None:
         """Bring one slot as far as it will go."""
+        standing = self.course.known.get(slot, Standing())
+        work = _Work(self, slot, standing)
         result = None
-        if self.stop is None:
-            answer = await self._answered(slot)
+        try:
+            answer = await work.answer()
             if answer is not None:
-                result = await self._graded(slot, answer)
+                result = await work.grade_and_record(answer)
+        except UsageError as error:
+            self.refused = self.refused or error
+            self.halt(Stop(cause=Cause.INTERRUPTED, detail=str(error)))
         if result is None:
             self.left += 1
         self.course.watcher.ended(slot, result)
 
-    async def _answered(self, slot: Slot) -> Answer | None:
-        """The slot's final answer; None when the run stops first."""
-        standing = self.known.get(slot, Standing())
-        number = standing.attempts
-        if standing.answered:
-            return await asyncio.to_thread(read_record, self._logs(slot, number) / ANSWER, Answer)
+    def halt(self, stop: Stop) -> None:
+        """Let no further slot be begun; what is under way goes on to its end."""
+        if self.stop is None:
+            self.stop = stop
+            self.stopped.set()
+            self.course.watcher.stopping(stop.cause, stop.detail)
+
+    async def pause(self, seconds: float) -> None:
+        """Wait before another try, unless the run stops."""
+        sleeping = asyncio.ensure_future(self.course.sleep(seconds))
+        stopping = asyncio.create_task(self.stopped.wait())
+        try:
+            await asyncio.wait({sleeping, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleeping.cancel()
+            stopping.cancel()
+
+
+class _Work:
+    """The work on one slot."""
+
+    def __init__(self, sitting: _Sitting, slot: Slot, standing: Standing) -> None:
+        self.sitting = sitting
+        self.course = sitting.course
+        self.slot = slot
+        self.standing = standing
+        self.task = self.course.tasks[slot.task_id]
+        self.ledger: list[Attempt] = []
+
+    async def answer(self) -> Answer | None:
+        """The answer that counts; None when the run stops first."""
+        number, standing = self.standing.attempts, self.standing
+        counts = standing.answered and (standing.gradable or not standing.done)
+        if number and (counts or not self.sitting.stopped.is_set()):
+            self.ledger = await asyncio.to_thread(self._stored_ledger)
+        if counts:
+            return await asyncio.to_thread(read_record, self._logs(number) / ANSWER, Answer)
         failed = 0
-        while not self._stopping():
+        while not self.sitting.stopped.is_set():
             number += 1
-            async with self.answering:
-                if self._stopping():
-                    return None
-                answer = await self._attempt(slot, number)
+            async with self.sitting.answering:
+                if self.sitting.stopped.is_set():
+                    break
+                answer = await self._attempt(number, last=failed + 1 >= self.course.retry.tries)
             consequence = CONSEQUENCES[answer.cause] if answer.cause else None
             if consequence is not None and consequence.stops_run:
-                self.stop = (answer.cause or Cause.INTERRUPTED, answer.detail)
-                return None
-            if consequence is None or not consequence.retry:
-                return answer
+                self.sitting.halt(Stop(cause=answer.cause or Cause.INTERRUPTED, detail=answer.detail))
+                break
             failed += 1
-            if failed >= self.course.retry.tries:
+            if consequence is None or not consequence.retry or failed >= self.course.retry.tries:
                 return answer
-            wait = self.course.retry.wait(failed, self.course.chance())
-            self.course.watcher.retrying(slot, answer.cause or Cause.PROVIDER_ERROR, answer.detail, wait)
-            await self.course.sleep(wait)
+            await self._wait(failed, answer.cause or Cause.PROVIDER_ERROR, answer.detail)
         return None
 
-    def _stopping(self) -> bool:
-        return self.stop is not None
-
-    async def _attempt(self, slot: Slot, number: int) -> Answer:
-        watcher = self.course.watcher
+    async def _attempt(self, number: int, *, last: bool) -> Answer:
+        watcher, slot, sitting = self.course.watcher, self.slot, self.sitting
         watcher.began(slot)
-        logs = self._logs(slot, number)
-        earlier = self._cut_short(slot, number - 1)
-        await asyncio.to_thread(_make_empty, logs)
-        await self._note(slot, number, "prepared")
-        answer = await attempt(
-            self.course.way,
-            self.course.tasks[slot.task_id],
+        logs = self._logs(number)
+        logs.mkdir(parents=True, exist_ok=True)
+        await sitting.journal.commit(self._entry(number, "prepared"))
+        this = Try(
+            task=self.task,
             sample=slot.sample,
             number=number,
             logs=logs,
-            earlier=earlier,
-            watch=Watch(doing=lambda what: watcher.doing(slot, what), heard=lambda event: watcher.heard(slot, event)),
+            earlier=tuple(self._logs(before) / CASSETTE for before in range(1, number)),
+            spent_usd=sum(total_cost(entry.usage) or 0.0 for entry in self.ledger),
         )
-        stopping = answer.cause is not None and CONSEQUENCES[answer.cause].stops_run
-        await self._note(slot, number, "answered" if stopping else "collected", answer=answer)
+        watch = Watch(
+            doing=lambda what: watcher.doing(slot, what),
+            heard=lambda event: watcher.heard(slot, event),
+            hopeless=lambda trouble: sitting.halt(_stop(trouble)),
+        )
+        made = await attempt(self.course.way, this, watch)
+        answer = made.answer
+        consequence = CONSEQUENCES[answer.cause] if answer.cause else None
+        again = consequence is not None and (consequence.stops_run or (consequence.retry and not last))
+        stage: Stage = "answered" if again else "collected"
+        line = self._entry(number, stage, cause=answer.cause, cost=total_cost(answer.usage))
+        await sitting.journal.commit(line, files=made.files)
+        self.ledger.append(ledger.entry(self.course.store, slot, answer))
         return answer
 
-    def _cut_short(self, slot: Slot, number: int) -> Path | None:
-        """The cassette of the attempt before, if that ended before its agent did."""
-        cassette = self._logs(slot, number) / CASSETTE
-        if number == 0 or not cassette.exists():
-            return None
-        kept = self._logs(slot, number) / ANSWER
-        if not kept.exists():
-            return cassette
-        cause = read_record(kept, Answer).cause
-        return cassette if cause is not None and CONSEQUENCES[cause].stops_run else None
-
-    async def _graded(self, slot: Slot, answer: Answer) -> TaskResult:
-        watcher, started = self.course.watcher, time.monotonic()
-        logs = self._logs(slot, answer.number)
-        evaluated = None
-        if answer.submission is not None:
-            async with self.grading:
-                watcher.doing(slot, "grading")
-                evaluated = await self._grade(slot, answer, logs)
-            graded = Graded(evaluated=evaluated, seconds=round(time.monotonic() - started, 3))
-            await asyncio.to_thread(write_atomic, logs / GRADED, to_json(graded))
-            await self._note(slot, answer.number, "graded")
-        result = await asyncio.to_thread(self._result, slot, answer, evaluated, time.monotonic() - started)
-        await asyncio.to_thread(self.course.store.write_result, result)
-        await self._note(slot, answer.number, "recorded")
+    async def grade_and_record(self, answer: Answer) -> TaskResult | None:
+        """Grade what was handed in, where anything was, and record the slot; None when the run stops first."""
+        logs, number = self._logs(answer.number), answer.number
+        graded: Graded | None = None
+        files: dict[Path, bytes] = {}
+        lines: list[JournalEntry] = []
+        if answer.submission is not None and self.standing.stage == "graded":
+            graded = await asyncio.to_thread(read_record, logs / GRADED, Graded)
+        elif answer.submission is not None:
+            async with self.sitting.grading:
+                self.course.watcher.doing(self.slot, "grading")
+                graded = await self._grade(answer, logs)
+            if graded is None:
+                return None
+            files[logs / GRADED] = to_json(graded)
+            lines.append(self._entry(number, "graded"))
+        result = ledger.result(
+            self.course.way.run_id, self.task, self.slot, answer=answer, graded=graded, attempts=tuple(self.ledger)
+        )
+        files[self.course.store.result_file(self.slot.task_id, self.slot.sample)] = to_json(result)
+        lines.append(self._entry(number, "recorded", cause=result.cause))
+        await self.sitting.journal.commit(*lines, files=files)
         return result
 
-    async def _grade(self, slot: Slot, answer: Answer, logs: Path) -> Evaluated:
-        """Grade, and grade again where the grader, not the answer, failed."""
-        task = self.course.tasks[slot.task_id]
+    async def _grade(self, answer: Answer, logs: Path) -> Graded | None:
+        """Grade, and grade again where the grader, not the answer, failed. Each try keeps what it left."""
+        started = time.monotonic()
         content = await asyncio.to_thread((logs / str(answer.submission)).read_bytes)
         prediction = Prediction(
-            task_id=task.id, patch_kind=answer.patch_kind, content=content, model=self.course.way.model
+            task_id=self.task.id, patch_kind=answer.patch_kind, content=content, model=self.course.way.model
         )
-        place = Place(provider=self.course.way.provider, folder=logs / "grading", options=self.course.options)
+        retried: list[str] = []
         for failed in range(1, self.course.retry.tries + 1):
+            place = Place(
+                provider=self.course.way.provider, folder=_unused(logs, "grading"), options=self.course.options
+            )
             try:
-                return await self.course.way.benchmark.grade(task, prediction, place)
+                evaluated = await self.course.way.benchmark.grade(self.task, prediction, place)
+                break
+            except UsageError:
+                raise
             except (ProctorError, OSError) as error:
                 cause, detail = cause_of(error), str(error)
-            if not CONSEQUENCES[cause].retry or failed == self.course.retry.tries:
+                go_on_with_cancelling(error)
+            except Exception as error:  # noqa: BLE001 - a plugin's mistake costs its task, not the run
+                cause, detail = Cause.GRADER_FAILED, f"internal error: {type(error).__name__}: {error}"
+                go_on_with_cancelling(error)
+            consequence = CONSEQUENCES[cause]
+            if consequence.stops_run:
+                self.sitting.halt(Stop(cause=cause, detail=detail))
+                return None
+            if not consequence.retry or failed == self.course.retry.tries:
+                verdict = Verdict(task_id=self.task.id, status=Status.ERROR, cause=cause, reason=detail)
+                evaluated = Evaluated(task_id=self.task.id, verdict=verdict)
                 break
-            wait = self.course.retry.wait(failed, self.course.chance())
-            self.course.watcher.retrying(slot, cause, detail, wait)
-            await self.course.sleep(wait)
-        verdict = Verdict(task_id=task.id, status=Status.ERROR, cause=cause, reason=detail)
-        return Evaluated(task_id=task.id, verdict=verdict)
+            retried.append(f"{cause.value}: {detail}")
+            await self._wait(failed, cause, detail)
+        seconds = round(time.monotonic() - started, 3)
+        return Graded(evaluated=evaluated, seconds=seconds, retried=tuple(retried))
 
-    def _result(self, slot: Slot, answer: Answer, evaluated: Evaluated | None, seconds: float) -> TaskResult:
-        status, cause = outcome(answer, evaluated)
-        attempts = tuple(self._ledger_entry(slot, number) for number in range(1, answer.number + 1))
-        return TaskResult(
-            run_id=self.course.way.run_id,
-            benchmark=self.course.way.benchmark.name,
-            task_id=slot.task_id,
-            sample=slot.sample,
-            status=status,
+    async def _wait(self, failed: int, cause: Cause, detail: str) -> None:
+        seconds = self.course.retry.wait(failed, self.course.chance())
+        self.course.watcher.retrying(self.slot, cause, detail, seconds)
+        await self.sitting.pause(seconds)
+
+    def _stored_ledger(self) -> list[Attempt]:
+        return [
+            ledger.stored_entry(self.course.store, self.slot, number, began)
+            for number, began in enumerate(self.standing.began, start=1)
+        ]
+
+    def _entry(
+        self, number: int, stage: Stage, *, cause: Cause | None = None, cost: float | None = None
+    ) -> JournalEntry:
+        return JournalEntry(
+            at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            task_id=self.slot.task_id,
+            sample=self.slot.sample,
+            attempt=number,
+            stage=stage,
             cause=cause,
-            verdict=evaluated.verdict if evaluated else None,
-            attempts=attempts,
-            usage=add_usage(usage for entry in attempts for usage in entry.usage),
-            metrics=answer.metrics,
-            answer_seconds=answer.seconds,
-            grade_seconds=round(seconds, 3),
-            categories=self.course.tasks[slot.task_id].categories,
-        )
-
-    def _ledger_entry(self, slot: Slot, number: int) -> Attempt:
-        """What is known of one attempt; of one that was killed, what its cassette tells."""
-        logs = self._logs(slot, number)
-        where = logs.relative_to(self.course.store.folder).as_posix()
-        if (logs / ANSWER).exists():
-            answer = read_record(logs / ANSWER, Answer)
-            return Attempt(
-                number=number,
-                started_at=answer.started_at,
-                ended_at=answer.ended_at,
-                cause=answer.cause or Cause.ANSWERED,
-                detail=answer.detail,
-                logs=where,
-                usage=answer.usage,
-            )
-        return Attempt(
-            number=number,
-            started_at="",
-            ended_at="",
-            cause=Cause.INTERRUPTED,
-            detail="the run was stopped before the agent was done",
-            logs=where,
-            usage=cassette_usage(logs / CASSETTE),
-        )
-
-    async def _note(self, slot: Slot, number: int, stage: str, *, answer: Answer | None = None) -> None:
-        await self.journal.append(
-            msgspec.convert(
-                {
-                    "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
-                    "task_id": slot.task_id,
-                    "sample": slot.sample,
-                    "attempt": number,
-                    "stage": stage,
-                    "cause": answer.cause if answer else None,
-                    "cost_usd": total_cost(answer.usage) if answer else None,
-                },
-                JournalEntry,
-            )
-        )
-
-    def _logs(self, slot: Slot, number: int) -> Path:
-        return self.course.store.logs(slot.task_id, slot.sample) / f"attempt-{number}"
-
-
-def outcome(answer: Answer, evaluated: Evaluated | None) -> tuple[Status, Cause]:
-    """What a result says: the grade where there is one, else why there is none."""
-    if evaluated is None:
-        cause = answer.cause or Cause.EMPTY
-        return CONSEQUENCES[cause].status or Status.UNRESOLVED, cause
-    verdict = evaluated.verdict
-    if verdict.status is Status.UNRESOLVED and answer.cause is not None:
-        return verdict.status, answer.cause  # it failed because it was cut short; the verdict has the rest
-    return verdict.status, verdict.cause
-
-
-def add_usage(usages: Iterable[ModelUsage]) -> tuple[ModelUsage, ...]:
-    """Usage of several attempts, by model."""
-    found: dict[str, ModelUsage] = {}
-    for usage in usages:
-        known = found.get(usage.model)
-        if known is None:
-            found[usage.model] = usage
-            continue
-        cost = None if known.cost_usd is None or usage.cost_usd is None else known.cost_usd + usage.cost_usd
-        found[usage.model] = ModelUsage(
-            model=usage.model,
-            requests=known.requests + usage.requests,
-            tokens=known.tokens + usage.tokens,
             cost_usd=cost,
         )
-    return tuple(found[model] for model in sorted(found))
+
+    def _logs(self, number: int) -> Path:
+        return self.course.store.logs(self.slot.task_id, self.slot.sample, number)
 
 
-def _make_empty(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+def _stop(trouble: Trouble) -> Stop:
+    return Stop(cause=trouble.cause, detail=trouble.message)
+
+
+def _unused(folder: Path, name: str) -> Path:
+    """A place that nothing has been left at: `name`, or the first of `name-2`, `name-3`, …"""
+    place, number = folder / name, 1
+    while place.exists():
+        number += 1
+        place = folder / f"{name}-{number}"
+    return place

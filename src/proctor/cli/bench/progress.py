@@ -2,38 +2,49 @@
 
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections import Counter, deque
+from contextlib import ExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
 
 from proctor.cli.output import note
-from proctor.core.causes import Cause, Status
+from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.result import TaskResult
 from proctor.core.run import RunConfig
 from proctor.gateway import Answered
 from proctor.results import RunStore
 from proctor.runner.records import Slot
+from proctor.runner.resume import Standing
+from proctor.runner.spent import Spending
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from collections.abc import Iterator
 
-_MINUTE = 60.0
+    from rich.console import Console, ConsoleOptions, RenderableType
+
+_MINUTE: Final = 60.0
+_HOUR: Final = 3600.0
 
 
 class Board:
     """What is known of a run in progress. Implements `runner.run.Watcher`."""
 
-    def __init__(self, config: RunConfig) -> None:
+    def __init__(self, store: RunStore, config: RunConfig, known: dict[Slot, Standing], paid: Spending) -> None:
+        self.name = f"{store.folder.parent.name}/{store.run_id}"
         self.config = config
         self.total = len(config.tasks) * config.samples
-        self.ended_slots = 0
         self.statuses: Counter[Status] = Counter()
-        self.cost = 0.0
+        for standing in known.values():
+            if standing.done and standing.result is not None:
+                self.statuses[CONSEQUENCES[standing.result].status or Status.UNRESOLVED] += 1
+        self.cost = paid.known_usd
         self.unpriced = False
-        self.tokens = 0
         self.running: dict[Slot, str] = {}
-        self.started = time.monotonic()
+        self.left = 0
+        self.stop = ""
+        self._began = time.monotonic()
+        self._ended = 0
+        self._heard: deque[tuple[float, int]] = deque()
 
     def began(self, slot: Slot) -> None:
         """A slot's attempt has begun."""
@@ -45,33 +56,55 @@ class Board:
 
     def heard(self, slot: Slot, event: Answered) -> None:  # noqa: ARG002 - as the runner tells it
         """The model has answered."""
-        self.tokens += event.tokens.total
+        self._heard.append((time.monotonic(), event.tokens.total))
         self.unpriced = self.unpriced or event.cost_usd is None
         self.cost += event.cost_usd or 0.0
 
     def retrying(self, slot: Slot, cause: Cause, detail: str, seconds: float) -> None:  # noqa: ARG002 - likewise
         """An attempt will be made again."""
-        self.running[slot] = f"waiting {seconds:.0f} s to try again after {cause.value}"
+        self.running[slot] = f"waits {seconds:.0f} s to try again after {cause.value}"
 
     def ended(self, slot: Slot, result: TaskResult | None) -> None:
         """A slot is done with."""
         self.running.pop(slot, None)
-        self.ended_slots += 1
-        if result is not None:
+        if result is None:
+            self.left += 1
+        else:
+            self._ended += 1
             self.statuses[result.status] += 1
+
+    def stopping(self, cause: Cause, detail: str) -> None:
+        """No further slot is begun."""
+        self.stop = f"stopping ({cause.value}): {detail}"
+
+    @property
+    def done(self) -> int:
+        """How many results are recorded, those of earlier sittings included."""
+        return self.statuses.total()
 
     def headline(self) -> str:
         """One line on how far the run is."""
-        seconds = max(time.monotonic() - self.started, 0.001)
         limit = self.config.budget.run_usd
         cost = f"${self.cost:.4f}{'+?' if self.unpriced else ''}{f' of ${limit:.2f}' if limit is not None else ''}"
-        left = self.total - self.ended_slots
-        eta = f"{seconds / self.ended_slots * left / _MINUTE:.1f} min left" if self.ended_slots else "no estimate yet"
         return (
-            f"{self.ended_slots}/{self.total} done, {len(self.running)} running, "
+            f"{self.done}/{self.total} done, {len(self.running)} running, "
             f"{self.statuses[Status.RESOLVED]} resolved, {self.statuses[Status.ERROR]} errors, "
-            f"{cost}, {self.tokens / seconds * _MINUTE:,.0f} tokens/min, {eta}"
+            f"{cost}, {self._tokens_per_minute():,.0f} tokens/min, {self._estimate()}"
         )
+
+    def _tokens_per_minute(self) -> float:
+        now = time.monotonic()
+        while self._heard and now - self._heard[0][0] > _MINUTE:
+            self._heard.popleft()
+        minutes = min(max(now - self._began, 1.0), _MINUTE) / _MINUTE
+        return sum(tokens for _, tokens in self._heard) / minutes
+
+    def _estimate(self) -> str:
+        """How long what is left will take at the pace of this sitting."""
+        if not self._ended:
+            return "no estimate yet"
+        seconds = (time.monotonic() - self._began) / self._ended * (self.total - self.done - self.left)
+        return f"{seconds / _HOUR:.1f} h left" if seconds > _HOUR else f"{seconds / _MINUTE:.1f} min left"
 
 
 class _Lines(Board):
@@ -83,36 +116,69 @@ class _Lines(Board):
 
     def ended(self, slot: Slot, result: TaskResult | None) -> None:
         super().ended(slot, result)
-        said = f"{result.status.value} ({result.cause.value})" if result else "left for later"
-        note(f"[{self.ended_slots}/{self.total}] {slot.task_id} {said}")
+        if result is not None:
+            which = slot.task_id if self.config.samples == 1 else f"{slot.task_id} #{slot.sample}"
+            note(f"[{self.done}/{self.total}] {which} {result.status.value} ({result.cause.value})")
+
+    def stopping(self, cause: Cause, detail: str) -> None:
+        super().stopping(cause, detail)
+        note(self.stop)
 
 
-@contextmanager
-def watching(store: RunStore, config: RunConfig, *, quiet: bool) -> Iterator[Board]:
-    """A watcher that fits where stderr goes."""
-    if quiet:
-        yield Board(config)
-    elif sys.stderr.isatty():
-        yield from _live(store, config)
-    else:
-        yield _Lines(config)
+class Progress:
+    """Shows a run where stderr goes, for the length of a `with` block; `board` is what the run tells."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def board(self, store: RunStore, config: RunConfig, known: dict[Slot, Standing], paid: Spending) -> Board:
+        """A watcher of this run, shown from now on."""
+        if self._quiet:
+            return Board(store, config, known, paid)
+        if not sys.stderr.isatty():
+            return _Lines(store, config, known, paid)
+        board = Board(store, config, known, paid)
+        self._show(board)
+        return board
+
+    def _show(self, board: Board) -> None:
+        from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
+        from rich.live import Live  # noqa: PLC0415
+
+        console = Console(stderr=True)
+        self._stack.enter_context(Live(_View(board), console=console, refresh_per_second=4, transient=True))
 
 
-def _live(store: RunStore, config: RunConfig) -> Iterator[Board]:
-    from rich.console import Console, Group  # noqa: PLC0415 - only a terminal needs it
-    from rich.live import Live  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+class _View:
+    """The board on a terminal: the headline, then a line for each slot that is running, as many as fit."""
 
-    board = Board(config)
+    def __init__(self, board: Board) -> None:
+        self._board = board
 
-    class _View:
-        def __rich_console__(self, console: Console, options: Any) -> "Iterator[RenderableType]":
-            rows = [Text(f"{store.folder.parent.name}/{store.run_id}  {board.headline()}", overflow="ellipsis")]
-            rows += [
-                Text(f"  {slot.task_id}  {what}", no_wrap=True, overflow="ellipsis")
-                for slot, what in list(board.running.items())
-            ]
-            yield Group(*rows)
+    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "Iterator[RenderableType]":
+        from rich.text import Text  # noqa: PLC0415 - loaded already
 
-    with Live(_View(), console=Console(stderr=True), refresh_per_second=4, transient=True):
-        yield board
+        def line(text: str, style: str = "") -> Text:
+            clean = "".join(letter if letter.isprintable() else " " for letter in text)
+            return Text(clean, style=style, no_wrap=True, overflow="ellipsis")
+
+        board = self._board
+        yield line(f"{board.name}  {board.headline()}", "bold")
+        if board.stop:
+            yield line(board.stop, "red")
+        room = max(1, (options.max_height or console.height) - 3)
+        running = list(board.running.items())
+        for slot, what in running[:room]:
+            which = slot.task_id if slot.sample == 1 else f"{slot.task_id} #{slot.sample}"
+            yield line(f"  {which}  {what}")
+        if len(running) > room:
+            yield line(f"  and {len(running) - room} more")

@@ -4,25 +4,22 @@ from typing import Any
 
 import click
 
-from proctor.cli.bench.run import sitting_options
-from proctor.cli.bench.sitting import sit
+from proctor.cli.bench.sitting import access_of, sit, sitting_options
 
 
 @click.command()
 @click.argument("run")
-@click.option("--json", "as_json", is_flag=True, help="Print the run's summary as JSON.")
+@click.option("--retry-errors", is_flag=True, help="Try answers again that ended in an error.")
 @sitting_options
 def command(run: str, **given: Any) -> int:
-    """Go on with RUN where it stopped. No finished stage is done again, and no answer is paid for twice."""
-    import msgspec  # noqa: PLC0415 - the help page needs none of it
+    """Go on with RUN where it stopped. No finished stage is done again, and no answer is paid for twice.
 
-    from proctor.benchmarks import reopen  # noqa: PLC0415
+    RUN is a folder, benchmark/run-id, or a run-id that only one benchmark has. With --max-cost the run gets a new
+    limit, which counts what it has spent before.
+    """
+    from proctor.benchmarks import reopen  # noqa: PLC0415 - the help page needs none of it
     from proctor.results import find_run  # noqa: PLC0415
 
     store = find_run(run)
     config = store.config()
-    if given["max_cost"] is not None:
-        budget = msgspec.structs.replace(config.budget, run_usd=given["max_cost"])
-        config = msgspec.structs.replace(config, budget=budget)
-        store.write_config(config)
-    return sit(store, config, reopen(config.benchmark, config.source), given)
+    return sit(store, reopen(config.benchmark, config.source), given, access_of(given))

@@ -1,31 +1,21 @@
 """``proctor bench run``."""
 
 import asyncio
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from proctor.cli.bench.options import AT_LEAST_ONE, load, selection, selection_options, source_options
-from proctor.cli.bench.sitting import sit
-from proctor.cli.output import print_table
+from proctor.cli.bench.sitting import access_of, sit, sitting_options
+from proctor.cli.output import print_json, print_table
 from proctor.core.errors import UsageError
 
 if TYPE_CHECKING:
     from proctor.core.run import RunConfig
+    from proctor.runner.plan import Asked
 
 DOLLARS = click.FloatRange(min=0, min_open=True)
-
-
-def sitting_options(function: Any) -> Any:
-    """Options that hold for one sitting, and may be another at the next."""
-    for option in (
-        click.option("--quiet", is_flag=True, help="No progress on stderr."),
-        click.option("--own-login", is_flag=True, help="Let the agent's own login through, instead of adding a key."),
-        click.option("--claude-bin", metavar="FILE", help="The agent's program, where it is not found by itself."),
-        click.option("--max-cost", type=DOLLARS, metavar="USD", help="What the whole run may cost."),
-    ):
-        function = option(function)
-    return function
 
 
 @click.command()
@@ -44,7 +34,7 @@ def sitting_options(function: Any) -> Any:
 @click.option("--grade-concurrency", type=AT_LEAST_ONE, help="Graders at work at once; as many as CPUs by default.")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds that an agent has for a task.")
 @click.option("--max-turns", type=AT_LEAST_ONE, default=100, show_default=True)
-@click.option("--max-cost-per-task", type=DOLLARS, metavar="USD", help="What one attempt at a task may cost.")
+@click.option("--max-cost-per-task", type=DOLLARS, metavar="USD", help="What one answer to a task may cost.")
 @click.option(
     "--network", type=click.Choice(["none", "model", "open"]), help="What agents reach, if not the benchmark's."
 )
@@ -52,54 +42,41 @@ def sitting_options(function: Any) -> Any:
 @click.option("--docker-image", metavar="IMAGE", help="The image for --runner docker.")
 @click.option("--isolation", type=click.Choice(["on", "off"]), default="on", help="off: no walls. Unsafe.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and what it can cost at most.")
-@click.option("--json", "as_json", is_flag=True, help="Print the run's summary as JSON.")
 @sitting_options
 def command(bench: str | None, suite: str | None, **given: Any) -> int:
     """Let an agent answer the tasks of BENCH, or of --suite; grade and record every answer.
 
     Exits 0 when every task has a verdict, 12 when one ended in an error or the run had to stop before its end.
     """
-    source = load(bench, suite)
-    config = asyncio.run(_configure(source, given))
-    if given["dry_run"]:
-        _print_plan(config)
-        return 0
-    from proctor.results import new_run  # noqa: PLC0415 - the help page needs none of it
+    from proctor.runner.selection import select  # noqa: PLC0415 - the help page needs none of it
+    from proctor.runner.start import begin, check_access, configure  # noqa: PLC0415
 
-    store = new_run(source.name)
-    config = _named(config, store.run_id)
-    store.write_config(config)
-    return sit(store, config, source, given)
-
-
-def _named(config: "RunConfig", run_id: str) -> "RunConfig":
-    import msgspec  # noqa: PLC0415
-
-    return msgspec.structs.replace(config, run_id=run_id)
-
-
-async def _configure(source: Any, given: dict[str, Any]) -> "RunConfig":
-    import os  # noqa: PLC0415
-    import shlex  # noqa: PLC0415
-
-    from proctor.core.environment import EnvironmentSpec, Limits, Network  # noqa: PLC0415
-    from proctor.core.run import Budget, Mode  # noqa: PLC0415
-    from proctor.environments import provider  # noqa: PLC0415
-    from proctor.runner.drive import agents  # noqa: PLC0415
-    from proctor.runner.models import choose_model  # noqa: PLC0415
-    from proctor.runner.plan import Asked, make_config  # noqa: PLC0415
-    from proctor.runner.selection import select  # noqa: PLC0415
-
-    chosen = selection(given)
+    source, chosen, asked = load(bench, suite), selection(given), _asked(given)
     tasks = select(source.tasks(), chosen, known=[bad.task_id for bad in source.unusable()])
-    if not tasks:
-        raise UsageError("no task is chosen", fix="`proctor bench list` names the tasks")
-    if given["model"]:
-        choose_model(given["model"])
-    asked = Asked(
+    config = asyncio.run(configure(asked, source, tasks, excluded=chosen.excluded, program=given["claude_bin"]))
+    access = access_of(given)
+    if given["dry_run"]:
+        _print_plan(config, as_json=given["as_json"])
+        return 0
+    check_access(config, access)
+    return sit(begin(config), source, given, access)
+
+
+def _asked(given: dict[str, Any]) -> "Asked":
+    from proctor.core.environment import Limits, Network  # noqa: PLC0415
+    from proctor.core.run import Budget, Mode  # noqa: PLC0415
+    from proctor.runner.plan import Asked  # noqa: PLC0415
+
+    if given["agent_command"] is not None and given["agent"] != "command":
+        raise UsageError("--agent-command is for --agent command", fix="give that too, or leave the command out")
+    try:
+        words = tuple(shlex.split(given["agent_command"] or ""))
+    except ValueError as error:
+        raise UsageError(f"--agent-command cannot be read as a shell would: {error}") from error
+    return Asked(
         mode=Mode(given["mode"]),
         agent=given["agent"],
-        command=tuple(shlex.split(given["agent_command"] or "")),
+        command=words,
         model=given["model"],
         preset=given["preset"],
         runner=given["runner"],
@@ -107,43 +84,36 @@ async def _configure(source: Any, given: dict[str, Any]) -> "RunConfig":
         isolation=given["isolation"] == "on",
         samples=given["attempts"],
         concurrency=given["concurrency"],
-        grade_concurrency=given["grade_concurrency"] or os.cpu_count() or 1,
+        grade_concurrency=given["grade_concurrency"],
         limits=Limits(wall_seconds=given["timeout"]),
         budget=Budget(run_usd=given["max_cost"], task_usd=given["max_cost_per_task"]),
         network=Network(given["network"]) if given["network"] else None,
         max_turns=given["max_turns"],
-        variables={},
         shuffle=given["shuffle"],
     )
-    rooms = provider(asked.runner, isolation=asked.isolation)
-    try:
-        environment = await rooms.digest(EnvironmentSpec(image=asked.image))
-    finally:
-        await rooms.close()
-    draft = make_config(asked, source, tasks, run_id="", excluded=chosen.excluded, versions={}, environment=environment)
-    return _with_versions(draft, agents(draft, given["claude_bin"])(tasks[0]).versions())
 
 
-def _with_versions(config: "RunConfig", versions: dict[str, str]) -> "RunConfig":
-    import msgspec  # noqa: PLC0415
-
-    return msgspec.structs.replace(config, versions={**config.versions, **versions})
-
-
-def _print_plan(config: "RunConfig") -> None:
+def _print_plan(config: "RunConfig", *, as_json: bool) -> None:
     from proctor.runner.plan import cost_bound  # noqa: PLC0415
 
     bound = cost_bound(config)
+    if as_json:
+        print_json({"config": config, "answers": len(config.tasks) * config.samples, "cost_at_most_usd": bound})
+        return
+    answers = f"{len(config.tasks)}, {config.samples} answer{'s' if config.samples > 1 else ''} each"
+    budgets = "not bounded: give --max-cost or --max-cost-per-task"
     rows = [
-        ["benchmark", config.benchmark],
-        ["tasks", f"{len(config.tasks)}, {config.samples} answers each"],
+        ["benchmark", f"{config.benchmark} ({config.source})"],
+        ["tasks", answers],
+        ["order", " ".join(config.tasks[:5]) + (" …" if len(config.tasks) > 5 else "")],  # noqa: PLR2004 - a few
         ["agent", f"{config.agent} ({', '.join(f'{name} {version}' for name, version in config.versions.items())})"],
         ["model", config.model or "none"],
         ["runner", f"{config.runner}{'' if config.isolation else ', no isolation'}"],
+        ["network", config.network.value if config.network else "as the benchmark says"],
         ["at once", f"{config.concurrency} agents, {config.grade_concurrency} graders"],
         [
             "cost at most",
-            f"${bound:.2f}" if bound is not None else "not bounded: give --max-cost or --max-cost-per-task",
+            f"${bound:.2f}, and the requests under way when it is reached" if bound is not None else budgets,
         ],
     ]
     print_table(["WHAT", "VALUE"], rows)

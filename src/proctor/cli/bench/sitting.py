@@ -1,8 +1,10 @@
-"""What `run` and `resume` have in common: a sitting with its progress, and what is said at its end."""
+"""What `run` and `resume` have in common: a sitting with its progress, its signals, and what is said at its end."""
 
 import asyncio
 import os
-from typing import TYPE_CHECKING, Any
+import signal
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -11,48 +13,130 @@ from proctor.core.errors import InfrastructureError, Interrupted
 
 if TYPE_CHECKING:
     from proctor.core.benchmark import Benchmark
-    from proctor.core.run import RunConfig
     from proctor.results import RunStore
+    from proctor.runner.drive import Ending
+    from proctor.runner.models import Access
+
+T = TypeVar("T")
 
 
-def sit(store: "RunStore", config: "RunConfig", source: "Benchmark", given: dict[str, Any]) -> int:
+def sitting_options(function: Any) -> Any:
+    """Options that hold for one sitting, and may be another at the next."""
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Print the run's summary as JSON."),
+        click.option("--quiet", is_flag=True, help="No progress on stderr."),
+        click.option(
+            "--retries",
+            type=click.IntRange(min=0),
+            default=2,
+            show_default=True,
+            help="How often to try again after an error that was not the agent's.",
+        ),
+        click.option(
+            "--auth-from",
+            metavar="DIR",
+            help="With --own-login: where the login is. [default: ~/.h2/claude-config/default]",
+        ),
+        click.option("--own-login", is_flag=True, help="Let the agent's own login through, instead of adding a key."),
+        click.option("--claude-bin", metavar="FILE", help="The agent's program, where it is not found by itself."),
+        click.option(
+            "--max-cost",
+            type=click.FloatRange(min=0, min_open=True),
+            metavar="USD",
+            help="What the whole run may cost.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def access_of(given: dict[str, Any]) -> "Access":
+    """How the provider is reached, as options and environment say."""
+    from proctor.core.errors import UsageError  # noqa: PLC0415
+    from proctor.runner.models import Access  # noqa: PLC0415 - help pages need none of it
+    from proctor.sandboxes.credentials import source_directory  # noqa: PLC0415
+
+    if not given["own_login"]:
+        if given["auth_from"] is not None:
+            raise UsageError("--auth-from names a login that is not used", fix="give --own-login too")
+        return Access.from_environment(os.environ)
+    login = source_directory(given["auth_from"])
+    if login is None:
+        raise UsageError("there is no login in the usual place", fix="say where it is with --auth-from DIR")
+    return Access.from_environment(os.environ, login=login)
+
+
+def sit(store: "RunStore", source: "Benchmark", given: dict[str, Any], access: "Access") -> int:
     """Go on with a run and report how the sitting ended."""
-    from proctor.cli.bench.progress import watching  # noqa: PLC0415 - help pages need none of it
-    from proctor.gateway import Secret  # noqa: PLC0415
-    from proctor.runner.drive import Access, drive  # noqa: PLC0415
+    from proctor.cli.bench.progress import Progress  # noqa: PLC0415 - help pages need none of it
+    from proctor.runner.drive import Sitting, drive  # noqa: PLC0415
+    from proctor.runner.run import Retry  # noqa: PLC0415
+    from proctor.runner.scratch import temporary_files_here  # noqa: PLC0415
 
     name = f"{store.folder.parent.name}/{store.run_id}"
-    key = os.environ.get("ANTHROPIC_API_KEY")
-    access = Access(base_url=os.environ.get("ANTHROPIC_BASE_URL") or None, own_login=given["own_login"])
+    sitting = Sitting(
+        access=access,
+        program=given["claude_bin"],
+        retry=Retry(tries=given["retries"] + 1),
+        retry_errors=given.get("retry_errors", False),
+        run_usd=given["max_cost"],
+    )
     try:
-        with watching(store, config, quiet=given["quiet"]) as watcher:
-            ending = asyncio.run(
-                drive(
-                    store,
-                    config,
-                    source,
-                    watcher=watcher,
-                    key=Secret(key) if key else None,
-                    access=access,
-                    program=given["claude_bin"],
-                )
-            )
+        with temporary_files_here(), Progress(quiet=given["quiet"]) as progress:
+            ending = run_until_signalled(drive(store, source, watch=progress.board, sitting=sitting))
     except (KeyboardInterrupt, asyncio.CancelledError):
-        store.write_summary()
         raise Interrupted(
             f"run {name} is interrupted, and nothing that was paid for is lost",
             fix=f"go on with `proctor bench resume {name}`",
         ) from None
+    _report(name, ending, as_json=given["as_json"])
+    return InfrastructureError.exit_code if ending.summary.errors or ending.left else 0
+
+
+def run_until_signalled(work: Coroutine[Any, Any, T]) -> T:
+    """Run to the end; when the process is told to end, first cancel the work, at a second time drop it.
+
+    Ctrl-C is asyncio's own to handle, in the same way.
+    """
+
+    async def watched() -> T:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        told = False
+
+        def stop() -> None:
+            nonlocal told
+            if told:
+                raise KeyboardInterrupt
+            told = True
+            if task is not None:
+                task.cancel()
+
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, stop)
+        try:
+            return await work
+        finally:
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                loop.remove_signal_handler(number)
+
+    return asyncio.run(watched())
+
+
+def _report(name: str, ending: "Ending", *, as_json: bool) -> None:
     summary = ending.summary
-    if given["as_json"]:
+    if as_json:
         print_json(summary)
     else:
-        cost = "unknown" if summary.cost_usd is None else f"${summary.cost_usd:.4f}"
         counted = summary.resolved + summary.unresolved
+        spent = None if summary.cost_usd is None or summary.unfinished_usd is None else summary.cost_usd
+        cost = "unknown" if spent is None else f"${spent + (summary.unfinished_usd or 0.0):.4f}"
         click.echo(
             f"{name}: {summary.resolved} of {counted} graded answers resolved, {summary.errors} errors, "
             f"{summary.skipped} skipped; {summary.tokens:,} tokens, cost {cost}"
         )
     if ending.stopped_by is not None:
-        note(f"stopped: {ending.detail}; {ending.left} answers are left, go on with `proctor bench resume {name}`")
-    return InfrastructureError.exit_code if summary.errors or ending.left else 0
+        note(f"stopped ({ending.stopped_by.value}): {ending.detail}")
+    if ending.left:
+        note(f"{ending.left} answers are left; go on with `proctor bench resume {name}`")
+    elif summary.errors:
+        note(f"try the errors again with `proctor bench resume {name} --retry-errors`")

@@ -1,0 +1,80 @@
+"""Beginning a run: all that can be wrong with what is asked is found before anything is written."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from proctor.agents import needs_home, needs_model
+from proctor.core.benchmark import Benchmark
+from proctor.core.environment import EnvironmentSpec, Network
+from proctor.core.errors import UsageError
+from proctor.core.run import RunConfig
+from proctor.core.task import Task
+from proctor.environments import provider as find_provider
+from proctor.results import RunStore, new_run
+from proctor.runner.drive import agents, room_options
+from proctor.runner.homes import Homes
+from proctor.runner.models import Access, backend_for, choose_model
+from proctor.runner.plan import Asked, make_config
+from proctor.runner.scratch import scratch_folder
+
+
+async def configure(
+    asked: Asked,
+    benchmark: Benchmark,
+    tasks: Sequence[Task],
+    *,
+    excluded: Sequence[str] = (),
+    program: str | None = None,
+) -> RunConfig:
+    """The configuration of a run that does not exist yet: with which programs, in which rooms.
+
+    Raises:
+        UsageError: this cannot be run as asked.
+        InfrastructureError: a program that it needs is not on this machine.
+    """
+    if not tasks:
+        raise UsageError("no task is chosen", fix="`proctor bench list` names the tasks")
+    _check_model(asked)
+    choice = None if asked.model is None else choose_model(asked.model)
+    # As it can be read again from another folder.
+    asked = msgspec.structs.replace(asked, model=choice.text if choice else None)
+    draft = make_config(asked, benchmark, tasks, excluded=excluded, versions={})
+    rooms = find_provider(asked.runner, **room_options(draft))
+    try:
+        environment = await rooms.digest(EnvironmentSpec(image=asked.image))
+    finally:
+        await rooms.close()
+    versions = {**draft.versions, "environment": environment, **agents(draft, program)(tasks[0]).versions()}
+    return msgspec.structs.replace(draft, versions=versions)
+
+
+def check_access(config: RunConfig, access: Access) -> None:
+    """See that the model can be asked and the agents' homes can be made, before a run is begun.
+
+    Raises:
+        UsageError: there is no key, no such preset, or no login.
+        InvalidData: the script is broken.
+    """
+    if config.model is not None:
+        backend_for(choose_model(config.model), access)
+    if needs_home(config.agent):
+        Homes(scratch_folder() / "homes", preset=config.preset, auth_from=access.login).check()
+
+
+def begin(config: RunConfig, *, root: Path | None = None) -> RunStore:
+    """Give a run its name and its folder."""
+    store = new_run(config.benchmark, root=root)
+    store.write_config(msgspec.structs.replace(config, run_id=store.run_id))
+    return store
+
+
+def _check_model(asked: Asked) -> None:
+    if asked.model is None:
+        if needs_model(asked.agent):
+            raise UsageError(
+                f"the agent {asked.agent} needs a model", fix="give --model: a model's name, script:FILE or replay:RUN"
+            )
+    elif asked.network is Network.NONE and needs_model(asked.agent):
+        raise UsageError(f"the agent {asked.agent} cannot reach a model without network", fix="use --network model")
