@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession, web
-from gateway_lab import Agent, Provider, answer_with, fail_with, message, provider, stream_bytes, upstream
 
+from gateway_lab import Agent, Provider, answer_with, fail_with, message, provider, stream_bytes, upstream
 from proctor.gateway import Answered, Gateway, SessionEvent, SessionSpec, read_cassette
 from proctor.gateway.backend import Backend
 from proctor.gateway.sse import EventSplitter, fold
