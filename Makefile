@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: setup dev demo test lint format schemas perf clean
+.PHONY: setup dev demo picture test lint format schemas perf clean
 
 setup: $(VENV)/.installed
 
@@ -33,6 +33,10 @@ $(VENV)/.claude: $(VENV)/.installed
 # make demo MODEL=sonnet for real, with ANTHROPIC_API_KEY set
 demo: $(VENV)/.claude
 	@MODEL='$(MODEL)' demo/run.sh
+
+# The picture in the README, from the demo's own output.
+picture: $(VENV)/.claude
+	$(BIN)/python demo/picture.py
 
 test: dev
 	$(BIN)/pytest --numprocesses auto $(ARGS)

@@ -3,6 +3,7 @@
 ``python -m proctor.schema DIR`` writes them; a test fails when the shipped ones are stale.
 """
 
+import inspect
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -41,8 +42,18 @@ RECORDS: Final[dict[str, Any]] = {
 
 def json_schema(name: str) -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of one record."""
-    schema = msgspec.json.schema(RECORDS[name])
+    schema = _tidy(msgspec.json.schema(RECORDS[name]))
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": name, **schema}
+
+
+def _tidy(value: Any) -> Any:
+    """Descriptions come from docstrings, whose indentation Python keeps in one version and strips in another."""
+    if isinstance(value, dict):
+        return {
+            key: inspect.cleandoc(item) if key == "description" and isinstance(item, str) else _tidy(item)
+            for key, item in value.items()
+        }
+    return [_tidy(item) for item in value] if isinstance(value, list) else value
 
 
 def write_schemas(directory: Path) -> None:

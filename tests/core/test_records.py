@@ -106,3 +106,8 @@ def test_tokens_add_up_class_by_class() -> None:
     one = Tokens(input=1, output=2, cache_read=3, cache_write_5m=4, cache_write_1h=5)
     assert one + one == Tokens(input=2, output=4, cache_read=6, cache_write_5m=8, cache_write_1h=10)
     assert one.total == 15
+
+
+def test_text_that_is_no_unicode_is_written_with_its_odd_bytes_spelled_out() -> None:
+    odd = msgspec.structs.replace(VERDICT, findings=(Finding(code="c", path="caf\udce9.py", detail="d"),))
+    assert from_json(to_json(odd), Verdict).findings[0].path == "caf\\xe9.py"

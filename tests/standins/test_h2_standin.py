@@ -8,6 +8,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +22,7 @@ STANDINS = Path(__file__).parent
 class H2:
     """The stand-in on an H2_DIR of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, temporary: str) -> None:
         self.dir = folder / "h2"
         self.cwd = folder / "work"
         self.cwd.mkdir()
@@ -34,7 +35,7 @@ class H2:
         self.environ = {
             "PATH": f"{STANDINS}:{Path(sys.executable).parent}:/usr/bin:/bin",
             "HOME": str(folder),
-            "TMPDIR": str(folder),
+            "TMPDIR": temporary,
             "H2_DIR": str(self.dir),
             "H2_ACTOR": "bench",
         }
@@ -89,7 +90,9 @@ def until(happens: Callable[[], bool]) -> None:
 
 @pytest.fixture
 def h2(tmp_path: Path) -> Iterator[H2]:
-    made = H2(tmp_path)
+    # Sockets are reached through a link below it, and a socket's path must be short.
+    temporary = tempfile.mkdtemp(prefix="h2-", dir="/tmp")
+    made = H2(tmp_path, temporary)
     yield made
     while left := made.processes():
         for pid in left:
@@ -98,6 +101,7 @@ def h2(tmp_path: Path) -> Iterator[H2]:
             except ProcessLookupError:
                 continue
         time.sleep(0.02)
+    shutil.rmtree(temporary, ignore_errors=True)
 
 
 def test_an_agent_outlives_the_command_that_started_it(h2: H2) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from proctor.core.errors import UsageError
-from proctor.workspaces import Base, check_out
+from proctor.core.task import RepositorySource
+from proctor.workspaces import Base, base_of, check_out
 from proctor.workspaces.history import LONGEST_CHAIN
 from workspaces_world import Files, Repository, all_objects, base_at, base_from, contents, git, write
 
@@ -154,6 +155,8 @@ def test_later_bases_share_the_packs_of_earlier_ones_and_nothing_else(repository
     assert set(middle.facts.history) > set(early.facts.history), "not the later one's: that holds the future"
     shared = early.git_dir / "objects/pack" / f"{early.facts.history[0]}.pack"
     assert shared.stat().st_nlink == 3
+    own = late.git_dir / "objects/pack" / f"{late.facts.history[-1]}.pack"
+    assert 190_000 < own.stat().st_size < 210_000, "four of the six files are news to it"
     for base, commit in ((late, commits[5]), (middle, commits[3])):
         assert all_objects(base.git_dir) == _reachable(repository, commit)
         assert all_objects(_workspace(base, tmp_path, commit)) == _reachable(repository, commit)
@@ -178,9 +181,8 @@ def test_a_base_is_never_shared_with_one_that_only_looks_earlier(repository: Rep
 def test_a_source_that_was_cut_off_gives_a_history_that_is_cut_off(repository: Repository, tmp_path: Path) -> None:
     commits = [repository.commit({"a": str(number)}) for number in range(5)]
     git(tmp_path, "clone", "--quiet", "--depth=3", f"file://{repository.path}", "shallow")
-    shallow = Repository.__new__(Repository)
-    shallow.path, shallow.day = tmp_path / "shallow", 9
-    workspace = _workspace(base_at(shallow, commits[3], tmp_path), tmp_path)
+    source = RepositorySource(url=str(tmp_path / "shallow"), commit=commits[3])
+    workspace = _workspace(base_of(source, cache=tmp_path / "cache"), tmp_path)
     assert git(workspace, "log", "--format=%H").split() == [commits[3], commits[2]]
     git(workspace, "fsck", "--strict")
 

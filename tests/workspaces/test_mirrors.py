@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from proctor.core.errors import InvalidData, RetryableError
+from proctor.core.files import locked
 from proctor.workspaces.mirrors import canonical_url, checked_commit, mirror_name, mirror_with
-from workspaces_world import Repository, git
+from workspaces_world import Repository, git, write
 
 
 @pytest.fixture
@@ -98,6 +99,8 @@ def test_two_addresses_never_share_a_mirror() -> None:
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[str]:
     """A git server on this machine that writes a line for every connection."""
+    if not (Path(git(tmp_path, "--exec-path")) / "git-daemon").exists():
+        pytest.skip("this git comes without git-daemon")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -169,12 +172,35 @@ def test_a_killed_clone_leaves_nothing_that_the_next_one_trips_over(repository: 
         assert sorted(place.name for place in (cache / "mirrors").iterdir()) == [mirror.name, f"{mirror.name}.lock"]
 
 
+def test_a_fetch_that_outlives_us_keeps_the_mirror_to_itself(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = repository.commit({"a": "1"})
+    write(tmp_path / "bin", {"git": f"#!/bin/sh\necho $$ > {tmp_path}/fetching\nexec sleep 600\n"})
+    (tmp_path / "bin/git").chmod(0o755)
+    path = os.environ["PATH"]
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{path}")
+    victim = multiprocessing.get_context("fork").Process(
+        target=_mirror_in_another_process, args=(str(repository.path), commit, tmp_path / "cache")
+    )
+    victim.start()
+    while not (tmp_path / "fetching").exists() or not (tmp_path / "fetching").read_text():
+        time.sleep(0.01)
+    assert victim.pid is not None
+    os.kill(victim.pid, signal.SIGKILL)
+    victim.join()
+    monkeypatch.setenv("PATH", path)
+    (lock,) = (tmp_path / "cache/mirrors").glob("*.lock")
+    with pytest.raises(RetryableError, match="in use"), locked(lock, what="the mirror", wait_seconds=0):
+        pass
+    os.kill(int((tmp_path / "fetching").read_text()), signal.SIGKILL)
+    mirror_with(str(repository.path), commit, cache=tmp_path / "cache")
+
+
 def test_what_a_killed_fetch_left_locked_does_not_stop_the_next(repository: Repository, tmp_path: Path) -> None:
     first = repository.commit({"a": "1"})
     mirror = mirror_with(str(repository.path), first, cache=tmp_path / "cache")
-    (mirror / "packed-refs.lock").touch()
-    (mirror / "refs/heads/main.lock").touch()
-    (mirror / "objects/pack/tmp_pack_x").touch()
+    write(mirror, {"packed-refs.lock": "", "refs/heads/main.lock": "", "objects/pack/tmp_pack_x": "half"})
     later = repository.commit({"a": "2"})
     assert mirror_with(str(repository.path), later, cache=tmp_path / "cache") == mirror
     assert not list(mirror.rglob("*.lock"))

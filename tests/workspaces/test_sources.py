@@ -115,3 +115,13 @@ def test_the_cache_is_where_the_user_says(monkeypatch: pytest.MonkeyPatch) -> No
     assert default_cache() == Path("/xdg/proctor")
     monkeypatch.setenv("PROCTOR_CACHE", "/mine")
     assert default_cache() == Path("/mine")
+
+
+def test_relative_paths_mean_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository = Repository(tmp_path / "upstream")
+    commit = repository.commit({"a": "1"})
+    monkeypatch.chdir(tmp_path)
+    base = base_of(RepositorySource(url="upstream", commit=commit), cache=Path("cache"))
+    check_out(base, Path("workspace"))
+    assert git(tmp_path / "workspace", "status", "--porcelain") == ""
+    assert {place.name for place in tmp_path.iterdir()} == {"upstream", "cache", "workspace"}

@@ -1,7 +1,7 @@
 """What every record has in common, and how records become JSON and come back."""
 
 from pathlib import Path
-from typing import TypeVar, dataclass_transform
+from typing import Any, TypeVar, dataclass_transform
 
 import msgspec
 
@@ -19,8 +19,27 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def to_json(value: object) -> bytes:
-    """Stable, readable JSON: keys in the order of the record's fields, two spaces, one final newline."""
-    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+    """Stable, readable JSON: keys in the order of the record's fields, two spaces, one final newline.
+
+    Text that is no Unicode, as file names and test ids may hold, is written with its odd bytes spelled out.
+    """
+    try:
+        encoded = msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        encoded = msgspec.json.encode(_printable(msgspec.to_builtins(value)))
+    return msgspec.json.format(encoded, indent=2) + b"\n"
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, str):
+        try:
+            raw = value.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            raw = value.encode("utf-8", "surrogatepass")
+        return raw.decode("utf-8", "backslashreplace")
+    if isinstance(value, dict):
+        return {_printable(key): _printable(item) for key, item in value.items()}
+    return [_printable(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def from_json(data: bytes | str, kind: type[T], *, where: object = None) -> T:

@@ -14,7 +14,6 @@ class BaseFacts(Record):
 
     Attributes:
         commit: the commit whose files are the tree.
-        committed_at: its time, in seconds since 1970.
         history: the packs that hold the commit and its past.
         modes: permissions of a plain directory's files and directories that git does not keep.
         empty: directories of it without files, which git does not keep either.
@@ -22,7 +21,6 @@ class BaseFacts(Record):
     """
 
     commit: str
-    committed_at: int
     history: tuple[str, ...] = ()
     modes: tuple[tuple[bytes, int], ...] = ()
     empty: tuple[bytes, ...] = ()

@@ -23,6 +23,7 @@ def check_out(base: Base, target: Path) -> None:
     Raises:
         UsageError: there is something at `target` already.
     """
+    target = target.absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UsageError("a workspace needs a new or empty directory", where=target)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -33,11 +34,11 @@ def check_out(base: Base, target: Path) -> None:
         make_repository(git_dir, commit=base.commit, bare=False)
         with (git_dir / "config").open("a") as config:
             config.write(_IDENTITY)
-        for name in ("packed-refs", "shallow", "refs/heads/main"):
+        packs = [f"objects/pack/{pack.name}" for pack in (base.git_dir / "objects" / "pack").iterdir()]
+        for name in ("packed-refs", "shallow", "refs/heads/main", *packs):
             if (base.git_dir / name).exists():
+                (git_dir / name).parent.mkdir(parents=True, exist_ok=True)
                 _copy(base.git_dir / name, git_dir / name)
-        for pack in (base.git_dir / "objects" / "pack").iterdir():
-            _copy(pack, git_dir / "objects" / "pack" / pack.name)
         run_git(["read-tree", "-m", "-u", base.commit], git_dir=git_dir, work_tree=partial, timeout=600.0)
         _restore_what_git_lost(base, partial)
         partial.replace(target)

@@ -7,7 +7,7 @@ from pathlib import Path
 from proctor.core.errors import InvalidData
 from proctor.core.record import Record
 from proctor.workspaces.base import BaseFacts
-from proctor.workspaces.objects import SIGNED_AT, commit_files
+from proctor.workspaces.objects import commit_files
 from proctor.workspaces.paths import link_leaves, shown
 from proctor.workspaces.rules import why_left_out
 from proctor.workspaces.trees import LINK, PROGRAM, Entry, Kind, children, on_disk, read_entry
@@ -68,11 +68,10 @@ def survey(root: Path) -> Survey:
 
 def commit_directory(root: Path, found: Survey, git_dir: Path) -> BaseFacts:
     """Fill the empty repository `git_dir` with one commit of the surveyed files."""
-    commit = commit_files(git_dir, ((path, _read(root, path)) for path in found.files))
+    commit = commit_files(git_dir, ((path, _read(root, path)) for path in found.files), lasting=True)
     packs = sorted(file.stem for file in (git_dir / "objects" / "pack").glob("*.pack"))
     return BaseFacts(
         commit=commit,
-        committed_at=SIGNED_AT,
         history=tuple(packs),
         modes=found.modes,
         empty=found.empty,

@@ -134,8 +134,7 @@ def make_repository(git_dir: Path, *, commit: str = "", objects: Path | None = N
         objects: an object directory of somebody else to read from as well.
         bare: without a work tree of its own.
     """
-    git_dir.mkdir(parents=True)
-    for name in ("info", "objects/info", "objects/pack", "refs/heads", "refs/tags"):
+    for name in ("info", "objects", "refs"):
         (git_dir / name).mkdir(parents=True)
     (git_dir / "HEAD").write_text("ref: refs/heads/main\n")
     (git_dir / "info" / "attributes").write_text(VERBATIM_ATTRIBUTES)
@@ -145,6 +144,7 @@ def make_repository(git_dir: Path, *, commit: str = "", objects: Path | None = N
         + ("[extensions]\n\tobjectFormat = sha256\n" if sha256 else "")
     )
     if objects is not None:
+        (git_dir / "objects" / "info").mkdir()
         (git_dir / "objects" / "info" / "alternates").write_bytes(os.fsencode(objects.resolve()) + b"\n")
 
 

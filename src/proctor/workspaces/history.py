@@ -22,8 +22,9 @@ def pack_history(mirror: Path, commit: str, git_dir: Path, *, others: Sequence[B
     What an earlier base in `others` has packed already is shared with it by hard links: every task
     of a repository costs only the history since the one before.
     """
+    (git_dir / "objects" / "pack").mkdir()
     committed_at = int(run_git(["log", "-1", "--format=%ct", commit], git_dir=mirror).output)
-    earlier = _nearest(mirror, commit, committed_at, others)
+    earlier = _nearest(mirror, commit, others)
     history: list[str] = []
     wanted = f"{commit}\n"
     if earlier is not None:
@@ -44,18 +45,13 @@ def pack_history(mirror: Path, commit: str, git_dir: Path, *, others: Sequence[B
     run_git(["pack-refs", "--all"], git_dir=git_dir)
     return BaseFacts(
         commit=commit,
-        committed_at=committed_at,
         history=tuple(history),
         outward_links=_outward_links(git_dir, commit),
     )
 
 
-def _nearest(mirror: Path, commit: str, committed_at: int, others: Sequence[Base]) -> Base | None:
-    shareable = {
-        other.commit: other
-        for other in others
-        if len(other.facts.history) < LONGEST_CHAIN and other.facts.committed_at <= committed_at
-    }
+def _nearest(mirror: Path, commit: str, others: Sequence[Base]) -> Base | None:
+    shareable = {other.commit: other for other in others if len(other.facts.history) < LONGEST_CHAIN}
     if not shareable:
         return None
     with reading_git(["rev-list", commit], git_dir=mirror) as ancestors:

@@ -10,8 +10,7 @@ from proctor.workspaces.git import SHA1_LENGTH, GitFailed, quoted, reading_git, 
 from proctor.workspaces.trees import Entry
 
 # Everything that we commit ourselves has one author and one moment: the same files give the same commit.
-SIGNED_AT: Final = 946684800
-_SIGNATURE: Final = b"Proctor <proctor@localhost> %d +0000" % SIGNED_AT
+_SIGNATURE: Final = b"Proctor <proctor@localhost> 946684800 +0000"
 
 
 class Listed(NamedTuple):
@@ -69,8 +68,13 @@ def blob_id(file: IO[bytes], size: int, *, like: Listed) -> str:
     return digest.hexdigest()
 
 
-def commit_files(git_dir: Path, changes: Iterable[tuple[bytes, Entry | None]], *, parent: str | None = None) -> str:
-    """Make a commit out of `parent`'s files with these changes (None removes), and give its id."""
+def commit_files(
+    git_dir: Path, changes: Iterable[tuple[bytes, Entry | None]], *, parent: str | None = None, lasting: bool
+) -> str:
+    """Make a commit out of `parent`'s files with these changes (None removes), and give its id.
+
+    A `lasting` commit is on disk when this returns, and survives a power cut.
+    """
     with tempfile.TemporaryFile() as stream:
         stream.write(b"commit refs/heads/main\ncommitter " + _SIGNATURE + b"\ndata 5\nbase\n")
         if parent:
@@ -82,7 +86,7 @@ def commit_files(git_dir: Path, changes: Iterable[tuple[bytes, Entry | None]], *
                 stream.write(b"M %o inline " % entry.mode + quoted(path) + b"\ndata %d\n" % len(entry.data))
                 stream.write(entry.data + b"\n")
         stream.seek(0)
-        # One pack, whatever the number of files; a scratch or rebuildable store needs no syncing.
-        options = ["-c", "fastimport.unpackLimit=1", "-c", "core.fsync=none"]
+        # One pack, whatever the number of files.
+        options = ["-c", "fastimport.unpackLimit=1", *([] if lasting else ["-c", "core.fsync=none"])]
         run_git([*options, "fast-import", "--quiet", "--force", "--date-format=raw"], git_dir=git_dir, stdin=stream)
     return (git_dir / "refs" / "heads" / "main").read_text().strip()

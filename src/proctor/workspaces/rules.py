@@ -3,11 +3,12 @@
 The same rules hold for a directory taken as a starting tree and for the tree that an agent leaves behind.
 """
 
+import stat
 from pathlib import Path
 from typing import Final
 
 from proctor.workspaces.paths import is_git_name, why_unsafe
-from proctor.workspaces.trees import Child, Kind, on_disk
+from proctor.workspaces.trees import Child, Kind, type_at
 
 # Caches and build leftovers that running the code leaves behind, in repositories that forgot to ignore them.
 _LITTER_DIRECTORIES: Final = frozenset(
@@ -23,8 +24,8 @@ _LITTER_DIRECTORIES: Final = frozenset(
 )
 _LITTER_SUFFIXES: Final = (b".pyc", b".pyo")
 # Directories that an installer filled, known by the file that it signs them with.
-_INSTALLED: Final = ("pyvenv.cfg", "conda-meta/history")
-_INSTALLED_NODE_MODULES: Final = (".package-lock.json", ".yarn-integrity", ".modules.yaml")
+_INSTALLED: Final = (b"/pyvenv.cfg", b"/conda-meta/history")
+_INSTALLED_NODE_MODULES: Final = (b"/.package-lock.json", b"/.yarn-integrity", b"/.modules.yaml")
 
 
 def why_left_out(root: Path, child: Child) -> str | None:
@@ -45,8 +46,7 @@ def why_left_out(root: Path, child: Child) -> str | None:
 def _why_directory_left_out(root: Path, child: Child) -> str | None:
     if child.name in _LITTER_DIRECTORIES or child.name.endswith(b".egg-info"):
         return "build litter"
-    place = on_disk(root, child.path)
     markers = _INSTALLED_NODE_MODULES if child.name == b"node_modules" else _INSTALLED
-    if any((place / marker).is_file() for marker in markers):
+    if any(type_at(root, child.path + marker) == stat.S_IFREG for marker in markers):
         return "installed packages"
     return None

@@ -37,7 +37,7 @@ def base_of(source: RepositorySource | DirectorySource, *, cache: Path | None = 
         InvalidData: there is no such repository, commit or directory.
         RetryableError: the repository cannot be fetched.
     """
-    cache = cache or default_cache()
+    cache = (cache or default_cache()).absolute()
     if isinstance(source, RepositorySource):
         return _base_of_repository(source, cache)
     return _base_of_directory(source, cache)

@@ -117,16 +117,16 @@ def write_entry(root: Path, path: bytes, entry: Entry) -> None:
         file.write(entry.data)
 
 
-def is_link(root: Path, path: bytes) -> bool:
-    """Whether there is a symlink at `path` itself."""
+def type_at(root: Path, path: bytes) -> int | None:
+    """What is at `path`, as `stat.S_IFMT` tells it, links not followed; None when nothing can be there."""
     try:
-        return stat.S_ISLNK(on_disk(root, path).lstat().st_mode)
+        return stat.S_IFMT(on_disk(root, path).lstat().st_mode)
     except OSError as error:
         if error.errno in _ABSENT:
-            return False
+            return None
         raise
 
 
 def link_above(root: Path, path: bytes) -> bytes | None:
     """The outermost directory of `path` that is a symlink in this tree; None when there is none."""
-    return next((above for above in parents(path) if is_link(root, above)), None)
+    return next((above for above in parents(path) if type_at(root, above) == stat.S_IFLNK), None)

@@ -9,7 +9,7 @@ from pathlib import Path
 from proctor.benchmarks.suites.grade import GRADER, check_health, grade
 from proctor.benchmarks.suites.layout import protected_patterns
 from proctor.benchmarks.suites.load import Instance, Suite
-from proctor.benchmarks.suites.steps import Bench, room_spec
+from proctor.benchmarks.suites.steps import Bench, hidden_folders, room_spec
 from proctor.core.benchmark import GradeOptions, Health, Place, Unusable
 from proctor.core.environment import Environment, EnvironmentSpec, Network
 from proctor.core.evaluation import Evaluated, Prediction
@@ -39,7 +39,7 @@ class SuiteBenchmark:
 
     def room(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
         """The room of a test run, but for its tree."""
-        return room_spec(self.name, self._instances[task.id], options)
+        return room_spec(self.suite, self._instances[task.id], options)
 
     def tasks(self) -> Sequence[Task]:
         """Every instance that can be used."""
@@ -71,7 +71,12 @@ class SuiteBenchmark:
         workspace = folder / "workspace"
         base = await asyncio.to_thread(base_of, DirectorySource(path=str(instance.repo)))
         await asyncio.to_thread(check_out, base, workspace)
-        return EnvironmentSpec(workspace=workspace, image=instance.file.image, network=Network.MODEL)
+        return EnvironmentSpec(
+            workspace=workspace,
+            image=instance.file.image,
+            network=Network.MODEL,
+            hidden=hidden_folders(self.suite.path),
+        )
 
     async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
         """The agent's changes as a diff against our own copy of the repository."""
@@ -93,7 +98,7 @@ class SuiteBenchmark:
 
     def _bench(self, task: Task, place: Place) -> Bench:
         return Bench(
-            suite_id=self.name,
+            suite=self.suite,
             instance=self._instances[task.id],
             place=place,
             folder=place.folder / "suites" / _hashed(self.name) / "instances" / _hashed(task.id),

@@ -120,8 +120,13 @@ def find_suite(where: str | Path) -> Path:
 
 def shipped_suites() -> Mapping[str, Path]:
     """The suites that come with Proctor, by id."""
-    root = Path(str(importlib.resources.files("proctor"))) / "suites"
+    root = shipped_root()
     return {json.loads(file.read_bytes())["suite_id"]: file for file in sorted(root.glob("*/*.json"))}
+
+
+def shipped_root() -> Path:
+    """Where the shipped suites are."""
+    return Path(str(importlib.resources.files("proctor"))) / "suites"
 
 
 def suite_jcs_sha256(file: SuiteFile) -> str:

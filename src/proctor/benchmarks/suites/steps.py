@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from proctor.benchmarks.suites.format import RepairMode, TestsEval, X07Eval
-from proctor.benchmarks.suites.load import Instance
+from proctor.benchmarks.suites.load import Instance, Suite, shipped_root
 from proctor.benchmarks.suites.x07 import Toolchain, X07Failure, find_toolchain, run_x07_test
 from proctor.benchmarks.suites.x07_repair import canonicalise, repair, with_first_pass
 from proctor.core.benchmark import GradeOptions, Place
@@ -40,7 +40,7 @@ class Step(Record):
 class Bench:
     """One instance on the bench: what is graded, where, and the folder for its artifacts."""
 
-    suite_id: str
+    suite: Suite
     instance: Instance
     place: Place
     folder: Path
@@ -65,10 +65,10 @@ class Bench:
     @property
     def spec(self) -> EnvironmentSpec:
         """The room of a test run, but for its tree."""
-        return room_spec(self.suite_id, self.instance, self.place.options)
+        return room_spec(self.suite, self.instance, self.place.options)
 
 
-def room_spec(suite_id: str, instance: Instance, options: GradeOptions) -> EnvironmentSpec:
+def room_spec(suite: Suite, instance: Instance, options: GradeOptions) -> EnvironmentSpec:
     """The room of a test run, but for its tree.
 
     Raises:
@@ -78,8 +78,14 @@ def room_spec(suite_id: str, instance: Instance, options: GradeOptions) -> Envir
         image=options.image or instance.file.image,
         limits=ROOM,
         mounts=_toolchain().mounts if isinstance(instance.file.eval, X07Eval) else (),
-        labels={"suite": suite_id, "task": instance.id},
+        hidden=hidden_folders(suite.path),
+        labels={"suite": suite.id, "task": instance.id},
     )
+
+
+def hidden_folders(suite: Path) -> tuple[str, ...]:
+    """Where answers lie on this machine: the suite's own folder, and the suites that ship with Proctor."""
+    return (str(suite.parent), str(shipped_root()))
 
 
 def _toolchain() -> Toolchain:

@@ -138,8 +138,8 @@ class OrderTest(unittest.TestCase):
 
 
 class EffortTest(unittest.TestCase):
-    SIZE = 1024
-    LOGARITHM = 10
+    SIZE = 512
+    LOGARITHM = 9
 
     def setUp(self):
         self.ward = WaitingList()
@@ -181,11 +181,11 @@ class EffortTest(unittest.TestCase):
         self.assertCheap(2000)
 
     def test_change_and_next_in_turns(self):
-        for n in range(1000):
+        for n in range(500):
             first = self.ward.next()
             self.ward.add(first, Priority(next(self.chance)))
             self.ward.change(self.names[n], Priority(next(self.chance)))
-        self.assertCheap(3000)
+        self.assertCheap(1500)
 
     def test_leave(self):
         for n in range(0, self.SIZE, 2):

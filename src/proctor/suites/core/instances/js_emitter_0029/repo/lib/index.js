@@ -1,0 +1,5 @@
+"use strict";
+
+const { Herald } = require("./herald");
+
+module.exports = { Herald };

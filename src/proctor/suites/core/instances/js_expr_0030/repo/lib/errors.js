@@ -1,0 +1,11 @@
+"use strict";
+
+class FormulaError extends Error {
+  constructor(message, position) {
+    super(`${message} at ${position}`);
+    this.name = "FormulaError";
+    this.position = position;
+  }
+}
+
+module.exports = { FormulaError };

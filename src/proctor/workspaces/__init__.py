@@ -1,0 +1,32 @@
+"""The code under work: where it comes from, what the agent gets of it, what it hands in, how that is applied.
+
+A task's source becomes a `Base` in the cache, which holds the past of the base commit and nothing later. An agent
+gets a copy of it, and what it changed becomes a submission. A submission is checked and applied to a fresh copy.
+Everything here blocks; call it from a thread (`asyncio.to_thread`).
+"""
+
+from proctor.workspaces.applying import Applied
+from proctor.workspaces.base import Base
+from proctor.workspaces.checkout import check_out
+from proctor.workspaces.leaks import Leak, LeakProof, prove_no_leak
+from proctor.workspaces.patches import apply_patch, patch_sha256
+from proctor.workspaces.sources import base_of, default_cache
+from proctor.workspaces.submissions import LeftOut, MadeSubmission, make_submission
+from proctor.workspaces.unfit import UnfitSubmission
+
+__all__ = [
+    "Applied",
+    "Base",
+    "Leak",
+    "LeakProof",
+    "LeftOut",
+    "MadeSubmission",
+    "UnfitSubmission",
+    "apply_patch",
+    "base_of",
+    "check_out",
+    "default_cache",
+    "make_submission",
+    "patch_sha256",
+    "prove_no_leak",
+]

@@ -1,0 +1,48 @@
+"""Submissions of either kind: applied, and identified."""
+
+import hashlib
+from pathlib import Path
+
+from proctor.core.submission import PatchKind
+from proctor.workspaces.applying import Applied, apply_diff
+from proctor.workspaces.base import Base
+from proctor.workspaces.patch_sets import Canonicalise, apply_patch_set, patch_set_sha256
+from proctor.workspaces.unfit import LIMIT_BYTES
+
+
+def apply_patch(
+    tree: Path,
+    data: bytes,
+    kind: PatchKind,
+    *,
+    base: Base | None = None,
+    canonicalise: Canonicalise | None = None,
+    limit_bytes: int = LIMIT_BYTES,
+) -> Applied:
+    """Apply a submission to a tree, wholly or not at all; nothing outside the tree is ever written.
+
+    Args:
+        tree: the workspace.
+        data: the submission's bytes.
+        kind: what they are.
+        base: where a diff that does not apply strictly may find the blobs for a three-way merge.
+        canonicalise: how a patch set's ``*.x07.json`` files are written back.
+        limit_bytes: the largest submission taken.
+
+    Raises:
+        UnfitSubmission: it is empty, too large, malformed or unsafe, or does not apply; `cause` says which.
+    """
+    if kind is PatchKind.UNIFIED_DIFF:
+        return apply_diff(tree, data, base=base, limit_bytes=limit_bytes)
+    return apply_patch_set(tree, data, canonicalise=canonicalise, limit_bytes=limit_bytes)
+
+
+def patch_sha256(data: bytes, kind: PatchKind) -> str:
+    """What identifies a submission: the digest of a diff's bytes, or of a patch set's content.
+
+    Raises:
+        UnfitSubmission: a patch set that is not JSON.
+    """
+    if kind is PatchKind.UNIFIED_DIFF:
+        return hashlib.sha256(data).hexdigest()
+    return patch_set_sha256(data)

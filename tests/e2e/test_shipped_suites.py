@@ -1,0 +1,45 @@
+"""The suites that ship with Proctor, proved and graded for real, in both kinds of rooms."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from docker_image import IMAGE, need_docker
+from suite_world import proctor
+
+
+def rooms(runner: str) -> list[str]:
+    if runner == "docker":
+        need_docker()
+        return ["--runner", "docker", "--docker-image", IMAGE, "--jobs", "2", "--quiet", "--json"]
+    return ["--jobs", "2", "--quiet", "--json"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("runner", ["local", "docker"])
+def test_every_instance_of_core_is_healthy_solved_by_its_oracle_and_not_by_nothing(tmp_path: Path, runner: str) -> None:
+    options = rooms(runner)
+    done = proctor(tmp_path, "bench", "validate", "core", *options)
+    assert done.returncode == 0, done.stdout
+    healths = json.loads(done.stdout)["tasks"]
+    runnable = {health["task_id"] for health in healths if not health["skipped"]}
+    assert all(health["healthy"] for health in healths if health["task_id"] in runnable)
+    # The image has no node; a machine without it skips the same four, and says why.
+    assert {health["task_id"] for health in healths} - runnable <= {
+        health["task_id"] for health in healths if health["task_id"].startswith("js_") and "node" in health["skipped"]
+    }
+
+    oracle = proctor(tmp_path, "bench", "eval", "core", "--oracle", *options)
+    assert oracle.returncode == 0, oracle.stdout
+    summary = json.loads(oracle.stdout)["summary"]
+    assert (summary["resolved"], summary["healthy_resolved"]) == (len(runnable), len(runnable))
+
+    lines = [{"instance_id": health["task_id"], "patch_kind": "unified-diff", "patch_inline": ""} for health in healths]
+    nothing = tmp_path / "nothing.jsonl"
+    nothing.write_text("\n".join(map(json.dumps, lines)))
+    empty = proctor(tmp_path, "bench", "eval", "core", "--predictions", nothing, *options)
+    assert empty.returncode == 0
+    summary = json.loads(empty.stdout)["summary"]
+    assert (summary["resolved"], summary["unresolved"]) == (0, len(runnable))
