@@ -338,10 +338,12 @@ OWNER_SCRIPT = """
 import asyncio, os, sys
 from proctor.core.environment import EnvironmentSpec, Network
 from proctor.environments.docker import DockerProvider
+from proctor.environments.engine import owner
 
 async def main():
     provider = DockerProvider(image=sys.argv[1], private_relay=False)
     await provider.start(EnvironmentSpec(network=Network.MODEL))
+    print(owner(), flush=True)
     os.kill(os.getpid(), 9)
 
 asyncio.run(main())
@@ -350,14 +352,18 @@ asyncio.run(main())
 
 async def test_the_reaper_removes_what_dead_owners_left_and_nothing_else(docker: Rooms, tmp_path: Path) -> None:
     living = await docker.start(network=Network.MODEL)
-    dead = subprocess.run([sys.executable, "-c", OWNER_SCRIPT, IMAGE], check=False)
-    assert dead.returncode == -signal.SIGKILL
-    reaped = await reap(rooms=tmp_path / "rooms")
-    assert len(reaped.containers) >= 1
-    assert len(reaped.networks) >= 1
+    process = subprocess.run([sys.executable, "-c", OWNER_SCRIPT, IMAGE], capture_output=True, text=True, check=False)
+    assert process.returncode == -signal.SIGKILL
+    dead = process.stdout.strip()
+    assert is_gone(dead)
+    # Tests beside this one reap too.
+    assert len(await containers_of(dead)) <= 1
+    await reap(rooms=tmp_path / "rooms")
+    assert await containers_of(dead) == []
+    async with engine() as client:
+        assert await client.networks.list(filters={"label": [f"{OWNER}={dead}"]}) == []
     assert (await sh(living, "echo alive")).stdout == b"alive\n"
-    again = await reap(rooms=tmp_path / "rooms")
-    assert not set(again.containers) & set(reaped.containers)
+    assert len(await containers_of(owner())) == 1
 
 
 def test_an_owner_is_gone_when_its_process_is() -> None:

@@ -65,12 +65,13 @@ sys.path.insert(0, {tests!r})
 from pathlib import Path
 from rooms import make_provider, sh
 from proctor.core.environment import EnvironmentSpec
+from proctor.environments.engine import owner
 
 async def main():
     provider = make_provider({kind!r}, Path({folder!r}))
     room = await provider.start(EnvironmentSpec())
     await sh(room, {script!r})
-    print("up", flush=True)
+    print(owner(), flush=True)
     await sh(room, {sleep!r})
 
 asyncio.run(main())
@@ -89,13 +90,16 @@ async def test_nothing_lives_on_when_the_owner_is_killed(rooms: Rooms, tmp_path:
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
     assert process.stdout is not None
     with process.stdout:
-        assert process.stdout.readline() == b"up\n"
+        dead = process.stdout.readline().decode().strip()
     wait_running(sleep, 5)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     wait_running(sleep, 0)
+    await reap(rooms=tmp_path / "rooms", docker=rooms.kind == "docker")
     if rooms.kind == "docker":
-        assert (await reap(rooms=tmp_path / "rooms")).containers
+        assert await containers_of(dead) == []
+    else:
+        assert list((tmp_path / "rooms").iterdir()) == []
 
 
 async def test_many_rooms_at_once(sealed: Rooms) -> None:

@@ -122,7 +122,7 @@ class Body:
             process.kill()
             if not await _happens(channel.gone, _END_SECONDS):
                 raise RetryableError("a room's processes cannot be killed", where=self.folder.path)
-        # Its end of the socket is closed last of all, so this is no wait.
+        # The first process lets go of the socket before the kernel has killed the rest; bubblewrap ends after that.
         await asyncio.to_thread(process.wait)
         channel.close()
         self._channel = self._process = None

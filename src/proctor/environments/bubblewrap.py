@@ -24,8 +24,9 @@ MODEL_PORT: Final = 4010
 _ETC: Final = Path(__file__).parent / "etc"
 _IDENTITY: Final = 1000
 _OLDEST: Final = (0, 11)
-# As for a container: settings of the kernel that root, mapped or not, may write or read, whatever its capabilities.
-# Bubblewrap itself sees to /proc/bus and /proc/irq, and would to /proc/sys if it did not take root's for read-only.
+# As for a container: settings of the kernel that root, mapped or not, may write or read, whatever its capabilities,
+# and those of its namespaces that anybody may. Bubblewrap itself sees to /proc/bus and /proc/irq, and would to
+# /proc/sys if it did not take it for read-only.
 _PROC_READ_ONLY: Final = ("fs", "mtrr", "sys", "sysrq-trigger")
 _PROC_COVERED: Final = ("acpi", "asound", "kcore", "keys", "latency_stats", "sched_debug", "scsi", "timer_list")
 _NAMESPACES_OFF: Final = re.compile(
@@ -181,8 +182,7 @@ def _cover(path: str, *, is_directory: bool) -> list[str]:
 def _proc() -> list[str]:
     arguments = ["--proc", "/proc"]
     for path in (Path("/proc", name) for name in _PROC_READ_ONLY):
-        # To anybody but root these are read-only already.
-        if os.geteuid() == 0 and path.exists():
+        if path.exists():
             arguments += ("--ro-bind", str(path), str(path))
     for path in (Path("/proc", name) for name in _PROC_COVERED):
         if os.access(path, os.R_OK):

@@ -43,6 +43,15 @@ while [ "$pass" -lt 20 ]; do
   pass=$((pass + 1))
 done
 kill -KILL $stopped
+pass=0 alive=1
+while [ -n "$alive" ] && [ "$pass" -lt 1000 ]; do
+  alive= pass=$((pass + 1))
+  for process in $stopped; do
+    read -r line <"/proc/$process/stat" || continue
+    set -- ${line##*)}
+    [ "$1" = Z ] || alive=1
+  done
+done
 """
 
 

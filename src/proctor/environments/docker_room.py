@@ -19,7 +19,7 @@ from proctor.environments.archives import Chunks, pack, unpack
 from proctor.environments.commands import check_command, split_path
 from proctor.environments.docker_exec import CallbackFailed, Command, NotStarted
 from proctor.environments.docker_model import ModelDoor
-from proctor.environments.engine import engine_errors, is_conflict, is_missing
+from proctor.environments.engine import engine_errors, is_conflict, is_missing, somebody_else_did
 from proctor.environments.relay import HostRelay
 from proctor.environments.watches import Watches
 
@@ -254,17 +254,10 @@ class DockerRoom:
     async def _stop(self) -> None:
         await self._watches.stop()
         try:
-            with engine_errors("remove a container"):
-                await self._delete()
+            with engine_errors("remove a container"), somebody_else_did():
+                await self._container.delete(force=True, v=True)
         finally:
             await self._let_go()
-
-    async def _delete(self) -> None:
-        try:
-            await self._container.delete(force=True, v=True)
-        except DockerError as error:
-            if not is_missing(error):
-                raise
 
     def _require_alive(self) -> None:
         if self._stopping is not None:

@@ -107,6 +107,16 @@ def _started(process: int) -> str:
         return ""
 
 
+@contextmanager
+def somebody_else_did() -> Iterator[None]:
+    """Overlook that a thing to be removed is gone already, or about to be."""
+    try:
+        yield
+    except DockerError as error:
+        if not (is_missing(error) or is_conflict(error)):
+            raise
+
+
 def is_missing(error: BaseException | None) -> bool:
     """Whether an engine's error says that there is no such thing."""
     return getattr(error, "status", None) == _NOT_FOUND

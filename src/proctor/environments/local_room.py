@@ -116,7 +116,7 @@ class LocalRoom:
         try:
             parent = await self._body.channel.open_directory(folder, make=True)
         except Gone as error:
-            self._raise_gone(error)
+            await self._raise_gone(error)
         except OSError as error:
             raise RetryableError(f"cannot write there in the room: {error.strerror}", where=target) from error
         copier = Copier()
@@ -187,7 +187,7 @@ class LocalRoom:
                 await self._kill(number, exited)
             return exited.result(), not done
         except Gone as error:
-            self._raise_gone(error)
+            await self._raise_gone(error)
         except OSError as error:
             raise RetryableError(f"the room cannot start a command: {error.strerror}") from error
 
@@ -204,7 +204,9 @@ class LocalRoom:
             raise UsageError("the room has been stopped")
         self._watches.check()
 
-    def _raise_gone(self, error: Gone) -> NoReturn:
+    async def _raise_gone(self, error: Gone) -> NoReturn:
+        """Say why the room has ended, when nothing of it runs any more."""
+        await self._body.end()
         self._watches.check()
         said = " ".join(self._body.log().split())[-300:]
         raise RetryableError("the room ended before its time" + (f" ({said})" if said else "")) from error
@@ -227,7 +229,7 @@ class LocalRoom:
         except Gone as error:
             inner = posixpath.relpath(posixpath.join(folder, name), self.workdir)
             if inner.startswith(".."):
-                self._raise_gone(error)
+                await self._raise_gone(error)
             return _descend(self._workspace, inner, path)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise FileNotFoundError(f"there is no {path} in the room") from error

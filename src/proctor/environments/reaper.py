@@ -48,14 +48,15 @@ async def _reap_engine(url: str | None) -> tuple[list[str], list[str]]:
         with engine.engine_errors("clear away old rooms"):
             filters = {"label": [engine.LABEL]}
             for container in await docker.containers.list(all="true", filters=json.dumps(filters)):
-                labels = (await container.show())["Config"]["Labels"]
-                if engine.is_gone(labels.get(engine.OWNER, "")):
-                    await container.delete(force=True, v=True)
-                    containers.append(container.id)
+                if engine.is_gone(container["Labels"].get(engine.OWNER, "")):
+                    with engine.somebody_else_did():
+                        await container.delete(force=True, v=True)
+                        containers.append(container.id)
             for network in await docker.networks.list(filters=filters):
                 if engine.is_gone(network["Labels"].get(engine.OWNER, "")):
-                    await (await docker.networks.get(network["Id"])).delete()
-                    networks.append(network["Id"])
+                    with engine.somebody_else_did():
+                        await (await docker.networks.get(network["Id"])).delete()
+                        networks.append(network["Id"])
     finally:
         await engine.disconnect(docker)
     return containers, networks

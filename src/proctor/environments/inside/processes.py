@@ -2,16 +2,21 @@
 
 import _signal  # type: ignore[import-not-found]
 import os
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PASSES = 100
+_PATIENCE = 500
 
 
 def kill_command(leader: int) -> None:
-    """Kill a command: its session, its process group and every descendant, wherever these have gone."""
+    """Kill a command: its session, its process group and every descendant, wherever these have gone.
+
+    They are dead when this returns, but for one that hangs in the kernel.
+    """
     _kill(lambda: _family(leader))
 
 
@@ -34,6 +39,10 @@ def _kill(members: "Callable[[], set[int]]") -> None:
         stopped |= new
     for process in stopped:
         _send(process, _signal.SIGKILL)
+    for _ in range(_PATIENCE):
+        if not stopped & _table().keys():
+            return
+        time.sleep(0.002)
 
 
 def _family(leader: int) -> set[int]:
