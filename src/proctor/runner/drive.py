@@ -31,7 +31,7 @@ from proctor.runner.plan import slots
 from proctor.runner.records import Slot
 from proctor.runner.resume import Standing, standings
 from proctor.runner.run import Course, Retry, Watcher, run
-from proctor.runner.scratch import scratch_folder
+from proctor.runner.scratch import scratch_folder, socket_folder
 from proctor.runner.spent import Spending, spending
 from proctor.workspaces import apply_patch
 
@@ -117,8 +117,10 @@ async def _set_up(
 ) -> Way:
     # What killed runs have left goes first: rooms here, and containers where there is an engine for them.
     await reap(docker=config.runner == "docker")
-    # Short, because sockets are made below it.
-    scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=scratch_folder())))
+    scratch, sockets = (
+        Path(stack.enter_context(tempfile.TemporaryDirectory(dir=folder)))
+        for folder in (scratch_folder(), socket_folder())
+    )
     rooms = find_provider(config.runner, **room_options(config))
     stack.push_async_callback(rooms.close)
     access, secrets = sitting.access, list[str]()
@@ -129,11 +131,11 @@ async def _set_up(
         secrets += backend.secrets
         budget = Ledger(config.budget.run_usd, spent_usd=spent_usd)
         gateway = await stack.enter_async_context(Gateway(backend, ledger=budget))
-        socket = await gateway.listen_unix(scratch / "gateway.sock")
+        socket = await gateway.listen_unix(sockets / "gateway.sock")
         model = choice.model
     homes = None
     if needs_home(config.agent):
-        homes = Homes(scratch / "homes", preset=config.preset, auth_from=access.login)
+        homes = Homes(sockets / "homes", preset=config.preset, auth_from=access.login)
         stack.push_async_callback(homes.close)
         secrets += homes.secrets()
     return Way(
@@ -141,7 +143,7 @@ async def _set_up(
         benchmark=benchmark,
         provider=rooms,
         agent=agents(config, sitting.program),
-        scratch=scratch / "attempts",
+        scratch=scratch,
         gateway=gateway,
         model_socket=socket,
         homes=homes,

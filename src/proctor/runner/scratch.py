@@ -11,36 +11,49 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-_PREFIX: Final = "proctor-"
-_LOCK: Final = "lock"
+_PREFIX: Final = "proctor-scratch-"
+# A socket's path may have about 100 characters, of which what is made in the folder needs its part.
+_SHORT: Final = 60
+_SHORT_PLACE: Final = Path("/tmp")  # noqa: S108 - only we can look into what is made there
 
 
 @functools.cache
 def scratch_folder() -> Path:
     """This process's own folder among the temporary files; removed when the process ends.
 
-    It holds a lock for as long as the process lives. Folders whose owners have died are removed first.
+    It is locked for as long as the process lives. Folders whose owners have died are removed first.
     """
-    place = Path(tempfile.gettempdir())
+    return _make(Path(tempfile.gettempdir()).absolute())
+
+
+def socket_folder() -> Path:
+    """The same, or where its name is too long for sockets to be made in it, a second one."""
+    folder = scratch_folder()
+    return folder if len(str(folder)) <= _SHORT else _make(_SHORT_PLACE)
+
+
+@functools.cache
+def _make(place: Path) -> Path:
     remove_abandoned(place)
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
-    # The lock has its name only once it is held, so nobody finds it free while we live.
-    nameless = folder / f".{_LOCK}"
-    lock = os.open(nameless, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    nameless.rename(folder / _LOCK)
-    atexit.register(_remove, folder, os.getpid())
-    return folder
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
+        # Held until the process ends. Somebody may have taken the folder for abandoned before it was locked.
+        lock = _open(folder)
+        if lock is not None:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if folder.exists():
+                atexit.register(_remove, folder, os.getpid())
+                return folder
+            os.close(lock)
 
 
 def remove_abandoned(place: Path) -> list[Path]:
     """Remove the scratch folders at `place` whose owners have died; which they were."""
     removed = []
-    for folder in sorted(place.glob(f"{_PREFIX}*/")):
-        try:
-            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:
-            continue  # somebody else's, or being made or removed right now
+    for folder in sorted(place.glob(f"{_PREFIX}*")):
+        lock = _open(folder)
+        if lock is None:
+            continue  # somebody else's, or just removed
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -53,14 +66,21 @@ def remove_abandoned(place: Path) -> list[Path]:
     return removed
 
 
+def _open(folder: Path) -> int | None:
+    try:
+        return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
 @contextmanager
 def temporary_files_here() -> Iterator[None]:
     """Let all of this process's temporary files lie in its scratch folder, for the length of the block.
 
     For a process that is ours alone: where temporary files go is said once for all threads.
     """
-    before = tempfile.tempdir
-    tempfile.tempdir = str(scratch_folder())
+    before, folder = tempfile.tempdir, scratch_folder()
+    tempfile.tempdir = str(folder)
     try:
         yield
     finally:

@@ -17,7 +17,7 @@ from proctor.runner.drive import agents, room_options
 from proctor.runner.homes import Homes
 from proctor.runner.models import Access, backend_for, choose_model
 from proctor.runner.plan import Asked, make_config
-from proctor.runner.scratch import scratch_folder
+from proctor.runner.scratch import socket_folder
 
 
 async def configure(
@@ -60,7 +60,7 @@ def check_access(config: RunConfig, access: Access) -> None:
     if config.model is not None:
         backend_for(choose_model(config.model), access)
     if needs_home(config.agent):
-        Homes(scratch_folder() / "homes", preset=config.preset, auth_from=access.login).check()
+        Homes(socket_folder() / "homes", preset=config.preset, auth_from=access.login).check()
 
 
 def begin(config: RunConfig, *, root: Path | None = None) -> RunStore:

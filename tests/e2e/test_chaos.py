@@ -1,0 +1,119 @@
+"""A run that is killed again and again, and goes on each time as if nothing had been."""
+
+import asyncio
+import random
+import signal
+from collections import Counter
+from typing import NamedTuple
+
+import pytest
+
+from claude_provider import ClaudeProvider
+from hall import Hall, access, toy_run
+from proctor.core.causes import Cause, Status
+from proctor.core.programs import find_claude
+from proctor.core.result import TaskResult
+from proctor.environments import local_available
+from proctor.gateway import read_cassette
+from proctor.results import RunStore
+from toy_provider import ANSWER_USD, MODEL, Asked, ToyProvider, serving, toy_provider
+
+
+class Moment(NamedTuple):
+    """When to kill: after so many more requests to the provider, and so many seconds."""
+
+    requests: int
+    seconds: float
+
+
+async def killed_and_resumed(
+    hall: Hall, provider: ToyProvider, command: tuple[object, ...], *, name: str, moments: list[Moment], **env: object
+) -> int:
+    """Start a run, kill it at so many moments, resume it each time, and once more to its end. How many were at work."""
+    env = {**access(provider), **env}
+    at_work = 0
+    for moment in moments:
+        job = hall.start(*command, **env)
+        enough = provider.asked.total() + moment.requests
+        while provider.asked.total() < enough and job.poll() is None:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(moment.seconds)
+        at_work += job.poll() is None
+        job.signal(signal.SIGKILL)
+        await job.wait()
+        if hall.store(name).folder.joinpath("config.json").exists():
+            command = ("bench", "resume", name, "--quiet")
+    last = await hall.run(*command, **env)
+    assert last.code == 0, last.stderr
+    return at_work
+
+
+def check(hall: Hall, provider: ToyProvider, name: str, tasks: list[str], *, repeats: int) -> list[TaskResult]:
+    """One result per task, one payment per answer, every attempt in the ledger, nothing left over."""
+    store = hall.store(name)
+    results = list(store.results())
+    assert [result.task_id for result in results] == tasks
+    assert {(result.status, result.cause) for result in results} == {(Status.RESOLVED, Cause.SOLVED)}
+
+    wanted = {Asked(task, turn) for task in tasks for turn in range(provider.turns)}
+    assert answers_recorded(store) == dict.fromkeys(wanted, 1), "an answer that was recorded was asked for again"
+    assert all(provider.served[asked] >= 1 for asked in wanted)
+    # What was under way at a kill may have been asked for again; nothing else.
+    assert provider.asked.total() - len(wanted) <= repeats
+    costs = [usage.cost_usd or 0 for result in results for usage in result.usage]
+    assert sum(costs) == pytest.approx(len(wanted) * ANSWER_USD)
+
+    for result in results:
+        assert [attempt.number for attempt in result.attempts] == list(range(1, len(result.attempts) + 1))
+        assert [attempt.cause for attempt in result.attempts[:-1]] == [Cause.INTERRUPTED] * (len(result.attempts) - 1)
+        assert all((store.folder / attempt.logs).is_dir() for attempt in result.attempts)
+        assert all(attempt.started_at <= attempt.ended_at for attempt in result.attempts)
+    assert hall.leftovers() == []
+    return results
+
+
+def answers_recorded(store: RunStore) -> Counter[Asked]:
+    """How often each answer was paid for, as far as anything was written down."""
+    counted: Counter[Asked] = Counter()
+    for cassette in store.folder.glob("logs/*/attempt-*/cassette.jsonl"):
+        for recorded in read_cassette(cassette).exchanges if cassette.stat().st_size else ():
+            if not recorded.exchange.paid and recorded.exchange.response.cut is None:
+                turn = sum(message["role"] == "assistant" for message in recorded.messages)
+                counted[Asked(cassette.parent.parent.name, turn)] += 1
+    return counted
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+async def test_a_run_killed_at_forty_moments_has_one_result_per_task_and_pays_once_per_answer(hall: Hall) -> None:
+    chance = random.Random(20260217)
+    moments = [Moment(0, chance.uniform(0.0, 0.7)) for _ in range(40)]
+    async with toy_provider(turns=5, delay=0.1) as provider:
+        command = toy_run(provider, "--concurrency", 4, "--quiet")
+        at_work = await killed_and_resumed(hall, provider, command, name="toy/run-001", moments=moments, TOY_TASKS=60)
+    assert at_work >= 30
+    tasks = [f"toy-{number:04}" for number in range(1, 61)]
+    results = check(hall, provider, "toy/run-001", tasks, repeats=len(moments) * 4)
+    assert sum(len(result.attempts) for result in results) > len(tasks)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+async def test_claude_code_in_bubblewrap_survives_the_same(hall: Hall) -> None:
+    if find_claude() is None:
+        pytest.skip("Claude Code is not installed")
+    if (why := await local_available()) is not None:
+        pytest.skip(why)
+    tasks = [
+        *("py_cache_0001", "py_duration_0002", "py_ratelimit_0007"),
+        *("py_spans_0005", "py_tally_0004", "py_workdays_0003"),
+    ]
+    chosen = [word for task in tasks for word in ("--task", task)]
+    chance = random.Random(20260218)
+    moments = [Moment(chance.randint(1, 2), chance.uniform(0.0, 0.4)) for _ in range(6)]
+    async with serving(ClaudeProvider("core", tuple(tasks), delay=0.3)) as provider:
+        command = ("bench", "run", "core", "--model", MODEL, *chosen, "--concurrency", 3, "--quiet")
+        at_work = await killed_and_resumed(hall, provider, command, name="core/run-001", moments=moments)
+    assert at_work == len(moments)
+    results = check(hall, provider, "core/run-001", tasks, repeats=len(moments) * 3)
+    assert sum(len(result.attempts) for result in results) > len(tasks)

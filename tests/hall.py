@@ -1,0 +1,95 @@
+"""A machine of a test's own, as far as Proctor can tell: home, cache, results, temporary files, a toy benchmark."""
+
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from cli_jobs import Commands, Done, Job
+from paths import REPOSITORY
+from proctor.results import RunStore
+from toy_provider import KEY, MODEL, ToyProvider
+
+STANDINS = REPOSITORY / "tests/standins"
+PYTHON = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
+TOY_AGENT = (
+    "--agent",
+    "command",
+    "--agent-command",
+    shlex.join([str(PYTHON), "-I", "-S", str(STANDINS / "toy_agent.py")]),
+)
+
+
+class Hall:
+    """Runs commands there."""
+
+    def __init__(self, commands: Commands, folder: Path) -> None:
+        self.folder = folder
+        self._commands = commands
+        self.results = folder / "results"
+        # Short, as on most machines: there is a test of its own for what is too long.
+        self.temporary = Path(tempfile.mkdtemp(prefix="hall-", dir="/tmp"))
+        for name in ("home", "cache", "results", "plugins/toy-1.0.dist-info"):
+            (folder / name).mkdir(parents=True)
+        metadata = folder / "plugins/toy-1.0.dist-info"
+        (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
+        (metadata / "entry_points.txt").write_text("[proctor.benchmarks]\ntoy = toy_benchmark:Toy\n")
+        self.env = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "HOME": str(folder / "home"),
+            "XDG_CACHE_HOME": str(folder / "cache"),
+            "PROCTOR_RESULTS": str(self.results),
+            "TMPDIR": str(self.temporary),
+            "PYTHONPATH": f"{STANDINS}:{folder / 'plugins'}",
+            "PROCTOR_TRACEBACK": "1",
+        }
+
+    def start(self, *arguments: object, terminal: str | None = None, **env: object) -> Job:
+        more = {name: str(value) for name, value in env.items()}
+        return self._commands.start(*arguments, cwd=self.folder, env={**self.env, **more}, terminal=terminal)
+
+    async def run(self, *arguments: object, **env: object) -> Done:
+        return await self.start(*arguments, **env).wait()
+
+    def store(self, name: str = "toy/run-001") -> RunStore:
+        return RunStore(self.results / name)
+
+    def close(self) -> None:
+        shutil.rmtree(self.temporary, ignore_errors=True)
+
+    def leftovers(self) -> list[str]:
+        """Whatever of finished or killed commands is still on this machine."""
+        # A room's folder that was killed while it was being removed has lost its lock, and is nobody's to remove.
+        rooms = [path.parent.name for path in (self.folder / "cache/proctor/rooms").glob("*/lock")]
+        temporary = [path.name for path in self.temporary.iterdir()]
+        return [*rooms, *temporary, *(str(process.cmdline()) for process in self.processes())]
+
+    def processes(self) -> Iterator[psutil.Process]:
+        """Processes that work for this hall: our own commands aside, whatever names its folder."""
+        mark = str(self.temporary)
+        for process in psutil.process_iter():
+            try:
+                if process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
+                    continue
+                told = {*process.environ().values(), *process.cmdline()}
+                if any(mark in word or str(self.folder) in word for word in told):
+                    yield process
+            except (psutil.NoSuchProcess, psutil.AccessDenied):
+                continue
+
+
+def access(provider: ToyProvider) -> dict[str, Any]:
+    """What lets a run reach the toy provider."""
+    return {"ANTHROPIC_BASE_URL": provider.url, "ANTHROPIC_API_KEY": KEY}
+
+
+def toy_run(provider: ToyProvider, *more: object) -> tuple[object, ...]:
+    """A run of the toy benchmark in rooms without walls, which start soonest."""
+    model = ("--model", MODEL, "--max-turns", provider.turns)
+    return ("bench", "run", "toy", *TOY_AGENT, *model, "--isolation", "off", *more)

@@ -1,0 +1,70 @@
+"""The command line behind a fork: imports once, then runs each command that is asked for in a child of its own.
+
+A child is the real thing: the same code, its own process, environment, files and exit code. Only the half second that
+Python takes to import everything is not spent again for every command of a test.
+"""
+
+import importlib
+import json
+import os
+import signal
+import sys
+import tempfile
+from typing import Any
+
+for name in (
+    "aiohttp.web",
+    "proctor.benchmarks.suites.benchmark",
+    "proctor.cli.bench.progress",
+    "proctor.cli.bench.run",
+    "proctor.cli.dispatch",
+    "proctor.environments.local",
+    "proctor.gateway.server",
+    "proctor.gateway.upstream",
+    "proctor.runner.start",
+    "psutil",
+):
+    importlib.import_module(name)
+
+
+def become(asked: dict[str, Any]) -> list[str]:
+    """In the child: put on what the command was given."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if asked.get("terminal"):
+        os.setsid()
+    for target, (path, flags) in enumerate(
+        ((os.devnull, os.O_RDONLY), (asked["stdout"], os.O_WRONLY), (asked["stderr"], os.O_WRONLY))
+    ):
+        descriptor = os.open(path, flags | os.O_CREAT, 0o600)
+        os.dup2(descriptor, target)
+        if descriptor > 2:
+            os.close(descriptor)
+    os.chdir(asked["cwd"])
+    os.environ.clear()
+    os.environ.update(asked["env"])
+    sys.path[:0] = [path for path in asked["env"].get("PYTHONPATH", "").split(":") if path]
+    tempfile.tempdir = None
+    arguments: list[str] = asked["argv"]
+    sys.argv = ["proctor", *arguments]
+    return arguments
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if "poll" in asked:
+            pid, status = os.waitpid(asked["poll"], os.WNOHANG)
+            answer: Any = os.waitstatus_to_exitcode(status) if pid else None
+        else:
+            answer = os.fork()
+            if answer == 0:
+                arguments = become(asked)
+                from proctor.cli.dispatch import dispatch
+
+                sys.exit(dispatch(arguments))
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+main()

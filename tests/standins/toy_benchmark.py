@@ -1,0 +1,79 @@
+"""A benchmark whose tasks cost next to nothing: the agent's last words are its answer, and `right` is right."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from proctor.core.benchmark import GradeOptions, Health, Place, Unusable
+from proctor.core.causes import Cause, Status
+from proctor.core.environment import Environment, EnvironmentSpec, Network
+from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.submission import PatchKind
+from proctor.core.task import DirectorySource, Gold, PrivatePart, PublicPart, Task
+from proctor.core.verdict import Verdict
+
+
+class Toy:
+    """As many tasks as TOY_TASKS says."""
+
+    name = "toy"
+    source = "toy"
+    grader = "toy/1"
+
+    def __init__(self, count: int | None = None) -> None:
+        count = int(os.environ.get("TOY_TASKS", "3")) if count is None else count
+        self._tasks = [self._task(f"toy-{number:04}") for number in range(1, count + 1)]
+
+    def _task(self, name: str) -> Task:
+        return Task(
+            id=name,
+            benchmark=self.name,
+            public=PublicPart(instruction=f"task: {name}\n", source=DirectorySource(path="/")),
+            private=PrivatePart(gold=Gold(text="echo right >answer.txt\n")),
+            categories={"parity": "even" if int(name[-4:]) % 2 == 0 else "odd"},
+        )
+
+    def digest(self) -> str:
+        return f"toy-{len(self._tasks)}"
+
+    def fingerprint(self, task: Task) -> str:
+        return task.id
+
+    def room(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
+        return EnvironmentSpec()
+
+    def tasks(self) -> Sequence[Task]:
+        return self._tasks
+
+    def unusable(self) -> Sequence[Unusable]:
+        return []
+
+    def gold(self, task: Task) -> Prediction | None:
+        return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=b"right\n")
+
+    async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:
+        workspace = folder / "workspace"
+        workspace.mkdir()
+        (workspace / "answer.txt").write_text("nothing\n")
+        return EnvironmentSpec(workspace=workspace, network=Network.MODEL)
+
+    async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
+        left = folder / "answer.txt"
+        await environment.get(f"{environment.workdir}/answer.txt", left)
+        return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=left.read_bytes())
+
+    async def grade(self, task: Task, prediction: Prediction, place: Place) -> Evaluated:
+        place.folder.mkdir(parents=True)
+        (place.folder / "seen.txt").write_bytes(prediction.content)
+        right = prediction.content.strip().endswith(b"right")
+        verdict = Verdict(
+            task_id=task.id,
+            status=Status.RESOLVED if right else Status.UNRESOLVED,
+            cause=Cause.SOLVED if right else Cause.TESTS_FAILED,
+            reason="it is right" if right else "it is wrong",
+            grader=self.grader,
+        )
+        return Evaluated(task_id=task.id, verdict=verdict)
+
+    async def validate(self, task: Task, place: Place) -> Health:
+        raise NotImplementedError
