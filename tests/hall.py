@@ -50,11 +50,11 @@ class Hall:
             "PROCTOR_TRACEBACK": "1",
         }
 
-    def start(self, *arguments: object, terminal: str | None = None, **env: object) -> Job:
+    def start(self, *arguments: object, terminal: str | None = None, **env: Any) -> Job:
         more = {name: str(value) for name, value in env.items()}
         return self._commands.start(*arguments, cwd=self.folder, env={**self.env, **more}, terminal=terminal)
 
-    async def run(self, *arguments: object, **env: object) -> Done:
+    async def run(self, *arguments: object, **env: Any) -> Done:
         return await self.start(*arguments, **env).wait()
 
     def store(self, name: str = "toy/run-001") -> RunStore:

@@ -4,7 +4,7 @@ import asyncio
 import random
 import signal
 from collections import Counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -27,7 +27,7 @@ class Moment(NamedTuple):
 
 
 async def killed_and_resumed(
-    hall: Hall, provider: ToyProvider, command: tuple[object, ...], *, name: str, moments: list[Moment], **env: object
+    hall: Hall, provider: ToyProvider, command: tuple[object, ...], *, name: str, moments: list[Moment], **env: Any
 ) -> int:
     """Start a run, kill it at so many moments, resume it each time, and once more to its end. How many were at work."""
     env = {**access(provider), **env}
