@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from proctor.core.errors import InvalidData
-from proctor.core.files import write_atomic
 from proctor.core.record import Record, from_json, to_json
 
 T = TypeVar("T", bound=Record)
@@ -43,7 +42,10 @@ class RecordCache(Generic[T]):
         """Remember a record. Two writers of one key write the same, so the last one may win."""
         file = self._file(key)
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(file, to_json(record), temporary=f".{key}.{os.getpid()}")
+        # Not synced: what a power cut takes is made again, and a torn file reads as none.
+        half_written = file.with_name(f".{key}.{os.getpid()}")
+        half_written.write_bytes(to_json(record))
+        half_written.replace(file)
 
     def _file(self, key: str) -> Path:
         return self._folder / key[:2] / f"{key}.json"

@@ -17,7 +17,6 @@ from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.environment import Environment, EnvironmentSpec, Limits
 from proctor.core.errors import InfrastructureError
 from proctor.core.evaluation import RepairSummary, TestSummary
-from proctor.core.files import write_atomic
 from proctor.core.record import Record, to_json
 from proctor.core.verdict import TestStatus
 from proctor.grading import Expectation, Results, TestFormat, TestPlan, TestRun, Trouble, Unreadable, run_tests
@@ -223,5 +222,5 @@ def _summary(run: TestRun, *, report: str) -> TestSummary:
 def _keep(folder: Path, name: str, run: TestRun) -> None:
     """Keep results and output apart: one is for programs, the other for people."""
     (folder / "logs").mkdir(parents=True, exist_ok=True)
-    write_atomic(folder / "logs" / f"{name}.txt", run.log)
-    write_atomic(folder / f"{name}.tests.json", to_json(msgspec.structs.replace(run, log=b"")))
+    (folder / "logs" / f"{name}.txt").write_bytes(run.log)
+    (folder / f"{name}.tests.json").write_bytes(to_json(msgspec.structs.replace(run, log=b"")))

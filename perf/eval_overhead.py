@@ -1,0 +1,129 @@
+"""What `bench eval` costs beyond the work itself: trivial instances, against a shell loop that does the same.
+
+    .venv/bin/python perf/eval_overhead.py [INSTANCES] [--growth]
+
+Both copy the repository, run the tests (which must fail), apply the patch, and run the tests again, at the same
+parallelism. The loop uses plain unittest and no walls. Rounds are interleaved, and the median of each is compared.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+JOBS = 2
+ROUNDS = 3
+TARGET = 1.3
+BUGGY = "def add(a, b):\n    return a - b\n"
+TEST = """import unittest
+from calc import add
+
+class AddTest(unittest.TestCase):
+    def test_sums(self):
+        self.assertEqual(add(2, 3), 5)
+"""
+PATCH = """--- a/calc.py
++++ b/calc.py
+@@ -1,2 +1,2 @@
+ def add(a, b):
+-    return a - b
++    return a + b
+"""
+LOOP = """
+set -eu
+PATH=/usr/local/bin:/usr/bin:/bin  # the same programs as in a room
+instance=$1
+tree=$(mktemp -d)
+cp -r "$instance/repo/." "$tree"
+cp -r "$instance/hidden/." "$tree"
+cd "$tree"
+if python3 -B -m unittest discover -s tests -t . >/dev/null 2>&1; then echo "$instance: already green"; exit 1; fi
+git apply --whitespace=nowarn "$instance/oracle.diff"
+python3 -B -m unittest discover -s tests -t . >/dev/null 2>&1
+rm -rf "$tree"
+"""
+
+
+def make_suite(folder: Path, count: int) -> Path:
+    refs = []
+    for number in range(count):
+        name = f"i{number:04}"
+        place = folder / "instances" / name
+        (place / "repo").mkdir(parents=True)
+        (place / "hidden" / "tests").mkdir(parents=True)
+        (place / "repo" / "calc.py").write_text(BUGGY)
+        (place / "hidden" / "tests" / "__init__.py").touch()
+        (place / "hidden" / "tests" / "test_calc.py").write_text(TEST)
+        (place / "issue.md").write_text("`add` is wrong.")
+        (place / "oracle.diff").write_text(PATCH)
+        tests = {
+            "kind": "tests",
+            "format": "unittest",
+            "arguments": ["tests"],
+            "hidden_path": "hidden",
+            "fail_to_pass": ["tests.test_calc.AddTest.test_sums"],
+        }
+        instance = {
+            "schema_version": "proctor.instance@1",
+            "instance_id": name,
+            "problem_statement_path": "issue.md",
+            "repo_path": "repo",
+            "eval": tests,
+            "oracle": {"patch_kind": "unified-diff", "patch_path": "oracle.diff"},
+        }
+        (place / "instance.json").write_text(json.dumps(instance))
+        refs.append({"id": name, "path": f"instances/{name}"})
+    suite = folder / "suite.json"
+    suite.write_text(json.dumps({"schema_version": "proctor.suite@1", "suite_id": "trivial", "instances": refs}))
+    return suite
+
+
+def seconds(argv: list[str], folder: Path, stdin: bytes = b"") -> float:
+    start = time.perf_counter()
+    subprocess.run(argv, cwd=folder, input=stdin, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - start
+
+
+def ours(folder: Path, suite: Path) -> float:
+    options = ["--suite", str(suite), "--oracle", "--no-cache", "--quiet", "--json", "--jobs", str(JOBS)]
+    return seconds([sys.executable, "-m", "proctor", "bench", "eval", *options], folder)
+
+
+def loop(folder: Path, suite: Path) -> float:
+    script = folder / "loop.sh"
+    script.write_text(LOOP)
+    names = "\n".join(map(str, sorted((suite.parent / "instances").iterdir()))).encode()
+    return seconds(["xargs", "-P", str(JOBS), "-n", "1", "bash", str(script)], folder, names)
+
+
+def compare(count: int) -> float:
+    with tempfile.TemporaryDirectory(prefix="perf-eval-") as name:
+        folder = Path(name)
+        os.environ["PROCTOR_CACHE"] = str(folder / "cache")
+        suite = make_suite(folder, count)
+        pairs = [(ours(folder, suite), loop(folder, suite)) for _ in range(ROUNDS)]
+    mine, theirs = (statistics.median(side) for side in zip(*pairs, strict=True))
+    print(
+        f"{count:5} instances   proctor {mine:7.2f} s ({mine / count * 1000:5.1f} ms each)   "
+        f"shell loop {theirs:7.2f} s ({theirs / count * 1000:5.1f} ms each)   {mine / theirs:.2f}x"
+    )
+    return mine / theirs
+
+
+def main() -> int:
+    numbers = [int(word) for word in sys.argv[1:] if word.isdigit()]
+    if "--growth" in sys.argv:
+        for count in (50, 100, 200, 400, 800):
+            compare(count)
+        return 0
+    ratio = compare(numbers[0] if numbers else 200)
+    print(f"target: at most {TARGET}x: {'met' if ratio <= TARGET else 'MISSED'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
