@@ -27,10 +27,15 @@ def say(messages: list[dict[str, str]], *, stream: bool) -> str:
         sys.exit(75)
     if answer.status != 200:
         print(f"status {answer.status}: {data[:300]}", file=sys.stderr)
-        sys.exit({401: 77, 403: 77}.get(answer.status, 75))
-    if not stream:
-        return str(json.loads(data)["content"][0]["text"])
-    events = [json.loads(line[6:]) for line in data.splitlines() if line.startswith("data: ")]
+        sys.exit({400: 1, 401: 77, 402: 1, 403: 77}.get(answer.status, 75))
+    try:
+        if not stream:
+            return str(json.loads(data)["content"][0]["text"])
+        events = [json.loads(line[6:]) for line in data.splitlines() if line.startswith("data: ")]
+        assert events[-1]["type"] == "message_stop"
+    except (ValueError, LookupError, AssertionError):
+        print(f"this is no answer: {data[:300]}", file=sys.stderr)
+        sys.exit(75)
     return "".join(event["delta"].get("text", "") for event in events if event["type"] == "content_block_delta")
 
 

@@ -1,0 +1,94 @@
+"""The real Claude Code under a scripted model in every weather: each fault is one task of the same run."""
+
+import json
+from typing import Any
+
+import pytest
+
+from hall import Hall
+from proctor.core.programs import find_claude
+from proctor.environments import local_available
+
+Steps = list[dict[str, Any]]
+GOOD: Steps = [{"tools": [{"Bash": {"command": "echo right >answer.txt"}}]}, {"text": "Done."}]
+BAD: Steps = [{"text": "I give up."}]
+
+
+def once(**fault: Any) -> Steps:
+    return [fault, *GOOD]
+
+
+def forever(**fault: Any) -> Steps:
+    return [{**fault, "repeat": "forever"}]
+
+
+REFUSAL = forever(text="No.", stop_reason="refusal")
+# What the model does, and what comes of it: status, cause, attempts.
+WEATHER: dict[str, tuple[Steps, tuple[str, str, int]]] = {
+    "fair": (GOOD, ("resolved", "solved", 1)),
+    "429 once": (once(error=429), ("resolved", "solved", 1)),
+    "529 once": (once(error=529), ("resolved", "solved", 1)),
+    "500 once": (once(error=500), ("resolved", "solved", 1)),
+    "cut stream once": (once(text="I was going to", cut=3), ("resolved", "solved", 1)),
+    "malformed once": (once(text="garbled", malformed=2), ("resolved", "solved", 1)),
+    "HTML once": (once(raw={"body": "<html>busy</html>"}), ("resolved", "solved", 1)),
+    "drop once": (once(drop=True), ("resolved", "solved", 1)),
+    "429 for ever": (forever(error=429), ("error", "rate_limited", 2)),
+    "529 for ever": (forever(error=529), ("error", "provider_error", 2)),
+    "500 for ever": (forever(error=500), ("error", "provider_error", 2)),
+    "drop for ever": (forever(drop=True), ("error", "provider_error", 2)),
+    "HTML for ever": (forever(raw={"body": "<html>busy</html>"}), ("error", "provider_error", 2)),
+    "silence": (forever(text="...", silence={"after": 1}), ("unresolved", "agent_timeout", 1)),
+    "refusal": (REFUSAL, ("unresolved", "refused", 1)),
+    "max_tokens": (forever(text="and so on", stop_reason="max_tokens"), ("unresolved", "agent_crashed", 1)),
+    "too long": (forever(too_long={}), ("unresolved", "agent_crashed", 1)),
+    "work, then 500 for ever": ([GOOD[0], *forever(error=500)], ("error", "provider_error", 2)),
+    "work, then refusal": ([GOOD[0], *REFUSAL], ("resolved", "solved", 1)),
+    "script ends": (GOOD[:1], ("error", "replay_diverged", 1)),
+    "nothing done": (BAD, ("unresolved", "tests_failed", 1)),
+}
+
+
+async def need_claude() -> None:
+    if find_claude() is None:
+        pytest.skip("Claude Code is not installed")
+    if (why := await local_available()) is not None:
+        pytest.skip(why)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+async def test_every_weather_ends_as_what_it_is_and_after_the_right_number_of_tries(hall: Hall) -> None:
+    await need_claude()
+    tasks = {f"toy-{number:04}": name for number, name in enumerate(WEATHER, start=1)}
+    script = hall.folder / "weather.json"
+    script.write_text(json.dumps({"tasks": {task: WEATHER[name][0] for task, name in tasks.items()}}))
+    done = await hall.start(
+        *("bench", "run", "toy", "--model", f"script:{script}", "--concurrency", 8, "--timeout", 25, "--retries", 1),
+        TOY_TASKS=len(tasks),
+    ).wait(200)
+    assert done.code == 12, done.stderr
+    results = {tasks[result.task_id]: result for result in hall.store().results()}
+    seen = {name: (str(one.status), str(one.cause), len(one.attempts)) for name, one in results.items()}
+    assert seen == {name: expected for name, (_, expected) in WEATHER.items()}
+    assert "6 errors" in done.stdout
+    assert hall.leftovers() == []
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_refused_login_stops_the_run_at_once_with_exit_12_and_it_can_be_resumed(
+    hall: Hall, status: int
+) -> None:
+    await need_claude()
+    script = hall.folder / "script.json"
+    script.write_text(json.dumps({"default": forever(error=status)}))
+    run = ("bench", "run", "toy", "--model", f"script:{script}")
+    done = await hall.run(*run, TOY_TASKS=5)
+    assert done.code == 12
+    assert "stopped (bad_login)" in done.stderr
+    assert "5 answers are left; go on with `proctor bench resume toy/run-001`" in done.stderr
+    begun = [path.name for path in (hall.store().folder / "logs").iterdir()]
+    assert begun == ["toy-0001"]
+    script.write_text(json.dumps({"default": GOOD}))
+    done = await hall.run("bench", "resume", "run-001", TOY_TASKS=5)
+    assert (done.code, done.stdout.split(":")[1][:27]) == (0, " 5 of 5 graded answers reso"), done

@@ -1,0 +1,191 @@
+"""What a run makes of a provider in trouble: held out by the gateway, tried again by the runner, or final."""
+
+import random
+import shlex
+from typing import Any
+
+import pytest
+
+from proctor.core.causes import Cause, Status
+from proctor.core.result import TaskResult
+from sittings import QUICK, TOY_COMMAND, Toys
+from standins.toy_benchmark import Toy
+from toy_provider import (
+    ANSWER_USD,
+    ToyProvider,
+    Weather,
+    cut,
+    drop,
+    failing,
+    html,
+    malformed,
+    silence,
+    toy_provider,
+)
+
+FOREVER = 1000
+
+
+TOY_WORDS = shlex.join(TOY_COMMAND)
+
+
+def answering(provider: ToyProvider) -> Weather:
+    """No weather at all, where some is to come later."""
+
+    async def fine(request: Any, body: Any) -> Any:
+        return await provider._say(request, body, provider._identify(body))
+
+    return fine
+
+
+def only(toys: Toys) -> TaskResult:
+    (result,) = toys.store.results()
+    return result
+
+
+@pytest.fixture
+def one(toys: Toys) -> Toys:
+    toys.benchmark = Toy(1)
+    return toys
+
+
+HELD_OUT = {
+    "429": failing(429, "rate_limit_error"),
+    "529": failing(529, "overloaded_error"),
+    "500": failing(500),
+    "drop": drop,
+    "silence": silence,
+}
+
+
+@pytest.mark.parametrize("weather", HELD_OUT.values(), ids=HELD_OUT.keys())
+async def test_what_passes_is_held_out_by_the_gateway_and_costs_no_attempt(one: Toys, weather: Weather) -> None:
+    async with toy_provider() as provider:
+        provider.weather["toy-0001"] = [weather] * (QUICK.tries - 1)
+        ending = await one.run(provider)
+    assert one.outcomes() == {"toy-0001": ("resolved", "solved", 1)}
+    assert (ending.left, ending.summary.errors) == (0, 0)
+    assert provider.asked.total() == provider.turns + QUICK.tries - 1
+
+
+LASTING = {
+    "429": (failing(429, "rate_limit_error"), "rate_limited"),
+    "529": (failing(529, "overloaded_error"), "provider_error"),
+    "500": (failing(500), "provider_error"),
+    "drop": (drop, "provider_error"),
+    "silence": (silence, "provider_error"),
+}
+
+
+@pytest.mark.parametrize(("weather", "cause"), LASTING.values(), ids=LASTING.keys())
+async def test_what_lasts_is_tried_again_three_times_and_is_no_failure_of_the_agent(
+    one: Toys, weather: Weather, cause: str
+) -> None:
+    async with toy_provider() as provider:
+        provider.weather["toy-0001"] = [weather] * FOREVER
+        ending = await one.run(provider)
+    assert one.outcomes() == {"toy-0001": ("error", cause, 3)}
+    assert [attempt.cause.value for attempt in only(one).attempts] == [cause] * 3
+    assert provider.asked.total() == 3 * QUICK.tries
+    assert (ending.left, ending.stopped_by, ending.summary.errors) == (0, None, 1)
+    # Doubling, with up to half as much more by chance.
+    first, second = one.diary.waits
+    assert 0.01 <= first <= 0.015
+    assert 0.02 <= second <= 0.03
+
+
+BROKEN = {"cut stream": cut, "malformed body": malformed, "HTML": html}
+
+
+@pytest.mark.parametrize("weather", BROKEN.values(), ids=BROKEN.keys())
+async def test_an_answer_that_broke_in_the_middle_is_asked_for_again_and_what_was_whole_is_not(
+    one: Toys, weather: Weather
+) -> None:
+    async with toy_provider() as provider:
+        # Two turns are answered, the third one breaks; the next attempt pays for the third only.
+        provider.weather["toy-0001"] = [answering(provider)] * 2 + [weather]
+        await one.run(provider)
+    assert one.outcomes() == {"toy-0001": ("resolved", "solved", 2)}
+    assert [attempt.cause for attempt in only(one).attempts] == [Cause.PROVIDER_ERROR, Cause.ANSWERED]
+    assert [count for _, count in sorted(provider.asked.items())] == [1, 1, 2]
+    assert only(one).usage[0].requests >= provider.turns
+
+
+async def test_a_request_that_the_provider_finds_wrong_is_the_agents_own_doing(one: Toys) -> None:
+    async with toy_provider() as provider:
+        provider.weather["toy-0001"] = [failing(400, "invalid_request_error", "prompt is too long: 3 > 2")] * FOREVER
+        await one.run(provider)
+    assert one.outcomes() == {"toy-0001": ("unresolved", "agent_crashed", 1)}
+    assert provider.asked.total() == 1
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_refused_login_stops_the_run_before_the_next_task(toys: Toys, status: int) -> None:
+    toys.benchmark = Toy(12)
+    async with toy_provider() as provider:
+        provider.weather["*"] = [failing(status, "authentication_error", "invalid x-api-key")] * FOREVER
+        ending = await toys.run(provider, concurrency=2)
+        assert (ending.stopped_by, ending.left) == (Cause.BAD_LOGIN, 12)
+        assert "invalid x-api-key" in ending.detail
+        assert toys.outcomes() == {}
+        # Both that had begun; nobody else, and neither of them twice.
+        assert provider.asked.total() <= 2
+        provider.weather["*"] = []
+        ending = await toys.sit(provider)
+    assert (ending.stopped_by, ending.left, ending.summary.resolved) == (None, 0, 12)
+
+
+async def test_an_agent_that_goes_on_with_a_refused_login_is_ended(toys: Toys) -> None:
+    """The toy agent would leave by itself; this one would ask for ever."""
+    async with toy_provider() as provider:
+        provider.weather["*"] = [failing(401, "authentication_error")] * FOREVER
+        stubborn = ("sh", "-c", f"while :; do {TOY_WORDS}; sleep 1; done")
+        ending = await toys.run(provider, command=stubborn, concurrency=1)
+    assert (ending.stopped_by, ending.left) == (Cause.BAD_LOGIN, 3)
+    assert toys.diary.lines.count("stopping bad_login") == 1
+
+
+async def test_a_login_that_is_refused_for_something_on_the_side_does_not_stop_an_agent_that_copes(one: Toys) -> None:
+    """As a model that this login may not use: the agent has had answers, is refused once, and ends well."""
+    async with toy_provider() as provider:
+        provider.weather["toy-0001"] = [answering(provider)] * provider.turns + [failing(403, "permission_error")]
+        ending = await one.run(provider, command=("sh", "-c", f"{TOY_WORDS}; {TOY_WORDS} || true"))
+        assert provider.asked.total() == provider.turns + 1
+    assert (ending.stopped_by, one.outcomes()) == (None, {"toy-0001": ("resolved", "solved", 1)})
+
+
+async def test_trouble_that_an_agent_got_over_is_not_why_it_failed(one: Toys) -> None:
+    async with toy_provider() as provider:
+        # One request is lost for good, and the agent asks again by itself; later it crashes.
+        provider.weather["toy-0001"] = [failing(500)] * QUICK.tries
+        await one.run(provider, command=("sh", "-c", f"{TOY_WORDS}; {TOY_WORDS}; exit 3"))
+    assert one.outcomes() == {"toy-0001": ("resolved", "solved", 1)}
+    assert only(one).attempts[0].cause is Cause.AGENT_CRASHED
+
+
+async def test_a_storm_ends_and_everything_adds_up(toys: Toys) -> None:
+    chance = random.Random(7)
+    kinds: list[Weather] = [*HELD_OUT.values(), cut, malformed, html]
+    kinds.remove(silence)  # it is slow, and has its own tests
+    toys.benchmark = Toy(20)
+    async with toy_provider() as provider:
+        for task in toys.benchmark.tasks():
+            provider.weather[task.id] = [chance.choice(kinds) for _ in range(chance.randint(0, 12))]
+        ending = await toys.run(provider, concurrency=5)
+        left = sum(map(len, provider.weather.values()))
+    results = list(toys.store.results())
+    assert len(results) == 20
+    assert ending.left == 0
+    assert {result.status for result in results} == {Status.RESOLVED, Status.ERROR}
+    for result in results:
+        good = result.status is Status.RESOLVED
+        assert len(result.attempts) <= 3 if good else len(result.attempts) == 3
+        assert (result.cause is Cause.SOLVED) == good
+    # Who failed had more weather than three attempts can take; who did not has none left.
+    assert all(not provider.weather[result.task_id] for result in results if result.status is Status.RESOLVED)
+    assert left == sum(len(provider.weather[result.task_id]) for result in results if result.status is Status.ERROR)
+    # Nothing whole was asked for twice; what broke off after it had begun may have cost something, too.
+    assert max(provider.served.values()) == 1
+    assert sum(usage.cost_usd or 0 for result in results for usage in result.usage) >= (
+        provider.served.total() * ANSWER_USD - 1e-9
+    )
