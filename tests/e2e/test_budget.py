@@ -1,0 +1,66 @@
+"""What a run may cost, through the command line: it stops in time, says so, and goes on with more money."""
+
+import pytest
+
+from hall import Hall, access, toy_run
+from toy_provider import ANSWER_USD, toy_provider
+
+TASKS = 40
+TURNS = 6
+NEEDED = TASKS * TURNS * ANSWER_USD
+
+
+@pytest.mark.slow
+async def test_forty_tasks_at_once_stop_at_a_third_and_finish_with_a_higher_limit(hall: Hall) -> None:
+    limit = NEEDED / 3
+    async with toy_provider(turns=TURNS, delay=0.05) as provider:
+        env = {**access(provider), "TOY_TASKS": TASKS}
+        run = toy_run(provider, "--concurrency", TASKS, "--max-cost", limit, "--quiet", "--json")
+        done = await hall.run(*run, **env)
+        assert done.code == 12
+        assert "stopped (run_budget): budget_exhausted: the run's budget is spent" in done.stderr
+        spent = done.json["cost_usd"] + done.json["unfinished_usd"]
+        # It knows to the cent what it spent, which is the limit and at most what was under way when that was reached.
+        assert spent == pytest.approx(provider.served.total() * ANSWER_USD)
+        assert limit <= spent <= limit + provider.most_under_way * ANSWER_USD
+        assert provider.asked == provider.served
+
+        # With the same limit nothing can be done, and nothing is asked.
+        asked = provider.asked.total()
+        done = await hall.run("bench", "resume", "toy/run-001", "--quiet", **env)
+        assert (done.code, provider.asked.total()) == (12, asked)
+
+        done = await hall.run("bench", "resume", "toy/run-001", "--max-cost", 2 * NEEDED, "--quiet", "--json", **env)
+    assert done.code == 0, done.stderr
+    assert done.json["resolved"] == TASKS
+    assert (done.json["cost_usd"], done.json["unfinished_usd"]) == (pytest.approx(NEEDED), 0)
+    assert set(provider.served.values()) == {1}
+    assert hall.store().config().budget.run_usd == 2 * NEEDED
+    causes = {attempt.cause.value for result in hall.store().results() for attempt in result.attempts}
+    assert causes == {"answered", "run_budget"}
+    assert hall.leftovers() == []
+
+
+async def test_a_task_that_has_used_up_its_own_limit_is_graded_as_it_stands(hall: Hall) -> None:
+    async with toy_provider(turns=TURNS) as provider:
+        provider.last_words["toy-0002"] = "right"
+        run = toy_run(provider, "--max-cost-per-task", 2.5 * ANSWER_USD, "--concurrency", 2, "--quiet")
+        done = await hall.run(*run, **access(provider), TOY_TASKS=2)
+    assert done.code == 0, done.stderr
+    for result in hall.store().results():
+        assert (str(result.status), str(result.cause)) == ("unresolved", "task_budget")
+        assert result.verdict is not None
+        assert result.verdict.reason == "it is wrong"
+        assert result.usage[0].cost_usd == pytest.approx(3 * ANSWER_USD)
+    assert provider.served.total() == 6
+
+
+async def test_tasks_start_only_when_their_limit_fits_into_what_is_left(hall: Hall) -> None:
+    async with toy_provider(turns=2, delay=0.1) as provider:
+        limits = ("--max-cost-per-task", 3 * ANSWER_USD, "--max-cost", 7 * ANSWER_USD)
+        done = await hall.run(*toy_run(provider, *limits, "--concurrency", 6), **access(provider), TOY_TASKS=6)
+    assert provider.most_under_way == 2
+    # Three tasks cost six answers; a fourth may need three more, and one is left.
+    assert (done.code, provider.served.total()) == (12, 6)
+    assert "3 answers are left" in done.stderr
+    assert "run cost limit reached" in done.stderr
