@@ -1,6 +1,5 @@
 """Runs of the toy benchmark in this process: begun, and gone on with, as a test wants."""
 
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
