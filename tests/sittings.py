@@ -4,6 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from toy_benchmark import Toy
+
 from hall import PYTHON, STANDINS
 from proctor.core.benchmark import Benchmark
 from proctor.core.causes import Cause
@@ -19,7 +21,6 @@ from proctor.runner.resume import Standing
 from proctor.runner.run import Retry
 from proctor.runner.spent import Spending
 from proctor.runner.start import begin, configure
-from standins.toy_benchmark import Toy
 from toy_provider import KEY, MODEL, ToyProvider
 
 QUICK = RetryPolicy(tries=3, base_seconds=0.01, most_seconds=0.02, total_seconds=5)

@@ -47,7 +47,8 @@ async def test_no_file_of_a_run_and_no_process_in_its_room_holds_the_key(hall: H
 python3 - <<'END'
 import json, os, urllib.request
 url = os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages"
-body = {"model": os.environ["PROCTOR_MODEL"], "max_tokens": 5, "messages": [{"role": "user", "content": "task: toy-0001"}]}
+question = [{"role": "user", "content": "task: toy-0001"}]
+body = {"model": os.environ["PROCTOR_MODEL"], "max_tokens": 5, "messages": question}
 headers = {"content-type": "application/json", "x-api-key": os.environ["ANTHROPIC_API_KEY"]}
 print(urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers)).read())
 END

@@ -5,11 +5,11 @@ import shlex
 from typing import Any
 
 import pytest
+from toy_benchmark import Toy
 
 from proctor.core.causes import Cause, Status
 from proctor.core.result import TaskResult
 from sittings import QUICK, TOY_COMMAND, Toys
-from standins.toy_benchmark import Toy
 from toy_provider import (
     ANSWER_USD,
     ToyProvider,
