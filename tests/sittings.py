@@ -93,7 +93,11 @@ class Toys:
         access = (
             Access(base_url=provider.url, key=Secret(KEY), retry=QUICK, idle_seconds=0.25) if provider else Access()
         )
-        options = {"access": access, "retry": Retry(tries=3, base_seconds=0.01), "notice_seconds": 1.0} | sitting
+        options: dict[str, Any] = {
+            "access": access,
+            "retry": Retry(tries=3, base_seconds=0.01),
+            "notice_seconds": 1.0,
+        } | sitting
         return await drive(self.store, self.benchmark, watch=self.diary, sitting=Sitting(**options))
 
     async def run(self, provider: ToyProvider | None = None, **asked: Any) -> Ending:
