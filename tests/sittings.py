@@ -1,6 +1,6 @@
 """Runs of the toy benchmark in this process: begun, and gone on with, as a test wants."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +41,11 @@ class Diary:
         self.lines: list[str] = []
         self.waits: list[float] = []
         self.on_ended: Callable[[Slot, TaskResult | None], None] | None = None
-        self.known: dict[Slot, Standing] = {}
+        self.settled: Sequence[Standing] = ()
         self.paid = Spending()
 
-    def __call__(self, store: RunStore, config: RunConfig, known: dict[Slot, Standing], paid: Spending) -> "Diary":
-        self.known, self.paid = known, paid
+    def __call__(self, store: RunStore, config: RunConfig, settled: Sequence[Standing], paid: Spending) -> "Diary":
+        self.settled, self.paid = settled, paid
         return self
 
     def began(self, slot: Slot) -> None:

@@ -212,6 +212,7 @@ class _Course:
         )
         async with way.gateway.session(spec, on_event=self._listen) as self.session:
             self.redactor.add(self.session.token)
+            self.watch.doing("starting the agent")
             yield self.session.path
 
     def _listen(self, event: SessionEvent) -> None:

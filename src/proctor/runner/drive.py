@@ -2,7 +2,7 @@
 
 import asyncio
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +28,6 @@ from proctor.runner.attempt import Way
 from proctor.runner.homes import Homes
 from proctor.runner.models import Access, backend_for, choose_model
 from proctor.runner.plan import slots
-from proctor.runner.records import Slot
 from proctor.runner.resume import Standing, standings
 from proctor.runner.run import Course, Retry, Watcher, run
 from proctor.runner.scratch import scratch_folder, socket_folder
@@ -74,13 +73,16 @@ async def drive(store: RunStore, benchmark: Benchmark, *, watch: "Watch", sittin
         RetryableError: another process is at work on this run.
     """
     async with AsyncExitStack() as stack:
-        stack.enter_context(locked(store.folder / LOCK, what=f"run {store.run_id}", wait_seconds=0))
+        stack.enter_context(
+            locked(store.folder / LOCK, what=f"run {store.folder.parent.name}/{store.run_id}", wait_seconds=0)
+        )
         config = _configured(store, sitting)
         tasks = _tasks(config, benchmark)
         entries = await asyncio.to_thread(lambda: list(read_journal(store.journal)))
         known, paid = standings(entries), await asyncio.to_thread(spending, store, entries)
         wanted = [slot for slot in slots(config) if _is_open(known.get(slot), sitting)]
-        watcher = watch(store, config, known, paid)
+        settled = [standing for standing in known.values() if not _is_open(standing, sitting)]
+        watcher = watch(store, config, settled, paid)
         del entries
         try:
             way = await _set_up(stack, config, benchmark, sitting, spent_usd=paid.known_usd)
@@ -109,7 +111,8 @@ async def drive(store: RunStore, benchmark: Benchmark, *, watch: "Watch", sittin
         )
 
 
-Watch = Callable[[RunStore, RunConfig, dict[Slot, Standing], Spending], Watcher]
+# Makes the watcher of a sitting: of which run, where the slots stand that are done with, what was paid before.
+Watch = Callable[[RunStore, RunConfig, Sequence[Standing], Spending], Watcher]
 
 
 async def _set_up(

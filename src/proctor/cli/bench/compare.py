@@ -2,7 +2,7 @@
 
 import click
 
-from proctor.cli.output import print_json, print_table
+from proctor.cli.output import note, print_json, print_table
 
 
 @click.command()
@@ -10,15 +10,25 @@ from proctor.cli.output import print_json, print_table
 @click.argument("second")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(first: str, second: str, *, as_json: bool) -> None:
-    """Compare two runs on the tasks that both have graded, and say whether the difference is more than chance."""
+    """Compare two runs on the tasks that both have graded, and say whether the difference is more than chance.
+
+    What else was different between them is said too: only what is under test should be.
+    """
     from proctor.analysis.paired import compare  # noqa: PLC0415 - the help page needs none of it
-    from proctor.report import run_row, runs_text  # noqa: PLC0415
+    from proctor.core.errors import UsageError  # noqa: PLC0415
+    from proctor.report import differences, run_row, runs_text  # noqa: PLC0415
     from proctor.results import find_run  # noqa: PLC0415
 
     one, other = find_run(first), find_run(second)
-    paired = compare(one.results(), other.results())
+    configs = one.config(), other.config()
+    if configs[0].benchmark != configs[1].benchmark:
+        raise UsageError(
+            f"these are runs of two benchmarks, {configs[0].benchmark} and {configs[1].benchmark}",
+            fix="compare runs of the same one",
+        )
+    paired, unlike = compare(one.results(), other.results()), differences(*configs)
     if as_json:
-        print_json({"comparison": paired, "sentence": paired.sentence})
+        print_json({"comparison": paired, "sentence": paired.sentence, "differences": unlike})
         return
     rows = [run_row(run.config(), run.results()) for run in (one, other)]
     click.echo(runs_text(f"{first} against {second}", rows), nl=False)
@@ -27,3 +37,5 @@ def command(first: str, second: str, *, as_json: bool) -> None:
         flips = [[task, "gained"] for task in paired.gained] + [[task, "lost"] for task in paired.lost]
         print_table(["TASK", "FLIP"], flips)
     click.echo(f"\n{paired.sentence}")
+    for difference in unlike:
+        note(f"the runs differ: {difference}")

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections import Counter, deque
+from collections.abc import Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
@@ -29,13 +30,13 @@ _HOUR: Final = 3600.0
 class Board:
     """What is known of a run in progress. Implements `runner.run.Watcher`."""
 
-    def __init__(self, store: RunStore, config: RunConfig, known: dict[Slot, Standing], paid: Spending) -> None:
+    def __init__(self, store: RunStore, config: RunConfig, settled: Sequence[Standing], paid: Spending) -> None:
         self.name = f"{store.folder.parent.name}/{store.run_id}"
         self.config = config
         self.total = len(config.tasks) * config.samples
         self.statuses: Counter[Status] = Counter()
-        for standing in known.values():
-            if standing.done and standing.result is not None:
+        for standing in settled:
+            if standing.result is not None:
                 self.statuses[CONSEQUENCES[standing.result].status or Status.UNRESOLVED] += 1
         self.cost = paid.known_usd
         self.unpriced = False
@@ -104,7 +105,9 @@ class Board:
         if not self._ended:
             return "no estimate yet"
         seconds = (time.monotonic() - self._began) / self._ended * (self.total - self.done - self.left)
-        return f"{seconds / _HOUR:.1f} h left" if seconds > _HOUR else f"{seconds / _MINUTE:.1f} min left"
+        if seconds >= _HOUR:
+            return f"{seconds / _HOUR:.1f} h left"
+        return f"{seconds / _MINUTE:.0f} min left" if seconds >= _MINUTE else f"{seconds:.0f} s left"
 
 
 class _Lines(Board):
@@ -140,13 +143,13 @@ class Progress:
     ) -> None:
         self._stack.close()
 
-    def board(self, store: RunStore, config: RunConfig, known: dict[Slot, Standing], paid: Spending) -> Board:
+    def board(self, store: RunStore, config: RunConfig, settled: Sequence[Standing], paid: Spending) -> Board:
         """A watcher of this run, shown from now on."""
         if self._quiet:
-            return Board(store, config, known, paid)
+            return Board(store, config, settled, paid)
         if not sys.stderr.isatty():
-            return _Lines(store, config, known, paid)
-        board = Board(store, config, known, paid)
+            return _Lines(store, config, settled, paid)
+        board = Board(store, config, settled, paid)
         self._show(board)
         return board
 

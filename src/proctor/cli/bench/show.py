@@ -32,54 +32,67 @@ def command(run: str, task: str | None, *, sample: int, as_json: bool) -> None:
 
 
 def _show_run(store: "RunStore", *, as_json: bool) -> None:
+    from proctor.report import money, run_row  # noqa: PLC0415
+
     config, results = store.config(), list(store.results())
     if as_json:
         print_json({"config": config, "tasks": results})
         return
-    click.echo(
-        f"{config.benchmark}/{config.run_id}: {config.mode.value}, {config.agent}, model {config.model or 'none'}, "
-        f"{config.runner}, {config.created_at}"
-    )
+    row = run_row(config, results)
+    click.echo(f"{store.folder.parent.name}/{store.run_id}: {config.mode.value}, {config.agent}, {config.created_at}")
+    click.echo(f"model {config.model or 'none'}; {config.runner}{'' if config.isolation else ' without isolation'}")
+    click.echo(", ".join(f"{name} {version}" for name, version in config.versions.items()))
+    click.echo()
     print_table(
-        ["TASK", "ATTEMPT", "STATUS", "CAUSE", "COST", "SECONDS", "TURNS", "STEPS"],
+        ["TASK", "STATUS", "CAUSE", "COST", "SECONDS", "TURNS", "STEPS", "TRIES"],
         [
             [
-                result.task_id,
-                str(result.sample),
+                _name(result),
                 result.status.value,
                 result.cause.value,
-                _cost(result),
+                money(_cost(result)),
                 f"{result.answer_seconds:.1f}",
                 str(result.metrics.turns),
                 str(result.metrics.steps),
+                str(len(result.attempts)),
             ]
             for result in results
         ],
     )
+    left = f", {row.missing} not recorded yet" if row.missing else ""
+    click.echo(f"\n{row.resolved} of {row.counted} resolved, {row.errors} errors, {row.skipped} skipped{left}")
 
 
 def _show_task(store: "RunStore", result: "TaskResult") -> None:
-    click.echo(f"{result.task_id}: {result.status.value} ({result.cause.value}), {_cost(result)}")
+    from proctor.report import money  # noqa: PLC0415
+
+    click.echo(f"{_name(result)}: {result.status.value} ({result.cause.value})")
     if result.verdict is not None:
         click.echo(result.verdict.reason)
         for finding in result.verdict.findings:
-            click.echo(f"audit: {finding.code}: {finding.path}: {finding.detail}")
+            click.echo(f"finding: {finding.code}: {finding.path}: {finding.detail}")
         if result.verdict.tests:
+            click.echo()
             print_table(
                 ["TEST", "BEFORE", "AFTER"],
                 [[test.id, str(test.before or "-"), str(test.after or "-")] for test in result.verdict.tests],
             )
-    for usage in result.usage:
-        click.echo(f"{usage.model}: {usage.requests} requests, {usage.tokens.total:,} tokens")
+    click.echo()
     metrics = result.metrics
     click.echo(f"{metrics.turns} turns, {metrics.steps} steps, {metrics.compactions} compactions")
+    click.echo(f"answered in {result.answer_seconds:.1f} s, graded in {result.grade_seconds:.1f} s")
+    for usage in result.usage:
+        click.echo(f"{usage.model}: {usage.requests} requests, {usage.tokens.total:,} tokens, {money(usage.cost_usd)}")
     for attempt in result.attempts:
         click.echo(f"attempt {attempt.number}: {attempt.cause.value}: {attempt.detail}")
-        click.echo(f"  logs: {store.folder / attempt.logs}")
+        click.echo(f"  {store.folder / attempt.logs}")
 
 
-def _cost(result: "TaskResult") -> str:
-    from proctor.results.store import total_cost  # noqa: PLC0415
+def _name(result: "TaskResult") -> str:
+    return result.task_id if result.sample == 1 else f"{result.task_id} #{result.sample}"
 
-    cost = total_cost(result.usage)
-    return "cost unknown" if cost is None else f"${cost:.4f}"
+
+def _cost(result: "TaskResult") -> float | None:
+    from proctor.results import total_cost  # noqa: PLC0415
+
+    return total_cost(result.usage)

@@ -1,0 +1,88 @@
+"""A run that is told to stop, and runs that meet."""
+
+import asyncio
+import signal
+
+import pytest
+
+from cli_jobs import Job
+from hall import Hall, access, toy_run
+from toy_provider import ANSWER_USD, ToyProvider, toy_provider
+
+NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}
+
+
+async def until(provider: ToyProvider, requests: int, job: Job) -> None:
+    while provider.asked.total() < requests:
+        assert job.poll() is None, job.stderr.read_text()
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("number", NAMES, ids=NAMES.values())
+async def test_a_run_that_is_interrupted_stops_its_agents_says_how_to_go_on_and_exits_130(
+    hall: Hall, number: signal.Signals
+) -> None:
+    async with toy_provider(turns=3, delay=0.3) as provider:
+        env = {**access(provider), "TOY_TASKS": 6}
+        job = hall.start(*toy_run(provider, "--concurrency", 2), **env)
+        await until(provider, 3, job)
+        job.signal(number)
+        done = await job.wait(30)
+        assert done.code == 130, done.stderr
+        assert done.stderr.splitlines()[-1] == (
+            "proctor: run toy/run-001 is interrupted, and nothing that was paid for is lost; "
+            "go on with `proctor bench resume toy/run-001`"
+        )
+        assert "Traceback" not in done.stderr
+        assert hall.leftovers() == []
+        assert (hall.store().folder / "summary.json").exists()
+        done = await hall.run("bench", "resume", "run-001", "--json", **env)
+    assert (done.code, done.json["resolved"]) == (0, 6)
+    assert done.json["cost_usd"] == pytest.approx(18 * ANSWER_USD, abs=2 * ANSWER_USD)
+    interrupted = [one for result in hall.store().results() for one in result.attempts if one.cause == "interrupted"]
+    assert len(interrupted) == 2
+
+
+async def test_a_second_ctrl_c_does_not_wait_for_an_agent_that_does_not_listen(hall: Hall) -> None:
+    stubborn = ("--agent", "command", "--agent-command", "sh -c 'trap : INT TERM; while :; do sleep 0.1; done'")
+    run = ("bench", "run", "toy", *stubborn, "--isolation", "off")
+    job = hall.start(*run, TOY_TASKS=1)
+    log = hall.store().logs("toy-0001", 1, 1) / "stdout.log"
+    while not log.exists():
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.3)
+    job.signal(signal.SIGINT)
+    await asyncio.sleep(0.5)
+    assert job.poll() is None, "it should still be waiting for the agent to end by itself"
+    job.signal(signal.SIGINT)
+    done = await job.wait(4)
+    assert done.code == 130
+    assert "go on with `proctor bench resume toy/run-001`" in done.stderr
+    assert [process for process in hall.processes() if "trap" in " ".join(process.cmdline())] == []
+
+
+async def test_two_commands_on_one_run_are_refused_with_a_sentence(hall: Hall) -> None:
+    async with toy_provider(delay=0.2) as provider:
+        env = {**access(provider), "TOY_TASKS": 2}
+        first = hall.start(*toy_run(provider), **env)
+        await until(provider, 1, first)
+        second = await hall.run("bench", "resume", "toy/run-001", "--max-cost", 99, **env)
+        assert second.code == 12
+        assert (
+            second.stderr == "proctor: run toy/run-001 is in use by another command; wait for it to end (waited 0 s)\n"
+        )
+        assert hall.store().config().budget.run_usd is None, "the run that is at work was changed"
+        assert (await first.wait()).code == 0
+    assert set(provider.served.values()) == {1}
+
+
+async def test_a_run_that_is_complete_is_resumed_for_nothing(hall: Hall) -> None:
+    async with toy_provider() as provider:
+        env = access(provider)
+        await hall.run(*toy_run(provider), **env)
+        before = {path: path.stat().st_mtime_ns for path in hall.store().folder.rglob("*.json*")}
+        done = await hall.run("bench", "resume", "toy/run-001", **env)
+        after = {path: path.stat().st_mtime_ns for path in hall.store().folder.rglob("*.json*")}
+    assert done.code == 0
+    assert provider.asked.total() == 9
+    assert {path.name for path in before if before[path] != after[path]} <= {"summary.json"}

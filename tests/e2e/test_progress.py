@@ -1,0 +1,130 @@
+"""What a run shows while it goes on: live on a terminal, plain lines elsewhere, nothing when told to be quiet."""
+
+import asyncio
+import os
+import pty
+import re
+import select
+import struct
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fcntl import ioctl
+
+from hall import Hall, access, toy_run
+from toy_provider import toy_provider
+
+
+class Terminal:
+    """A real one, as far as a program can tell: what is written on its other side is read here."""
+
+    def __init__(self, ours: int, name: str) -> None:
+        self._ours = ours
+        self.name = name
+        self.seen = b""
+
+    def read(self) -> str:
+        while select.select([self._ours], [], [], 0)[0]:
+            try:
+                data = os.read(self._ours, 65536)
+            except OSError:  # nobody has it open any more
+                break
+            if not data:
+                break
+            self.seen += data
+        return self.seen.decode(errors="replace")
+
+
+@contextmanager
+def terminal(rows: int = 12, columns: int = 150) -> Iterator[Terminal]:
+    ours, theirs = pty.openpty()
+    ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    try:
+        yield Terminal(ours, os.ttyname(theirs))
+    finally:
+        os.close(theirs)
+        os.close(ours)
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+
+
+async def test_a_terminal_shows_how_far_the_run_is_and_what_each_agent_is_doing(hall: Hall) -> None:
+    async with toy_provider(delay=0.4) as provider:
+        with terminal() as screen:
+            run = toy_run(provider, "--concurrency", 2, "--max-cost", 1)
+            job = hall.start(*run, **access(provider), TERM="xterm", terminal=screen.name)
+            while job.poll() is None:
+                screen.read()
+                await asyncio.sleep(0.02)
+            shown = screen.read()
+            done = await job.wait()
+    assert done.code == 0, shown
+    text = plain(shown)
+    assert re.search(
+        r"toy/run-001  ([12])/3 done, [12] running, \1 resolved, 0 errors, "
+        r"\$0\.0[1-9]\d\d of \$1\.00, [\d,]+ tokens/min, \d+ s left",
+        text,
+    ), text[-3000:]
+    # The toy agent prints what its model says, and that is what it is doing.
+    assert re.search(r"^  toy-0001  step 0\s*$", text, re.MULTILINE)
+    # The cursor was hidden and is back, the table is gone, and the result is where results go.
+    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
+    assert done.stdout.startswith("toy/run-001: 3 of 3 graded answers resolved")
+
+
+async def test_more_agents_than_lines_do_not_spoil_the_screen(hall: Hall) -> None:
+    async with toy_provider(delay=0.5) as provider:
+        with terminal(rows=8, columns=60) as screen:
+            run = toy_run(provider, "--concurrency", 9)
+            job = hall.start(*run, **access(provider), TERM="xterm", TOY_TASKS=9, terminal=screen.name)
+            while job.poll() is None:
+                screen.read()
+                await asyncio.sleep(0.02)
+            shown = plain(screen.read())
+    assert re.search(r"and \d more", shown)
+    assert max(len(line) for line in shown.replace("\r", "\n").splitlines()) <= 60
+
+
+async def test_what_an_agent_prints_cannot_act_on_the_terminal(hall: Hall) -> None:
+    evil = ("--agent", "command", "--agent-command", r"""sh -c 'printf "\033]0;owned\007\033[2Jhello\n"; sleep 1'""")
+    with terminal() as screen:
+        job = hall.start(
+            *("bench", "run", "toy", *evil, "--isolation", "off", "--limit", 1), TERM="xterm", terminal=screen.name
+        )
+        while job.poll() is None:
+            screen.read()
+            await asyncio.sleep(0.02)
+        shown = screen.read()
+    assert "hello" in shown
+    assert "\x1b]0;" not in shown
+    assert "\x1b[2J" not in shown
+
+
+async def test_elsewhere_every_answer_that_ends_is_a_line(hall: Hall) -> None:
+    async with toy_provider() as provider:
+        done = await hall.run(*toy_run(provider), **access(provider))
+    assert done.stderr == "".join(f"[{n}/3] toy-000{n} resolved (solved)\n" for n in (1, 2, 3))
+
+
+async def test_quiet_is_quiet(hall: Hall) -> None:
+    async with toy_provider() as provider:
+        done = await hall.run(*toy_run(provider, "--quiet"), **access(provider))
+    assert done.stderr == ""
+    assert done.stdout.count("\n") == 1
+
+
+async def test_a_resumed_run_counts_what_was_done_and_paid_before(hall: Hall) -> None:
+    async with toy_provider(delay=0.3) as provider:
+        env = {**access(provider), "TERM": "xterm", "TOY_TASKS": 2}
+        run = toy_run(provider, "--max-cost", 0.012)
+        assert (await hall.run(*run, **env)).code == 12
+        with terminal() as screen:
+            job = hall.start("bench", "resume", "run-001", "--max-cost", 5, **env, terminal=screen.name)
+            while job.poll() is None:
+                screen.read()
+                await asyncio.sleep(0.02)
+            text = plain(screen.read())
+    assert "0/2 done, 0 running, 0 resolved, 0 errors, $0.0135 of $5.00" in text, text
+    assert "1/2 done" in text
