@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: setup dev demo picture test lint format schemas perf clean
+.PHONY: setup dev demo picture test lint format schemas perf cheats clean
 
 setup: $(VENV)/.installed
 
@@ -57,6 +57,10 @@ schemas: dev
 
 perf: dev
 	@for script in perf/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# Hostile submissions, graded for real: cheat, defence, verdict, audit finding. Fails when one of them wins.
+cheats: dev
+	@PYTHONPATH=tests $(BIN)/python -m cheats $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

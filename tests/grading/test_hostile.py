@@ -428,9 +428,11 @@ def answer():
 import gc
 def answer():
     for item in gc.get_objects():
-        if type(item).__name__ == "Report" and hasattr(item, "finish"):
-            finish = type(item).finish
-            type(item).finish = lambda self, test, status: finish(self, test, "passed")
+        if type(item) is type(answer) and item.__qualname__ == "make_report.<locals>.finish":
+            cell = dict(zip(item.__code__.co_freevars, item.__closure__))["emit"]
+            emit = cell.cell_contents
+            cell.cell_contents = lambda kind, *rest: emit(kind, *rest[:1], *["passed" for _ in rest[1:]])
+            break
     return 41
 """,
         None,

@@ -205,7 +205,8 @@ for name in ["test_a b", "test_\\n", "test_ü::é", "test_\\udc80", "test_" + "x
 """
     run = await run_tests(room_of(tmp_path / "work", {"tests/test_odd.py": source}), UNITTEST)
     names = {name.removeprefix("tests.test_odd.Odd.") for name in statuses(run)}
-    assert names == {"test_a b", "test_\n", "test_ü::é", "test_\udc80", "test_" + "x" * 5000}
+    # A lone surrogate fits into no file: it is spelled out.
+    assert names == {"test_a b", "test_\n", "test_ü::é", "test_\\udc80", "test_" + "x" * 5000}
 
 
 async def test_the_worst_of_two_tests_with_one_id_counts(tmp_path: Path) -> None:

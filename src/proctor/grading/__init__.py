@@ -5,8 +5,8 @@
 put back before the tests run. Everything but `run_tests` is pure. docs/grading.md says what each format guarantees.
 """
 
-from proctor.grading.audit import Change, Code, audit, audit_diff, audit_trees, tampering
-from proctor.grading.outcome import Results, TestRun, Trouble, Unreadable
+from proctor.grading.audit import Change, Code, audit, audit_diff, audit_trees, sightings, tampering
+from proctor.grading.outcome import Results, Sight, TestRun, Trouble, Unreadable
 from proctor.grading.plan import ConfigFile, TestFormat, TestPlan, pytest_config
 from proctor.grading.protect import MACHINERY, is_protected, protected_paths
 from proctor.grading.reading import EXIT_CODE_TEST
@@ -25,6 +25,7 @@ __all__ = [
     "ProblemCode",
     "Resolution",
     "Results",
+    "Sight",
     "TestFormat",
     "TestPlan",
     "TestRun",
@@ -41,6 +42,7 @@ __all__ = [
     "pytest_config",
     "resolve",
     "run_tests",
+    "sightings",
     "tampering",
     "validate",
 ]

@@ -32,6 +32,13 @@ class Trouble(StrEnum):
     MALFORMED = "malformed"  # what it wrote is not what the format says
 
 
+class Sight(Record):
+    """Something that code of the workspace did at run time: what, and the file that did it."""
+
+    event: str
+    place: str
+
+
 class Results(Record, tag="results"):
     """A complete run.
 
@@ -40,11 +47,13 @@ class Results(Record, tag="results"):
         broken: what failed without being a test (a module that cannot be imported, a package that does not build),
             with what is known of it.
         tampered: parts of the test machinery that changed while it was running.
+        seen: what the tested code did that an honest program has no need for; evidence for the audit.
     """
 
     tests: dict[str, TestStatus] = field(default_factory=dict)
     broken: dict[str, str] = field(default_factory=dict)
     tampered: tuple[str, ...] = ()
+    seen: tuple[Sight, ...] = ()
 
 
 class Unreadable(Record, tag="unreadable"):
@@ -52,13 +61,14 @@ class Unreadable(Record, tag="unreadable"):
 
     Attributes:
         partial: what was heard before it went wrong: a hint, never a pass.
-        tampered: as in `Results`.
+        tampered, seen: as in `Results`.
     """
 
     trouble: Trouble
     reason: str
     partial: dict[str, TestStatus] = field(default_factory=dict)
     tampered: tuple[str, ...] = ()
+    seen: tuple[Sight, ...] = ()
 
 
 class TestRun(Record):

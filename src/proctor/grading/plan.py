@@ -122,6 +122,9 @@ def _program(plan: TestPlan, workdir: str, key: bytes) -> bytes:
     """The reporter and its job as one Python program: `ascii` writes what every Python reads."""
     job: dict[str, object] = {
         "runner": _source(f"run_{plan.format.value}.py"),
+        "watch": _source("watch.py"),
+        "sights": _source("sights.py"),
+        "result": _source("unittest_result.py"),
         "workdir": workdir,
         "targets": list(plan.targets),
         "paths": list(plan.paths),

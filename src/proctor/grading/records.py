@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Final
 
 from proctor.core.verdict import TestStatus
-from proctor.grading.outcome import Results, Trouble, Unreadable, note
+from proctor.grading.outcome import Results, Sight, Trouble, Unreadable, note
 
 MAC_BYTES: Final = 16
 _STATUSES: Final = {status.value: status for status in TestStatus if status is not TestStatus.MISSING}
@@ -45,7 +45,9 @@ def _verified(data: bytes, key: bytes) -> list[tuple[str, list[str]]]:
 
 
 def _text(field: str) -> str:
-    return "" if field == "-" else bytes.fromhex(field).decode("utf-8", "surrogatepass")
+    """What a field says, as text that every file can hold: lone surrogates, which a name may have, are spelled out."""
+    text = "" if field == "-" else bytes.fromhex(field).decode("utf-8", "surrogatepass")
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 class _Story:
@@ -58,6 +60,7 @@ class _Story:
         self.tests: dict[str, TestStatus] = {}
         self.broken: dict[str, str] = {}
         self.tampered: list[str] = []
+        self.seen: list[Sight] = []
         self.collected: Counter[str] = Counter()
         self.running: str | None = None
         self.stage = "silent"
@@ -88,6 +91,8 @@ class _Story:
                 self.broken[place] = text
             case "said tampered", [name]:
                 self.tampered.append(name)
+            case "said saw", [event, place] if self.stage in {"collecting", "running"}:
+                self.seen.append(Sight(event=event, place=place))
             case "said final", [_code] if self.stage == "running" and self.running is None:
                 self.stage = "final"
             case "said aborted", [error]:
@@ -111,7 +116,12 @@ class _Story:
         missing = self.collected.total()
         if missing:
             return self._cut_short(f"{missing} of the tests that were found never ran")
-        return Results(tests=self.tests, broken=self.broken, tampered=tuple(dict.fromkeys(self.tampered)))
+        return Results(
+            tests=self.tests,
+            broken=self.broken,
+            tampered=tuple(dict.fromkeys(self.tampered)),
+            seen=tuple(dict.fromkeys(self.seen)),
+        )
 
     def _manner(self) -> str:
         number = (self.status or 0) & 0x7F
@@ -125,5 +135,10 @@ class _Story:
         partial = dict(self.tests)
         if self.running is not None:
             note(partial, self.running, TestStatus.ERROR)
-        tampered = tuple(dict.fromkeys(self.tampered))
-        return Unreadable(trouble=Trouble.CUT_SHORT, reason=reason, partial=partial, tampered=tampered)
+        return Unreadable(
+            trouble=Trouble.CUT_SHORT,
+            reason=reason,
+            partial=partial,
+            tampered=tuple(dict.fromkeys(self.tampered)),
+            seen=tuple(dict.fromkeys(self.seen)),
+        )

@@ -1,11 +1,13 @@
 """Runs a test plan in a room. The only part of grading that touches one."""
 
+import asyncio
 import stat
 import tempfile
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from proctor.core.environment import Environment
+from proctor.core.errors import LimitReached
 from proctor.grading.outcome import TestRun
 from proctor.grading.plan import Prepared, TestPlan, prepare
 from proctor.grading.reading import read_outcome
@@ -31,7 +33,8 @@ async def run_tests(environment: Environment, plan: TestPlan, *, timeout: float 
         timeout=timeout,
         output_bytes=MOST_OUTPUT,
     )
-    return read_outcome(prepared, ended, await _fetch(environment, prepared))
+    # In a thread: reading what a hostile program printed may take seconds, and other tasks share this one.
+    return await asyncio.to_thread(read_outcome, prepared, ended, await _fetch(environment, prepared))
 
 
 async def _fetch(environment: Environment, prepared: Prepared) -> dict[str, bytes] | None:
@@ -45,6 +48,8 @@ async def _fetch(environment: Environment, prepared: Prepared) -> dict[str, byte
             target = Path(directory) / "report"
             await environment.get(prepared.report, target)
             return _regular_files(target)
+    except (LimitReached, FileNotFoundError):
+        return None  # too large or too deep to be a report, or gone since it was looked at
     finally:
         await environment.exec(("rm", "-rf", str(PurePosixPath(prepared.report).parent)), timeout=FETCH_SECONDS)
 

@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+from collections.abc import Iterator
 from enum import Enum, auto
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -93,15 +94,19 @@ def read_entry(root: Path, path: bytes) -> Entry | None:
 
 def read_tree(root: Path) -> dict[bytes, Entry]:
     """Every file and symlink of a small tree."""
-    found: dict[bytes, Entry] = {}
+    entries = ((path, read_entry(root, path)) for path in file_paths(root))
+    return {path: entry for path, entry in entries if entry is not None}
+
+
+def file_paths(root: Path) -> Iterator[bytes]:
+    """The paths of all that is no directory in a tree."""
     waiting = [b""]
     while waiting:
         for child in children(root, waiting.pop()):
             if child.kind is Kind.DIRECTORY:
                 waiting.append(child.path)
-            elif (entry := read_entry(root, child.path)) is not None:
-                found[child.path] = entry
-    return found
+            else:
+                yield child.path
 
 
 def write_entry(root: Path, path: bytes, entry: Entry) -> None:

@@ -80,7 +80,8 @@ class TestsEval(Closed, frozen=True, tag_field="kind", tag="tests"):
     Attributes:
         arguments: for pytest and unittest: what our reporter runs (paths, or a start directory).
         command: for the other formats: the program to run; `{report}` stands for a fresh report path.
-        setup: commands that run once in the workspace before the tests, each an argument list.
+        setup: commands that run once in the workspace before the tests, each an argument list. What they leave in
+            the workspace is there for the tests; what they leave elsewhere, or running, is not.
         hidden_path: a folder of the instance that is laid over the workspace before the tests run.
         protected: patterns of paths that are restored after the patch; hidden files always are.
     """

@@ -22,8 +22,16 @@ from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.evaluation import Evaluated, Prediction
 from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource
-from proctor.core.verdict import TestOutcome, Verdict
-from proctor.grading import ProblemCode, Results, baseline_trouble, resolve, tampering, validate
+from proctor.core.verdict import Finding, TestOutcome, Verdict
+from proctor.grading import (
+    ProblemCode,
+    TestRun,
+    baseline_trouble,
+    resolve,
+    sightings,
+    tampering,
+    validate,
+)
 from proctor.results import RecordCache
 from proctor.results.cache import cache_key
 from proctor.workspaces import UnfitSubmission, base_of, check_out, patch_sha256, prove_no_leak
@@ -50,20 +58,31 @@ async def grade(bench: Bench, prediction: Prediction, *, runs: int) -> Evaluated
     if reruns and await _proven_stable(bench):
         expectation = msgspec.structs.replace(expectation, proven_stable=True)
     resolution = resolve(before.run, after.run, expectation, reruns=reruns)
-    tampered = after.run.outcome.tampered if isinstance(after.run.outcome, Results) else ()
+    findings += _seen_at_run_time(before.run, [after.run, *reruns], applied.touched)
     verdict = Verdict(
         task_id=bench.instance.id,
         status=resolution.status,
         cause=resolution.cause,
         reason=resolution.reason,
         tests=resolution.tests,
-        findings=(*findings, *tampering(tampered)),
+        findings=findings,
         applied_with=applied.applied_with,
         flaky=resolution.flaky,
         grader=GRADER,
         seconds=round(sum(step.summary.seconds for step in (after, *again)), 3),
     )
     return _evaluated(bench, prediction, verdict, before=before, after=after)
+
+
+def _seen_at_run_time(before: TestRun, runs: Sequence[TestRun], touched: Sequence[str]) -> tuple[Finding, ...]:
+    """What the reporter saw and the pristine tree does not do; what was seen counts where the submission did it."""
+    tampered = dict.fromkeys(name for run in runs for name in run.outcome.tampered)
+    seen = dict.fromkeys(sight for run in runs for sight in run.outcome.seen)
+    places = {*touched, "a thread"}
+    return (
+        *tampering(name for name in tampered if name not in before.outcome.tampered),
+        *sightings(sight for sight in seen if sight not in before.outcome.seen and sight.place in places),
+    )
 
 
 async def baseline(bench: Bench, scratch: Path) -> Step:

@@ -11,10 +11,10 @@ from proctor.core.causes import Cause
 from proctor.core.evaluation import Prediction
 from proctor.core.task import DirectorySource
 from proctor.core.verdict import Finding
-from proctor.grading import MACHINERY, audit_trees, protected_paths
+from proctor.grading import MACHINERY, audit_trees, is_protected, protected_paths
 from proctor.workspaces import Applied, UnfitSubmission, apply_patch, base_of
 from proctor.workspaces.changes import write_changes
-from proctor.workspaces.trees import read_entry, read_tree
+from proctor.workspaces.trees import Entry, file_paths, read_entry, read_tree
 
 
 def lay_out_pristine(instance: Instance, tree: Path) -> None:
@@ -32,12 +32,32 @@ def lay_out_patched(instance: Instance, prediction: Prediction, tree: Path) -> t
     shutil.copytree(instance.repo, tree, symlinks=True)
     applied = _apply(instance.repo, prediction, tree)
     patterns = protected_patterns(instance)
-    before, after = _contents(instance.repo, applied), _contents(tree, applied)
-    findings = (*audit_trees(before, after, protected=patterns), *x07_findings(before, after))
+    old, new = _entries(instance.repo, applied), _entries(tree, applied)
+    before = {path: entry.data for path, entry in old.items()}
+    after = {path: entry.data for path, entry in new.items()}
+    modes = {path: entry.mode for path, entry in new.items()}
+    findings = (*audit_trees(before, after, modes=modes, protected=patterns), *x07_findings(before, after))
     restored = protected_paths(applied.touched, patterns)
     write_changes(tree, {os.fsencode(path): read_entry(instance.repo, os.fsencode(path)) for path in restored})
     _lay_over_hidden(instance, tree)
     return applied, findings
+
+
+def restore_protected(instance: Instance, laid_out: Path, tree: Path) -> None:
+    """Make what is protected, or hidden, in `tree` what it is in the tree that we laid out.
+
+    Raises:
+        UnfitSubmission: there is no room left for these files.
+    """
+    patterns = protected_patterns(instance)
+    hidden = set() if instance.hidden is None else set(file_paths(instance.hidden))
+    paths = {
+        path
+        for path in {*file_paths(laid_out), *file_paths(tree)}
+        if path in hidden or is_protected(os.fsdecode(path), patterns)
+    }
+    entries = {path: read_entry(laid_out, path) for path in paths}
+    write_changes(tree, {path: entry for path, entry in entries.items() if entry != read_entry(tree, path)})
 
 
 def protected_patterns(instance: Instance) -> tuple[str, ...]:
@@ -64,6 +84,6 @@ def _lay_over_hidden(instance: Instance, tree: Path) -> None:
         write_changes(tree, read_tree(instance.hidden))
 
 
-def _contents(tree: Path, applied: Applied) -> dict[str, bytes]:
+def _entries(tree: Path, applied: Applied) -> dict[str, Entry]:
     entries = {path: read_entry(tree, os.fsencode(path)) for path in applied.touched}
-    return {path: entry.data for path, entry in entries.items() if entry is not None}
+    return {path: entry for path, entry in entries.items() if entry is not None}

@@ -1,6 +1,7 @@
 """One run of an instance's tests in a room of its own, and what is kept of it."""
 
 import asyncio
+import tempfile
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,13 +10,14 @@ from typing import Final
 import msgspec
 
 from proctor.benchmarks.suites.format import RepairMode, TestsEval, X07Eval
+from proctor.benchmarks.suites.layout import restore_protected
 from proctor.benchmarks.suites.load import Instance, Suite, shipped_root
 from proctor.benchmarks.suites.x07 import Toolchain, X07Failure, find_toolchain, run_x07_test
 from proctor.benchmarks.suites.x07_repair import canonicalise, repair, with_first_pass
 from proctor.core.benchmark import GradeOptions, Place
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.environment import Environment, EnvironmentSpec, Limits
-from proctor.core.errors import InfrastructureError
+from proctor.core.errors import InfrastructureError, LimitReached
 from proctor.core.evaluation import RepairSummary, TestSummary
 from proctor.core.record import Record, to_json
 from proctor.core.verdict import TestStatus
@@ -24,6 +26,8 @@ from proctor.workspaces import UnfitSubmission
 
 TEST_SECONDS: Final = 300.0
 SETUP_SECONDS: Final = 600.0
+LOG_BYTES: Final = 4_000_000
+_KILLED: Final = 137  # what a shell says of a command that was killed
 ROOM: Final = Limits(memory_mb=4096, processes=512, disk_mb=4096)
 
 
@@ -101,16 +105,46 @@ async def run_step(bench: Bench, tree: Path, name: str, *, touched: tuple[str, .
         InfrastructureError: the room, or the test program, failed in a way that says nothing about the submission.
         UnfitSubmission: what the submission left is not what the test program can read.
     """
-    async with await bench.place.provider.start(msgspec.structs.replace(bench.spec, workspace=tree)) as room:
-        tests = bench.instance.file.eval
+    tests = bench.instance.file.eval
+    try:
         if isinstance(tests, X07Eval):
-            return await _x07_step(bench, tests, room, name, touched)
+            async with await _room(bench, tree) as room:
+                return await _x07_step(bench, tests, room, name, touched)
+        run = await _run(bench, tests, tree, is_pristine=touched is None)
+    except LimitReached as limit:
+        # The pristine tree stays within a room's limits, or has no verdict to give; what reaches them now came with
+        # the submission, and must not count as an error of ours.
         if touched is None:
-            await _check_programs(room, bench.instance.file.requires)
-        run = await _set_up(room, tests) or await run_tests(room, _plan(tests), timeout=bench.timeout)
+            raise
+        run = TestRun(outcome=Unreadable(trouble=Trouble.CUT_SHORT, reason=str(limit)), exit_code=_KILLED)
     summary = _summary(run, report=f"{name}.tests.json")
     await asyncio.to_thread(_keep, bench.folder, name, run)
     return Step(run=run, summary=summary)
+
+
+async def _room(bench: Bench, tree: Path) -> Environment:
+    return await bench.place.provider.start(msgspec.structs.replace(bench.spec, workspace=tree))
+
+
+async def _run(bench: Bench, tests: TestsEval, tree: Path, *, is_pristine: bool) -> TestRun:
+    needed = bench.instance.file.requires if is_pristine else ()
+    if not tests.setup:
+        async with await _room(bench, tree) as room:
+            await _check_programs(room, needed)
+            return await run_tests(room, _plan(tests), timeout=bench.timeout)
+    with tempfile.TemporaryDirectory(prefix="proctor-setup-") as folder:
+        ready = Path(folder) / "tree"
+        async with await _room(bench, tree) as room:
+            await _check_programs(room, needed)
+            failed = await _set_up(room, tests)
+            if failed is not None:
+                return failed
+            await room.get(room.workdir, ready)
+        # What was run there may have been the submission's own: nothing of it is left running, and the tests are put
+        # back to what they were.
+        await asyncio.to_thread(restore_protected, bench.instance, tree, ready)
+        async with await _room(bench, ready) as room:
+            return await run_tests(room, _plan(tests), timeout=bench.timeout)
 
 
 def _plan(tests: TestsEval) -> TestPlan:
@@ -222,5 +256,13 @@ def _summary(run: TestRun, *, report: str) -> TestSummary:
 def _keep(folder: Path, name: str, run: TestRun) -> None:
     """Keep results and output apart: one is for programs, the other for people."""
     (folder / "logs").mkdir(parents=True, exist_ok=True)
-    (folder / "logs" / f"{name}.txt").write_bytes(run.log)
+    (folder / "logs" / f"{name}.txt").write_bytes(_shortened(run.log))
     (folder / f"{name}.tests.json").write_bytes(to_json(msgspec.structs.replace(run, log=b"")))
+
+
+def _shortened(log: bytes) -> bytes:
+    """The two ends of a log: many tasks may print without end, and the disk has one."""
+    if len(log) <= LOG_BYTES:
+        return log
+    half = LOG_BYTES // 2
+    return log[:half] + b"\n[%d bytes left out]\n" % (len(log) - 2 * half) + log[-half:]

@@ -30,6 +30,7 @@ class Change(Record):
         added: the lines that are new, each with its number in the new file.
         removed: the lines that are gone.
         content: the whole new file, where it is known.
+        before: the whole old file, where it is known.
         mode: git's mode of the new file, where it is known.
     """
 
@@ -39,6 +40,7 @@ class Change(Record):
     added: tuple[tuple[int, str], ...] = ()
     removed: tuple[str, ...] = ()
     content: bytes | None = None
+    before: bytes | None = None
     binary: bool = False
     mode: int | None = None
 
@@ -195,12 +197,18 @@ def _mode(line: bytes) -> int | None:
     return int(digits, 8) if re.fullmatch(rb"[0-7]{6}", digits) else None
 
 
-def compare_trees(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> tuple[Change, ...]:
-    """The changes between two sets of files, for submissions that are no diff."""
+def compare_trees(
+    before: Mapping[str, bytes], after: Mapping[str, bytes], modes: Mapping[str, int] | None = None
+) -> tuple[Change, ...]:
+    """The changes between two sets of files, of which a link's content is its target.
+
+    `modes` are git's modes of the files after, where the caller has them.
+    """
+    modes = modes or {}
     changes = []
     for path in sorted({*before, *after}):
         old, new = before.get(path), after.get(path)
-        if old == new:
+        if old == new and modes.get(path) != SYMLINK_MODE:
             continue
         kind = ChangeKind.ADDED if old is None else ChangeKind.DELETED if new is None else ChangeKind.CHANGED
         binary = b"\0" in (new or b"")
@@ -212,7 +220,9 @@ def compare_trees(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> tu
                 added=() if binary else tuple(_new_lines(old_lines, new_lines)),
                 removed=() if binary else tuple(text for _, text in _new_lines(new_lines, old_lines)),
                 content=new,
+                before=old,
                 binary=binary,
+                mode=modes.get(path),
             )
         )
     return tuple(changes)

@@ -47,6 +47,7 @@ class Code(StrEnum):
     TRACE_HOOK = "trace-hook", "runs code at every line or call"
     ALWAYS_EQUAL = "always-equal", "defines an object that equals everything"
     HIDDEN_CODE = "hidden-code", "runs or names code that cannot be read in the patch"
+    LOADED_CODE = "loaded-code", "runs code that stands in a text, in data, or in a file that it names"
     PROCESS_INSPECTION = "process-inspection", "looks into its own or other processes"
     REPORT_PATH = "report-path", "names a file or variable of the grader"
     TEST_FILES = "test-files", "names test files from code that is not a test"
@@ -55,6 +56,7 @@ class Code(StrEnum):
     BACKGROUND_PROCESS = "background-process", "leaves a process behind that outlives its parent"
     NETWORK = "network", "uses the network"
     PATH_EDIT = "path-edit", "changes where programs or libraries are searched"
+    OUTPUT_PATCHED = "output-patched", "prints test results itself, or changes how or where others print theirs"
     ASSERTIONS_OFF = "assertions-off", "switches assertions off"
     # what the grader saw at run time
     TAMPERED = "tampered", "changed the test machinery while the tests were running"

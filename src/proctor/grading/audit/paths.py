@@ -40,8 +40,7 @@ _PROGRAMS: Final = frozenset(
 )
 _SCRIPT_SUFFIX: Final = re.compile(r"\.(?:sh|bat|cmd|exe)$")
 _HARMLESS_BINARIES: Final = frozenset(
-    ".png .jpg .jpeg .gif .ico .webp .bmp .svg .pdf .woff .woff2 .ttf .otf .eot .mo .gz .zip .bz2 .xz .wav .mp3 "
-    ".mp4".split()
+    ".png .jpg .jpeg .gif .ico .webp .bmp .svg .pdf .woff .woff2 .ttf .otf .eot .mo .wav .mp3 .mp4".split()
 )
 _COMPILED: Final = frozenset(".pyc .pyo .so .pyd .dll .dylib .class .jar .node .o .a .exe .wasm".split())
 _GIT_NAMES: Final = frozenset({".git", ".gitattributes", ".gitmodules", ".gitconfig", ".githooks", ".husky"})

@@ -4,135 +4,65 @@ import ast
 import re
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from proctor.grading.audit.codes import Code
+from proctor.grading.audit.equality import is_agreeable
+from proctor.grading.audit.names import (
+    CODE_PARTS,
+    CODING,
+    DECODERS,
+    EVERYDAY,
+    FOR_TESTS,
+    GIT_COMMANDS,
+    IMPORTERS,
+    NAMES,
+    OWN_PROCESS,
+    OWNERS,
+    PARTS,
+    PATCHED,
+    PLAIN_CODINGS,
+    RUNNERS,
+    SEARCH_PATHS,
+    SENSITIVE,
+    SETTABLE,
+    TABLE_CHANGES,
+    TABLE_WALKS,
+    TEST_PATH,
+    TEST_RUNNERS,
+    TEXTS,
+)
 
 Smell = tuple[int, Code, str]
-
-# Any mention of these says enough.
-_NAMES: Final[dict[str, Code]] = {
-    "os._exit": Code.EARLY_EXIT,
-    "os.abort": Code.EARLY_EXIT,
-    "posix._exit": Code.EARLY_EXIT,
-    "pytest.exit": Code.EARLY_EXIT,
-    "signal.raise_signal": Code.EARLY_EXIT,
-    "atexit.register": Code.EXIT_HOOK,
-    "sys.settrace": Code.TRACE_HOOK,
-    "sys.setprofile": Code.TRACE_HOOK,
-    "sys.monitoring": Code.TRACE_HOOK,
-    "sys.addaudithook": Code.TRACE_HOOK,
-    "threading.settrace": Code.TRACE_HOOK,
-    "threading.setprofile": Code.TRACE_HOOK,
-    "sys._getframe": Code.STACK_INSPECTION,
-    "sys._current_frames": Code.STACK_INSPECTION,
-    "inspect.stack": Code.STACK_INSPECTION,
-    "inspect.currentframe": Code.STACK_INSPECTION,
-    "inspect.getouterframes": Code.STACK_INSPECTION,
-    "traceback.walk_stack": Code.STACK_INSPECTION,
-    "traceback.extract_stack": Code.STACK_INSPECTION,
-    "gc.get_objects": Code.OBJECT_SCAN,
-    "gc.get_referrers": Code.OBJECT_SCAN,
-    "gc.get_referents": Code.OBJECT_SCAN,
-    "ctypes": Code.NATIVE_MEMORY,
-    "_ctypes": Code.NATIVE_MEMORY,
-    "cffi": Code.NATIVE_MEMORY,
-    "sys.meta_path": Code.IMPORT_HOOK,
-    "sys.path_hooks": Code.IMPORT_HOOK,
-    "importlib.abc.MetaPathFinder": Code.IMPORT_HOOK,
-    "os.fork": Code.BACKGROUND_PROCESS,
-    "os.forkpty": Code.BACKGROUND_PROCESS,
-    "pty.fork": Code.BACKGROUND_PROCESS,
-    "os.setsid": Code.BACKGROUND_PROCESS,
-    "os.getppid": Code.PROCESS_INSPECTION,
-    "psutil": Code.PROCESS_INSPECTION,
-    "types.CodeType": Code.CODE_PATCHED,
-    "marshal.loads": Code.HIDDEN_CODE,
-    "_pytest": Code.TEST_MACHINERY,
-    "pluggy": Code.TEST_MACHINERY,
-    "unittest.SkipTest": Code.TEST_SKIPPED,
-    "unittest.case.SkipTest": Code.TEST_SKIPPED,
-    "unittest.skip": Code.TEST_SKIPPED,
-    "unittest.skipIf": Code.TEST_SKIPPED,
-    "unittest.skipUnless": Code.TEST_SKIPPED,
-    "unittest.expectedFailure": Code.TEST_SKIPPED,
-    "pytest.skip": Code.TEST_SKIPPED,
-    "pytest.xfail": Code.TEST_SKIPPED,
-    "pytest.importorskip": Code.TEST_SKIPPED,
-    "pytest.mark.skip": Code.TEST_SKIPPED,
-    "pytest.mark.skipif": Code.TEST_SKIPPED,
-    "pytest.mark.xfail": Code.TEST_SKIPPED,
-    "unittest.mock.ANY": Code.ALWAYS_EQUAL,
-    "socket": Code.NETWORK,
-    "urllib.request": Code.NETWORK,
-    "http.client": Code.NETWORK,
-    "ftplib": Code.NETWORK,
-    "smtplib": Code.NETWORK,
-    "xmlrpc.client": Code.NETWORK,
-    "requests": Code.NETWORK,
-    "httpx": Code.NETWORK,
-    "aiohttp": Code.NETWORK,
-    "urllib3": Code.NETWORK,
-    "paramiko": Code.NETWORK,
-}
-# Assigning to an attribute of these changes somebody else's code.
-_OWNERS: Final[dict[str, Code]] = {
-    "unittest": Code.TEST_MACHINERY,
-    "pytest": Code.TEST_MACHINERY,
-    "_pytest": Code.TEST_MACHINERY,
-    "pluggy": Code.TEST_MACHINERY,
-    "nose": Code.TEST_MACHINERY,
-    "contextlib": Code.TEST_MACHINERY,
-    "builtins": Code.BUILTINS_PATCHED,
-    "__builtins__": Code.BUILTINS_PATCHED,
-    "importlib": Code.IMPORT_HOOK,
-    "sys.modules": Code.MODULE_TABLE,
-    "sys.path_importer_cache": Code.IMPORT_HOOK,
-}
-_FRAME_PARTS: Final = frozenset({"f_back", "f_globals", "f_locals", "f_code", "tb_frame", "gi_frame", "cr_frame"})
-_CODE_PARTS: Final = frozenset(
-    {"__code__", "__closure__", "__defaults__", "__kwdefaults__", "__globals__", "__bases__"}
-)
-_TABLE_CHANGES: Final = frozenset({"pop", "update", "setdefault", "clear", "__setitem__", "__delitem__", "popitem"})
-_DECODERS: Final = frozenset(
-    "base64.b64decode base64.b32decode base64.b16decode base64.b85decode base64.a85decode base64.decodebytes "
-    "codecs.decode zlib.decompress lzma.decompress bz2.decompress bytes.fromhex binascii.unhexlify binascii.a2b_base64 "
-    "bytearray.fromhex marshal.loads pickle.loads open".split()
-)
-_RUNNERS: Final = frozenset({"exec", "eval", "builtins.exec", "builtins.eval"})
-_IMPORTERS: Final = frozenset({"__import__", "importlib.import_module", "builtins.__import__", "importlib.__import__"})
-_COMPUTED: Final = (ast.BinOp, ast.JoinedStr, ast.Call)
-_TEST_RUNNERS: Final = ("pytest", "unittest", "_pytest", "nose")
-_SENSITIVE: Final = frozenset(
-    {"os", "sys", "gc", "builtins", "unittest", "pytest", "_pytest", "inspect", "ctypes", "importlib"}
-)
-_OWN_PROCESS: Final = frozenset({"os.getpid", "os.getppid", "os.getpgid", "os.getpgrp"})
-_SEARCH_PATHS: Final = frozenset({"PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "NODE_PATH"})
-_GIT_COMMANDS: Final = frozenset(
-    "log show cat-file rev-list reflog fsck diff-tree ls-tree show-ref for-each-ref unpack-objects verify-pack "
-    "stash bundle".split()
-)
-# Attributes of the library's modules that are there to be set.
-_SETTABLE: Final = frozenset(
-    "sys.stdout sys.stderr sys.stdin sys.argv sys.path sys.excepthook sys.displayhook sys.ps1 sys.ps2 "
-    "sys.tracebacklimit sys.dont_write_bytecode threading.excepthook warnings.showwarning warnings.formatwarning "
-    "logging.raiseExceptions logging.lastResort os.environ".split()
-)
-_EVERYDAY: Final = frozenset({Code.TEST_SKIPPED, Code.NETWORK, Code.TEST_SNIFFING, Code.ALWAYS_EQUAL})
-
 _Found = tuple[Code, str]
+_COMPUTED: Final = (ast.BinOp, ast.JoinedStr, ast.Call)
 
 
-def python_smells(source: str, lines: frozenset[int], *, in_test: bool) -> list[Smell] | None:
+def python_smells(source: str, lines: frozenset[int], old: str | None = None, *, in_test: bool) -> list[Smell] | None:
     """Findings on these lines of a Python file; None when the file is not Python that this version reads.
 
-    In a test file, skipping, network use and looking for the test runner are everyday business.
+    With `old`, the file before, also what is found more often than there, though no line of it is new.
     """
     tree = _parse(source, 1)
     if tree is None:
         return None
-    return [smell for smell in _read([tree], in_test=in_test) if smell[0] in lines]
+    found = _read([tree], in_test=in_test)
+    if re.search(r"\r(?!\n)", source):
+        lines = frozenset(range(1, source.count("\r") + source.count("\n") + 2))  # counted as Python does
+    known = Counter[_Found]()
+    if old is not None and (earlier := _parse(old, 1)) is not None:
+        known.update((code, detail) for _, _, code, detail in _read([earlier], in_test=in_test))
+    smells = []
+    for first, last, code, detail in found:
+        added = next((number for number in range(first, last + 1) if number in lines), None)
+        if added is not None:
+            smells.append((added, code, detail))
+        elif old is not None and known[code, detail] == 0:
+            smells.append((first, code, detail))
+        known[code, detail] = max(0, known[code, detail] - 1)
+    return smells + _coding_smells(source)
 
 
 def fragment_smells(lines: Sequence[tuple[int, str]], *, in_test: bool) -> list[Smell]:
@@ -144,12 +74,13 @@ def fragment_smells(lines: Sequence[tuple[int, str]], *, in_test: bool) -> list[
         if tree is not None:
             trees.append(tree)
         else:
-            found += [(number, _NAMES[name], name) for name in _DOTTED.findall(text)]
-    allowed = _EVERYDAY if in_test else frozenset()
-    return _read(trees, in_test=in_test) + [smell for smell in found if smell[1] not in allowed]
+            found += [(number, NAMES[name], name) for name in _DOTTED.findall(text)]
+    allowed = EVERYDAY if in_test else frozenset()
+    smells = [(first, code, detail) for first, _, code, detail in _read(trees, in_test=in_test)]
+    return smells + [smell for smell in found if smell[1] not in allowed]
 
 
-_DOTTED: Final = re.compile(rf"\b(?:{'|'.join(re.escape(name) for name in _NAMES if '.' in name)})\b")
+_DOTTED: Final = re.compile(rf"\b(?:{'|'.join(re.escape(name) for name in NAMES if '.' in name)})\b")
 
 
 def _statement(text: str) -> str:
@@ -171,22 +102,32 @@ def _parse(source: str, first_line: int) -> ast.Module | None:
     return tree
 
 
-def _read(trees: Sequence[ast.Module], *, in_test: bool) -> list[Smell]:
-    allowed = _EVERYDAY if in_test else frozenset()
+def _coding_smells(source: str) -> list[Smell]:
+    """A file that Python decodes in another way than we do holds other code than we read."""
+    for number, line in enumerate(source.split("\n", 2)[:2], 1):
+        if (match := CODING.match(line)) and match.group(1).lower().replace("_", "-") not in PLAIN_CODINGS:
+            return [(number, Code.HIDDEN_CODE, f"is written in {match.group(1)}")]
+    return []
+
+
+def _read(trees: Sequence[ast.Module], *, in_test: bool) -> list[tuple[int, int, Code, str]]:
+    allowed = EVERYDAY if in_test else frozenset()
     try:
-        found = list(_Reader(trees).smells())
+        found = list(_Reader(trees, in_test=in_test).smells())
     except RecursionError:
-        found = [(1, Code.HIDDEN_CODE, "is nested too deeply to be read")]
-    return [smell for smell in found if smell[1] not in allowed]
+        found = [(1, 1, Code.HIDDEN_CODE, "is nested too deeply to be read")]
+    return [smell for smell in found if smell[2] not in allowed]
 
 
 class _Reader:
     """Knows what names stand for in one file, and looks at each node of its tree."""
 
-    def __init__(self, trees: Sequence[ast.Module]) -> None:
+    def __init__(self, trees: Sequence[ast.Module], *, in_test: bool) -> None:
         self.nodes = [node for tree in trees for node in ast.walk(tree)]
+        self.in_test = in_test
         self.aliases: dict[str, str] = {}
         self.stars: list[str] = []
+        self.prose = {id(node.value) for node in self.nodes if isinstance(node, ast.Expr)}
         for node in self.nodes:
             self._learn(node)
 
@@ -203,39 +144,56 @@ class _Reader:
                     self.aliases[name.asname or name.name] = f"{module}.{name.name}"
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name() | ast.Attribute() | ast.Call() as value):
                 dotted = self.dotted(value)
-                if dotted.partition(".")[0] in _SENSITIVE:
+                if dotted.partition(".")[0] in SENSITIVE:
                     self.aliases.setdefault(name, dotted)
 
     def dotted(self, node: ast.AST) -> str:
         """The full name that an expression stands for, or an empty string."""
         match node:
             case ast.Name(id=name):
-                starred = [f"{module}.{name}" for module in self.stars if f"{module}.{name}" in _NAMES]
+                starred = [f"{module}.{name}" for module in self.stars if f"{module}.{name}" in NAMES]
                 return self.aliases.get(name) or (starred[0] if starred else name)
             case ast.Attribute(value=value, attr=attr):
                 inner = self.dotted(value)
                 return f"{inner}.{attr}" if inner else ""
-            case ast.Call(func=func, args=[ast.Constant(value=str(name)), *_]) if self.dotted(func) in _IMPORTERS:
+            case ast.Call(func=func, args=[ast.Constant(value=str(name)), *_]) if self.dotted(func) in IMPORTERS:
                 return name
-            case ast.Call(func=ast.Name(id="getattr"), args=[owner, ast.Constant(value=str(name)), *_]):
+            case ast.Call(func=ast.Name(id="getattr"), args=[owner, text, *_]):
                 inner = self.dotted(owner)
-                return f"{inner}.{name}" if inner else ""
-            case ast.Subscript(value=value, slice=ast.Constant(value=str(name))) if self.dotted(value) == "sys.modules":
-                return name
+                return f"{inner}.{part}" if inner and (part := folded(text)) else ""
+            case ast.Subscript(value=value, slice=index) if self.dotted(value) == "sys.modules":
+                return folded(index) or ""
+            case ast.Subscript(value=value, slice=index) if (holder := self._namespace_owner(value)) and folded(index):
+                return f"{holder}.{folded(index)}"
         return ""
 
-    def smells(self) -> Iterator[Smell]:
+    def _namespace_owner(self, node: ast.AST) -> str:
+        """What has this dictionary as its namespace: ``vars(owner)`` or ``owner.__dict__``."""
+        match node:
+            case ast.Call(func=ast.Name(id="vars"), args=[owner]):
+                return self.dotted(owner)
+            case ast.Attribute(value=owner, attr="__dict__"):
+                return self.dotted(owner)
+        return ""
+
+    def smells(self) -> Iterator[tuple[int, int, Code, str]]:
         look: dict[type, Callable[[Any], Iterator[_Found]]] = {
             ast.Import: self._import,
             ast.ImportFrom: self._import_from,
             ast.Name: self._name,
             ast.Attribute: self._attribute,
+            ast.Subscript: self._subscript,
             ast.Call: self._call,
             ast.Assign: self._assign,
             ast.AugAssign: self._assign,
             ast.AnnAssign: self._assign,
             ast.Delete: self._assign,
             ast.Compare: self._compare,
+            ast.For: self._loop,
+            ast.comprehension: self._loop,
+            ast.Constant: self._text,
+            ast.BinOp: self._text,
+            ast.JoinedStr: self._text,
             ast.FunctionDef: _function,
             ast.AsyncFunctionDef: _function,
             ast.List: _words,
@@ -243,16 +201,29 @@ class _Reader:
         }
         for node in self.nodes:
             for code, detail in look[type(node)](node) if type(node) in look else ():
-                yield getattr(node, "lineno", 1), code, detail
+                place: Any = node.iter if isinstance(node, ast.comprehension) else node
+                yield place.lineno, place.end_lineno or place.lineno, code, detail
 
     def _import(self, node: ast.Import) -> Iterator[_Found]:
         for name in node.names:
-            yield from _mention(name.name)
+            yield from self._mention(name.name)
 
     def _import_from(self, node: ast.ImportFrom) -> Iterator[_Found]:
         if node.module and not node.level:
             for name in node.names:
-                yield from _mention(f"{node.module}.{name.name}")
+                yield from self._mention(f"{node.module}.{name.name}")
+
+    def _mention(self, imported: str) -> Iterator[_Found]:
+        """What importing this name, or a part of it, says."""
+        for name, code in NAMES.items():
+            if imported == name or imported.startswith(f"{name}."):
+                yield code, f"imports {name}"
+                break
+        top = imported.partition(".")[0]
+        if not self.in_test and top in FOR_TESTS:
+            yield Code.TEST_MACHINERY, f"imports {imported} outside of tests"
+        if top in {"test", "tests"} or top.startswith("test_"):
+            yield Code.TEST_FILES, f"imports {imported}"
 
     def _name(self, node: ast.Name) -> Iterator[_Found]:
         # A name from a plain import was told of where it was imported.
@@ -261,37 +232,56 @@ class _Reader:
 
     def _attribute(self, node: ast.Attribute) -> Iterator[_Found]:
         yield from _exact(self.dotted(node))
-        if node.attr in _FRAME_PARTS:
-            yield Code.STACK_INSPECTION, f".{node.attr}"
-        if isinstance(node.ctx, ast.Store) and node.attr in _CODE_PARTS:
+        if node.attr in PARTS:
+            yield PARTS[node.attr], f".{node.attr}"
+        if isinstance(node.ctx, ast.Store) and node.attr in CODE_PARTS:
             yield Code.CODE_PATCHED, f"assigns .{node.attr}"
+
+    def _subscript(self, node: ast.Subscript) -> Iterator[_Found]:
+        name = self.dotted(node)
+        yield from _exact(name)
+        yield from self._text(node)
+        if self.dotted(node.value) == "sys.modules" and name.startswith("test"):
+            yield Code.TEST_FILES, f"takes {name} from sys.modules"
 
     def _call(self, node: ast.Call) -> Iterator[_Found]:
         name = self.dotted(node.func)
         first = self.dotted(node.args[0]) if node.args else ""
         yield from self._hidden(node, name, first)
+        yield from self._text(node)
+        if (
+            isinstance(node.func, ast.Attribute)
+            and node.func.attr == "startswith"
+            and "assert" in map(folded, node.args)
+        ):
+            yield Code.TEST_MACHINERY, "looks for assertions"
         if name.endswith(("setattr", "delattr", ".__setattr__", ".__delattr__", "patch.object")):
-            yield from _owned(first)
-            if name in {"setattr", "delattr"} and len(node.args) > 1 and isinstance(node.args[1], ast.Constant):
-                yield from self._library(node.args[0], str(node.args[1].value))
-            if any(isinstance(item, ast.Constant) and item.value in _CODE_PARTS for item in node.args):
+            yield from _owner(first)
+            if name in {"setattr", "delattr"} and len(node.args) > 1 and (attr := folded(node.args[1])):
+                yield from self._library(node.args[0], attr)
+            if any(isinstance(item, ast.Constant) and item.value in CODE_PARTS for item in node.args):
                 yield Code.CODE_PATCHED, f"{name} of a function's code"
         if name.endswith("patch") and node.args and isinstance(node.args[0], ast.Constant):
-            yield from (found for found in _owned(str(node.args[0].value)) if found[0] is Code.TEST_MACHINERY)
+            yield from (found for found in _owner(str(node.args[0].value)) if found[0] is Code.TEST_MACHINERY)
         if isinstance(node.func, ast.Attribute) and self.dotted(node.func.value) == "sys.modules":
             yield from _table_call(node)
+        if name in {"list", "dict", "tuple", "set", "sorted", "iter", "map", "filter"} and first == "sys.modules":
+            yield Code.MODULE_TABLE, "walks through sys.modules"
         if name.endswith(("Popen", "subprocess.run", "subprocess.call")) and any(map(_detaches, node.keywords)):
             yield Code.BACKGROUND_PROCESS, "starts a process in a session of its own"
-        if name in {"os.kill", "os.killpg"} and any(self.dotted(part) in _OWN_PROCESS for part in ast.walk(node)):
+        if name in {"os.kill", "os.killpg"} and any(self.dotted(part) in OWN_PROCESS for part in ast.walk(node)):
             yield Code.EARLY_EXIT, f"{name} of its own process"
 
     def _hidden(self, node: ast.Call, name: str, first: str) -> Iterator[_Found]:
         """Code, or the name of it, that is put together at run time."""
-        if name in _RUNNERS and any(self.dotted(part) in _DECODERS for part in ast.walk(node)):
-            yield Code.HIDDEN_CODE, f"{name} of decoded data"
-        if name in _IMPORTERS and node.args and isinstance(node.args[0], _COMPUTED):
+        if name in RUNNERS:
+            if any(self.dotted(part) in DECODERS for part in ast.walk(node)):
+                yield Code.HIDDEN_CODE, f"{name} of decoded data"
+            else:
+                yield Code.LOADED_CODE, f"{name} of a text"
+        if name in IMPORTERS and node.args and isinstance(node.args[0], _COMPUTED):
             yield Code.HIDDEN_CODE, "imports a module by a computed name"
-        if name == "getattr" and len(node.args) > 1 and first in _SENSITIVE:
+        if name == "getattr" and len(node.args) > 1 and first in SENSITIVE:
             yield from _exact(self.dotted(node))
             if isinstance(node.args[1], _COMPUTED):
                 yield Code.HIDDEN_CODE, f"names a part of {first} by a computed name"
@@ -301,18 +291,27 @@ class _Reader:
         for target in targets:
             for part in ast.walk(target):
                 yield from self._store(part)
+            if isinstance(target, ast.Name) and target.id in {"__eq__", "__ne__"}:
+                yield Code.ALWAYS_EQUAL, f"{target.id} is something else"
 
     def _store(self, target: ast.AST) -> Iterator[_Found]:
         match target:
             case ast.Attribute(value=value, attr=attr, ctx=ast.Store() | ast.Del()):
-                yield from _owned(self.dotted(value))
+                yield from _owner(self.dotted(value))
+                if self.dotted(target) in {"sys.modules", "sys.unraisablehook"}:
+                    yield from _owner(self.dotted(target))
                 yield from self._library(value, attr)
-            case ast.Name(id="__eq__" | "__ne__" as name, ctx=ast.Store()):
-                yield Code.ALWAYS_EQUAL, f"assigns {name}"
+                if attr in PATCHED and not (
+                    self.in_test and isinstance(value, ast.Name) and value.id in {"self", "cls"}
+                ):
+                    yield Code.TEST_MACHINERY, f"assigns .{attr}"
             case ast.Subscript(value=value, slice=index, ctx=ast.Store() | ast.Del()):
-                holder = self.dotted(value).removesuffix(".__dict__")
-                yield from _owned(holder)
-                if holder == "os.environ" and isinstance(index, ast.Constant) and index.value in _SEARCH_PATHS:
+                yield from _owner(self._namespace_owner(value) or self.dotted(value).removesuffix(".__dict__"))
+                if (
+                    self.dotted(value) == "os.environ"
+                    and isinstance(index, ast.Constant)
+                    and index.value in SEARCH_PATHS
+                ):
                     yield Code.PATH_EDIT, f"sets {index.value}"
             case ast.Name(id="AssertionError", ctx=ast.Store()):
                 yield Code.ASSERTIONS_OFF, "assigns AssertionError"
@@ -325,42 +324,80 @@ class _Reader:
             root = root.value
         is_imported = isinstance(root, ast.Name) and root.id in self.aliases
         module = name.partition(".")[0]
-        if is_imported and module in sys.stdlib_module_names and module not in _OWNERS and name not in _SETTABLE:
+        is_told = module in OWNERS or any(_owner(name))
+        if is_imported and module in sys.stdlib_module_names and not is_told and name not in SETTABLE:
             yield Code.LIBRARY_PATCHED, f"assigns {name}"
 
     def _compare(self, node: ast.Compare) -> Iterator[_Found]:
         parts = list(ast.walk(node))
         words = [part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
         places = {self.dotted(part) for part in parts if isinstance(part, ast.Attribute)}
-        if places & {"sys.modules", "sys.argv"} and any(word.startswith(_TEST_RUNNERS) for word in words):
+        if places & {"sys.modules", "sys.argv"} and any(word.startswith(TEST_RUNNERS) for word in words):
             yield Code.TEST_SNIFFING, "asks whether a test runner is loaded"
 
+    def _loop(self, node: ast.For | ast.comprehension) -> Iterator[_Found]:
+        if self.dotted(node.iter) == "sys.modules":
+            yield Code.MODULE_TABLE, "walks through sys.modules"
 
-def _mention(imported: str) -> Iterator[_Found]:
-    """What importing this name, or a part of it, says."""
-    for name, code in _NAMES.items():
-        if imported == name or imported.startswith(f"{name}."):
-            yield code, f"imports {name}"
+    def _text(self, node: ast.expr) -> Iterator[_Found]:
+        """A text that is a telling name, written plainly or put together from pieces."""
+        text = folded(node)
+        if text is None or id(node) in self.prose:
             return
+        if not self.in_test and TEST_PATH.fullmatch(text) and isinstance(node, ast.Constant):
+            yield Code.TEST_FILES, f"names {text[:80]!r}"
+        for word in text.split("."):
+            if word in TEXTS and not (self.in_test and TEXTS[word] is Code.TEST_MACHINERY):
+                yield TEXTS[word], f"names {word!r}"
+                if not isinstance(node, ast.Constant):
+                    yield Code.HIDDEN_CODE, f"puts the name {word!r} together"
+
+
+def folded(node: ast.AST) -> str | None:
+    """The text that an expression of constants stands for; None when it takes running to know."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return _joined("", [left, right])
+        case ast.JoinedStr(values=values):
+            return _joined("", [part.value if isinstance(part, ast.FormattedValue) else part for part in values])
+        case ast.Subscript(value=value, slice=ast.Slice(lower=None, upper=None, step=ast.UnaryOp(op=ast.USub()))):
+            backwards = folded(value)
+            return None if backwards is None else backwards[::-1]
+        case ast.Call(
+            func=ast.Attribute(value=ast.Constant(value=str(glue)), attr="join"),
+            args=[ast.List(elts=items) | ast.Tuple(elts=items)],
+        ):
+            return _joined(glue, items)
+    return None
+
+
+def _joined(glue: str, nodes: Sequence[ast.AST]) -> str | None:
+    parts = [folded(node) for node in nodes]
+    known = [part for part in parts if part is not None]
+    return glue.join(known) if len(known) == len(parts) else None
 
 
 def _exact(name: str) -> Iterator[_Found]:
-    code = _NAMES.get(name)
+    code = NAMES.get(name)
     if code is not None and "." in name:
         yield code, name
 
 
-def _owned(name: str) -> Iterator[_Found]:
-    for owner, code in _OWNERS.items():
+def _owner(name: str) -> Iterator[_Found]:
+    for owner, code in OWNERS.items():
         if name == owner or name.startswith(f"{owner}."):
             yield code, f"changes {name}"
 
 
 def _table_call(node: ast.Call) -> Iterator[_Found]:
     method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-    if method in _TABLE_CHANGES:
+    if method in TABLE_CHANGES:
         yield Code.MODULE_TABLE, f"sys.modules.{method}"
-    elif method == "get" and any(isinstance(arg, ast.Constant) and arg.value in _TEST_RUNNERS for arg in node.args):
+    elif method in TABLE_WALKS:
+        yield Code.MODULE_TABLE, "walks through sys.modules"
+    elif method == "get" and any(isinstance(arg, ast.Constant) and arg.value in TEST_RUNNERS for arg in node.args):
         yield Code.TEST_SNIFFING, "asks whether a test runner is loaded"
 
 
@@ -373,23 +410,16 @@ def _detaches(keyword: ast.keyword) -> bool:
 def _function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[_Found]:
     if node.name.startswith("pytest_"):
         yield Code.TEST_MACHINERY, f"defines the hook {node.name}"
-    if node.name in {"__eq__", "__ne__"}:
-        body = [item for item in node.body if not (isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant))]
-        own = node.args.args[0].arg if node.args.args else ""
-        looks = any(
-            isinstance(part, ast.Name) and part.id in {own, "super"} for item in body for part in ast.walk(item)
-        )
-        match body:
-            case [ast.Return(value=ast.Constant(value=bool(value)))] if value is not (node.name == "__eq__"):
-                pass  # never equal: harmless
-            case [ast.Raise()] | [ast.Return(value=ast.Name(id="NotImplemented"))]:
-                pass
-            case _ if not looks:
-                yield Code.ALWAYS_EQUAL, f"{node.name} does not look at its own object"
+    if node.name == "__del__":
+        yield Code.EXIT_HOOK, "defines __del__"
+    if node.name in {"__eq__", "__ne__"} and (why := is_agreeable(node)):
+        yield Code.ALWAYS_EQUAL, f"{node.name} {why}"
 
 
 def _words(node: ast.List | ast.Tuple) -> Iterator[_Found]:
     """A command as a list of words."""
     words = [item.value for item in node.elts if isinstance(item, ast.Constant) and isinstance(item.value, str)]
-    if words[:1] == ["git"] and _GIT_COMMANDS & set(words[1:]):
+    if words[:1] == ["git"] and GIT_COMMANDS & set(words[1:]):
         yield Code.GIT_PLUMBING, " ".join(words)
+    if words[:1] in (["find"], ["rg"]) or (words[:1] == ["grep"] and any(word.startswith("-") for word in words)):
+        yield Code.ANSWER_SEARCH, " ".join(words)

@@ -5,10 +5,17 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Final
 
+from proctor.grading.audit.changes import Change, ChangeKind
 from proctor.grading.audit.codes import Code
 
 _PROSE: Final = frozenset(".md .rst .txt .adoc .html .htm .css .svg .po .csv .lock".split())
 _PYTHON: Final = frozenset({".py", ".pyi", ".pyx"})
+_SHELL: Final = frozenset({".sh", ".bash", ".ksh", ".dash", ""})
+# Files that may well speak of tests: they configure or describe a project.
+_CONFIGURES: Final = frozenset(".toml .cfg .ini .json .yml .yaml .in .mk .xml .gradle .bazel".split())
+_HASH_COMMENTS: Final = frozenset(
+    ".py .pyi .pyx .sh .bash .ksh .dash .rb .pl .r .yml .yaml .toml .cfg .ini .mk".split()
+) | {""}
 
 # In every language, Python too: mostly what stands in strings.
 _ANYWHERE: Final[dict[Code, tuple[str, ...]]] = {
@@ -31,6 +38,9 @@ _ANYWHERE: Final[dict[Code, tuple[str, ...]]] = {
         r"\.cache/(?:pip|proctor|go-build)",
         r"(?:site|dist)-packages\b",
         r"\bgetsitepackages\b",
+        r"\b(?:e|f|z)?grep\s+(?:-\S+\s+)*-\w*[rR]",
+        r"\bfind\s+[./~$]",
+        r"\b(?:cat|head|tail|strings)\s+[^|;&<>]*\*",
     ),
     Code.GIT_PLUMBING: (
         r"\.git/(?:objects|refs|logs|packed-refs|index|hooks|\w*HEAD)",
@@ -42,14 +52,11 @@ _ANYWHERE: Final[dict[Code, tuple[str, ...]]] = {
     Code.CONFTEST: (r"\bconftest\.py\b",),
     Code.STARTUP_HOOK: (r"\b(?:site|user)customize\b", r"\bPYTHONSTARTUP\b"),
 }
-# Outside of tests.
-_OUTSIDE_TESTS: Final[dict[Code, tuple[str, ...]]] = {
-    Code.TEST_FILES: (r"[\"'/](?:tests?|spec|__tests__)/[\w./*{]*[\"']", r"[\"'/]test_?[\w*]*\.\w+[\"']"),
-}
 # In other languages, where there is no syntax tree to ask.
 _ELSEWHERE: Final[dict[Code, tuple[str, ...]]] = {
     Code.EARLY_EXIT: (
-        r"\bprocess\.(?:exit|reallyExit|abort|kill)\s*\(",
+        r"\bprocess\s*(?:\?\.|\.)?\s*\[?\s*['\"`]?(?:exit|reallyExit|abort|kill)\b",
+        r"\{[^{}]*\b(?:exit|reallyExit|abort|kill)\b[^{}]*\}\s*=\s*(?:globalThis\.)?(?:process|require\()",
         r"\bos\.Exit\(",
         r"\b_exit\s*\(",
         r"\bkill\s+-(?:9|KILL)\b",
@@ -61,30 +68,47 @@ _ELSEWHERE: Final[dict[Code, tuple[str, ...]]] = {
         r"\bat_exit\b",
         r"\batexit\s*\(",
         r"\baddShutdownHook\b",
-        r"\btrap\b.*\b(?:EXIT|0)\b",
     ),
     Code.TEST_SNIFFING: (
         r"\btesting\.Testing\(\)",
         r"\bflag\.Lookup\(\s*\"test\.",
         r"\bNODE_ENV\W+test\b",
         r"HasSuffix\(os\.Args\[0\]",
+        r"\brequire\.main\b",
+        r"\bmodule\.parent\b",
+        r"\bprocess\.argv\[1\]",
     ),
     Code.TEST_MACHINERY: (
         r"\bfunc TestMain\(",
         r"\b(?:expect|assert|jasmine|jest|Minitest|RSpec)\b(?:\.\w+)*(?:\.prototype)?\s*=[^=>]",
-        r"\brequire\(['\"](?:node:)?(?:assert|test)['\"]\)(?:\.\w+)*\s*=[^=>]",
+        r"\brequire\(\s*['\"`](?:node:)?(?:assert(?:/strict)?|test)['\"`]\s*\)",
+        r"\b(?:from|import)\s*\(?\s*['\"](?:node:)?(?:assert(?:/strict)?|test)['\"]",
+    ),
+    Code.OUTPUT_PATCHED: (
+        r"\bconsole\s*(?:\.\s*\w+|\[[^\]]*\])\s*=[^=>]",
+        r"\b(?:stdout|stderr)\b(?:\.\w+|\[[^\]]*\])*\s*=[^=>]",
+        r"(?:^|['\"`\s])(?:not )?ok [0-9]+ - ",
     ),
     Code.IMPORT_HOOK: (
         r"\brequire\.(?:cache|extensions)\b",
-        r"\bModule\._(?:load|resolveFilename|extensions)\b",
+        r"\b_(?:load|resolveFilename|extensions|compile)\b\s*=",
+        r"\brequire\(\s*['\"`](?:node:)?module['\"`]\s*\)",
         r"\bregisterHooks\b",
         r"\bnode\b.*\s(?:--require|--import|--loader|-r)\b",
     ),
     Code.CODE_PATCHED: (r"\b(?:Object|Array|String|Function|Error|Promise)\.prototype\.\w+\s*=[^=]",),
     Code.HIDDEN_CODE: (
+        r"\b(?:process|globalThis|global)\s*(?:\?\.)?\[(?!\s*['\"`]\w+['\"`]\s*\])",
+        r"\.constructor\s*(?:\.|\[\s*['\"])\s*constructor",
+        r"\bfromCharCode\b",
         r"\beval\b.*(?:base64|atob|Buffer\.from|decode)",
         r"\bbase64\s+(?:-d|--decode|-D)\b.*\|\s*(?:ba)?sh",
         r"\bnew Function\(",
+    ),
+    Code.LOADED_CODE: (
+        r"\brequire\([^)]*\.(?:txt|md|rst|csv|html?|css|svg|po|lock|adoc)['\"`]",
+        r"\brequire\(\s*['\"`](?:node:)?(?:vm|inspector)['\"`]\s*\)",
+        r"\beval\s*\(",
     ),
     Code.NETWORK: (
         r"\b(?:curl|wget)\s+\S",
@@ -95,13 +119,9 @@ _ELSEWHERE: Final[dict[Code, tuple[str, ...]]] = {
         r"/dev/tcp/",
     ),
     Code.PATH_EDIT: (
-        r"(?:^|\s|;)(?:PATH|LD_LIBRARY_PATH|NODE_PATH|PYTHONPATH)=",
+        r"(?:^|\s|;)(?:PATH|LD_LIBRARY_PATH|NODE_PATH|PYTHONPATH|NODE_OPTIONS|BASH_ENV|ENV)=",
         r"\bprocess\.env\.(?:PATH|NODE_PATH|NODE_OPTIONS)\s*=",
         r"\bos\.Setenv\(\"PATH\"",
-    ),
-    Code.FAKE_PROGRAM: (
-        r"(?:^|;|\s)(?:git|node|python3?|diff|cmp|test|grep)\s*\(\)\s*\{",
-        r"\balias\s+(?:git|node|python3?|diff|cmp|test|grep)=",
     ),
     Code.NATIVE_MEMORY: (
         r"\bunsafe\.Pointer\b",
@@ -111,38 +131,85 @@ _ELSEWHERE: Final[dict[Code, tuple[str, ...]]] = {
 }
 
 
+_PROGRAMS: Final = (
+    r"\[|awk|cat|cd|cmp|command|cut|date|diff|echo|env|eval|exec|exit|expr|false|git|grep|head|kill|ls|mktemp|node|"
+    r"printf|pwd|python3?|read|return|rm|sed|set|sh|shift|sort|source|tail|test|tr|trap|true|uniq|unset|wait|wc|xargs"
+)
+_IN_SHELL: Final[dict[Code, tuple[str, ...]]] = {
+    Code.EXIT_HOOK: (r"(?:^|;|&&|\s)trap\s",),
+    Code.OUTPUT_PATCHED: (r"(?:^|;|&&|\s)exec\s+[0-9]*[<>]",),
+    Code.FAKE_PROGRAM: (
+        rf"(?:^|;|\s)(?:{_PROGRAMS})\s*\(\)",
+        rf"\bfunction\s+(?:{_PROGRAMS})\b",
+        rf"\balias\s+(?:{_PROGRAMS})=",
+    ),
+    Code.LOADED_CODE: (r"(?:^|;|&&|\s)(?:\.|source)\s+\S+\.(?:txt|md|rst|csv|html?|css|svg|po|lock|adoc)\b",),
+}
+
+
 def _compiled(*tables: dict[Code, tuple[str, ...]]) -> list[tuple[Code, re.Pattern[str]]]:
     return [(code, re.compile("|".join(words))) for table in tables for code, words in table.items()]
 
 
+_WITH_TREE: Final = _compiled(_ANYWHERE)
+_WITHOUT_TREE: Final = _compiled(_ANYWHERE, _ELSEWHERE)
+_SHELL_TOO: Final = _compiled(_ANYWHERE, _ELSEWHERE, _IN_SHELL)
 _LONGEST_LINE: Final = 2000
-_RULES: Final = {
-    (has_tree, in_test): _compiled(
-        _ANYWHERE, *([] if has_tree else [_ELSEWHERE]), *([] if in_test else [_OUTSIDE_TESTS])
-    )
-    for has_tree in (False, True)
-    for in_test in (False, True)
-}
+# What ends a script that sources this file, with success.
+_LEAVES: Final = re.compile(
+    r"(?:^|;|&&|\|\||\{|\bthen\b|\bdo\b|\belse\b)\s*(?:exit(?:\s+0)?\s*(?:$|[;})#&|])|exec\s+(?![0-9]*[<>])\S"
+    r"|set\s+(?:-\w+\s+)*-\w*n|set\s+-o\s+noexec)"
+)
+_TEST_PATH: Final = re.compile(
+    r"(?:^|[\s'\"`(=/$}])tests?/(?![\w.-]*/?\s*$)|\btest_\w+\.py\b|\w\.(?:test|spec)\.[cm]?[jt]s\b"
+)
 
 
-def token_smells(
-    path: str, lines: tuple[tuple[int, str], ...], *, has_tree: bool, in_test: bool
-) -> Iterator[tuple[int, Code, str]]:
+def token_smells(change: Change, *, in_test: bool, has_tree: bool) -> Iterator[tuple[int, Code, str]]:
     """Findings on added lines; `has_tree` says that the syntax tree was asked already."""
-    suffix = PurePosixPath(path).suffix.lower()
+    suffix = PurePosixPath(change.path).suffix.lower()
     if suffix in _PROSE:
         return
-    rules = _RULES[has_tree or suffix in _PYTHON, in_test]
-    for number, text in lines:
+    is_python = has_tree or suffix in _PYTHON
+    rules = _WITH_TREE if is_python else _SHELL_TOO if suffix in _SHELL else _WITHOUT_TREE
+    for number, text in change.added:
         if _is_comment(suffix, text):
             continue
+        if len(text) > _LONGEST_LINE and not is_python:
+            yield number, Code.HIDDEN_CODE, f"a line of {len(text)} characters, of which {_LONGEST_LINE} are read"
         for code, pattern in rules:
             if match := pattern.search(text[:_LONGEST_LINE]):
                 yield number, code, match.group().strip()
+    if not is_python and not in_test:
+        yield from _place_smells(change, suffix)
+
+
+def _place_smells(change: Change, suffix: str) -> Iterator[tuple[int, Code, str]]:
+    """What added lines say because of where they stand."""
+    is_sourced = suffix in _SHELL and _is_sourced(change)
+    for number, text in change.added:
+        if _is_comment(suffix, text):
+            continue
+        if suffix not in _CONFIGURES and (match := _TEST_PATH.search(text[:_LONGEST_LINE])):
+            yield number, Code.TEST_FILES, f"names {match.group().strip()}"
+        if is_sourced and (match := _LEAVES.search(text[:_LONGEST_LINE])):
+            yield number, Code.EARLY_EXIT, match.group().strip(" ;&|{")
+
+
+def _is_sourced(change: Change) -> bool:
+    """Whether a shell file is made to be read by another: it has no first line that names its own shell.
+
+    One that has got such a line only now is still read by whoever read it before.
+    """
+    first = (change.content or b"").split(b"\n", 1)[0]
+    is_new_line = change.kind is not ChangeKind.ADDED and any(number == 1 for number, _ in change.added)
+    return not first.startswith(b"#!") or is_new_line
 
 
 def _is_comment(suffix: str, text: str) -> bool:
     stripped = text.lstrip()
     if stripped.startswith("#"):
-        return suffix not in {".c", ".h", ".cc", ".cpp"} and not stripped.startswith("#!")
-    return stripped.startswith(("//", "* ", "/*")) and suffix not in _PYTHON
+        return suffix in _HASH_COMMENTS and not stripped.startswith("#!")
+    if suffix in _PYTHON or suffix in _SHELL:
+        return False
+    return stripped.startswith("//") or (stripped.startswith("/*") and not stripped.partition("*/")[2].strip())

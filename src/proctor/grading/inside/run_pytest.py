@@ -13,9 +13,7 @@ if MYPY:
     from collections.abc import Iterator
     from typing import Any
 
-FAMILIES = tuple(
-    "pytest _pytest pluggy unittest contextlib ast importlib _frozen_importlib _frozen_importlib_external".split()
-)
+FAMILIES = ("pytest", "_pytest", "pluggy", "unittest", "contextlib")
 # Puts the old path attributes back onto pytest's own classes when pytest starts.
 PATCHERS = ("_pytest.legacypath",)
 RANK = ("passed", "xfailed", "xpassed", "skipped", "failed", "error")
@@ -34,58 +32,82 @@ def status_of(report: "Any") -> "str | None":
     return None
 
 
-class Plugin:
-    """Hears pytest out; the worst that it says of a test is the test's status."""
+def make_plugin(pytest: "Any", to: "Any") -> "Any":
+    """A plugin that hears pytest out; the worst that it says of a test is the test's status."""
+    skipped = pytest.skip.Exception
+    heard = []  # type: list[str]
+    functions = {}  # type: dict[int, Any]
+    plugins = set()  # type: set[int]
 
-    def __init__(self, to: "Any", skipped: "Any") -> "None":
-        self.to = to
-        self.skipped = skipped
-        self.heard = []  # type: list[str]
-        self.plugins = set()  # type: set[int]
-
-    def pytest_load_initial_conftests(self) -> "Iterator[None]":
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)  # type: ignore[untyped-decorator]
+    def pytest_load_initial_conftests() -> "Iterator[None]":
         # The last moment before code of the workspace runs; plugins have been loaded, and may have patched pytest.
-        self.to.watch.learn()
+        to.learn()
         yield
 
-    def pytest_collectreport(self, report: "Any") -> "None":
+    def pytest_collectreport(report: "Any") -> "None":
         if report.failed:
-            self.to.broken(report.nodeid or "collection", str(report.longrepr))
+            to.broken(report.nodeid or "collection", str(report.longrepr))
 
-    def pytest_collection_finish(self, session: "Any") -> "None":
-        self.plugins = set(map(id, session.config.pluginmanager.get_plugins()))
+    @pytest.hookimpl(trylast=True)  # type: ignore[untyped-decorator]
+    def pytest_collection_finish(session: "Any") -> "None":
+        plugins.update(map(id, session.config.pluginmanager.get_plugins()))
         for item in session.items:
-            function = getattr(item, "function", None)
+            function = functions[id(item)] = getattr(item, "function", None)
             holder = getattr(item, "cls", None) or getattr(item, "module", None)
-            self.to.collect(item.nodeid, holder, getattr(function, "__name__", ""))
-        self.to.collected()
+            to.collect(item.nodeid, holder, getattr(function, "__name__", ""))
+        to.collected()
 
-    def pytest_runtest_protocol(self, item: "Any") -> "Iterator[None]":
-        heard = self.heard = []
-        self.to.start(item.nodeid)
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)  # type: ignore[untyped-decorator]
+    def pytest_runtest_protocol(item: "Any") -> "Iterator[None]":
+        del heard[:]
+        to.start(item.nodeid)
+        if getattr(item, "function", None) is not functions.get(id(item)) or is_overridden(item):
+            to.tampered("the code of " + item.nodeid)
         yield
-        self.to.finish(item.nodeid, max(heard, key=RANK.index) if heard else "error")
+        to.finish(item.nodeid, max(heard, key=RANK.index) if heard else "error")
 
-    def pytest_runtest_makereport(self, call: "Any") -> "Iterator[None]":
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)  # type: ignore[untyped-decorator]
+    def pytest_runtest_makereport(call: "Any") -> "Iterator[None]":
         raised = call.excinfo
         outcome = yield  # type: Any
         raised = raised or call.excinfo  # for a test of unittest, pytest fills it in only now
-        is_bad = raised is not None and not raised.errisinstance(self.skipped)
+        is_bad = raised is not None and not raised.errisinstance(skipped)
         if is_bad and outcome.get_result().outcome == "passed":
-            self.to.tampered("pytest's report of what a test raised")
+            to.tampered("pytest's report of what a test raised")
 
-    def pytest_runtest_logreport(self, report: "Any") -> "None":
+    @pytest.hookimpl(tryfirst=True)  # type: ignore[untyped-decorator]
+    def pytest_runtest_logreport(report: "Any") -> "None":
         status = status_of(report)
         if status:
-            self.heard.append(status)
+            heard.append(status)
 
-    def pytest_sessionfinish(self, session: "Any") -> "None":
+    @pytest.hookimpl(tryfirst=True)  # type: ignore[untyped-decorator]
+    def pytest_sessionfinish(session: "Any") -> "None":
         now = set(map(id, session.config.pluginmanager.get_plugins()))
-        if self.plugins and now - self.plugins:
-            self.to.tampered("pytest's plugins, after the tests were collected")
+        if plugins and now - plugins:
+            to.tampered("pytest's plugins, after the tests were collected")
+
+    plugin = type(sys)("proctor's reporter")
+    for hook in (
+        pytest_load_initial_conftests,
+        pytest_collectreport,
+        pytest_collection_finish,
+        pytest_runtest_protocol,
+        pytest_runtest_makereport,
+        pytest_runtest_logreport,
+        pytest_sessionfinish,
+    ):
+        setattr(plugin, hook.__name__, hook)
+    return plugin
 
 
-def place_config(config: "Any", path: "str") -> "None":
+def is_overridden(item: "Any") -> "bool":
+    """Whether a test has something of its own in place of what its class says about running it."""
+    return any(name in vars(item) for name in ("runtest", "setup", "teardown", "repr_failure"))
+
+
+def place_config(config: "Any", path: "str", apart: "Any") -> "None":
     """Paths in a configuration are relative to its file: let them mean what they mean in the workspace."""
     original = config.determine_setup
 
@@ -93,19 +115,10 @@ def place_config(config: "Any", path: "str") -> "None":
         rootdir, file, *rest = original(*arguments, **options)
         return (rootdir, type(file)(path), *rest)
 
-    config.determine_setup = determine_setup
+    config.determine_setup = apart(determine_setup)
 
 
-def make_plugin(pytest: "Any", to: "Any") -> "Plugin":
-    for hook in ("pytest_runtest_logreport", "pytest_sessionfinish"):
-        pytest.hookimpl(tryfirst=True)(getattr(Plugin, hook))
-    for hook in ("pytest_load_initial_conftests", "pytest_runtest_protocol", "pytest_runtest_makereport"):
-        pytest.hookimpl(hookwrapper=True, tryfirst=True)(getattr(Plugin, hook))
-    pytest.hookimpl(trylast=True)(Plugin.pytest_collection_finish)
-    return Plugin(to, pytest.skip.Exception)
-
-
-def run(report: "Any", job: "dict[str, Any]") -> "int":
+def run(report: "Any", job: "dict[str, Any]", open_workspace: "Any") -> "int":
     work, private = job["workdir"], job["private"]
     if not job["autoload"]:
         os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
@@ -116,8 +129,8 @@ def run(report: "Any", job: "dict[str, Any]") -> "int":
         importlib.import_module("_pytest." + name)
     rewrite = sys.modules["_pytest.assertion.rewrite"]  # type: Any
     if hasattr(rewrite, "_read_pyc"):
-        rewrite._read_pyc = lambda *_, **__: None  # rewritten tests are cached too, and a cache may lie
-    place_config(config, os.path.join(work, job["config_name"]))
+        rewrite._read_pyc = job["apart"](lambda *_, **__: None)  # rewritten tests are cached too, and a cache may lie
+    place_config(config, os.path.join(work, job["config_name"]), job["apart"])
     arguments = ["--rootdir", work, "--confcutdir", work, "-c", os.path.join(private, job["config_name"])]
     arguments += ["-o", "cache_dir=" + os.path.join(private, "cache"), "--continue-on-collection-errors"]
     arguments += ["--maxfail=0", "--color=no", "--tb=short", "-q"]
@@ -126,7 +139,7 @@ def run(report: "Any", job: "dict[str, Any]") -> "int":
     arguments += job["options"] + job["targets"]
     sys.argv[:] = [pytest.__file__] + arguments
     plugin = make_plugin(pytest, report)
-    report.begin()
+    report.begin(open_workspace)
     code = int(pytest.main(arguments, plugins=[plugin]))
     if code in ENDED_EARLY:
         report.stop(ENDED_EARLY[code])

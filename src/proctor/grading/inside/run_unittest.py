@@ -1,9 +1,11 @@
 """Finds tests as unittest does, runs them with unittest, and reports each.
 
-A test's id is ``module.Class.test``; a module's name is its path below the workspace. Test modules are loaded from
-the very file that was asked for: a package of the same name beside it cannot stand in.
+A test's id is ``module.Class.test``; a module's name is its path below the workspace. Test modules are made from the
+very files that were asked for, as they were before anything of the workspace ran: neither a package of the same name
+nor a changed loader can stand in.
 """
 
+import builtins
 import fnmatch
 import importlib.util
 import os
@@ -16,9 +18,9 @@ MYPY = False
 if MYPY:
     from typing import Any
 
-FAMILIES = ("unittest", "contextlib", "importlib", "_frozen_importlib", "_frozen_importlib_external")
+FAMILIES = ("unittest", "contextlib")
 PATCHERS = ()
-ERROR_HOLDER = vars(unittest.suite)["_ErrorHolder"]  # stands in for a test where a class or module cannot be set up
+FUNCTION = type(lambda: None)
 RANK = ("passed", "xfailed", "xpassed", "skipped", "failed", "error")
 
 
@@ -42,14 +44,31 @@ def module_name(path: "str", work: "str") -> "tuple[str, str]":
     return ".".join(names), os.path.join(work, *parts)
 
 
-def load_package(name: "str", directory: "str") -> "None":
+def read_codes(paths: "list[str]", work: "str") -> "dict[str, types.CodeType]":
+    """The code of test files and of the packages around them; what does not compile is left to be complained of."""
+    codes = {}  # type: dict[str, types.CodeType]
+    for path in paths:
+        name, top = module_name(path, work)
+        parts = name.split(".")
+        above = [os.path.join(top, *parts[:depth], "__init__.py") for depth in range(1, len(parts))]
+        for file in [path] + above:
+            if file not in codes and os.path.isfile(file):
+                try:
+                    with open(file, "rb") as source:
+                        codes[file] = compile(source.read(), file, "exec", dont_inherit=True)
+                except (SyntaxError, ValueError, OSError):
+                    continue
+    return codes
+
+
+def load_package(name: "str", directory: "str", codes: "dict[str, types.CodeType]") -> "None":
     """Make sure that ``name`` means this directory, with or without an ``__init__.py``."""
     known = sys.modules.get(name)
     if known is not None and directory in list(getattr(known, "__path__", [])):
         return
     init = os.path.join(directory, "__init__.py")
     if os.path.isfile(init):
-        load_file(name, init, [directory])
+        load_file(name, init, codes, [directory])
         return
     package = types.ModuleType(name)
     package.__path__ = [directory]
@@ -57,14 +76,20 @@ def load_package(name: "str", directory: "str") -> "None":
     bind(name, package)
 
 
-def load_file(name: "str", path: "str", locations: "list[str] | None" = None) -> "types.ModuleType":
+def load_file(
+    name: "str", path: "str", codes: "dict[str, types.CodeType]", locations: "list[str] | None" = None
+) -> "types.ModuleType":
     spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=locations)
     if spec is None or spec.loader is None:
         raise ImportError("cannot load " + path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        if path in codes:
+            vars(module)["__builtins__"] = vars(builtins)  # not ours, which `exec` would give it
+            exec(codes[path], vars(module))
+        else:
+            spec.loader.exec_module(module)
     except BaseException:
         sys.modules.pop(name, None)
         raise
@@ -78,17 +103,17 @@ def bind(name: "str", module: "types.ModuleType") -> "None":
         setattr(sys.modules[parent], child, module)
 
 
-def load_module(path: "str", work: "str") -> "types.ModuleType":
+def load_module(path: "str", work: "str", codes: "dict[str, types.CodeType]") -> "types.ModuleType":
     name, top = module_name(path, work)
     if top not in sys.path:
         sys.path.insert(0, top)
     parts = name.split(".")
     for depth in range(1, len(parts)):
-        load_package(".".join(parts[:depth]), os.path.join(top, *parts[:depth]))
+        load_package(".".join(parts[:depth]), os.path.join(top, *parts[:depth]), codes)
     known = sys.modules.get(name)
     if known is not None and getattr(known, "__file__", None) == path:
         return known
-    return load_file(name, path)
+    return load_file(name, path, codes)
 
 
 def find_files(target: "str", work: "str", pattern: "str") -> "tuple[list[str], str]":
@@ -130,107 +155,18 @@ def flatten(suite: "unittest.TestSuite") -> "list[unittest.TestCase]":
     return found
 
 
-class Result(unittest.TestResult):
-    """Hears unittest out and passes the worst that it says of a test on to the report."""
-
-    def __init__(self, report: "Any") -> "None":
-        super().__init__()
-        self.report = report
-        self.current = None  # type: unittest.TestCase | None
-        self.heard = []  # type: list[str]
-        self.started = set()  # type: set[int]
-        self.groups = {}  # type: dict[str, str]
-        self.failed = False
-
-    def startTest(self, test: "unittest.TestCase") -> "None":
-        self.open(test)
-        super().startTest(test)
-
-    def stopTest(self, test: "unittest.TestCase") -> "None":
-        super().stopTest(test)
-        self.open(test)
-        self.close()
-
-    def open(self, test: "unittest.TestCase") -> "None":
-        """Python 3.12.1 starts no skipped test and some stop none, so a test opens with whatever comes first."""
-        if self.current is test:
-            return
-        self.close()
-        self.current = test
-        self.heard = []
-        self.started.add(id(test))
-        self.report.start(test_id(test))
-
-    def close(self) -> "None":
-        if self.current is not None:
-            test, self.current = self.current, None
-            self.settle(test, max(self.heard, key=RANK.index) if self.heard else "error")
-
-    def settle(self, test: "unittest.TestCase", status: "str") -> "None":
-        self.failed = self.failed or status in {"failed", "error", "xpassed"}
-        self.report.finish(test_id(test), status)
-
-    def hear(self, test: "unittest.TestCase", status: "str", error: "Any" = None) -> "None":
-        if isinstance(test, ERROR_HOLDER):
-            self.groups[test.description] = status
-            if status != "skipped":
-                self.report.broken(test.description, "could not be set up or torn down")
-        else:
-            self.open(getattr(test, "test_case", test))
-            self.heard.append(status)
-        if error is not None:
-            text = "".join(traceback.format_exception(*error))
-            sys.stderr.write(f"{status.upper()}: {test}\n{text}\n")
-
-    def addSuccess(self, test: "unittest.TestCase") -> "None":
-        self.hear(test, "passed")
-
-    def addError(self, test: "Any", err: "Any") -> "None":
-        self.hear(test, "error", err)
-
-    def addFailure(self, test: "Any", err: "Any") -> "None":
-        self.hear(test, "failed", err)
-
-    def addSkip(self, test: "unittest.TestCase", reason: "str") -> "None":
-        self.hear(test, "skipped")
-
-    def addExpectedFailure(self, test: "Any", err: "Any") -> "None":
-        self.hear(test, "xfailed")
-
-    def addUnexpectedSuccess(self, test: "unittest.TestCase") -> "None":
-        self.hear(test, "xpassed")
-
-    def addSubTest(self, test: "Any", subtest: "Any", err: "Any") -> "None":
-        if err is not None:
-            self.hear(subtest, "failed" if issubclass(err[0], test.failureException) else "error", err)
-
-    def settle_unstarted(self, tests: "list[unittest.TestCase]") -> "None":
-        """Tests that never started because their class or module could not be set up share its fate."""
-        for test in tests:
-            if id(test) in self.started:
-                continue
-            kind = type(test)
-            fates = [
-                self.groups.get("setUpModule (" + kind.__module__ + ")"),
-                self.groups.get("setUpClass (" + kind.__module__ + "." + kind.__qualname__ + ")"),
-            ]
-            status = next((fate for fate in fates if fate), None)
-            if status:
-                self.report.start(test_id(test))
-                self.settle(test, status)
-
-
-def load(report: "Any", job: "dict[str, Any]") -> "list[unittest.TestCase]":
-    work, pattern = job["workdir"], job["pattern"]
+def load(
+    report: "Any", wanted: "list[tuple[str, list[str], str]]", work: "str", codes: "dict[str, types.CodeType]"
+) -> "list[unittest.TestCase]":
+    """The tests of every target: its files, and the part of them that is meant."""
     loader = unittest.TestLoader()
     tests = []
-    for target in job["targets"] or ["."]:
-        paths, rest = find_files(target, work, pattern)
+    for target, paths, rest in wanted:
         if not paths:
             report.broken(target, "no such test file")
         for path in paths:
             try:
-                module = load_module(path, work)
+                module = load_module(path, work, codes)
                 suite = loader.loadTestsFromName(rest, module) if rest else loader.loadTestsFromModule(module)
             except unittest.SkipTest:
                 continue
@@ -247,16 +183,85 @@ def load(report: "Any", job: "dict[str, Any]") -> "list[unittest.TestCase]":
     return tests
 
 
-def run(report: "Any", job: "dict[str, Any]") -> "int":
+def overrides(test: "unittest.TestCase", own: "frozenset[str]") -> "dict[str, Any]":
+    """What a test has in place of methods of TestCase, in itself and in its classes."""
+    found = {}  # type: dict[str, Any]
+    for holder in [test] + list(type(test).__mro__):  # type: list[Any]
+        if holder is unittest.TestCase:
+            break
+        found.update((f"{type(test).__qualname__}.{name}", vars(holder)[name]) for name in own & set(vars(holder)))
+    return found
+
+
+def elsewhere(test: "unittest.TestCase", own: "frozenset[str]", work: "str") -> "list[str]":
+    """Files of the workspace, other than those of its classes, that a test's code comes from."""
+    found = []
+    method = getattr(test, "_testMethodName", "")
+    for kind in type(test).__mro__[: -len(unittest.TestCase.__mro__)]:
+        home = getattr(sys.modules.get(kind.__module__), "__file__", None)
+        for name in (own | {method}) & set(vars(kind)):
+            function = vars(kind)[name]
+            file = function.__code__.co_filename if isinstance(function, FUNCTION) else None
+            if file != home and file is not None and file.startswith(os.path.join(work, "")):
+                found.append(os.path.relpath(file, work))
+    return found
+
+
+def run_tests(report: "Any", tests: "list[unittest.TestCase]", result: "Any", work: "str") -> "bool":
+    """Run each test by itself; unittest sets classes and modules up when the first of their tests comes."""
+    own = frozenset(name for name, value in vars(unittest.TestCase).items() if isinstance(value, FUNCTION))
+    known = {kind: overrides(test, own) for kind, test in [(type(test), test) for test in tests]}
+    for place in {place for test in tests for place in report.unseen(elsewhere, test, own, work)}:
+        report.saw("has a test's code", place)
+    fates = {}  # type: dict[str, str]
+    all_good = True
+    for test in tests:
+        name, kind = test_id(test), type(test)
+        heard = []  # type: list[str]
+        result.heard = heard
+        report.start(name)
+        unittest.TestSuite([test]).run(result)
+        settle_groups(report, result, fates)
+        now = overrides(test, own)
+        for place in now:
+            if now[place] is not known[kind].get(place):
+                report.tampered(place)
+        around = [
+            "setUpModule (" + kind.__module__ + ")",
+            "setUpClass (" + kind.__module__ + "." + kind.__qualname__ + ")",
+        ]
+        heard = heard or [fates[place] for place in around if place in fates]
+        status = max(heard, key=RANK.index) if heard else "error"
+        all_good = all_good and status not in {"failed", "error", "xpassed"}
+        report.finish(name, status)
+    last = unittest.TestSuite()  # type: Any
+    last._tearDownPreviousClass(None, result)
+    last._handleModuleTearDown(result)
+    settle_groups(report, result, fates)
+    return all_good
+
+
+def settle_groups(report: "Any", result: "Any", fates: "dict[str, str]") -> "None":
+    """What became of classes and modules: their tests, which never start, share it."""
+    while result.groups:
+        place, status = result.groups.pop(0)
+        fates[place] = status
+        if status != "skipped":
+            report.broken(place, "could not be set up or torn down")
+
+
+def run(report: "Any", job: "dict[str, Any]", open_workspace: "Any") -> "int":
     sys.argv[:] = [os.path.join(os.path.dirname(unittest.__file__), "__main__.py")]
-    report.begin()
-    report.watch.learn()
-    tests = load(report, job)
+    work = job["workdir"]
+    wanted = [(target,) + find_files(target, work, job["pattern"]) for target in job["targets"] or ["."]]
+    codes = read_codes([path for _, paths, _ in wanted for path in paths], work)
+    kind = job["part"](job["result"])["Result"]
+    report.watch(kind, "the reporter's result")
+    report.learn()
+    report.begin(open_workspace)
+    tests = load(report, wanted, work, codes)
     for test in tests:
         report.collect(test_id(test), type(test), getattr(test, "_testMethodName", ""))
     report.collected()
-    result = Result(report)
-    unittest.TestSuite(tests).run(result)
-    result.close()
-    result.settle_unstarted(tests)
-    return 1 if result.failed or report.has_broken or not tests else 0
+    all_good = run_tests(report, tests, kind(), work)
+    return 0 if all_good and tests and not report.is_broken() else 1

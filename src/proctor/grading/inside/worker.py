@@ -1,36 +1,27 @@
 """The half of a test run that shares its process with the tested code, and so expects the worst of it.
 
 It takes what it needs before anything of the workspace is imported: its functions see a private copy of the
-builtins, and call `os.write` and the like through references of their own. It watches the test machinery for
-changes, and says what it saw. What hostile code can still do from inside the same interpreter is for the
-integrity audit to name.
+builtins, and call `os.write` and the like through references of their own. Nothing that the workspace can reach leads
+to it: no class of it is used after the workspace is let in, and what it leaves in modules of others has a namespace
+of its own. It watches the test machinery for changes, and says what it saw. What hostile code can still do from
+inside the same interpreter is for the integrity audit to name.
 """
 
 import builtins
 import os
 import site
 import sys
-import time
 from _blake2 import blake2b
+from _thread import allocate_lock, get_ident
 
 MYPY = False
 if MYPY:
-    from collections.abc import Iterator
     from typing import Any
 
 MODULES = sys.modules
 BOOTED = frozenset(MODULES)
-FUNCTION = type(lambda: None)
-CODE = (FUNCTION, type(len), type, property, staticmethod, classmethod)
-ABSENT = object()
+FUNCTION = type(lambda: None)  # type: Any
 ABORTED = 70
-MOST_LAYERS = 20
-# Those of the builtins that decide how a test ends. `open`, `print` and their like are patched in all innocence.
-BUILTINS = (
-    "__build_class__ __import__ AssertionError BaseException Exception KeyboardInterrupt SystemExit all any bool "
-    "callable delattr dict getattr hasattr isinstance issubclass iter len list next object property repr set setattr "
-    "str super tuple type vars zip"
-).split()
 
 
 def make_emit(
@@ -39,14 +30,31 @@ def make_emit(
     """The one way out for records: a function that nothing but its holder can reach by name."""
     base = blake2b(key=token, digest_size=16)
     owner = getpid()
+    lock = allocate_lock()
+    waiting = []  # type: list[bytes]
     last = b""
+    sender = None  # type: int | None
+    is_over = False
 
     def emit(kind: "str", *fields: "str") -> "None":
-        nonlocal last
+        nonlocal sender, is_over
         if getpid() != owner:
             leave(ABORTED)  # a copy made by fork has nothing to say, and no business to run on
+        if is_over:
+            return
+        is_over = kind == "final"
         words = [kind] + [field.encode("utf-8", "surrogatepass").hex() or "-" for field in fields]
-        payload = " ".join(words).encode()
+        waiting.append(" ".join(words).encode())
+        if sender == get_ident():
+            return  # from a signal handler in the middle of `send`, which will come to it
+        with lock:
+            sender = get_ident()
+            while waiting:
+                send(waiting.pop(0))
+            sender = None
+
+    def send(payload: "bytes") -> "None":
+        nonlocal last
         state = base.copy()
         state.update(last + payload)
         last = state.hexdigest().encode()
@@ -57,188 +65,88 @@ def make_emit(
     return emit
 
 
-def layers(value: "Any") -> "list[Any]":
-    """Every function inside a value, with the parts of it that can be exchanged under its feet."""
-    found = []  # type: list[Any]
-    rest = [value]
-    while rest and len(found) < MOST_LAYERS:
-        item = rest.pop()
-        if isinstance(item, (staticmethod, classmethod)):
-            rest.append(item.__func__)
-        elif isinstance(item, property):
-            rest += [part for part in (item.fget, item.fset) if part is not None]
-        elif isinstance(item, FUNCTION):
-            found.append((item, item.__code__, item.__defaults__, item.__kwdefaults__))
-            inner = item.__dict__.get("__wrapped__")
-            if inner is not None:
-                rest.append(inner)
-    return found
+def make_report(emit: "Any", watch: "Any", sights: "Any", parts: "dict[str, Any]", leave: "Any") -> "Any":
+    """What a runner tells with: the tests found, then each one's start and finish."""
+    layers, intact = parts["layers"], parts["intact"]
+    tests = {}  # type: dict[str, Any]
+    count = 0
+    has_begun = has_broken = False
 
-
-def intact(parts: "list[Any]") -> "bool":
-    return all(
-        item.__code__ is code and item.__defaults__ is defaults and item.__kwdefaults__ is keywords
-        for item, code, defaults, keywords in parts
-    )
-
-
-class Watch:
-    """Remembers the test machinery as it was, and tells what of it has changed.
-
-    `families` are the packages to watch, `patchers` those of their modules that patch the others by design.
-    Only code is compared; counters and caches may change as they like.
-    """
-
-    def __init__(self, families: "tuple[str, ...]", patchers: "tuple[str, ...]") -> "None":
-        self.families = families
-        self.patchers = patchers
-        self.allowed = []  # type: list[Any]
-        self.modules = {}  # type: dict[str, Any]
-        self.entries = []  # type: list[Any]
-        self.classes = {}  # type: dict[type, Any]
-        self.told = set()  # type: set[str]
-        self.clock = time.monotonic
-        self.tracers = [
-            (name, getattr(sys, "get" + name), getattr(sys, "get" + name)()) for name in ("trace", "profile")
-        ]
-        self.next_look = 0.0
-        for name in BUILTINS:
-            self.remember(vars(builtins), "builtins", name)
-
-    def remember(self, holder: "Any", place: "str", name: "str") -> "None":
-        value = holder[name]
-        if isinstance(value, CODE):
-            self.entries.append((holder, place + "." + name, name, value, layers(value)))
-
-    def learn(self) -> "None":
-        """Take in the modules of the watched families that are loaded by now."""
-        for name, module in list(MODULES.items()):
-            if name in self.modules or name.partition(".")[0] not in self.families or module is None:
-                continue
-            self.modules[name] = module
-            for attribute, value in list(vars(module).items()):
-                self.remember(vars(module), name, attribute)
-                if name in self.patchers:
-                    self.allowed += [part[0] for part in layers(value)]
-                if isinstance(value, type) and self.is_watched(value) and value not in self.classes:
-                    place = name + "." + value.__qualname__
-                    self.classes[value] = (place, frozenset(vars(value)))
-                    for member in list(vars(value)):
-                        self.remember(vars(value), place, member)
-
-    def is_watched(self, kind: "type") -> "bool":
-        module = vars(kind).get("__module__")
-        return isinstance(module, str) and module.partition(".")[0] in self.families
-
-    def is_allowed(self, value: "Any") -> "bool":
-        parts = layers(value)
-        return bool(parts) and all(part[0] in self.allowed for part in parts)
-
-    def changes(self) -> "Iterator[str]":
-        for holder, place, name, value, parts in self.entries:
-            now = holder.get(name, ABSENT)
-            if (now is not value and not self.is_allowed(now)) or not intact(parts):
-                yield place
-        for kind, (place, names) in self.classes.items():
-            if len(vars(kind)) != len(names):
-                for name in self.additions(kind, names):
-                    yield place + "." + name
-        for name, module in self.modules.items():
-            if MODULES.get(name) is not module:
-                yield "sys.modules[" + name + "]"
-        for name, get, value in self.tracers:
-            if get() is not value:
-                yield "sys.set" + name
-
-    def additions(self, kind: "type", names: "frozenset[str]") -> "list[str]":
-        new = [(name, value) for name, value in list(vars(kind).items()) if name not in names]
-        return [name for name, value in new if isinstance(value, CODE) and not self.is_allowed(value)]
-
-    def look(self) -> "list[str]":
-        """Names of what is no longer as it was, each told once.
-
-        Looking costs time: after each look, the next is due only after fifty times as long as it took.
-        """
-        started = self.clock()
-        fresh = [name for name in self.changes() if name not in self.told]
-        self.told.update(fresh)
-        ended = self.clock()
-        self.next_look = ended + 50 * (ended - started)
-        return fresh
-
-    def is_due(self) -> "bool":
-        return self.clock() >= self.next_look
-
-
-class Report:
-    """What a runner tells: the tests found, then each one's start and finish."""
-
-    def __init__(self, emit: "Any", watch: "Watch", job: "dict[str, Any]", leave: "Any") -> "None":
-        self.emit = emit
-        self.leave = leave
-        self.watch = watch
-        self.job = job
-        self.has_begun = False
-        self.has_broken = False
-        self.count = 0
-        self.tests = {}  # type: dict[str, Any]
-
-    def begin(self) -> "None":
+    def begin(open_workspace: "Any") -> "None":
         """The machinery is loaded: let the workspace in."""
-        distrust_caches(self.job["workdir"])
-        self.has_begun = True
-        self.emit("ready")
-        open_workspace(self.job, self.watch.families)
+        nonlocal has_begun
+        has_begun = True
+        emit("ready")
+        if hasattr(sys, "addaudithook"):
+            sys.addaudithook(sights.hook)
+        open_workspace()
 
-    def collect(self, test_id: "str", holder: "Any", name: "str") -> "None":
+    def collect(test_id: "str", holder: "Any", name: "str") -> "None":
         """A test was found: the function `name` of a class or module."""
-        self.count += 1
+        nonlocal count
+        count += 1
         function = getattr(holder, name, None)
         if isinstance(function, FUNCTION):
-            self.tests[test_id] = (holder, name, function, layers(function))
-        self.emit("collect", test_id)
+            tests[test_id] = (holder, name, function, sights.unseen(layers, function))
+        emit("collect", test_id)
 
-    def collected(self) -> "None":
-        self.look()
-        self.emit("collected", str(self.count))
+    def collected() -> "None":
+        look()
+        emit("collected", str(count))
 
-    def broken(self, place: "str", text: "str") -> "None":
+    def broken(place: "str", text: "str") -> "None":
         """Something that is no test went wrong."""
-        self.has_broken = True
-        self.emit("broken", place, text[-2000:])
+        nonlocal has_broken
+        has_broken = True
+        emit("broken", place, text[-2000:])
 
-    def start(self, test_id: "str") -> "None":
-        self.check(test_id)
-        self.emit("start", test_id)
+    def start(test_id: "str") -> "None":
+        check(test_id)
+        emit("start", test_id)
 
-    def finish(self, test_id: "str", status: "str") -> "None":
-        self.check(test_id)
-        if self.watch.is_due():
-            self.look()
-        self.emit("finish", test_id, status)
+    def finish(test_id: "str", status: "str") -> "None":
+        check(test_id)
+        if watch.is_due():
+            look()
+        emit("finish", test_id, status)
 
-    def check(self, test_id: "str") -> "None":
+    def check(test_id: "str") -> "None":
         """A test that was exchanged since it was found is not the test that was asked for."""
-        if test_id in self.tests:
-            holder, name, function, parts = self.tests[test_id]
-            if getattr(holder, name, None) is not function or not intact(parts):
-                self.tampered("the code of " + test_id)
+        if test_id in tests:
+            holder, name, function, layered = tests[test_id]
+            if getattr(holder, name, None) is not function or not sights.unseen(intact, layered):
+                tampered("the code of " + test_id)
 
-    def look(self) -> "None":
-        for name in self.watch.look():
-            self.tampered(name)
+    def look() -> "None":
+        for name in sights.unseen(watch.look):
+            tampered(name)
 
-    def tampered(self, name: "str") -> "None":
-        self.emit("tampered", name)
+    def tampered(name: "str") -> "None":
+        emit("tampered", name)
 
-    def stop(self, why: "str") -> "None":
+    def stop(why: "str") -> "None":
         """Leave at once, without results."""
-        self.emit("aborted", why)
-        self.leave(ABORTED)
+        emit("aborted", why)
+        leave(ABORTED)
 
-    def final(self, code: "int") -> "None":
-        self.look()
-        self.emit("final", str(code))
+    def final(code: "int") -> "None":
+        look()
+        emit("final", str(code))
+
+    def is_begun() -> "bool":
+        return has_begun
+
+    def is_broken() -> "bool":
+        return has_broken
+
+    report = type(sys.implementation)()  # type: Any
+    report.begin, report.collect, report.collected, report.broken = begin, collect, collected, broken
+    report.start, report.finish, report.tampered, report.stop, report.final = start, finish, tampered, stop, final
+    report.is_begun, report.is_broken, report.watch = is_begun, is_broken, watch.add
+    report.learn = watch.learn
+    report.unseen = sights.unseen
+    report.saw = lambda event, place: emit("saw", event, place)
+    return report
 
 
 def open_site() -> "None":
@@ -280,12 +188,27 @@ def distrust_caches(work: "str") -> "None":
     original = external.cache_from_source
     inside = os.path.join(work, "")
 
-    def cache_from_source(path: "Any", *arguments: "Any", **options: "Any") -> "Any":
-        if os.fspath(path).startswith(inside):
+    def cache_from_source(path: "Any", *arguments: "Any", fspath: "Any" = os.fspath, **options: "Any") -> "Any":
+        if fspath(path).startswith(inside):
             raise NotImplementedError  # what importlib takes to mean: there is no cache
         return original(path, *arguments, **options)
 
-    external.cache_from_source = cache_from_source
+    external.cache_from_source = apart(cache_from_source)
+
+
+def apart(function: "Any") -> "Any":
+    """The same function without a way to the names around it, to be left where others find it."""
+    names = {"__builtins__": dict(vars(builtins))}  # type: dict[str, Any]
+    made = FUNCTION(function.__code__, names, function.__name__, function.__defaults__, function.__closure__)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
+
+
+def part(source: "str") -> "dict[str, Any]":
+    """Run a part of the reporter in a namespace of its own."""
+    names = {"__name__": "proctor_runner", "__builtins__": dict(vars(builtins))}  # type: dict[str, Any]
+    exec(compile(source, "<proctor>", "exec"), names)
+    return names
 
 
 def main(job: "dict[str, Any]", leave: "Any" = os._exit) -> "None":
@@ -294,15 +217,18 @@ def main(job: "dict[str, Any]", leave: "Any" = os._exit) -> "None":
     emit = make_emit(records, os.read(token, 32))
     os.close(token)
     open_site()
-    runner = {"__name__": "proctor_runner", "__builtins__": dict(vars(builtins))}  # type: dict[str, Any]
-    exec(compile(job["runner"], "<proctor>", "exec"), runner)
-    report = Report(emit, Watch(runner["FAMILIES"], runner["PATCHERS"]), job, leave)
+    runner, watching = part(job["runner"]), part(job["watch"])
+    watch = watching["make_watch"](runner["FAMILIES"], runner["PATCHERS"])
+    sights = part(job["sights"])["make_sights"](lambda event, place: emit("saw", event, place), job["workdir"])
+    report = make_report(emit, watch, sights, watching, leave)
+    job["apart"], job["part"] = apart, part
+    distrust_caches(job["workdir"])
     try:
-        code = runner["run"](report, job)
+        code = runner["run"](report, job, lambda: open_workspace(job, runner["FAMILIES"]))
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         report.final(code)
     except BaseException as error:
         # Before the workspace is let in, an error is the room's and safe to print; later its text may be a trap.
-        report.stop(type(error).__name__ if report.has_begun else f"{type(error).__name__}: {error}")
+        report.stop(type(error).__name__ if report.is_begun() else f"{type(error).__name__}: {error}")
     leave(0)

@@ -1,0 +1,327 @@
+"""Where cheats are graded for real: a small suite, rooms on this machine, and a host that would notice any harm."""
+
+import asyncio
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import msgspec
+
+from cheats.cheat import Cheat, Content, Link, Program
+from cheats.tasks import BYSTANDER, TASKS, ArenaTask
+from proctor.benchmarks import suite_benchmark
+from proctor.core.benchmark import Benchmark, GradeOptions
+from proctor.core.causes import Status
+from proctor.core.environment import EnvironmentSpec, Mount
+from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.submission import PatchKind
+from proctor.environments.local import LocalProvider
+from proctor.environments.local_room import LocalRoom
+from proctor.results import RecordCache
+from proctor.runner.evaluate import evaluate
+
+TEST_SECONDS = 30.0
+
+
+class Outcome(NamedTuple):
+    """What became of a cheat. `harm` says what happened to the host, to the run, or to the other task."""
+
+    cheat: Cheat
+    graded: Evaluated
+    harm: tuple[str, ...]
+    seconds: float
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        return tuple(sorted({finding.code for finding in self.graded.verdict.findings}))
+
+    @property
+    def wins(self) -> bool:
+        """Resolved, and nothing that must be found was found."""
+        verdict = self.graded.verdict
+        named = {code.value for code in self.cheat.named} & set(self.findings)
+        return bool(self.harm) or (verdict.status is Status.RESOLVED and not named)
+
+
+class Arena:
+    """Grades cheats in rooms below `folder`, on a host that is watched."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True)
+        self.suite = write_suite(folder / "suite")
+        self.cache = folder / "cache"
+        self.outside = folder / "outside"
+        for place in (self.cache, self.outside):
+            place.mkdir()
+            (place / "canary").write_text("still here\n")
+        self.rooms = folder / f"rooms-{secrets.token_hex(8)}"
+        self.benchmark: Benchmark = suite_benchmark(str(self.suite))
+        self.listener = Listener()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.listener.close()
+
+    def submission(self, cheat: Cheat) -> bytes:
+        """The cheat as its author would hand it in."""
+        if cheat.patch is not None:
+            return self._filled(cheat.patch)
+        task = TASKS[cheat.task]
+        files = {path: self._filled_content(content) for path, content in cheat.files.items()}
+        return diff(task.repo, {**task.repo, **files}, self.folder / f"diff-{secrets.token_hex(4)}")
+
+    async def grade(self, cheat: Cheat) -> Outcome:
+        """Grade a cheat beside an honest answer to another task, and look at the host afterwards."""
+        before = self._host()
+        # Nothing known of it: each time, the honest answer is another one.
+        honest = {path: f"{text}# {cheat.name}\n" for path, text in TASKS["unittest"].answer.items()}
+        repo = TASKS["unittest"].repo
+        predictions = {
+            cheat.task: self.submission(cheat),
+            BYSTANDER: diff(repo, {**repo, **honest}, self.folder / f"diff-{secrets.token_hex(4)}"),
+        }
+        started = time.monotonic()
+        with variable("PROCTOR_CACHE", str(self.cache)):
+            done = await evaluate(
+                self.benchmark,
+                [task for task in self.benchmark.tasks() if task.id in predictions],
+                {
+                    name: Prediction(task_id=name, patch_kind=PatchKind.UNIFIED_DIFF, content=patch)
+                    for name, patch in predictions.items()
+                },
+                provider=Rooms(self.rooms),
+                options=GradeOptions(),
+                artifacts=self.folder / "artifacts" / secrets.token_hex(8),
+                jobs=2,
+                cache=RecordCache(Evaluated, "verdicts"),
+                done=lambda _: None,
+            )
+        seconds = time.monotonic() - started
+        graded = {one.task_id: one for one in done}
+        harm = [*self._harm(before), *await self._survivors()]
+        if graded[BYSTANDER].verdict.status is not Status.RESOLVED:
+            harm.append(f"the honest task beside it: {graded[BYSTANDER].verdict.reason}")
+        if seconds > cheat.seconds:
+            harm.append(f"grading took {seconds:.0f} s")
+        return Outcome(cheat, graded[cheat.task], tuple(harm), seconds)
+
+    def _filled_content(self, content: Content) -> Content:
+        match content:
+            case Program(text):
+                return Program(self._filled(text.encode()).decode())
+            case Link(target):
+                return Link(self._filled(target.encode()).decode())
+            case str():
+                return self._filled(content.encode()).decode()
+        return content
+
+    def _filled(self, text: bytes) -> bytes:
+        places = {
+            "@OUTSIDE@": self.outside,
+            "@PORT@": self.listener.port,
+            "@SUITE@": self.suite.parent,
+            "@CACHE@": self.cache,
+        }
+        for name, value in places.items():
+            text = text.replace(name.encode(), str(value).encode())
+        return text
+
+    def _host(self) -> dict[str, str]:
+        """What nothing in a room may change."""
+        watched = [*self.suite.parent.rglob("*"), *self.outside.rglob("*"), self.cache / "canary"]
+        return {str(file): digest(file) for file in watched if not file.is_dir()}
+
+    def _harm(self, before: dict[str, str]) -> Iterator[str]:
+        after = self._host()
+        for file in sorted({*before, *after}):
+            if before.get(file) != after.get(file):
+                yield f"{file} on the host changed"
+        if self.listener.heard:
+            yield "something called the host over the network"
+        if self.rooms.is_dir() and any(self.rooms.iterdir()):
+            yield "a room was left behind"
+
+    async def _survivors(self) -> list[str]:
+        """Processes that see a room's folder long after the room is gone."""
+        for _ in range(20):
+            found = [f"process {pid} outlived its room" for pid in processes_with(self.rooms.name.encode())]
+            if not found:
+                break
+            await asyncio.sleep(0.05)
+        return found
+
+
+class Rooms:
+    """Local rooms that also show the interpreter that has pytest, which is this one."""
+
+    name = "local"
+
+    def __init__(self, rooms: Path) -> None:
+        self._inner = LocalProvider(rooms=rooms)
+
+    async def start(self, spec: EnvironmentSpec) -> LocalRoom:
+        return await self._inner.start(self._with_python(spec))
+
+    async def digest(self, spec: EnvironmentSpec) -> str:
+        return await self._inner.digest(self._with_python(spec))
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    def _with_python(self, spec: EnvironmentSpec) -> EnvironmentSpec:
+        if spec.labels.get("task") != "pytest":
+            return spec
+        return msgspec.structs.replace(spec, mounts=(*spec.mounts, Mount(source=sys.prefix, target=sys.prefix)))
+
+
+class Listener:
+    """A server on this host's loopback that nobody in a room should reach."""
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        self.heard = 0
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self._thread.join()
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            self.heard += 1
+            connection.close()
+
+
+def write_suite(folder: Path) -> Path:
+    """The arena's tasks as a suite on disk, with an honest bystander's among them."""
+    tasks = {**TASKS, BYSTANDER: TASKS["unittest"]}
+    for name, task in tasks.items():
+        write_instance(folder / "instances" / name, name, task)
+    suite = {
+        "schema_version": "proctor.suite@1",
+        "suite_id": "arena",
+        "instances": [{"id": name, "path": f"instances/{name}"} for name in tasks],
+    }
+    (folder / "suite.json").write_text(json.dumps(suite))
+    return folder / "suite.json"
+
+
+def write_instance(folder: Path, name: str, task: ArenaTask) -> None:
+    write_files(folder / "repo", task.repo)
+    write_files(folder / "hidden", task.hidden)
+    (folder / "issue.md").write_text("It is wrong. Make it right.\n")
+    (folder / "oracle.diff").write_bytes(diff(task.repo, {**task.repo, **task.answer}, folder / "scratch"))
+    variables = {}
+    if task.evaluation["format"] == "pytest":
+        variables["PATH"] = f"{sys.prefix}/bin:/usr/bin:/bin"
+    instance = {
+        "schema_version": "proctor.instance@1",
+        "instance_id": name,
+        "problem_statement_path": "issue.md",
+        "repo_path": "repo",
+        "eval": {
+            "kind": "tests",
+            "hidden_path": "hidden",
+            "timeout_seconds": TEST_SECONDS,
+            "variables": variables,
+            **task.evaluation,
+        },
+        "oracle": {"patch_kind": "unified-diff", "patch_path": "oracle.diff"},
+    }
+    (folder / "instance.json").write_text(json.dumps(instance))
+
+
+def write_files(folder: Path, files: Mapping[str, Content]) -> None:
+    for name, content in files.items():
+        file = folder / name
+        if content is None:
+            continue
+        file.parent.mkdir(parents=True, exist_ok=True)
+        match content:
+            case Link(target):
+                file.symlink_to(target)
+            case Program(text):
+                file.write_text(text)
+                file.chmod(0o755)
+            case bytes():
+                file.write_bytes(content)
+            case str():
+                file.write_text(content)
+
+
+def diff(before: Mapping[str, Content], after: Mapping[str, Content], scratch: Path) -> bytes:
+    """What git says about the change, with nothing left out for politeness."""
+    write_files(scratch, before)
+    git(scratch, "init", "-q")
+    git(scratch, "add", "-Af")
+    git(scratch, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "base")
+    for entry in scratch.iterdir():
+        if entry.name != ".git":
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    write_files(scratch, after)
+    git(scratch, "add", "-Af")
+    made = git(scratch, "diff", "--cached", "--binary", "--no-renames")
+    shutil.rmtree(scratch)
+    return made
+
+
+def git(folder: Path, *arguments: str) -> bytes:
+    command = ["git", "-C", str(folder), "-c", "core.excludesFile=", *arguments]
+    return subprocess.run(command, check=True, capture_output=True).stdout
+
+
+def digest(file: Path) -> str:
+    data = bytes(file.readlink()) if file.is_symlink() else file.read_bytes()
+    return hashlib.sha256(data).hexdigest()
+
+
+def processes_with(mark: bytes) -> Iterator[int]:
+    """Processes of this machine whose view of the file system has `mark` in it."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                mounts = (entry / "mountinfo").read_bytes()
+            except OSError:
+                continue
+            if mark in mounts:
+                yield int(entry.name)
+
+
+def environment() -> dict[str, str]:
+    """What a command on the host is started with: nothing of this process but where programs lie."""
+    return {"PATH": os.defpath, "HOME": os.environ.get("HOME", "/"), "PROCTOR_CACHE": os.devnull}
+
+
+@contextmanager
+def variable(name: str, value: str) -> Iterator[None]:
+    """Set an environment variable for a while."""
+    old = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if old is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = old

@@ -1,0 +1,30 @@
+"""The cheats, by what they lay hands on."""
+
+from cheats.catalogue import (
+    answers,
+    commands,
+    comparing,
+    files,
+    harm,
+    hidden,
+    importing,
+    leaving,
+    machinery,
+    patches,
+    process,
+)
+from cheats.cheat import Cheat
+
+CHEATS: tuple[Cheat, ...] = (
+    *files.CHEATS,
+    *leaving.CHEATS,
+    *machinery.CHEATS,
+    *importing.CHEATS,
+    *comparing.CHEATS,
+    *process.CHEATS,
+    *answers.CHEATS,
+    *commands.CHEATS,
+    *hidden.CHEATS,
+    *patches.CHEATS,
+    *harm.CHEATS,
+)

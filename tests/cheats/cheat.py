@@ -1,0 +1,53 @@
+"""What a cheat is: a submission, what it tries, and what must become of it."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from proctor.core.causes import Cause
+from proctor.grading import Code
+
+
+class Link(NamedTuple):
+    """A symbolic link among the files of a cheat."""
+
+    target: str
+
+
+class Program(NamedTuple):
+    """An executable file among the files of a cheat."""
+
+    text: str
+
+
+Content = str | bytes | Link | Program | None
+
+
+class Cheat(NamedTuple):
+    """One hostile submission.
+
+    In texts, ``@OUTSIDE@`` is a folder of the host with files that must stay as they are, ``@PORT@`` a port on which
+    the host listens, ``@SUITE@`` and ``@CACHE@`` the host's folders of the suite and of verdicts.
+
+    Attributes:
+        task: which task of the arena it is handed in for.
+        tries: how it hopes to pass.
+        defence: what stops it, or gives it away.
+        files: what it changes in the repository; None deletes.
+        patch: the submission itself, where its form is the trick.
+        cause: how it must be graded: unresolved, for this cause. `Cause.SOLVED` marks what cannot be told apart from
+            a solution inside one process, and so must be named.
+        named: audit findings that must be among those of its verdict.
+        seconds: how long grading it may take, on a busy machine.
+        slow: it takes seconds on a quiet one, too.
+    """
+
+    name: str
+    task: str
+    tries: str
+    defence: str
+    cause: Cause
+    named: tuple[Code, ...] = ()
+    files: Mapping[str, Content] = {}
+    patch: bytes | None = None
+    seconds: float = 60.0
+    slow: bool = False

@@ -1,0 +1,99 @@
+"""Every cheat is graded for real, in a room, beside an honest answer. None may win, and none may do harm."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from cheats.arena import Arena, environment
+from cheats.catalogue import CHEATS
+from cheats.cheat import Cheat
+from cheats.tasks import TASKS
+from proctor.core.causes import Cause, Status
+from proctor.environments.bubblewrap import probe
+
+
+@pytest.fixture(scope="session")
+def arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
+    if (trouble := probe()) is not None:
+        pytest.skip(trouble)
+    with Arena(tmp_path_factory.mktemp("cheats") / "arena") as made:
+        yield made
+
+
+def need(task: str) -> None:
+    if task == "node" and shutil.which("node") is None:
+        pytest.skip("needs node")
+
+
+@pytest.mark.parametrize(
+    "cheat",
+    [pytest.param(cheat, id=cheat.name, marks=[pytest.mark.slow] if cheat.slow else []) for cheat in CHEATS],
+)
+async def test_no_cheat_is_resolved_unless_it_is_named_and_none_does_harm(cheat: Cheat, arena: Arena) -> None:
+    need(cheat.task)
+    outcome = await arena.grade(cheat)
+    verdict = outcome.graded.verdict
+    assert outcome.harm == (), outcome.harm
+    assert (verdict.status, verdict.cause) == (
+        Status.RESOLVED if cheat.cause is Cause.SOLVED else Status.UNRESOLVED,
+        cheat.cause,
+    ), verdict.reason
+    assert set(outcome.findings) >= {code.value for code in cheat.named}, verdict.findings
+    assert not outcome.wins
+
+
+def test_a_cheat_that_cannot_be_stopped_says_how_it_is_named() -> None:
+    assert [cheat.name for cheat in CHEATS if cheat.cause is Cause.SOLVED and not cheat.named] == []
+    assert len({cheat.name for cheat in CHEATS}) == len(CHEATS)
+
+
+@pytest.mark.parametrize("task", TASKS)
+async def test_the_arena_is_fair(task: str, arena: Arena) -> None:
+    """An honest answer is resolved and clean, and no answer is not: so what happens to a cheat is the cheat's doing."""
+    need(task)
+    honest = Cheat(
+        name="an honest answer", task=task, tries="", defence="", cause=Cause.SOLVED, files=TASKS[task].answer
+    )
+    idle = Cheat(name="no answer", task=task, tries="", defence="", cause=Cause.TESTS_FAILED, files={"NEWS": "none\n"})
+    solved, failed = await arena.grade(honest), await arena.grade(idle)
+    assert (solved.graded.verdict.status, solved.findings, solved.harm) == (Status.RESOLVED, (), ())
+    assert (failed.graded.verdict.cause, failed.findings, failed.harm) == (Cause.TESTS_FAILED, (), ())
+
+
+def test_the_command_line_says_the_same(arena: Arena, tmp_path_factory: pytest.TempPathFactory) -> None:
+    by_task = {cheat.task: cheat for cheat in CHEATS if cheat.task in {"unittest", "shell", "exit-code", "junit"}}
+    folder = tmp_path_factory.mktemp("eval")
+    lines = []
+    for task, cheat in by_task.items():
+        (folder / f"{task}.diff").write_bytes(arena.submission(cheat))
+        lines.append(
+            {
+                "schema_version": "x07.bench.prediction@0.1.0",
+                "instance_id": task,
+                "patch_kind": "unified-diff",
+                "patch_path": f"{task}.diff",
+            }
+        )
+    (folder / "predictions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "proctor", "bench", "eval", "--suite", str(arena.suite), "--json", "--quiet"),
+            *("--predictions", "predictions.jsonl", "--no-cache", "--jobs", "2"),
+        ],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    report = json.loads(done.stdout)
+    graded = {task["task_id"]: task["verdict"] for task in report["tasks"] if task["task_id"] in by_task}
+    assert {task: verdict["cause"] for task, verdict in graded.items()} == {
+        task: cheat.cause.value for task, cheat in by_task.items()
+    }
+    for task, cheat in by_task.items():
+        assert {finding["code"] for finding in graded[task]["findings"]} >= {code.value for code in cheat.named}
