@@ -257,11 +257,13 @@ class _Course:
     def ended(self) -> tuple[Cause | None, str]:
         """Why the agent ended. What the gateway knows weighs more than what the agent made of it."""
         session, outcome = self.session, self.outcome
-        if session is not None and session.limit is not None:
+        unfinished = outcome is None or outcome.cause is not None
+        # An answer that used a budget up may have been the last that the agent needed.
+        if session is not None and session.limit is not None and (unfinished or session.usage.refused):
             return session.limit.cause, session.limit.message
         if session is not None and session.diverged is not None:
             return Cause.REPLAY_DIVERGED, session.diverged.message
-        if self._trouble is not None and (outcome is None or outcome.cause is not None):
+        if self._trouble is not None and unfinished:
             return self._trouble.cause, self._trouble.message
         if outcome is None:
             return Cause.AGENT_CRASHED, "it left no outcome"

@@ -1,0 +1,71 @@
+"""`bench report`, `show` and `compare` on runs that were really made."""
+
+import csv
+import io
+
+from hall import Hall, access, toy_run
+from toy_provider import failing, toy_provider
+
+
+async def test_runs_are_reported_shown_and_compared(hall: Hall) -> None:
+    async with toy_provider() as provider:
+        env = {**access(provider), "TOY_TASKS": 8}
+        await hall.run(*toy_run(provider, "--quiet", "--concurrency", 4), **env)
+        provider.weather["toy-0008"] = [failing(418)] * 9
+        for number in range(1, 8):
+            provider.last_words[f"toy-{number:04}"] = "wrong"
+        await hall.run(*toy_run(provider, "--quiet", "--concurrency", 4, "--retries", 0), **env)
+
+    report = await hall.run("bench", "report", "toy")
+    assert report.code == 0
+    lines = [line.split() for line in report.stdout.splitlines()]
+    assert lines[0] == ["toy", "Results"]
+    assert lines[4][:7] == ["run-001", "baseline", "empty", "8/8", "68%", "to", "100%"]
+    assert lines[4][7:] == ["0", "$0.0135", "0m", "00s", "1"]
+    assert lines[5][:8] == ["run-002", "baseline", "empty", "0/7", "0%", "to", "35%", "1"]
+    as_json = (await hall.run("bench", "report", "toy", "--json")).json
+    assert [(row["run_id"], row["resolved"], row["counted"], row["errors"]) for row in as_json] == [
+        ("run-001", 8, 8, 0),
+        ("run-002", 0, 7, 1),
+    ]
+    rows = list(csv.DictReader(io.StringIO((await hall.run("bench", "report", "toy", "--csv")).stdout)))
+    assert [row["resolved"] for row in rows] == ["8", "0"]
+
+    shown = await hall.run("bench", "show", "toy/run-002")
+    assert "0 of 7 resolved, 1 errors, 0 skipped" in shown.stdout
+    assert [line.split()[1:3] for line in shown.stdout.splitlines() if line.startswith("toy-0008")] == [
+        ["error", "provider_error"]
+    ]
+    task = await hall.run("bench", "show", "toy/run-002", "toy-0001")
+    assert task.stdout.startswith("toy-0001: unresolved (tests_failed)\nit is wrong\n")
+    assert "claude-sonnet-4-5: 3 requests, 3,300 tokens, $0.0135" in task.stdout
+    assert str(hall.store("toy/run-002").logs("toy-0001", 1, 1)) in task.stdout
+    missing = await hall.run("bench", "show", "toy/run-002", "toy-0099")
+    assert (missing.code, "has no result of task 'toy-0099'" in missing.stderr) == (2, True)
+
+    compared = await hall.run("bench", "compare", "toy/run-001", "toy/run-002")
+    assert compared.stdout.splitlines()[-1] == (
+        "The second run is worse (0 gained, 7 lost of 7 common tasks; p = 0.016)."
+    )
+    assert compared.stdout.count("lost\n") == 7
+    assert compared.stderr == ""
+    as_json = (await hall.run("bench", "compare", "toy/run-001", "toy/run-002", "--json")).json
+    assert as_json["comparison"]["common"] == 7
+    assert as_json["differences"] == []
+
+
+async def test_runs_that_were_made_otherwise_say_in_what(hall: Hall) -> None:
+    nop = ("bench", "run", "toy", "--agent", "nop", "--isolation", "off", "--quiet")
+    await hall.run(*nop)
+    await hall.run(*nop, "--max-turns", 7, "--limit", 2)
+    done = await hall.run("bench", "compare", "toy/run-001", "toy/run-002")
+    assert done.stderr.splitlines() == [
+        "the runs differ: tasks: 3 and 2, 2 in common",
+        "the runs differ: max_turns: 100 and 7",
+    ]
+
+
+async def test_a_benchmark_without_runs_is_one_sentence(hall: Hall) -> None:
+    done = await hall.run("bench", "report", "toy")
+    assert done.code == 2
+    assert "there are no runs of 'toy'; make one with `proctor bench run`" in done.stderr

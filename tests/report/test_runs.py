@@ -1,0 +1,152 @@
+import csv
+import io
+
+import msgspec
+import pytest
+
+from proctor.analysis.intervals import wilson
+from proctor.core.causes import Cause, Status
+from proctor.core.environment import Limits, Network
+from proctor.core.result import AgentMetrics, ModelUsage, TaskResult, Tokens
+from proctor.core.run import Budget, Machine, Mode, RunConfig
+from proctor.core.verdict import Finding, Verdict
+from proctor.report import differences, money, run_row, runs_csv, runs_text
+
+
+def config(**changes: object) -> RunConfig:
+    made = RunConfig(
+        run_id="run-001",
+        benchmark="core",
+        source="core",
+        mode=Mode.BASELINE,
+        agent="claude_code",
+        command=(),
+        model="claude-x",
+        preset="empty",
+        pod_template=None,
+        variables={},
+        runner="local",
+        image=None,
+        isolation=True,
+        network=None,
+        samples=1,
+        concurrency=1,
+        grade_concurrency=1,
+        limits=Limits(),
+        max_turns=100,
+        budget=Budget(),
+        tasks=tuple("abcdef"),
+        excluded=(),
+        data_digest="d",
+        versions={"claude": "2.1"},
+        machine=Machine(platform="linux", python="3.11", cpus=2, memory_mb=1000),
+        created_at="now",
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def result(task: str, cause: Cause, status: Status, cost: float | None = 0.5, **changes: object) -> TaskResult:
+    verdict = Verdict(task_id=task, status=status, cause=cause, reason="so it is")
+    made = TaskResult(
+        run_id="run-001",
+        benchmark="core",
+        task_id=task,
+        sample=1,
+        status=status,
+        cause=cause,
+        verdict=verdict,
+        attempts=(),
+        usage=(ModelUsage(model="m", requests=1, tokens=Tokens(input=10), cost_usd=cost),),
+        metrics=AgentMetrics(),
+        answer_seconds=90.0,
+        grade_seconds=1.0,
+        categories={},
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+SOLVED = result("a", Cause.SOLVED, Status.RESOLVED)
+FAILED = result("b", Cause.TESTS_FAILED, Status.UNRESOLVED, cost=0.1)
+TIMEOUT = result("c", Cause.AGENT_TIMEOUT, Status.UNRESOLVED, answer_seconds=600.0)
+ERROR = result("d", Cause.PROVIDER_ERROR, Status.ERROR, cost=9.0, answer_seconds=9000.0)
+SKIPPED = result("e", Cause.NO_SUBMISSION, Status.SKIPPED, cost=0.0)
+
+
+def test_errors_and_skipped_ones_are_counted_apart_and_in_no_average() -> None:
+    row = run_row(config(), [SOLVED, FAILED, TIMEOUT, ERROR, SKIPPED])
+    assert (row.resolved, row.counted, row.errors, row.skipped, row.missing) == (1, 3, 1, 1, 1)
+    assert row.avg_cost_usd == pytest.approx((0.5 + 0.1 + 0.5) / 3)
+    assert row.avg_seconds == pytest.approx(260)
+    interval = wilson(1, 3)
+    assert interval is not None
+    assert (row.low, row.high) == (interval.low, interval.high)
+
+
+def test_the_table_is_the_plans_table_with_intervals() -> None:
+    text = runs_text("core Results", [run_row(config(), [SOLVED, FAILED, TIMEOUT, ERROR])])
+    lines = text.splitlines()
+    assert lines[:2] == ["core Results", "============"]
+    assert lines[2].split("   ")[0].strip() == "Run ID"
+    headings = [heading.strip() for heading in lines[2].split("   ") if heading.strip()]
+    assert headings == [
+        *("Run ID", "Mode", "Preset", "Resolved", "95 % interval", "Errors", "Avg Cost", "Avg Time", "Agents")
+    ]
+    cells = [cell.strip() for cell in lines[4].split("   ") if cell.strip()]
+    assert cells == ["run-001", "baseline", "empty", "1/3", "6% to 79%", "1 (2 missing)", "$0.37", "4m 20s", "1"]
+
+
+def test_a_run_with_nothing_graded_says_so_instead_of_dividing_by_nothing() -> None:
+    row = run_row(config(), [ERROR])
+    assert (row.counted, row.low, row.high, row.avg_cost_usd, row.avg_seconds) == (0, None, None, None, None)
+    assert "0/0" in runs_text("x", [row])
+
+
+def test_an_unknown_price_is_unknown_in_the_average_too() -> None:
+    row = run_row(config(), [SOLVED, result("b", Cause.TESTS_FAILED, Status.UNRESOLVED, cost=None)])
+    assert row.avg_cost_usd is None
+    assert "unknown" in runs_text("x", [row])
+
+
+def test_findings_are_counted_by_answer() -> None:
+    finding = Finding(code="tests_touched", path="t.py", detail="…")
+    verdict = msgspec.structs.replace(SOLVED.verdict, findings=(finding, finding))
+    row = run_row(config(), [msgspec.structs.replace(SOLVED, verdict=verdict), FAILED])
+    assert row.findings == 1
+
+
+def test_csv_has_every_number_unrounded() -> None:
+    row = run_row(config(), [SOLVED, FAILED, TIMEOUT])
+    (read,) = csv.DictReader(io.StringIO(runs_csv([row])))
+    assert read["run_id"] == "run-001"
+    assert float(read["avg_cost_usd"]) == row.avg_cost_usd
+    assert float(read["low"]) == row.low
+
+
+@pytest.mark.parametrize(
+    ("usd", "shown"), [(None, "unknown"), (0.0, "$0.00"), (1.234, "$1.23"), (0.0123, "$0.0123"), (0.1, "$0.10")]
+)
+def test_money_is_shown_as_finely_as_it_takes(usd: float | None, shown: str) -> None:
+    assert money(usd) == shown
+
+
+def test_what_two_runs_were_made_with_is_compared_but_for_names_and_times() -> None:
+    one = config()
+    other = config(
+        run_id="run-002",
+        created_at="later",
+        concurrency=9,
+        model="claude-y",
+        versions={"claude": "2.2", "h2": "1"},
+        network=Network.OPEN,
+        limits=Limits(wall_seconds=60),
+        tasks=tuple("abcxyz"),
+    )
+    assert differences(one, one) == ()
+    assert sorted(differences(one, other)) == [
+        "limits wall_seconds: None and 60",
+        "model: claude-x and claude-y",
+        "network: None and open",
+        "tasks: 6 and 6, 3 in common",
+        "versions claude: 2.1 and 2.2",
+        "versions h2: None and 1",
+    ]
