@@ -2,7 +2,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest
+from scipy.stats import binomtest  # type: ignore[import-untyped]
 
 from proctor.analysis.paired import compare, exact_mcnemar
 from proctor.core.causes import Cause, Status

@@ -109,6 +109,7 @@ def test_an_unknown_price_is_unknown_in_the_average_too() -> None:
 
 def test_findings_are_counted_by_answer() -> None:
     finding = Finding(code="tests_touched", path="t.py", detail="…")
+    assert SOLVED.verdict is not None
     verdict = msgspec.structs.replace(SOLVED.verdict, findings=(finding, finding))
     row = run_row(config(), [msgspec.structs.replace(SOLVED, verdict=verdict), FAILED])
     assert row.findings == 1
