@@ -5,7 +5,6 @@ from typing import Final
 
 from proctor.core.agent import AgentOutcome, AgentRequest
 from proctor.core.causes import Cause
-from proctor.core.files import write_atomic
 from proctor.core.record import read_record, to_json
 from proctor.core.result import AgentMetrics
 
@@ -14,9 +13,12 @@ FILE: Final = "outcome.json"
 
 def keep_outcome(request: AgentRequest, outcome: AgentOutcome) -> AgentOutcome:
     """Write the outcome into the request's logs, and hand it on."""
-    logs = Path(request.logs)
-    logs.mkdir(parents=True, exist_ok=True)
-    write_atomic(logs / FILE, to_json(outcome))
+    file = Path(request.logs, FILE)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    # Whole or not there, but not synced: it is read again by this very process, which must not wait for the disk here.
+    half_written = file.with_name(f".{FILE}.tmp")
+    half_written.write_bytes(to_json(outcome))
+    half_written.replace(file)
     return outcome
 
 

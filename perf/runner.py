@@ -1,0 +1,285 @@
+"""What a run costs beside the work it runs: CPU per no-op task, memory, and going on with a run that is 90 % done.
+
+    python perf/runner.py [TASKS ...]          200 1000 4000 if not said
+
+Tasks whose preparing, collecting and grading do nothing, answered by nobody, go through the whole pipeline: rooms (of
+the `local` provider without isolation, or hollow ones to see the pipeline alone), journal, files, results. Each row is
+a process of its own. Beside them, a bare loop writes the same bytes to the same number of files with the same syncs,
+and nothing else. `own` is the CPU of the process itself; `children` that of the rooms' first processes.
+"""
+
+import asyncio
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from proctor.core.agent import Agent
+from proctor.core.benchmark import GradeOptions, Health, Place, Unusable
+from proctor.core.causes import Cause, Status
+from proctor.core.environment import Environment, EnvironmentSpec
+from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.files import write_atomic
+from proctor.core.submission import PatchKind
+from proctor.core.task import DirectorySource, PrivatePart, PublicPart, Task
+from proctor.core.verdict import Verdict
+
+TARGET_MS = 5.0
+TARGET_RESUME_SECONDS = 1.0
+DONE = 0.9
+
+
+class Nothing:
+    """A benchmark of tasks that take no work."""
+
+    name = "nothing"
+    source = "nothing"
+    grader = "nothing/1"
+
+    def __init__(self, count: int) -> None:
+        self._tasks = [
+            Task(
+                id=f"task-{number:05}",
+                benchmark=self.name,
+                public=PublicPart(instruction="Do nothing.", source=DirectorySource(path="/")),
+                private=PrivatePart(),
+            )
+            for number in range(count)
+        ]
+
+    def digest(self) -> str:
+        return "nothing"
+
+    def fingerprint(self, task: Task) -> str:
+        return task.id
+
+    def room(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
+        return EnvironmentSpec()
+
+    def tasks(self) -> Sequence[Task]:
+        return self._tasks
+
+    def unusable(self) -> Sequence[Unusable]:
+        return []
+
+    def gold(self, task: Task) -> Prediction | None:
+        return None
+
+    async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:
+        return EnvironmentSpec()
+
+    async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
+        return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=b"")
+
+    async def grade(self, task: Task, prediction: Prediction, place: Place) -> Evaluated:
+        verdict = Verdict(task_id=task.id, status=Status.UNRESOLVED, cause=Cause.EMPTY, reason="nothing was done")
+        return Evaluated(task_id=task.id, verdict=verdict)
+
+    async def validate(self, task: Task, place: Place) -> Health:
+        raise NotImplementedError
+
+
+class HollowRoom:
+    """A room that is not there."""
+
+    workdir = "/workspace"
+    digest = "hollow"
+    model_url = None
+
+    async def __aenter__(self) -> "HollowRoom":
+        return self
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+
+class HollowRooms:
+    """Makes such rooms."""
+
+    name = "hollow"
+
+    async def start(self, spec: EnvironmentSpec) -> Any:
+        return HollowRoom()
+
+    async def digest(self, spec: EnvironmentSpec) -> str:
+        return "hollow"
+
+    async def close(self) -> None: ...
+
+
+class Silent:
+    """A watcher that looks away."""
+
+    def __call__(self, *_: object) -> "Silent":
+        return self
+
+    def ignore(self, *_: object) -> None: ...
+
+    began = doing = heard = retrying = ended = stopping = ignore
+
+
+def used() -> tuple[float, float, float]:
+    """CPU seconds of this process and of its children so far, and its largest size in MiB."""
+    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime, children.ru_utime + children.ru_stime, own.ru_maxrss / 1024
+
+
+async def sitting(folder: Path, count: int, *, rooms: str) -> None:
+    """One sitting of a run: the first, or one that goes on."""
+    from proctor.results import RunStore, list_runs, read_journal
+    from proctor.runner.drive import Sitting, drive
+    from proctor.runner.plan import Asked
+    from proctor.runner.start import begin, configure
+
+    benchmark = Nothing(count)
+    stores = list_runs(benchmark.name, root=folder)
+    if not stores:
+        asked = Asked(agent="nop", isolation=False, concurrency=4, grade_concurrency=2)
+        stores = [begin(await configure(asked, benchmark, benchmark.tasks()), root=folder)]
+    if rooms == "local":
+        await drive(stores[0], benchmark, watch=Silent(), sitting=Sitting())
+    else:
+        await hollow(RunStore(stores[0].folder), benchmark, list(read_journal(stores[0].journal)))
+
+
+async def hollow(store: Any, benchmark: Nothing, entries: list[Any]) -> None:
+    """The same without rooms: the pipeline alone."""
+    from proctor.agents import agent as find_agent
+    from proctor.results import summarise
+    from proctor.runner.attempt import Way
+    from proctor.runner.plan import slots
+    from proctor.runner.resume import standings
+    from proctor.runner.run import Course, Retry, run
+    from proctor.runner.scratch import scratch_folder
+
+    nobody: Agent = find_agent("nop")
+    config, known = store.config(), standings(entries)
+    way = Way(
+        run_id=config.run_id,
+        benchmark=benchmark,
+        provider=HollowRooms(),
+        agent=lambda _: nobody,
+        scratch=scratch_folder(),
+    )
+    course = Course(
+        store=store,
+        way=way,
+        tasks={task.id: task for task in benchmark.tasks()},
+        slots=[slot for slot in slots(config) if slot not in known or not known[slot].done],
+        known=known,
+        options=GradeOptions(),
+        concurrency=4,
+        grade_concurrency=2,
+        watcher=Silent(),
+        retry=Retry(),
+    )
+    await run(course)
+    store.write_summary(summarise(config, store.results()))
+
+
+def loop(folder: Path, count: int, like: Path) -> None:
+    """Write what a run of this many tasks has written, in a bare loop."""
+    logs = next((like / "logs").iterdir())
+    files = {path.name: path.read_bytes() for path in (logs / "attempt-1").iterdir() if path.is_file()}
+    result = next((like / "tasks").glob("*.json")).read_bytes()
+    lines = (like / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    per_task = max(1, len(lines) // len(list((like / "tasks").iterdir())))
+    (folder / "tasks").mkdir()
+    with (folder / "journal.jsonl").open("ab") as journal:
+        for number in range(count):
+            place = folder / "logs" / f"task-{number:05}" / "attempt-1"
+            place.mkdir(parents=True)
+            for name, data in files.items():
+                write_atomic(place / name, data)
+            write_atomic(folder / "tasks" / f"task-{number:05}.json", result)
+            for line in lines[:per_task]:
+                journal.write(line)
+            journal.flush()
+            os.fdatasync(journal.fileno())
+
+
+def undo_the_last_tenth(folder: Path, count: int) -> None:
+    """Make a finished run one that was killed at 90 %."""
+    (run,) = (folder / "nothing").iterdir()
+    kept = {f"task-{number:05}" for number in range(int(count * DONE))}
+    journal = run / "journal.jsonl"
+    lines = [line for line in journal.read_text().splitlines(keepends=True) if json.loads(line)["task_id"] in kept]
+    journal.write_text("".join(lines))
+    for path in list((run / "tasks").iterdir()):
+        if path.stem not in kept:
+            path.unlink()
+            shutil.rmtree(run / "logs" / path.stem)
+
+
+def child(kind: str, folder: Path, count: int) -> None:
+    """One row, in a process of its own; prints what it used."""
+    if kind == "loop":
+        (like,) = (folder.parent / f"local-{count}" / "nothing").iterdir()
+        clock, (before, _, _) = time.perf_counter(), used()
+        loop(folder, count, like)
+        children = 0.0
+    else:
+        # What is imported once for all tasks is not counted.
+        asyncio.run(sitting(folder.with_name(f"{folder.name}-warm-{os.getpid()}"), 2, rooms=kind))
+        clock, (before, children, _) = time.perf_counter(), used()
+        asyncio.run(sitting(folder, count, rooms=kind))
+    own, after, size = used()
+    row = {"wall": time.perf_counter() - clock, "own": own - before, "children": after - children, "rss": size}
+    print(json.dumps(row))
+
+
+def measured(kind: str, folder: Path, count: int) -> dict[str, float]:
+    folder.mkdir(exist_ok=True)
+    command = [sys.executable, __file__, "--child", kind, str(folder), str(count)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    row: dict[str, float] = json.loads(done.stdout)
+    return row
+
+
+def main() -> int:
+    counts = [int(word) for word in sys.argv[1:]] or [200, 1000, 4000]
+    met = True
+    with tempfile.TemporaryDirectory(prefix="perf-") as name:
+        base = Path(name)
+        os.environ["XDG_CACHE_HOME"] = str(base / "cache")
+        print(f"{'':28}{'tasks':>7}{'own ms/task':>13}{'children':>10}{'wall':>8}{'MiB':>8}")
+        for count in counts:
+            rows = {}
+            for kind, title in (
+                ("local", "run, rooms without walls"),
+                ("hollow", "run, hollow rooms"),
+                ("loop", "bare loop"),
+            ):
+                rows[kind] = row = measured(kind, base / f"{kind}-{count}", count)
+                each = [row[key] / count * 1000 for key in ("own", "children", "wall")]
+                print(f"{title:28}{count:7}{each[0]:13.2f}{each[1]:10.2f}{each[2]:8.2f}{row['rss']:8.0f}", flush=True)
+            ratio = rows["hollow"]["own"] / rows["loop"]["own"]
+            print(f"{'pipeline / bare loop':28}{count:7}{ratio:12.1f}x")
+            met &= rows["local"]["own"] / count * 1000 <= TARGET_MS
+        print(f"\n{'going on':28}{'tasks':>7}{'own s':>13}{'of it for the tenth':>22}{'the rest':>10}")
+        for count in counts:
+            per_task = measured("hollow", base / f"again-{count}", count)["own"] / count
+            folder = base / f"hollow-{count}"
+            undo_the_last_tenth(folder, count)
+            own = measured("hollow", folder, count)["own"]
+            tenth = per_task * (count - int(count * DONE))
+            print(f"{'a run that is 90 % done':28}{count:7}{own:13.2f}{tenth:22.2f}{own - tenth:10.2f}", flush=True)
+            met &= own - tenth <= TARGET_RESUME_SECONDS
+    print(
+        f"\ntargets: at most {TARGET_MS:g} ms of own CPU per task, going on under {TARGET_RESUME_SECONDS:g} s beside the "
+        f"tasks: {'met' if met else 'MISSED'}"
+    )
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--child"]:
+        child(sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]))
+    else:
+        sys.exit(main())
