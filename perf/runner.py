@@ -272,7 +272,8 @@ def main() -> int:
             print(f"{'a run that is 90 % done':28}{count:7}{own:13.2f}{tenth:22.2f}{own - tenth:10.2f}", flush=True)
             met &= own - tenth <= TARGET_RESUME_SECONDS
     print(
-        f"\ntargets: at most {TARGET_MS:g} ms of own CPU per task, going on under {TARGET_RESUME_SECONDS:g} s beside the "
+        f"\ntargets: at most {TARGET_MS:g} ms of own CPU per task, "
+        f"going on under {TARGET_RESUME_SECONDS:g} s beside the "
         f"tasks: {'met' if met else 'MISSED'}"
     )
     return 0 if met else 1
