@@ -3,13 +3,14 @@
 Built-in benchmarks and a stranger's register alike, through the entry point group ``proctor.benchmarks``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
 from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.published import Published
 from proctor.core.record import Record
 from proctor.core.task import Task
 
@@ -76,6 +77,25 @@ class Unusable(Record):
     problems: tuple[str, ...]
 
 
+class Fetched(Record):
+    """A data set that was brought to this machine.
+
+    Attributes:
+        origin: where it came from: a repository, a hub, or a path.
+        revision: the commit or version of it there; empty where the origin has none.
+        digest: of the files as they are kept.
+    """
+
+    benchmark: str
+    split: str
+    origin: str
+    revision: str
+    digest: str
+    tasks: int
+    fetched_at: str
+    schema_version: Literal["proctor.fetched@1"] = "proctor.fetched@1"
+
+
 class Benchmark(Protocol):
     """A named source of tasks, and their grading."""
 
@@ -121,4 +141,38 @@ class Benchmark(Protocol):
 
     async def validate(self, task: Task, place: Place) -> Health:
         """Prove on this machine that the task can be failed, can be solved, and is graded alike each time."""
+        ...
+
+
+class BenchmarkSource(Protocol):
+    """What an entry point of the group ``proctor.benchmarks`` names: how a benchmark's data comes here.
+
+    Attributes:
+        about: one line for the list of benchmarks.
+        splits: the parts that can be chosen by name; the first one is the default.
+    """
+
+    about: str
+    splits: tuple[str, ...]
+
+    def open(self, split: str | None) -> Benchmark:
+        """The benchmark, from data that is on this machine.
+
+        Raises:
+            UsageError: there is no such split, or it has not been fetched; says how to.
+            InvalidData: what was fetched cannot be read.
+        """
+        ...
+
+    async def fetch(self, split: str | None, origin: Path | None, tell: Callable[[str], None]) -> Fetched:
+        """Bring the data here: from its official place, or from `origin`. `tell` hears what is being done.
+
+        Raises:
+            InfrastructureError: its official place cannot be reached.
+            InvalidData: what is there is not this benchmark's data.
+        """
+        ...
+
+    def published(self) -> Sequence[Published]:
+        """What others have published of it."""
         ...

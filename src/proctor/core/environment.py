@@ -57,6 +57,7 @@ class EnvironmentSpec(Record):
         workspace: a prepared tree on the host; the room works on a private copy and never writes to it.
         workdir: where the workspace is, and where commands start.
         image: the container image (docker only; None there means the provider's default).
+        build: a folder with a Dockerfile that makes the image (docker only).
         hidden: paths of the host that must not be readable inside (local only; home, cache and results
             are always hidden).
         variables: added to the small, fixed environment that every command gets.
@@ -67,6 +68,7 @@ class EnvironmentSpec(Record):
     workspace: Path | None = None
     workdir: str = "/workspace"
     image: str | None = None
+    build: Path | None = None
     network: Network = Network.NONE
     mounts: tuple[Mount, ...] = ()
     hidden: tuple[str, ...] = ()

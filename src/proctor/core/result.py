@@ -40,6 +40,23 @@ class ModelUsage(Record):
     cost_usd: float | None
 
 
+class Member(Record):
+    """One agent of those that worked on a task, by the gateway's meter and the clock of its own program.
+
+    Attributes:
+        messages: how many it sent to others.
+    """
+
+    name: str
+    role: str = ""
+    usage: tuple[ModelUsage, ...] = ()
+    active_seconds: float = 0.0
+    idle_seconds: float = 0.0
+    turns: int = 0
+    compactions: int = 0
+    messages: int = 0
+
+
 class AgentMetrics(Record):
     """How one agent, or a whole pod, spent its time.
 
@@ -54,6 +71,7 @@ class AgentMetrics(Record):
     context_resets: int = 0
     messages: int = 0
     utilisation: float | None = None
+    members: tuple[Member, ...] = ()
 
 
 class Attempt(Record):

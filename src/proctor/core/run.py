@@ -62,6 +62,8 @@ class RunConfig(Record):
     versions: dict[str, str]
     machine: Machine
     created_at: str
+    split: str | None = None
+    image_map: dict[str, str] = field(default_factory=dict)
     schema_version: Literal["proctor.run_config@1"] = "proctor.run_config@1"
 
 

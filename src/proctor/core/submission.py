@@ -7,10 +7,16 @@ from proctor.core.record import Record
 
 
 class PatchKind(StrEnum):
-    """The forms in which a change of files can be handed in."""
+    """The forms in which an answer can be handed in.
+
+    SHELL_SCRIPT brings a machine into the state that is asked for. STATE is what the grader saw of a machine that an
+    agent has worked on: it is graded where it stands, while it stands, and this is the evidence.
+    """
 
     UNIFIED_DIFF = "unified-diff"
     PATCH_SET = "x07-arch-patchset-json"
+    SHELL_SCRIPT = "shell-script"
+    STATE = "state"
 
 
 class PatchSubmission(Record, tag="patch"):

@@ -3,6 +3,8 @@
 from enum import StrEnum
 from typing import Literal
 
+from msgspec import field
+
 from proctor.core.causes import Cause, Status
 from proctor.core.record import Record
 
@@ -45,6 +47,7 @@ class Verdict(Record):
     Attributes:
         reason: one sentence for people; `cause` is the same for programs.
         score: between 0 and 1 where the benchmark grades by degree.
+        scores: further numbers of the benchmark's own, by name: fix rate, pass rate, coverage, …
         official: what the benchmark's own grader would say, where it differs from ours on purpose.
         applied_with: the fallback that was needed to apply the patch; None when it applied strictly.
         flaky: the tests whose results differed between reruns.
@@ -56,6 +59,7 @@ class Verdict(Record):
     cause: Cause
     reason: str
     score: float | None = None
+    scores: dict[str, float] = field(default_factory=dict)
     official: Status | None = None
     tests: tuple[TestOutcome, ...] = ()
     findings: tuple[Finding, ...] = ()

@@ -11,7 +11,12 @@ from proctor.core.verdict import Finding
 
 ANSWER: Final = "answer.json"
 GRADED: Final = "graded.json"
-SUBMISSION: Final = {PatchKind.UNIFIED_DIFF: "submission.diff", PatchKind.PATCH_SET: "submission.patchset.json"}
+SUBMISSION: Final = {
+    PatchKind.UNIFIED_DIFF: "submission.diff",
+    PatchKind.PATCH_SET: "submission.patchset.json",
+    PatchKind.SHELL_SCRIPT: "submission.sh",
+    PatchKind.STATE: "submission.state.json",
+}
 
 
 class Slot(Record):
