@@ -3,23 +3,26 @@
 import asyncio
 import os
 import posixpath
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
-from proctor.core.environment import EnvironmentSpec, Network
+from proctor.core.environment import EnvironmentSpec, Errand, ErrandResult, Network
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.environments.body import Body, NotStarted
 from proctor.environments.bubblewrap import (
     HOME,
     Layout,
+    errand_command,
     overlay_failed,
     plain_command,
     refusal,
     room_command,
 )
 from proctor.environments.digest import local_digest
+from proctor.environments.errand import run as run_errand
 from proctor.environments.folder import rooms_folder
 from proctor.environments.hiding import PATH, hidden, interpreter, is_visible
 from proctor.environments.limits import rules_for
@@ -29,6 +32,8 @@ from proctor.environments.work import in_thread
 
 _SHARED_MEMORY_BYTES: Final = 256 << 20
 _RESERVED: Final = ("/dev", "/home/user", "/proc", "/run", "/tmp", "/var")  # noqa: S108 - the room's own
+
+T = TypeVar("T")
 
 
 class LocalProvider:
@@ -60,11 +65,42 @@ class LocalProvider:
         body = Body(self._rooms, spec.limits)
         try:
             body.folder.note("labels", (f"{name}={value}" for name, value in spec.labels.items()))
-            port = await self._furnish(spec, body)
+            port = await self._furnish(spec, body, lambda lower: self._launch(spec, body, lower=lower))
             return await self._open(spec, body, port)
         except BaseException:
             await asyncio.shield(body.remove())
             raise
+
+    @property
+    def runs_errands(self) -> bool:
+        """Whether a room for a single command costs less than one for many."""
+        return self._isolation
+
+    async def run_errand(self, spec: EnvironmentSpec, errand: Errand) -> ErrandResult:
+        """Make a room, run one command in it to its end, and remove the room.
+
+        Raises:
+            InfrastructureError: this machine cannot; says why and what to do.
+            LimitReached: a limit of the whole room ended it.
+        """
+        spec = _checked(spec, isolation=self._isolation)
+        body = Body(self._rooms, spec.limits)
+        variables = self._variables(body) | spec.variables | errand.variables
+        cwd = posixpath.join(spec.workdir, errand.cwd) if errand.cwd else spec.workdir
+        try:
+
+            async def launch(lower: Path | None) -> ErrandResult:
+                layout = _layout(spec, body, lower=lower)
+                return await run_errand(
+                    errand,
+                    lambda gates, argv: errand_command(layout, gates, variables, cwd, argv),
+                    spec.limits,
+                    body,
+                )
+
+            return await self._furnish(spec, body, launch)
+        finally:
+            await asyncio.shield(body.remove())
 
     async def digest(self, spec: EnvironmentSpec) -> str:
         """Of the system that the room shows, and its mounts."""
@@ -73,8 +109,8 @@ class LocalProvider:
     async def close(self) -> None:
         """Nothing to do: local rooms share nothing."""
 
-    async def _furnish(self, spec: EnvironmentSpec, body: Body) -> int:
-        """Put the workspace in its place and start the first process; the port of its relay."""
+    async def _furnish(self, spec: EnvironmentSpec, body: Body, launch: Callable[[Path | None], Awaitable[T]]) -> T:
+        """Put the workspace in its place and launch what is to run there, over the prepared tree where that can be."""
         place = body.folder.workspace
         if spec.workspace is None:
             place.mkdir()
@@ -83,7 +119,7 @@ class LocalProvider:
         else:
             place.mkdir()
             try:
-                return await self._launch(spec, body, lower=spec.workspace)
+                return await launch(spec.workspace)
             except NotStarted as error:
                 if not overlay_failed(error.said):
                     raise refusal(error.said) from error
@@ -91,7 +127,7 @@ class LocalProvider:
             place.rmdir()
             await _copy(spec.workspace, place)
         try:
-            return await self._launch(spec, body, lower=None)
+            return await launch(None)
         except NotStarted as error:
             raise refusal(error.said) from error
 
@@ -113,25 +149,10 @@ class LocalProvider:
         return not self._foreign[key]
 
     async def _launch(self, spec: EnvironmentSpec, body: Body, *, lower: Path | None) -> int:
-        model_socket = None
-        if spec.model_socket is not None and spec.network is not Network.NONE:
-            model_socket = str(spec.model_socket)
+        layout = _layout(spec, body, lower=lower)
         if not self._isolation:
-            return await body.launch(lambda descriptors: plain_command(descriptors, model_socket), filtered=False)
-        memory = spec.limits.memory_mb
-        layout = Layout(
-            workdir=spec.workdir,
-            workspace=str(body.folder.workspace),
-            tmp=str(body.folder.tmp),
-            home=str(body.folder.home),
-            work=str(body.folder.work),
-            lower=None if lower is None else str(lower),
-            network=spec.network,
-            mounts=spec.mounts,
-            hidden=hidden(spec.hidden),
-            shared_memory_bytes=_SHARED_MEMORY_BYTES if memory is None else min(_SHARED_MEMORY_BYTES, memory << 19),
-            model_socket=model_socket,
-        )
+            socket = layout.model_socket
+            return await body.launch(lambda descriptors: plain_command(descriptors, socket), filtered=False)
         return await body.launch(lambda descriptors: room_command(layout, descriptors), filtered=True)
 
     async def _open(self, spec: EnvironmentSpec, body: Body, port: int) -> LocalRoom:
@@ -166,6 +187,24 @@ class LocalProvider:
         if not is_visible(python):
             variables["PATH"] += f":{python}"
         return variables
+
+
+def _layout(spec: EnvironmentSpec, body: Body, *, lower: Path | None) -> Layout:
+    memory = spec.limits.memory_mb
+    has_model = spec.model_socket is not None and spec.network is not Network.NONE
+    return Layout(
+        workdir=spec.workdir,
+        workspace=str(body.folder.workspace),
+        tmp=str(body.folder.tmp),
+        home=str(body.folder.home),
+        work=str(body.folder.work),
+        lower=None if lower is None else str(lower),
+        network=spec.network,
+        mounts=spec.mounts,
+        hidden=hidden(spec.hidden),
+        shared_memory_bytes=_SHARED_MEMORY_BYTES if memory is None else min(_SHARED_MEMORY_BYTES, memory << 19),
+        model_socket=str(spec.model_socket) if has_model else None,
+    )
 
 
 async def _copy(source: Path, target: Path) -> None:
