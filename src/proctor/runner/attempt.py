@@ -28,9 +28,9 @@ from proctor.core.submission import PatchKind
 from proctor.core.task import Task
 from proctor.core.verdict import Finding
 from proctor.gateway import Answered, Gateway, LimitHit, Redactor, Session, SessionEvent, SessionSpec, Trouble
+from proctor.results.answers import CASSETTE
 from proctor.runner.errors import cause_of, go_on_with_cancelling
 from proctor.runner.homes import Homes
-from proctor.runner.models import CASSETTE
 from proctor.runner.records import ANSWER, SUBMISSION, Answer
 from proctor.runner.redacted import RedactedRoom
 

@@ -20,8 +20,8 @@ from proctor.gateway import (
 from proctor.gateway.backend import Backend
 from proctor.gateway.upstream import PROVIDER
 from proctor.results import RunStore, find_run
+from proctor.results.answers import CASSETTE
 
-CASSETTE: Final = "cassette.jsonl"
 # An answer that stays silent for so long has broken off.
 IDLE_SECONDS: Final = 600.0
 # A short name means what it meant when this table was made, whatever an agent's program takes it for.

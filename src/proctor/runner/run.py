@@ -25,10 +25,10 @@ from proctor.core.task import Task
 from proctor.core.verdict import Verdict
 from proctor.gateway import Answered, Trouble
 from proctor.results import Journal, RunStore, total_cost
+from proctor.results.answers import CASSETTE
 from proctor.runner import ledger
 from proctor.runner.attempt import Try, Watch, Way, attempt
 from proctor.runner.errors import cause_of, go_on_with_cancelling
-from proctor.runner.models import CASSETTE
 from proctor.runner.parallel import in_parallel
 from proctor.runner.records import ANSWER, GRADED, Answer, Graded, Slot
 from proctor.runner.resume import Standing
