@@ -59,7 +59,7 @@ class LocalProvider:
         spec = _checked(spec, isolation=self._isolation)
         body = Body(self._rooms, spec.limits)
         try:
-            body.folder.note("labels", (f"{name}={value}" for name, value in spec.labels.items()))
+            body.folder.label(spec.labels)
             port = await self._furnish(spec, body)
             return await self._open(spec, body, port)
         except BaseException:
@@ -82,6 +82,7 @@ class LocalProvider:
             await _copy(spec.workspace, place)
         else:
             place.mkdir()
+            body.folder.work.mkdir(mode=0o755)
             try:
                 return await self._launch(spec, body, lower=spec.workspace)
             except NotStarted as error:
