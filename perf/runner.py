@@ -42,6 +42,7 @@ class Nothing:
     name = "nothing"
     source = "nothing"
     grader = "nothing/1"
+    split = None
 
     def __init__(self, count: int) -> None:
         self._tasks = [
