@@ -77,6 +77,28 @@ class Watcher(Protocol):
         ...
 
 
+class Silence:
+    """A `Watcher` that says nothing to anybody."""
+
+    def began(self, slot: Slot) -> None:
+        """Nothing."""
+
+    def doing(self, slot: Slot, what: str) -> None:
+        """Nothing."""
+
+    def heard(self, slot: Slot, event: Answered) -> None:
+        """Nothing."""
+
+    def retrying(self, slot: Slot, cause: Cause, detail: str, seconds: float) -> None:
+        """Nothing."""
+
+    def ended(self, slot: Slot, result: TaskResult | None) -> None:
+        """Nothing."""
+
+    def stopping(self, cause: Cause, detail: str) -> None:
+        """Nothing."""
+
+
 class Stop(Record):
     """What keeps a run from going on."""
 
