@@ -56,6 +56,7 @@ def interpreter() -> tuple[Path, tuple[Mount, ...]]:
     return executable, tuple(Mount(source=str(place), target=str(place)) for place in shown)
 
 
+@functools.lru_cache
 def is_visible(path: Path) -> bool:
     """Whether a path, symlinks resolved, lies in a system directory."""
     return any(path.is_relative_to(directory) for directory in SYSTEM)

@@ -64,7 +64,7 @@ class LocalProvider:
         spec = _checked(spec, isolation=self._isolation)
         body = Body(self._rooms, spec.limits)
         try:
-            body.folder.note("labels", (f"{name}={value}" for name, value in spec.labels.items()))
+            body.folder.label(spec.labels)
             port = await self._furnish(spec, body, lambda lower: self._launch(spec, body, lower=lower))
             return await self._open(spec, body, port)
         except BaseException:
@@ -118,6 +118,7 @@ class LocalProvider:
             await _copy(spec.workspace, place)
         else:
             place.mkdir()
+            body.folder.work.mkdir(mode=0o755)
             try:
                 return await launch(spec.workspace)
             except NotStarted as error:

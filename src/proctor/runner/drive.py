@@ -24,7 +24,7 @@ from proctor.environments import provider as find_provider
 from proctor.environments import reap
 from proctor.gateway import Gateway, Ledger
 from proctor.results import RunStore, read_journal, summarise
-from proctor.runner.attempt import Way
+from proctor.runner.attempt import Way, Workplaces
 from proctor.runner.homes import Homes
 from proctor.runner.models import Access, backend_for, choose_model
 from proctor.runner.plan import slots
@@ -146,7 +146,7 @@ async def _set_up(
         benchmark=benchmark,
         provider=rooms,
         agent=agents(config, sitting.program),
-        scratch=scratch,
+        workplaces=Workplaces(scratch),
         gateway=gateway,
         model_socket=socket,
         homes=homes,
