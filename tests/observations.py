@@ -7,7 +7,9 @@ import msgspec
 from proctor.analysis import Observation
 from proctor.analysis.observation import SeenVerdict
 from proctor.core.causes import Cause, Status
+from proctor.core.environment import Limits
 from proctor.core.result import AgentMetrics, ModelUsage, Tokens
+from proctor.core.run import Budget, Machine, Mode, RunConfig
 
 MARKS = {
     "+": (Status.RESOLVED, Cause.SOLVED),
@@ -50,3 +52,36 @@ def flipped(gained: int, lost: int, same: int = 0) -> tuple[list[Observation], l
     now = {f"g{n}": "+" for n in range(gained)} | {f"l{n}": "-" for n in range(lost)}
     rest = {f"s{n}": "+-"[n % 2] for n in range(same)}
     return answers(**was, **rest), answers(**now, **rest)
+
+
+def config(**changes: Any) -> RunConfig:
+    """A run of six tasks, but for what is said otherwise."""
+    made = RunConfig(
+        run_id="run-001",
+        benchmark="core",
+        source="core",
+        mode=Mode.BASELINE,
+        agent="claude_code",
+        command=(),
+        model="claude-x",
+        preset="empty",
+        pod_template=None,
+        variables={},
+        runner="local",
+        image=None,
+        isolation=True,
+        network=None,
+        samples=1,
+        concurrency=1,
+        grade_concurrency=1,
+        limits=Limits(),
+        max_turns=100,
+        budget=Budget(),
+        tasks=tuple("abcdef"),
+        excluded=(),
+        data_digest="d",
+        versions={"claude": "2.1"},
+        machine=Machine(platform="linux", python="3.11", cpus=2, memory_mb=1000),
+        created_at="now",
+    )
+    return msgspec.structs.replace(made, **changes)

@@ -69,22 +69,30 @@ def clustered_error(clusters: Sequence[Sequence[float]]) -> float | None:
     return math.sqrt(len(groups) / (len(groups) - 1) * spread) / total
 
 
-def clustered_rate(clusters: Sequence[Sequence[float]], *, confidence: float = CONFIDENCE) -> Estimate | None:
+def clustered_rate(
+    clusters: Sequence[Sequence[float]], *, trials: int | None = None, confidence: float = CONFIDENCE
+) -> Estimate | None:
     """The mean of values between 0 and 1, with an interval that knows which values belong to one task.
 
     Wilson's interval at the effective number of trials p(1 - p)/se², where se is the clustered standard error: as many
-    independent trials would be needed to know the mean as well. It is between the number of tasks and of answers; with
-    one answer to each task it is Wilson's own interval. None without values.
+    independent trials would be needed to know the mean as well. It is between the number of tasks and of answers, and
+    with one answer to each task it is Wilson's own interval. None without values.
+
+    Args:
+        clusters: the values of each task.
+        trials: the number of answers, where a value stands for several of them.
+        confidence: of the interval.
     """
     groups = [group for group in clusters if group]
     if not groups:
         return None
-    total = sum(len(group) for group in groups)
-    rate = math.fsum(value for group in groups for value in group) / total
-    effective = float(len(groups))
-    error = clustered_error(groups)
-    if total > len(groups) and error:
-        effective = min(float(total), max(effective, rate * (1 - rate) / error**2))
+    number = sum(len(group) for group in groups)
+    rate = math.fsum(value for group in groups for value in group) / number
+    effective, most = float(len(groups)), max(number, trials or 0)
+    error = clustered_error(groups) if most > len(groups) and 0 < rate < 1 else None
+    if error is not None:
+        seen = rate * (1 - rate) / error**2 if error else math.inf
+        effective = min(float(most), max(effective, seen))
     interval = _wilson(rate, effective, z_value(confidence))
     return Estimate(value=rate, low=interval.low, high=interval.high)
 
