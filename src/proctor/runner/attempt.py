@@ -6,7 +6,7 @@ import time
 import traceback
 import uuid
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ import msgspec
 
 from proctor.agents import kept_outcome
 from proctor.core.agent import Agent, AgentOutcome, AgentRequest
-from proctor.core.benchmark import Benchmark
+from proctor.core.benchmark import Attending, Benchmark
 from proctor.core.causes import CONSEQUENCES, Cause
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Limits, Network
 from proctor.core.errors import AgentFailure, ProctorError, UsageError
@@ -184,7 +184,10 @@ class _Course:
             room = agent.furnish(_furnished(way, this.task, spec), request)
             doing("making the room")
             async with await way.provider.start(room) as environment:
-                async with self._model(way, this, environment) as path:
+                async with (
+                    _attended(way.benchmark, this.task, environment, folder),
+                    self._model(way, this, environment) as path,
+                ):
                     request = msgspec.structs.replace(request, model_path=path)
                     self.outcome = await self._answer(way, agent, request, environment)
                 cause, _ = self.ended()
@@ -285,6 +288,12 @@ def without_secrets(content: bytes, secrets: tuple[str, ...], file: str) -> tupl
         return content, ()
     detail = "it held a key or a login of this run, which was taken out before it was stored and graded"
     return clean, (Finding(code="secret_in_submission", path=file, detail=detail),)
+
+
+def _attended(
+    benchmark: Benchmark, task: Task, environment: Environment, folder: Path
+) -> AbstractAsyncContextManager[None]:
+    return benchmark.attend(task, environment, folder) if isinstance(benchmark, Attending) else nullcontext()
 
 
 class Workplaces:

@@ -13,13 +13,14 @@ import msgspec
 from proctor.agents import agent as find_agent
 from proctor.agents import needs_gold, needs_home
 from proctor.core.agent import Agent, AgentSetup
-from proctor.core.benchmark import Benchmark, GradeOptions
+from proctor.core.benchmark import Benchmark, GradeOptions, sited
 from proctor.core.causes import Cause
 from proctor.core.errors import InvalidData
 from proctor.core.files import locked
 from proctor.core.record import Record
 from proctor.core.run import RunConfig, RunSummary
-from proctor.core.task import Task
+from proctor.core.submission import PatchKind
+from proctor.core.task import Gold, Task
 from proctor.environments import provider as find_provider
 from proctor.environments import reap
 from proctor.gateway import Gateway, Ledger
@@ -143,9 +144,9 @@ async def _set_up(
         secrets += homes.secrets()
     return Way(
         run_id=config.run_id,
-        benchmark=benchmark,
+        benchmark=sited(benchmark, rooms),
         provider=rooms,
-        agent=agents(config, sitting.program),
+        agent=agents(config, sitting.program, benchmark),
         workplaces=Workplaces(scratch),
         gateway=gateway,
         model_socket=socket,
@@ -162,13 +163,25 @@ async def _set_up(
     )
 
 
-def agents(config: RunConfig, program: str | None) -> Callable[[Task], Agent]:
+def agents(config: RunConfig, program: str | None, benchmark: Benchmark) -> Callable[[Task], Agent]:
     """Makes the run's agent for a task. One agent serves all tasks, unless it must know their answers."""
     setup = AgentSetup(program=program, command=config.command, in_place=not config.isolation, apply_patch=apply_patch)
     if needs_gold(config.agent):
-        return lambda task: find_agent(config.agent, msgspec.structs.replace(setup, gold=task.private.gold))
+        return lambda task: find_agent(config.agent, msgspec.structs.replace(setup, gold=_gold(benchmark, task)))
     one = find_agent(config.agent, setup)
     return lambda _: one
+
+
+def _gold(benchmark: Benchmark, task: Task) -> Gold | None:
+    """The reference answer; some are too large, or too far away, to be read with the tasks."""
+    if task.private.gold is not None:
+        return task.private.gold
+    known = benchmark.gold(task)
+    if known is None:
+        return None
+    # Without a kind, the answer is the script that the oracle runs.
+    kind = None if known.patch_kind is PatchKind.SHELL_SCRIPT else known.patch_kind
+    return Gold(text=known.content.decode("utf-8", "surrogateescape"), patch_kind=kind)
 
 
 def _configured(store: RunStore, sitting: Sitting) -> RunConfig:

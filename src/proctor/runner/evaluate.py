@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 import proctor
-from proctor.core.benchmark import HEALTH_CACHE, Benchmark, GradeOptions, Health, Place, Unusable
+from proctor.core.benchmark import HEALTH_CACHE, Benchmark, GradeOptions, Health, Place, Unusable, sited
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import ProctorError
@@ -41,6 +41,7 @@ async def evaluate(
     done: Callable[[Evaluated], None],
 ) -> tuple[Evaluated, ...]:
     """Grade every task's prediction, `jobs` at a time; `done` hears of each as it ends. In the order of `tasks`."""
+    benchmark = sited(benchmark, provider)
     place = Place(provider=provider, folder=artifacts, options=options, use_cache=cache is not None)
 
     async def one(task: Task) -> Evaluated:
@@ -67,6 +68,7 @@ async def validate(
     done: Callable[[Health], None],
 ) -> tuple[Health, ...]:
     """Prove every task on this machine, `jobs` at a time; `done` hears of each as it ends. In the order of `tasks`."""
+    benchmark = sited(benchmark, provider)
     place = Place(provider=provider, folder=artifacts, options=options)
     known = known_healths()
 

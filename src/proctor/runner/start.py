@@ -46,7 +46,7 @@ async def configure(
         environment = await rooms.digest(EnvironmentSpec(image=asked.image))
     finally:
         await rooms.close()
-    versions = {**draft.versions, "environment": environment, **agents(draft, program)(tasks[0]).versions()}
+    versions = {**draft.versions, "environment": environment, **agents(draft, program, benchmark)(tasks[0]).versions()}
     return msgspec.structs.replace(draft, versions=versions)
 
 
