@@ -6,7 +6,7 @@ Built-in benchmarks and a stranger's register alike, through the entry point gro
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, Protocol, runtime_checkable
 
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
 from proctor.core.evaluation import Evaluated, Prediction
@@ -141,6 +141,21 @@ class Benchmark(Protocol):
 
     async def validate(self, task: Task, place: Place) -> Health:
         """Prove on this machine that the task can be failed, can be solved, and is graded alike each time."""
+        ...
+
+
+@runtime_checkable
+class ArrangesRooms(Protocol):
+    """What a benchmark may do besides: see to a room from inside, before the agent comes."""
+
+    async def arrange(self, task: Task, environment: Environment, folder: Path) -> None:
+        """Bring the room into the state that the task starts from, and note what the grader will need to know of it.
+
+        `folder` is the one that `prepare` laid out and that `collect` is given; the agent sees nothing of it.
+
+        Raises:
+            InfrastructureError: the room cannot be brought into that state, or is not one for this task.
+        """
         ...
 
 
