@@ -7,7 +7,7 @@ shell back, ends what the agent left running, brings trusted copies of the progr
 
 from proctor.grading.live.anchor import Anchor, remember
 from proctor.grading.live.codes import RoomCode
-from proctor.grading.live.fresh import Ran, run_fresh
+from proctor.grading.live.fresh import Ran, run_fresh, unless_hindered
 from proctor.grading.live.processes import Census, Leftovers, Process, leftovers, read_census, services
 from proctor.grading.live.programs import Program, Survey, words_of
 from proctor.grading.live.settle import Settled, Telltale, settle
@@ -29,5 +29,6 @@ __all__ = [
     "run_fresh",
     "services",
     "settle",
+    "unless_hindered",
     "words_of",
 ]

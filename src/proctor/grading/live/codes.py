@@ -23,3 +23,4 @@ class RoomCode(StrEnum):
     PLANTED_RESULT = "planted-result", "left a result where the grader writes its own; it was removed"
     AGENT_RUNNING = "agent-running", "the agent's own program was still running; it was ended"
     LEFT_RUNNING = "left-running", "left a process running that is no service"
+    HINDERED = "hindered", "left a machine on which the grader's commands are killed"

@@ -78,12 +78,12 @@ def read_census(text: str) -> Census:
     """The processes from what the census script printed."""
     head, _, rest = text.partition("\n=sockets\n")
     sockets, _, mounts = rest.partition("\n=mounts\n")
-    listening = frozenset(_listening(sockets.splitlines()))
+    listening, users = _listening(sockets.splitlines())
     first, *blocks = re.split(r"^=process (?=\d+$)", head, flags=re.MULTILINE)
     own = int(first.split()[1]) if first.startswith("=self ") else 0
     processes = {}
     for block in blocks:
-        process = _process(block.splitlines(), listening)
+        process = _process(block.splitlines(), listening, users)
         if process is not None and process.session != own:
             processes[process.pid] = process
     return Census(processes=processes, mounts=tuple(_mounts(mounts.splitlines())))
@@ -165,10 +165,13 @@ def _below(roots: Iterable[int], children: Mapping[int, list[int]]) -> frozenset
     return frozenset(found)
 
 
-def _process(lines: list[str], listening: frozenset[str]) -> Process | None:
-    facts = {}
+def _process(lines: list[str], listening: Collection[str], users: Collection[str]) -> Process | None:
+    """One process, from its part of the census. Of another user's, neither program nor sockets can be seen."""
+    facts: dict[str, str] = {}
     sockets = []
+    seen = False
     for line in lines[1:]:
+        seen = seen or line.startswith("total ")
         if match := _SOCKET.search(line):
             sockets.append(match[1])
         else:
@@ -178,30 +181,35 @@ def _process(lines: list[str], listening: frozenset[str]) -> Process | None:
     try:
         if facts["State"].startswith("Z"):
             return None
+        command = facts.get("Command", "")
+        listens = any(socket in listening for socket in sockets) if seen else facts["Uid"].split()[0] in users
         return Process(
             pid=int(lines[0]),
             parent=int(facts["PPid"]),
             session=int(facts["NSsid"].split()[-1]),
-            exe=facts.get("Exe", "").removesuffix(" (deleted)"),
-            command=facts.get("Command", ""),
-            listens=not listening.isdisjoint(sockets),
+            exe=facts.get("Exe", "").removesuffix(" (deleted)") or command.partition(" ")[0],
+            command=command,
+            listens=listens,
         )
     except (KeyError, ValueError, IndexError):
         return None  # it ended while it was looked at
 
 
-def _listening(lines: Iterable[str]) -> Iterable[str]:
-    """The inodes of sockets that listen, from the kernel's tables."""
+def _listening(lines: Iterable[str]) -> tuple[set[str], set[str]]:
+    """The inodes of sockets that listen, from the kernel's tables, and the users whom those of TCP belong to."""
+    inodes, users = set(), set()
     for line in lines:
         words = line.split()
         if len(words) > 9 and words[0].endswith(":") and words[3] == _TCP_LISTENS:  # noqa: PLR2004 - the inode's column
-            yield words[9]
-        elif len(words) > 6 and words[0].endswith(":") and words[0] != "Num":  # noqa: PLR2004 - likewise
+            users.add(words[7])
+            inodes.add(words[9])
+        elif len(words) > 6 and words[0].endswith(":"):  # noqa: PLR2004 - likewise
             try:
                 if int(words[3], 16) & _UNIX_LISTENS:
-                    yield words[6]
+                    inodes.add(words[6])
             except ValueError:
                 continue
+    return inodes, users
 
 
 def _mounts(lines: Iterable[str]) -> Iterable[str]:

@@ -12,11 +12,11 @@ from proctor.core.record import Record
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.+-]*")
 _WORDS_AT_MOST: Final = 2000
 
-# Arguments: where to look, then the names. A line for each that is there: name, place, the file behind all links, its
-# kind, its digest, and whether it is as the package that it belongs to brought it.
+# Argument: where to look; the names are its input, so that nobody sees them among its arguments. A line for each that
+# is there: name, place, the file behind all links, its kind, its digest, and whether it is as its package brought it.
 _SURVEY: Final = r"""
-places=$1; shift
-for name; do
+places=$1
+while read -r name; do
   rest=$places: path=
   while [ -n "$rest" ]; do
     place=${rest%%:*} rest=${rest#*:}
@@ -73,7 +73,11 @@ async def survey(environment: Environment, names: Sequence[str], *, places: str,
         InfrastructureError: the room cannot be looked at.
     """
     asked = await environment.exec(
-        ["/bin/sh", "-c", _SURVEY, "sh", places, *dict.fromkeys(names)], variables={"PATH": path}, cwd="/", timeout=120
+        ["/bin/sh", "-c", _SURVEY, "sh", places],
+        stdin="".join(f"{name}\n" for name in dict.fromkeys(names)).encode(),
+        variables={"PATH": path},
+        cwd="/",
+        timeout=120,
     )
     if asked.exit_code != 0 or asked.timed_out:
         said = asked.stderr.decode("utf-8", "replace").strip()[-300:]

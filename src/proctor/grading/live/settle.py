@@ -28,11 +28,12 @@ NATIVE: Final = frozenset(
     tr uv uvx wc wget""".split()  # noqa: SIM905 - a list of words reads best as words
 )
 
-# Arguments: a file of its own for the words, since when, the words, and where to look. The files that hold one of them.
+# Arguments: a file of its own for the words, since when, and where to look. The words are its input. Names the files
+# that hold one of them.
 _SCAN: Final = r"""
 since=$1; shift
-printf '%s\n' "$1" >"$0"; shift
-find "$@" -xdev -type f -size -512k -newerct "@$since" ! -path "$0" ! -path "${0%/*}/*" \
+cat >"$0"
+find "$@" -xdev -type f -size -512k -newerct "@$since" ! -path "${0%/*}/*" \
   -exec grep -lsaF -f "$0" {} + 2>/dev/null | head -n 50
 rm -f "$0"
 """
@@ -214,9 +215,9 @@ async def _scan(
             _SCAN,
             f"{inside}/words",
             str(int(anchor.at)),
-            "\n".join(telltale.words),
             *dict.fromkeys((*PLACES, *telltale.places)),
         ],
+        stdin="".join(f"{word}\n" for word in telltale.words).encode(),
         variables={"PATH": path},
         cwd="/",
         timeout=_SCAN_SECONDS,
