@@ -39,7 +39,7 @@ class Hall:
             (folder / name).mkdir(parents=True)
         metadata = folder / "plugins/toy-1.0.dist-info"
         (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
-        (metadata / "entry_points.txt").write_text("[proctor.benchmarks]\ntoy = toy_benchmark:Toy\n")
+        (metadata / "entry_points.txt").write_text("[proctor.benchmarks]\ntoy = toy_benchmark:SOURCE\n")
         self.env = {
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": str(folder / "home"),

@@ -12,8 +12,9 @@ import msgspec
 
 from proctor.analysis.score import Score
 from proctor.benchmarks.suites.format import InstanceFile, PredictionLine, SuiteFile
-from proctor.core.benchmark import Health
+from proctor.core.benchmark import Fetched, Health
 from proctor.core.evaluation import EvaluationReport
+from proctor.core.published import Published
 from proctor.core.record import to_json
 from proctor.core.result import TaskResult
 from proctor.core.run import JournalEntry, RunConfig, RunSummary
@@ -33,6 +34,8 @@ RECORDS: Final[dict[str, Any]] = {
     "report": EvaluationReport,
     "score": Score,
     "health": Health,
+    "fetched": Fetched,
+    "published": Published,
     "diagnosis": Diagnosis,
     "suite": SuiteFile,
     "instance": InstanceFile,

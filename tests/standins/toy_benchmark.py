@@ -1,13 +1,14 @@
 """A benchmark whose tasks cost next to nothing: the agent's last words are its answer, and `right` is right."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from proctor.core.benchmark import GradeOptions, Health, Place, Unusable
+from proctor.core.benchmark import BenchmarkSource, Fetched, GradeOptions, Health, Place, Unusable
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import Environment, EnvironmentSpec, Network
 from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.published import Published
 from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource, Gold, PrivatePart, PublicPart, Task
 from proctor.core.verdict import Verdict
@@ -19,6 +20,7 @@ class Toy:
     name = "toy"
     source = "toy"
     grader = "toy/1"
+    split: str | None = None
 
     def __init__(self, count: int | None = None) -> None:
         count = int(os.environ.get("TOY_TASKS", "3")) if count is None else count
@@ -77,3 +79,26 @@ class Toy:
 
     async def validate(self, task: Task, place: Place) -> Health:
         raise NotImplementedError
+
+
+class ToySource:
+    """Toys are made where they are asked for."""
+
+    about = "toys"
+    splits: tuple[str, ...] = ()
+
+    def open(self, split: str | None) -> Toy:
+        """A new box of toys."""
+        assert split is None
+        return Toy()
+
+    async def fetch(self, split: str | None, origin: Path | None, tell: Callable[[str], None]) -> Fetched:
+        """There is nothing to fetch."""
+        raise NotImplementedError
+
+    def published(self) -> Sequence[Published]:
+        """Nobody has published anything on toys."""
+        return ()
+
+
+SOURCE: BenchmarkSource = ToySource()

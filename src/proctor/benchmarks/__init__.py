@@ -3,7 +3,10 @@
 from proctor.benchmarks.registry import (
     BenchmarkRow,
     benchmark,
+    benchmark_source,
     benchmark_table,
+    checked_split,
+    published_rows,
     read_predictions,
     reopen,
     suite_benchmark,
@@ -15,7 +18,10 @@ from proctor.benchmarks.registry import (
 __all__ = [
     "BenchmarkRow",
     "benchmark",
+    "benchmark_source",
     "benchmark_table",
+    "checked_split",
+    "published_rows",
     "read_predictions",
     "reopen",
     "suite_benchmark",

@@ -5,10 +5,11 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
 
-from proctor.core.benchmark import Benchmark, Health
-from proctor.core.errors import UsageError
+from proctor.core.benchmark import Benchmark, BenchmarkSource, Health
+from proctor.core.errors import InvalidData, UsageError
 from proctor.core.evaluation import EvaluationReport, Prediction
 from proctor.core.programs import find_x07, first_line
+from proctor.core.published import Published
 from proctor.core.record import Record
 from proctor.core.task import Task
 
@@ -16,31 +17,75 @@ GROUP: Final = "proctor.benchmarks"
 
 
 class BenchmarkRow(Record):
-    """One line of the list of benchmarks."""
+    """One line of the list of benchmarks. `tasks` is None while its data is not on this machine."""
 
     name: str
     kind: str
     tasks: int | None
     about: str
+    splits: tuple[str, ...] = ()
 
 
-def benchmark(name: str) -> Benchmark:
+def benchmark(name: str, split: str | None = None) -> Benchmark:
     """A benchmark by its name: one that a package registers, or a shipped suite.
 
     Raises:
-        UsageError: none is called so.
+        UsageError: none is called so, it has no such split, or its data is not here.
     """
     from proctor.benchmarks.suites.load import shipped_suites  # noqa: PLC0415 - for names that need it only
 
-    found = entry_points(group=GROUP, name=name)
-    for entry in found:
-        made: Benchmark = entry.load()()
-        return made
+    source = _registered(name)
+    if source is not None:
+        return source.open(checked_split(name, source, split))
     shipped = shipped_suites()
-    if name in shipped:
-        return suite_benchmark(str(shipped[name]))
-    names = sorted({entry.name for entry in entry_points(group=GROUP)} | set(shipped))
-    raise UsageError(f"there is no benchmark {name!r}", fix=f"choose one of {', '.join(names)}, or give --suite PATH")
+    if name not in shipped:
+        names = sorted({entry.name for entry in entry_points(group=GROUP)} | set(shipped))
+        raise UsageError(
+            f"there is no benchmark {name!r}", fix=f"choose one of {', '.join(names)}, or give --suite PATH"
+        )
+    if split is not None:
+        raise UsageError(f"the suite {name} has no splits", fix="leave --split out")
+    return suite_benchmark(str(shipped[name]))
+
+
+def benchmark_source(name: str) -> BenchmarkSource:
+    """Where the data of a benchmark comes from.
+
+    Raises:
+        UsageError: no benchmark is called so, or it is a suite, which lies on this machine already.
+    """
+    source = _registered(name)
+    if source is None:
+        names = ", ".join(sorted(entry.name for entry in entry_points(group=GROUP)))
+        raise UsageError(f"{name!r} is no benchmark whose data is fetched", fix=f"choose one of {names or 'none'}")
+    return source
+
+
+def checked_split(name: str, source: BenchmarkSource, split: str | None) -> str | None:
+    """The split that is meant: the first one, where none is named.
+
+    Raises:
+        UsageError: there is no such split.
+    """
+    if split is None:
+        return source.splits[0] if source.splits else None
+    if split not in source.splits:
+        fix = f"choose one of {', '.join(source.splits)}" if source.splits else "leave --split out"
+        raise UsageError(f"{name} has no split {split!r}", fix=fix)
+    return split
+
+
+def published_rows(name: str) -> tuple[Published, ...]:
+    """What others have published of a benchmark; nothing for a suite."""
+    source = _registered(name)
+    return tuple(source.published()) if source else ()
+
+
+def _registered(name: str) -> BenchmarkSource | None:
+    for entry in entry_points(group=GROUP, name=name):
+        source: BenchmarkSource = entry.load()
+        return source
+    return None
 
 
 def suite_benchmark(where: str) -> Benchmark:
@@ -98,21 +143,31 @@ def x07_health_document(source: Benchmark, healths: Sequence[Health], seconds: f
     return x07_json(x07_validate_report(healths, suite_path=source.source, suite_id=source.name, seconds=seconds))
 
 
-def reopen(name: str, source: str) -> Benchmark:
+def reopen(name: str, source: str, split: str | None = None) -> Benchmark:
     """The benchmark that a stored run was made with."""
     known = {entry.name for entry in entry_points(group=GROUP)}
-    return benchmark(name) if name in known else suite_benchmark(source)
+    return benchmark(name, split) if name in known else suite_benchmark(source)
 
 
 def benchmark_table() -> tuple[BenchmarkRow, ...]:
     """All benchmarks that this installation knows."""
     from proctor.benchmarks.suites.load import load_suite, shipped_suites  # noqa: PLC0415 - as above
 
-    rows = [
-        BenchmarkRow(name=entry.name, kind="benchmark", tasks=None, about=entry.value)
-        for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
-    ]
+    rows = [_row(entry.name, entry.load()) for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)]
     for name, path in shipped_suites().items():
         suite = load_suite(path)
         rows.append(BenchmarkRow(name=name, kind="suite", tasks=len(suite.instances), about=suite.file.description))
     return tuple(rows)
+
+
+def _row(name: str, source: BenchmarkSource) -> BenchmarkRow:
+    """A benchmark's line; its tasks are counted where its data is here."""
+    from proctor.benchmarks.data import fetched  # noqa: PLC0415 - as above
+
+    tasks, split = None, source.splits[0] if source.splits else None
+    if split is not None:
+        try:
+            tasks = fetched(name, split)[0].tasks
+        except (UsageError, InvalidData):
+            tasks = None
+    return BenchmarkRow(name=name, kind="benchmark", tasks=tasks, about=source.about, splits=source.splits)

@@ -100,6 +100,7 @@ class Benchmark(Protocol):
     """A named source of tasks, and their grading."""
 
     name: str
+    split: str | None  # the part of its data that was chosen, where it has several
     source: str
     grader: str  # names the grading rule and its version: another one may grade otherwise
 

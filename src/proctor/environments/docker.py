@@ -2,7 +2,7 @@
 
 import asyncio
 import posixpath
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from aiodocker.networks import DockerNetwork
 from proctor.core.environment import EnvironmentSpec, Network
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.record import Record
+from proctor.environments.docker_build import build, build_context
 from proctor.environments.docker_model import ModelDoor, host_address
 from proctor.environments.docker_room import DockerRoom
 from proctor.environments.engine import connect, disconnect, engine_errors, is_missing, own_labels
@@ -55,6 +56,7 @@ class DockerProvider:
             network, on which they reach the gateway, and whatever else listens on all addresses of this host.
         no_new_privileges: keeps set-user-id programs (sudo, su as another user) from gaining rights. Root can do
             without them, so only tasks that work as another user need this to be False.
+        image_map: images to use in the place of others, by name, also where a Dockerfile starts from them.
         on_pull: told how a pull goes on.
     """
 
@@ -67,12 +69,14 @@ class DockerProvider:
         image: str = DEFAULT_IMAGE,
         private_relay: bool = True,
         no_new_privileges: bool = True,
+        image_map: Mapping[str, str] | None = None,
         on_pull: Callable[[PullProgress], None] | None = None,
     ) -> None:
         self._url = url
         self._image = image
         self._private_relay = private_relay and may_enter()
         self._no_new_privileges = no_new_privileges
+        self._image_map = dict(image_map or {})
         self._on_pull = on_pull
         self._client: Docker | None = None
         self._network: DockerNetwork | None = None
@@ -88,8 +92,8 @@ class DockerProvider:
         """
         _check(spec)
         docker = self._docker()
-        image = spec.image or self._image
-        described = await self._find_image(docker, image)
+        described = await self._described(docker, spec)
+        image = described["Id"]
         digest = f"docker:{described['Id']}"
         if self._private_relay and spec.model_socket is not None and spec.network is not Network.NONE:
             mode = "bridge" if spec.network is Network.OPEN else "none"
@@ -105,7 +109,7 @@ class DockerProvider:
 
     async def digest(self, spec: EnvironmentSpec) -> str:
         """Of the image, by its id; it is pulled if it is not there."""
-        described = await self._find_image(self._docker(), spec.image or self._image)
+        described = await self._described(self._docker(), spec)
         return f"docker:{described['Id']}"
 
     async def host_address(self) -> str:
@@ -132,15 +136,25 @@ class DockerProvider:
             self._client = connect(self._url)
         return self._client
 
+    async def _described(self, docker: Docker, spec: EnvironmentSpec) -> dict[str, Any]:
+        """The engine's description of the image that a room is made from, which is built or pulled if need be."""
+        if spec.build is None:
+            image = spec.image or self._image
+            return await self._find_image(docker, self._image_map.get(image, image))
+        context, tag = await asyncio.to_thread(build_context, spec.build, self._image_map)
+        async with self._pulling.setdefault(tag, asyncio.Lock()):
+            known = await _inspect(docker, tag)
+            if known is not None:
+                return known
+            await build(docker, context, tag, where=spec.build)
+        return await self._find_image(docker, tag)
+
     async def _find_image(self, docker: Docker, image: str) -> dict[str, Any]:
         """The engine's description of an image, pulled if it is not there."""
         async with self._pulling.setdefault(image, asyncio.Lock()):
-            try:
-                with engine_errors(f"look for the image {image}"):
-                    return await docker.images.inspect(image)
-            except InfrastructureError as error:
-                if not is_missing(error.__cause__):
-                    raise
+            known = await _inspect(docker, image)
+            if known is not None:
+                return known
             try:
                 async for step in docker.images.pull(image, stream=True):
                     self._tell(image, step)
@@ -148,7 +162,7 @@ class DockerProvider:
             except DockerError as error:
                 raise InfrastructureError(
                     f"the image {image} is not on this machine and cannot be pulled ({error.message})",
-                    fix="bring it here with `docker load` or `docker import`, or check the name and the registry",
+                    fix="bring it here with `docker load`, or name another one for it with --image-map",
                 ) from error
 
     def _tell(self, image: str, step: dict[str, Any]) -> None:
@@ -236,6 +250,17 @@ class DockerProvider:
             "Labels": own_labels(spec.labels),
             "HostConfig": host,
         }
+
+
+async def _inspect(docker: Docker, image: str) -> dict[str, Any] | None:
+    """The engine's description of an image; None when it is not there."""
+    try:
+        with engine_errors(f"look for the image {image}"):
+            return await docker.images.inspect(image)
+    except InfrastructureError as error:
+        if not is_missing(error.__cause__):
+            raise
+    return None
 
 
 def _check(spec: EnvironmentSpec) -> None:

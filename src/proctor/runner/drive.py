@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -208,6 +208,8 @@ def _summary(store: RunStore, config: RunConfig) -> RunSummary:
     return summary
 
 
-def room_options(config: RunConfig) -> dict[str, bool]:
+def room_options(config: RunConfig) -> dict[str, Any]:
     """What the provider of the run's rooms is to be told."""
-    return {"isolation": config.isolation} if config.runner == "local" else {}
+    if config.runner == "local":
+        return {"isolation": config.isolation}
+    return {"image_map": config.image_map} if config.image_map else {}

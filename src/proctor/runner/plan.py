@@ -36,6 +36,7 @@ class Asked(Record):
     variables: dict[str, str] = field(default_factory=dict)
     runner: str = "local"
     image: str | None = None
+    image_map: dict[str, str] = field(default_factory=dict)
     isolation: bool = True
     network: Network | None = None
     samples: int = 1
@@ -83,6 +84,8 @@ def make_config(
         versions={"proctor": proctor.__version__, **versions},
         machine=this_machine(),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        split=benchmark.split,
+        image_map=asked.image_map,
     )
 
 

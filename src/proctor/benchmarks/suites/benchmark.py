@@ -21,6 +21,7 @@ from proctor.workspaces import base_of, check_out, make_submission
 class SuiteBenchmark:
     """Implements `core.benchmark.Benchmark` for any suite."""
 
+    split: str | None = None
     grader = GRADER
 
     def __init__(self, suite: Suite) -> None:

@@ -6,6 +6,7 @@ from proctor.cli.lazy import LazyGroup
 
 COMMANDS: Final = {
     "list": ("proctor.cli.bench.list", "Benchmarks, or the tasks of one."),
+    "fetch": ("proctor.cli.bench.fetch", "Bring a benchmark's data to this machine."),
     "validate": ("proctor.cli.bench.validate", "Prove a benchmark on this machine before you spend."),
     "eval": ("proctor.cli.bench.eval", "Grade predictions, or the oracle."),
     "run": ("proctor.cli.bench.run", "Let an agent answer the tasks, and grade it."),

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 @click.option("--format", "form", type=click.Choice(["text", "json", "x07"]), default="text", show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), help="Also write the JSON report to this file.")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
-def command(bench: str | None, suite: str | None, **given: Any) -> int:
+def command(bench: str | None, suite: str | None, split: str | None, **given: Any) -> int:
     """Grade answers to the tasks of BENCH, or of --suite, and report.
 
     Exits 0 when every task has a verdict, 12 when a task ended in an error that is not the answer's.
@@ -50,7 +50,7 @@ def command(bench: str | None, suite: str | None, **given: Any) -> int:
     from proctor.benchmarks import x07_document  # noqa: PLC0415 - the help page needs none of it
     from proctor.core.record import to_json  # noqa: PLC0415
 
-    source = load(bench, suite)
+    source = load(bench, suite, split)
     report = asyncio.run(_evaluate(source, given))
     form = "json" if given["as_json"] else given["form"]
     document, errors = to_json(report), report.summary.errors

@@ -13,7 +13,7 @@ from proctor.cli.output import print_json, print_table
 @selection_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.option("--format", "form", type=click.Choice(["text", "json", "x07"]), default="text", show_default=True)
-def command(bench: str | None, suite: str | None, *, as_json: bool, form: str, **choice: Any) -> int:
+def command(bench: str | None, suite: str | None, split: str | None, *, as_json: bool, form: str, **choice: Any) -> int:
     """List the benchmarks; with BENCH or --suite, the tasks of one."""
     from proctor.benchmarks import benchmark_table  # noqa: PLC0415 - the help page needs none of it
     from proctor.runner.selection import matches, select  # noqa: PLC0415 - likewise
@@ -23,9 +23,15 @@ def command(bench: str | None, suite: str | None, *, as_json: bool, form: str, *
         if as_json or form == "json":
             print_json(table)
         else:
-            print_table(["BENCHMARK", "TASKS", "ABOUT"], [[row.name, str(row.tasks), row.about] for row in table])
+            print_table(
+                ["BENCHMARK", "TASKS", "SPLITS", "ABOUT"],
+                [
+                    [row.name, "not fetched" if row.tasks is None else str(row.tasks), " ".join(row.splits), row.about]
+                    for row in table
+                ],
+            )
         return 0
-    source = load(bench, suite)
+    source = load(bench, suite, split)
     chosen = selection(choice)
     unusable = [bad for bad in source.unusable() if matches(bad.task_id, (), chosen)]
     tasks = select(source.tasks(), chosen, known=[bad.task_id for bad in unusable])

@@ -15,10 +15,18 @@ F = TypeVar("F", bound=Callable[..., Any])
 AT_LEAST_ONE = click.IntRange(min=1)
 
 
+image_map_option = click.option(
+    "--image-map",
+    type=click.Path(path_type=Path),
+    help="A JSON or YAML file of images to use in the place of others: {name: local tag}.",
+)
+
+
 def source_options(function: F) -> F:
     """Which benchmark: by name, or a suite by path or name."""
     for option in (
         click.argument("bench", required=False),
+        click.option("--split", metavar="NAME", help="A part of the benchmark, where it has several."),
         click.option("--suite", metavar="PATH|NAME", help="A suite: its file, its folder, or a shipped suite's name."),
     ):
         function = option(function)
@@ -43,6 +51,7 @@ def room_options(function: F) -> F:
     """In which rooms, and how many at once."""
     for option in (
         click.option("--isolation", type=click.Choice(["on", "off"]), default="on", help="off: no walls. Unsafe."),
+        image_map_option,
         click.option("--docker-image", metavar="IMAGE", help="The image for --runner docker."),
         click.option("--runner", type=click.Choice(["local", "docker"]), default="local", show_default=True),
         click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds for each test run."),
@@ -66,7 +75,7 @@ def repair_options(function: F) -> F:
     return function
 
 
-def load(bench: str | None, suite: str | None) -> Benchmark:
+def load(bench: str | None, suite: str | None, split: str | None) -> Benchmark:
     """The benchmark that is meant.
 
     Raises:
@@ -76,7 +85,32 @@ def load(bench: str | None, suite: str | None) -> Benchmark:
 
     if (bench is None) == (suite is None):
         raise UsageError("say which benchmark: BENCH or --suite, not both", fix="`proctor bench list` names them")
-    return suite_benchmark(suite) if suite is not None else benchmark(str(bench))
+    if suite is None:
+        return benchmark(str(bench), split)
+    if split is not None:
+        raise UsageError("a suite has no splits", fix="leave --split out")
+    return suite_benchmark(suite)
+
+
+def read_image_map(file: Path | None) -> dict[str, str]:
+    """Which images to use in the place of others.
+
+    Raises:
+        UsageError: the file is not a map from names to names.
+    """
+    if file is None:
+        return {}
+    import yaml  # noqa: PLC0415 - for those who give such a file
+
+    try:
+        value = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot be read: {error.strerror}", where=file) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageError(f"this is neither JSON nor YAML: {' '.join(str(error).split())}", where=file) from error
+    if not isinstance(value, dict) or not all(isinstance(word, str) for pair in value.items() for word in pair):
+        raise UsageError("an image map is one object: image name to image name", where=file)
+    return value
 
 
 def grade_options(given: Mapping[str, Any]) -> GradeOptions:
@@ -95,7 +129,9 @@ def provider(given: Mapping[str, Any]) -> EnvironmentProvider:
     """Who makes the rooms."""
     from proctor.environments import provider as find  # noqa: PLC0415 - help pages need none of it
 
-    return find(given["runner"], isolation=given["isolation"] == "on")
+    images = read_image_map(given["image_map"])
+    options = {"image_map": images} if images and given["runner"] == "docker" else {}
+    return find(given["runner"], isolation=given["isolation"] == "on", **options)
 
 
 def selection(given: Mapping[str, Any]) -> Selection:

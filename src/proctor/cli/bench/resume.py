@@ -22,4 +22,4 @@ def command(run: str, **given: Any) -> int:
 
     store = find_run(run)
     config = store.config()
-    return sit(store, reopen(config.benchmark, config.source), given, access_of(given))
+    return sit(store, reopen(config.benchmark, config.source, config.split), given, access_of(given))

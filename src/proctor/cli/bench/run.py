@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from proctor.cli.bench.options import AT_LEAST_ONE, load, selection, selection_options, source_options
+from proctor.cli.bench.options import (
+    AT_LEAST_ONE,
+    image_map_option,
+    load,
+    read_image_map,
+    selection,
+    selection_options,
+    source_options,
+)
 from proctor.cli.bench.sitting import access_of, sit, sitting_options
 from proctor.cli.output import print_json, print_table
 from proctor.core.errors import UsageError
@@ -40,10 +48,11 @@ DOLLARS = click.FloatRange(min=0, min_open=True)
 )
 @click.option("--runner", type=click.Choice(["local", "docker"]), default="local", show_default=True)
 @click.option("--docker-image", metavar="IMAGE", help="The image for --runner docker.")
+@image_map_option
 @click.option("--isolation", type=click.Choice(["on", "off"]), default="on", help="off: no walls. Unsafe.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and what it can cost at most.")
 @sitting_options
-def command(bench: str | None, suite: str | None, **given: Any) -> int:
+def command(bench: str | None, suite: str | None, split: str | None, **given: Any) -> int:
     """Let an agent answer the tasks of BENCH, or of --suite; grade and record every answer.
 
     Exits 0 when every task has a verdict, 12 when one ended in an error or the run had to stop before its end.
@@ -51,7 +60,7 @@ def command(bench: str | None, suite: str | None, **given: Any) -> int:
     from proctor.runner.selection import select  # noqa: PLC0415 - the help page needs none of it
     from proctor.runner.start import begin, check_access, configure  # noqa: PLC0415
 
-    source, chosen, asked = load(bench, suite), selection(given), _asked(given)
+    source, chosen, asked = load(bench, suite, split), selection(given), _asked(given)
     tasks = select(source.tasks(), chosen, known=[bad.task_id for bad in source.unusable()])
     config = asyncio.run(configure(asked, source, tasks, excluded=chosen.excluded, program=given["claude_bin"]))
     access = access_of(given)
@@ -81,6 +90,7 @@ def _asked(given: dict[str, Any]) -> "Asked":
         preset=given["preset"],
         runner=given["runner"],
         image=given["docker_image"],
+        image_map=read_image_map(given["image_map"]),
         isolation=given["isolation"] == "on",
         samples=given["attempts"],
         concurrency=given["concurrency"],

@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.option("--format", "form", type=click.Choice(["text", "json", "x07"]), default="text", show_default=True)
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
-def command(bench: str | None, suite: str | None, **given: Any) -> int:
+def command(bench: str | None, suite: str | None, split: str | None, **given: Any) -> int:
     """Prove on this machine that each task of BENCH, or of --suite, fails as labelled, is solved by its oracle,
     gives the same results again, and does not leak its answer.
 
     Exits 20 when a task is not healthy.
     """
-    source = load(bench, suite)
+    source = load(bench, suite, split)
     clock = time.monotonic()
     healths = asyncio.run(_validate(source, given))
     sick = [health for health in healths if not health.healthy and not health.skipped]

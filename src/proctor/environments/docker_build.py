@@ -1,0 +1,94 @@
+"""Images that are made here: from a folder with a Dockerfile, under a tag that names its content."""
+
+import hashlib
+import io
+import os
+import re
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from aiodocker import Docker, DockerError
+
+from proctor.core.errors import InfrastructureError, InvalidData
+from proctor.environments.engine import LABEL, engine_errors
+
+_FROM: Final = re.compile(
+    r"^(?P<before>[ \t]*FROM[ \t]+(?:--platform=\S+[ \t]+)?)(?P<image>\S+)(?P<after>.*)$", re.IGNORECASE | re.MULTILINE
+)
+_STAGE: Final = re.compile(r"[ \t]+AS[ \t]+(\S+)", re.IGNORECASE)
+_TOLD_LINES: Final = 5
+# Whoever looks at the images of an engine sees which ones were made here.
+BUILT: Final = {f"{LABEL}.built": "1"}
+
+
+def mapped_dockerfile(text: str, image_map: Mapping[str, str]) -> str:
+    """The Dockerfile with the images of its ``FROM`` lines replaced as the map says; names of its own stages stay."""
+    stages: set[str] = set()
+
+    def replaced(line: re.Match[str]) -> str:
+        image = line["image"]
+        named = _STAGE.match(line["after"])
+        new = image if image.lower() in stages else image_map.get(image, image)
+        if named:
+            stages.add(named[1].lower())
+        return f"{line['before']}{new}{line['after']}"
+
+    return _FROM.sub(replaced, text)
+
+
+def build_context(folder: Path, image_map: Mapping[str, str]) -> tuple[bytes, str]:
+    """What the engine is sent, and the tag of the image: same files, same tag.
+
+    Raises:
+        InvalidData: there is no Dockerfile that can be read.
+    """
+    file = folder / "Dockerfile"
+    try:
+        dockerfile = mapped_dockerfile(file.read_text(encoding="utf-8"), image_map).encode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidData(f"the Dockerfile cannot be read: {error}", where=file) from error
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for path in sorted(folder.rglob("*")):
+            name = os.fspath(path.relative_to(folder))
+            if path.is_socket():
+                continue
+            member = tar.gettarinfo(path, name)
+            # Neither when nor by whom a file was made here has a say in what the image is.
+            member.mtime = member.uid = member.gid = 0
+            member.uname = member.gname = ""
+            if path == file:
+                member.size = len(dockerfile)
+                tar.addfile(member, io.BytesIO(dockerfile))
+            elif member.isreg():
+                with path.open("rb") as content:
+                    tar.addfile(member, content)
+            else:
+                tar.addfile(member)
+    data = archive.getvalue()
+    return data, f"proctor-build:{hashlib.sha256(data).hexdigest()[:32]}"
+
+
+async def build(docker: Docker, context: bytes, tag: str, *, where: Path) -> None:
+    """Let the engine build the image.
+
+    Raises:
+        InfrastructureError: a step of the Dockerfile failed; the end of what it printed is in the details.
+    """
+    said: list[str] = []
+    with engine_errors(f"build the image of {where}"):
+        try:
+            steps = docker.images.build(
+                fileobj=io.BytesIO(context), encoding="identity", tag=tag, labels=BUILT, rm=True, stream=True
+            )
+            async for step in steps:
+                said += str(step.get("stream", "")).splitlines()
+        except DockerError as error:
+            raise InfrastructureError(
+                f"the image cannot be built: {' '.join(str(error.message).split())}",
+                where=where / "Dockerfile",
+                fix="see what it needs; the images that it starts from can be replaced with --image-map",
+                details=[line for line in said if line.strip()][-_TOLD_LINES:],
+            ) from error

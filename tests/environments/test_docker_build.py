@@ -1,0 +1,94 @@
+"""Images made from a Dockerfile, and images in the place of others."""
+
+from pathlib import Path
+
+import pytest
+
+from docker_image import IMAGE, need_docker
+from proctor.core.environment import EnvironmentSpec
+from proctor.core.errors import InfrastructureError, InvalidData
+from proctor.environments.docker import DockerProvider
+from proctor.environments.docker_build import build_context, mapped_dockerfile
+
+DOCKERFILE = """\
+# FROM python:3.13 is what others use
+FROM --platform=linux/amd64 python:3.13-slim AS base
+RUN echo made > /made.txt
+from base
+COPY greeting /greeting
+FROM python:3.13-slim
+"""
+
+
+def test_the_images_that_a_dockerfile_starts_from_are_replaced_and_its_stages_are_not() -> None:
+    mapped = mapped_dockerfile(DOCKERFILE, {"python:3.13-slim": "mine:1", "base": "never", "python:3.13": "never"})
+    assert mapped.splitlines() == [
+        "# FROM python:3.13 is what others use",
+        "FROM --platform=linux/amd64 mine:1 AS base",
+        "RUN echo made > /made.txt",
+        "from base",
+        "COPY greeting /greeting",
+        "FROM mine:1",
+    ]
+
+
+def _folder(path: Path, dockerfile: str, greeting: str = "hello") -> Path:
+    path.mkdir()
+    (path / "Dockerfile").write_text(dockerfile)
+    (path / "greeting").write_text(greeting)
+    return path
+
+
+def test_the_tag_names_the_files_and_the_map_and_nothing_else(tmp_path: Path) -> None:
+    one, same = _folder(tmp_path / "a", DOCKERFILE), _folder(tmp_path / "b", DOCKERFILE)
+    other = _folder(tmp_path / "c", DOCKERFILE, "hi")
+    tag = build_context(one, {})[1]
+    assert build_context(same, {})[1] == tag
+    assert build_context(other, {})[1] != tag
+    assert build_context(one, {"python:3.13-slim": "mine:1"})[1] != tag
+
+
+def test_a_folder_without_a_dockerfile_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidData, match="Dockerfile"):
+        build_context(tmp_path, {})
+
+
+async def test_a_room_is_made_from_a_dockerfile_with_its_base_replaced(tmp_path: Path) -> None:
+    need_docker()
+    provider = DockerProvider(image_map={"python:3.13-slim": IMAGE})
+    dockerfile = "FROM python:3.13-slim\nCOPY greeting /greeting\nENV WHERE=inside\n"
+    spec = EnvironmentSpec(build=_folder(tmp_path / "context", dockerfile))
+    try:
+        async with await provider.start(spec) as room:
+            done = await room.exec(["sh", "-c", "cat /greeting; echo $WHERE"])
+            assert done.stdout == b"helloinside\n"
+            assert room.digest == await provider.digest(spec)
+    finally:
+        await provider.close()
+
+
+async def test_a_build_that_fails_says_which_step(tmp_path: Path) -> None:
+    need_docker()
+    provider = DockerProvider()
+    try:
+        with pytest.raises(InfrastructureError, match=r"cannot be built.*non-zero code: 7") as caught:
+            await provider.start(
+                EnvironmentSpec(build=_folder(tmp_path / "a", f"FROM {IMAGE}\nRUN echo why; exit 7\n"))
+            )
+        assert any("why" in line for line in caught.value.details)
+    finally:
+        await provider.close()
+
+
+async def test_an_image_is_used_in_the_place_of_another(tmp_path: Path) -> None:
+    need_docker()
+    provider = DockerProvider(image_map={"far.example/away:1": IMAGE})
+    plain = DockerProvider()
+    try:
+        away, here = EnvironmentSpec(image="far.example/away:1"), EnvironmentSpec(image=IMAGE)
+        assert await provider.digest(away) == await plain.digest(here)
+        async with await provider.start(away) as room:
+            assert (await room.exec(["true"])).exit_code == 0
+    finally:
+        await provider.close()
+        await plain.close()
