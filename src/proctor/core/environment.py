@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Protocol, Self, runtime_checkable
 
 from msgspec import field
 
@@ -195,4 +195,17 @@ class EnvironmentProvider(Protocol):
 
     async def close(self) -> None:
         """Free what its rooms shared, once all of them have stopped. Safe to call twice."""
+        ...
+
+
+@runtime_checkable
+class Foresighted(Protocol):
+    """What a provider may do besides: have what rooms are made from at hand before they are asked for."""
+
+    def expect(self, specs: Sequence[EnvironmentSpec]) -> None:
+        """The rooms that will be asked for, one for each piece of work, in order. Replaces what was told before."""
+        ...
+
+    def finished(self, spec: EnvironmentSpec) -> None:
+        """One piece of the expected work is over: for it, no room like this will be asked for again."""
         ...
