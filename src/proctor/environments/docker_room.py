@@ -19,7 +19,7 @@ from proctor.environments.archives import Chunks, pack, unpack
 from proctor.environments.commands import check_command, split_path
 from proctor.environments.docker_exec import CallbackFailed, Command, NotStarted
 from proctor.environments.docker_model import ModelDoor
-from proctor.environments.engine import engine_errors, is_conflict, is_missing, somebody_else_did
+from proctor.environments.engine import engine_errors, is_missing, is_not_running, somebody_else_did
 from proctor.environments.relay import HostRelay
 from proctor.environments.watches import Watches
 
@@ -204,7 +204,7 @@ class DockerRoom:
             return await command.run(self._container, argv, variables, cwd, stdin)
         except (DockerError, NotStarted) as error:
             # Something inside, where everybody is root, may have ended the container, or be about to.
-            if isinstance(error, DockerError) and not is_conflict(error):
+            if isinstance(error, DockerError) and not is_not_running(error):
                 raise
             try:
                 await asyncio.wait_for(self._container.wait(), _STOP_SECONDS)
