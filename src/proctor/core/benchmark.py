@@ -6,7 +6,7 @@ Built-in benchmarks and a stranger's register alike, through the entry point gro
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, Protocol, runtime_checkable
 
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
 from proctor.core.evaluation import Evaluated, Prediction
@@ -142,6 +142,19 @@ class Benchmark(Protocol):
 
     async def validate(self, task: Task, place: Place) -> Health:
         """Prove on this machine that the task can be failed, can be solved, and is graded alike each time."""
+        ...
+
+
+@runtime_checkable
+class RoomAware(Protocol):
+    """A benchmark whose tasks are set up in another way in each kind of room."""
+
+    def in_rooms(self, kind: str) -> Benchmark:
+        """The same benchmark for the rooms of one provider, by its name.
+
+        Raises:
+            UsageError: it cannot be run in such rooms.
+        """
         ...
 
 

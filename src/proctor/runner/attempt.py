@@ -318,7 +318,7 @@ def _label(way: Way, this: Try) -> str:
 
 def _request(way: Way, this: Try, home: str | None) -> AgentRequest:
     return AgentRequest(
-        task_id=this.task.id,
+        task_id=this.task.public.alias or this.task.id,
         instruction=this.task.public.instruction,
         logs=str(this.logs),
         home=home,

@@ -46,6 +46,7 @@ class ReadLog(Record):
 
 def read_log(log: str, parser: Parser) -> ReadLog:
     """Read a log as SWE-bench 5 does."""
+    log = _lines(log)
     code = _CODE.search(log)
     exit_code = int(code[1]) if code else None
     if (trouble := _trouble(log)) is not None:
@@ -61,10 +62,16 @@ def read_log(log: str, parser: Parser) -> ReadLog:
 
 def read_log_4(log: str, parser: Parser) -> ReadLog:
     """Read a log as SWE-bench 4 did: without looking at the exit code."""
+    log = _lines(log)
     if (trouble := _trouble(log)) is not None:
         return ReadLog(statuses={}, unreadable=trouble)
     statuses: Statuses = parser(log.split(START)[1].split(END)[0]) or parser(log)
     return ReadLog(statuses=statuses)
+
+
+def _lines(log: str) -> str:
+    """The official graders read logs back in Python's text mode, in which a carriage return ends a line."""
+    return log.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _trouble(log: str) -> str | None:

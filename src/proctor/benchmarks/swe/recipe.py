@@ -7,9 +7,27 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from msgspec import field
+
 from proctor.benchmarks.swe.rows import Row
 from proctor.core.environment import EnvironmentSpec
+from proctor.core.record import Record
 from proctor.workspaces import Base
+
+
+class Start(Record):
+    """What an agent starts from, told as changes to the official image.
+
+    Attributes:
+        workdir: where the repository is.
+        script: shell lines that bring it into the state that agents are given; files are in $FILES.
+        keeps_history: whether its git history is the agent's to read, up to the base commit.
+    """
+
+    workdir: str
+    script: str = ""
+    files: dict[str, bytes] = field(default_factory=dict)
+    keeps_history: bool = True
 
 
 class Recipe(Protocol):
@@ -48,4 +66,4 @@ class Recipe(Protocol):
         ...
 
 
-RecipeMaker = Callable[[Row], Recipe]
+RecipeMaker = Callable[[Row, Start], Recipe]

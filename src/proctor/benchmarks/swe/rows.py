@@ -45,6 +45,7 @@ class SweBenchRow(Row):
         eval_script: the whole bash script that tests an answer; rows from before version 5 have none.
         log_parser: the name of the parser that reads its output.
         eval_type: `pass_and_fail`, or `fail_only` for test programs that print failures alone.
+        environment_yml: the official pins, where the data came with them.
     """
 
     version: str = ""
@@ -54,6 +55,7 @@ class SweBenchRow(Row):
     eval_script: str = ""
     log_parser: str = ""
     eval_type: str = "pass_and_fail"
+    environment_yml: str = ""
 
 
 class ProRow(Row):
@@ -128,6 +130,7 @@ def swe_bench_row(row: Mapping[str, Any]) -> SweBenchRow:
         eval_script=text(row, "eval_script", default=""),
         log_parser=text(row, "log_parser", default=""),
         eval_type=text(row, "eval_type", default="pass_and_fail"),
+        environment_yml=text(row, "environment_yml", default=""),
     )
 
 
@@ -206,7 +209,9 @@ def _common(row: Mapping[str, Any], identity: str, *, patch_required: bool = Tru
     }
 
 
-def read_all(rows: Sequence[Mapping[str, Any]], read: Callable[[Mapping[str, Any]], R]) -> tuple[list[R], list[Unusable]]:
+def read_all(
+    rows: Sequence[Mapping[str, Any]], read: Callable[[Mapping[str, Any]], R]
+) -> tuple[list[R], list[Unusable]]:
     """Every row that can be used, in the order of their ids, and why the others cannot.
 
     Raises:

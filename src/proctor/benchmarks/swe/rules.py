@@ -10,7 +10,7 @@ FAILING: Final = frozenset({"FAILED", "ERROR"})
 
 
 class Tally(Record):
-    """Labels, divided by whether they came out as they should. A test may be in neither: the older rule ignores skips."""
+    """Labels, divided by whether they came out as they should. The older rule ignores skips: they are in neither."""
 
     success: tuple[str, ...] = ()
     failure: tuple[str, ...] = ()

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Callable, Mapping
 from typing import Final
-from xml.etree import ElementTree as ET  # noqa: S405 - a log that we cut to 10 MB; entities are refused below
+from xml.etree import ElementTree as ET
 
 Statuses = dict[str, str]
 Parser = Callable[[str], Statuses]
+_CROSS: Final = "\N{MULTIPLICATION SIGN}"
 
 
 def lines(pattern: str, words: Mapping[str, str], *, clean: Callable[[str, str], str] | None = None) -> Parser:
@@ -26,7 +27,7 @@ def lines(pattern: str, words: Mapping[str, str], *, clean: Callable[[str, str],
 
 
 def _without_place(name: str, status: str) -> str:
-    """redis appends the file to the names of failed tests."""
+    """Redis appends the file to the names of failed tests."""
     return re.sub(r"\s+in\s+\S+$", "", name) if status == "FAILED" else name
 
 
@@ -39,9 +40,7 @@ jq = lines(r"^(?P<word>PASS|FAIL):\s(?P<name>.+)$", {"PASS": "PASSED", "FAIL": "
 micropython = lines(
     r"^(?P<word>pass|FAIL|skip)\s+(?P<name>.+)$", {"pass": "PASSED", "FAIL": "FAILED", "skip": "SKIPPED"}
 )
-googletest = lines(
-    r"^.*\[\s*(?P<word>OK|FAILED)\s*\]\s(?P<name>.*)\s\(.*\)$", {"OK": "PASSED", "FAILED": "FAILED"}
-)
+googletest = lines(r"^.*\[\s*(?P<word>OK|FAILED)\s*\]\s(?P<name>.*)\s\(.*\)$", {"OK": "PASSED", "FAILED": "FAILED"})
 gotest = lines(
     r"^--- (?P<word>PASS|FAIL|SKIP): (?P<name>.+) \(.+\)$", {"PASS": "PASSED", "FAIL": "FAILED", "SKIP": "SKIPPED"}
 )
@@ -63,8 +62,8 @@ jest = lines(
 )
 jest_json = lines(r"^\[(?P<word>PASSED|FAILED)\]\s(?P<name>.+)$", {"PASSED": "PASSED", "FAILED": "FAILED"})
 vitest = lines(
-    r"^(?P<word>✓|×|↓)\s(?P<name>.+?)(?:\s(\d+\s*m?s?|\[skipped\]))?$",
-    {"✓": "PASSED", "×": "FAILED", "↓": "SKIPPED"},
+    rf"^(?P<word>✓|{_CROSS}|↓)\s(?P<name>.+?)(?:\s(\d+\s*m?s?|\[skipped\]))?$",
+    {"✓": "PASSED", _CROSS: "FAILED", "↓": "SKIPPED"},
 )
 tap = lines(r"^(?P<word>ok|not ok) \d+ (?P<name>.+)$", {"ok": "PASSED", "not ok": "FAILED"})
 
@@ -151,7 +150,7 @@ def gradle(log: str) -> Statuses:
 
 
 def doctest(log: str) -> Statuses:
-    """doctest's XML: a sub-case passes when all its expressions do."""
+    """Doctest's XML: a sub-case passes when all its expressions do."""
     start = log.find("<doctest")
     end = log.find("</doctest>", start)
     if start < 0 or end < 0:

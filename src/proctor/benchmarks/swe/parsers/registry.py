@@ -5,7 +5,6 @@ from types import MappingProxyType
 from typing import Final
 
 from proctor.benchmarks.swe.parsers import other_languages as other
-from proctor.benchmarks.swe.parsers.python_runners import django, sympy
 from proctor.benchmarks.swe.parsers.pytest_lines import (
     pytest_either_end,
     pytest_matplotlib,
@@ -15,6 +14,7 @@ from proctor.benchmarks.swe.parsers.pytest_lines import (
     pytest_summary,
     pytest_verbose,
 )
+from proctor.benchmarks.swe.parsers.python_runners import django, sympy
 from proctor.core.errors import InvalidData
 
 Statuses = dict[str, str]
