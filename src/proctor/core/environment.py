@@ -43,11 +43,17 @@ class Limits(Record):
 
 
 class Mount(Record):
-    """A path of the host shown in the room, read-only unless said otherwise."""
+    """A path of the host shown in the room, read-only unless said otherwise.
+
+    Attributes:
+        writable: what is written there is written on the host.
+        private: it can be written to, and what is written is the room's own and goes with it (local only).
+    """
 
     source: str
     target: str
     writable: bool = False
+    private: bool = False
 
 
 class EnvironmentSpec(Record):

@@ -276,3 +276,5 @@ def _check(spec: EnvironmentSpec) -> None:
     for mount in spec.mounts:
         if not Path(mount.source).exists():
             raise UsageError("cannot be shown in a room: there is no such path", where=mount.source)
+        if mount.private:
+            raise UsageError("a container has no mounts that are written to in private", where=mount.target)

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from proctor.core.environment import EnvironmentSpec, Network
+from proctor.core.environment import EnvironmentSpec, Mount, Network
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.environments.body import Body, NotStarted
 from proctor.environments.bubblewrap import (
@@ -24,7 +24,7 @@ from proctor.environments.folder import rooms_folder
 from proctor.environments.hiding import PATH, hidden, interpreter, is_visible
 from proctor.environments.limits import rules_for
 from proctor.environments.local_room import LocalRoom
-from proctor.environments.trees import Copier, has_foreign_files, opened
+from proctor.environments.trees import Copier, has_foreign_files, opened, remove_tree
 from proctor.environments.work import in_thread
 
 _SHARED_MEMORY_BYTES: Final = 256 << 20
@@ -76,24 +76,32 @@ class LocalProvider:
     async def _furnish(self, spec: EnvironmentSpec, body: Body) -> int:
         """Put the workspace in its place and start the first process; the port of its relay."""
         place = body.folder.workspace
-        if spec.workspace is None:
-            place.mkdir()
-        elif not await self._can_overlay(spec.workspace):
-            await _copy(spec.workspace, place)
-        else:
-            place.mkdir()
+        while True:
+            overlay = self._overlay
+            lower = spec.workspace if spec.workspace and await self._can_overlay(spec.workspace) else None
+            if spec.workspace is None or lower is not None:
+                place.mkdir()
+            else:
+                await _copy(spec.workspace, place)
             try:
-                return await self._launch(spec, body, lower=spec.workspace)
+                return await self._launch(spec, body, lower=lower)
             except NotStarted as error:
-                if not overlay_failed(error.said):
+                if not (overlay and overlay_failed(error.said)):
                     raise refusal(error.said) from error
                 self._overlay = False  # not to be had here, and not asked for again
-            place.rmdir()
-            await _copy(spec.workspace, place)
-        try:
-            return await self._launch(spec, body, lower=None)
-        except NotStarted as error:
-            raise refusal(error.said) from error
+            await asyncio.to_thread(remove_tree, place)
+
+    async def _private(self, spec: EnvironmentSpec, body: Body) -> tuple[Mount, ...]:
+        """The room's mounts; where no changes can be laid over a private one, a copy of it stands in its place."""
+        mounts: list[Mount] = []
+        for number, mount in enumerate(spec.mounts):
+            if not mount.private or await self._can_overlay(Path(mount.source).resolve()):
+                mounts.append(mount)
+                continue
+            own = body.folder.path / f"private-{number}"
+            await _copy(Path(mount.source).resolve(), own)
+            mounts.append(Mount(source=str(own), target=mount.target, writable=True))
+        return tuple(mounts)
 
     async def _can_overlay(self, tree: Path) -> bool:
         """Whether a room's changes can be laid over this tree.
@@ -127,7 +135,7 @@ class LocalProvider:
             work=str(body.folder.work),
             lower=None if lower is None else str(lower),
             network=spec.network,
-            mounts=spec.mounts,
+            mounts=await self._private(spec, body),
             hidden=hidden(spec.hidden),
             shared_memory_bytes=_SHARED_MEMORY_BYTES if memory is None else min(_SHARED_MEMORY_BYTES, memory << 19),
             model_socket=model_socket,
@@ -192,7 +200,7 @@ def _checked(spec: EnvironmentSpec, *, isolation: bool) -> EnvironmentSpec:
     for mount in spec.mounts:
         if not Path(mount.source).exists():
             raise UsageError("cannot be shown in a room: there is no such path", where=mount.source)
-        if not isolation and Path(mount.source).resolve() != Path(mount.target).resolve():
+        if not isolation and (mount.private or Path(mount.source).resolve() != Path(mount.target).resolve()):
             raise InfrastructureError(
                 f"without isolation {mount.source} cannot be shown as {mount.target}",
                 fix="mount it at its own path, or leave isolation on",
