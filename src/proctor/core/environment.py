@@ -43,11 +43,17 @@ class Limits(Record):
 
 
 class Mount(Record):
-    """A path of the host shown in the room, read-only unless said otherwise."""
+    """A path of the host shown in the room, read-only unless said otherwise.
+
+    Attributes:
+        writable: what is written there is written on the host.
+        private: it can be written to, and what is written is the room's own and goes with it (local only).
+    """
 
     source: str
     target: str
     writable: bool = False
+    private: bool = False
 
 
 class EnvironmentSpec(Record):
@@ -239,4 +245,17 @@ class ErrandRunner(Protocol):
             LimitReached: a limit of the whole room (wall clock, disk) ended it.
             InfrastructureError: the machine cannot make such a room.
         """
+        ...
+
+
+@runtime_checkable
+class Foresighted(Protocol):
+    """What a provider may do besides: have what rooms are made from at hand before they are asked for."""
+
+    def expect(self, specs: Sequence[EnvironmentSpec]) -> None:
+        """The rooms that will be asked for, one for each piece of work, in order. Replaces what was told before."""
+        ...
+
+    def finished(self, spec: EnvironmentSpec) -> None:
+        """One piece of the expected work is over: for it, no room like this will be asked for again."""
         ...

@@ -195,7 +195,10 @@ def _mounts(mounts: Iterable[Mount], hidden: tuple[Path, ...]) -> list[str]:
     arguments: list[str] = []
     for mount in mounts:
         source = str(Path(mount.source).resolve())
-        arguments += ("--bind" if mount.writable else "--ro-bind", source, mount.target)
+        if mount.private:
+            arguments += ("--overlay-src", source, "--tmp-overlay", mount.target)
+        else:
+            arguments += ("--bind" if mount.writable else "--ro-bind", source, mount.target)
         for path, is_directory in covers(mount, hidden):
             arguments += _cover(path, is_directory=is_directory)
     return arguments

@@ -46,6 +46,7 @@ class Sitting:
         program: the agent's program, where it is not found by itself.
         retry_errors: give slots whose recorded result is an error another chance.
         run_usd: what the whole run may cost from now on; None leaves its limit as it is.
+        image_disk: how many bytes the images that are pulled may take; None is no limit.
     """
 
     access: Access = field(default_factory=Access)
@@ -53,6 +54,7 @@ class Sitting:
     retry: Retry = field(default_factory=Retry)
     retry_errors: bool = False
     run_usd: float | None = None
+    image_disk: int | None = None
     notice_seconds: float = 20.0
 
 
@@ -125,7 +127,7 @@ async def _set_up(
         Path(stack.enter_context(tempfile.TemporaryDirectory(dir=folder)))
         for folder in (scratch_folder(), socket_folder())
     )
-    rooms = find_provider(config.runner, **room_options(config))
+    rooms = find_provider(config.runner, **room_options(config, image_disk=sitting.image_disk))
     stack.push_async_callback(rooms.close)
     access, secrets = sitting.access, list[str]()
     gateway, socket, model = None, None, None
@@ -221,8 +223,10 @@ def _summary(store: RunStore, config: RunConfig) -> RunSummary:
     return summary
 
 
-def room_options(config: RunConfig) -> dict[str, Any]:
+def room_options(config: RunConfig, *, image_disk: int | None = None) -> dict[str, Any]:
     """What the provider of the run's rooms is to be told."""
     if config.runner == "local":
         return {"isolation": config.isolation}
-    return {"image_map": config.image_map} if config.image_map else {}
+    if config.runner != "docker":
+        return {}
+    return {"image_map": config.image_map, "image_disk": image_disk}

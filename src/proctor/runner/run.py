@@ -28,6 +28,7 @@ from proctor.results import Journal, RunStore, total_cost
 from proctor.results.answers import CASSETTE
 from proctor.results.store import attempt_name
 from proctor.runner import ledger
+from proctor.runner.ahead import Rooms
 from proctor.runner.attempt import Try, Watch, Way, attempt
 from proctor.runner.errors import cause_of, go_on_with_cancelling
 from proctor.runner.parallel import in_parallel
@@ -134,8 +135,10 @@ async def run(course: Course) -> tuple[int, Stop | None]:
     Raises:
         UsageError: the run cannot be made in this way; what was under way is finished first.
     """
+    rooms = Rooms(course.way.provider, course.way.benchmark, course.options)
+    rooms.expect(course.tasks[slot.task_id] for slot in course.slots)
     async with Journal(course.store.journal) as journal:
-        sitting = _Sitting(course, journal)
+        sitting = _Sitting(course, journal, rooms)
         await in_parallel(sitting.take, course.slots, course.concurrency + course.grade_concurrency)
     if sitting.refused is not None:
         raise sitting.refused
@@ -145,9 +148,10 @@ async def run(course: Course) -> tuple[int, Stop | None]:
 class _Sitting:
     """One sitting of a run, from its start or resumption to its end or interruption."""
 
-    def __init__(self, course: Course, journal: Journal) -> None:
+    def __init__(self, course: Course, journal: Journal, rooms: Rooms) -> None:
         self.course = course
         self.journal = journal
+        self.rooms = rooms
         self.answering = asyncio.Semaphore(course.concurrency)
         self.grading = asyncio.Semaphore(course.grade_concurrency)
         self.stopped = asyncio.Event()
@@ -167,6 +171,8 @@ class _Sitting:
         except UsageError as error:
             self.refused = self.refused or error
             self.halt(Stop(cause=Cause.INTERRUPTED, detail=str(error)))
+        finally:
+            self.rooms.finished(work.task)
         if result is None:
             self.left += 1
         self.course.watcher.ended(slot, result)
