@@ -43,12 +43,14 @@ class Sitting:
 
     Attributes:
         program: the agent's program, where it is not found by itself.
+        h2_program: h2, likewise.
         retry_errors: give slots whose recorded result is an error another chance.
         run_usd: what the whole run may cost from now on; None leaves its limit as it is.
     """
 
     access: Access = field(default_factory=Access)
     program: str | None = None
+    h2_program: str | None = None
     retry: Retry = field(default_factory=Retry)
     retry_errors: bool = False
     run_usd: float | None = None
@@ -145,7 +147,7 @@ async def _set_up(
         run_id=config.run_id,
         benchmark=benchmark,
         provider=rooms,
-        agent=agents(config, sitting.program),
+        agent=agents(config, sitting.program, sitting.h2_program),
         scratch=scratch,
         gateway=gateway,
         model_socket=socket,
@@ -162,9 +164,17 @@ async def _set_up(
     )
 
 
-def agents(config: RunConfig, program: str | None) -> Callable[[Task], Agent]:
+def agents(config: RunConfig, program: str | None, h2_program: str | None = None) -> Callable[[Task], Agent]:
     """Makes the run's agent for a task. One agent serves all tasks, unless it must know their answers."""
-    setup = AgentSetup(program=program, command=config.command, in_place=not config.isolation, apply_patch=apply_patch)
+    setup = AgentSetup(
+        program=program,
+        command=config.command,
+        in_place=not config.isolation,
+        apply_patch=apply_patch,
+        h2_program=h2_program,
+        pod_template=config.pod_template,
+        pod_variables=config.variables,
+    )
     if needs_gold(config.agent):
         return lambda task: find_agent(config.agent, msgspec.structs.replace(setup, gold=task.private.gold))
     one = find_agent(config.agent, setup)
