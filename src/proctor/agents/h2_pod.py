@@ -37,7 +37,6 @@ from proctor.core.result import AgentMetrics
 H2_PROGRAM: Final = "/proctor/h2"
 HOME: Final = "/proctor/home"
 _ACCOUNT: Final = ("claude-config", "default", ".claude.json")
-_STATUS_SECONDS: Final = 15.0
 _FAULTS: Final = {
     **FAULTS,
     "no_git": "there is no git in the room, and h2 needs one; install git in the image",
@@ -274,7 +273,7 @@ class _Course:
         while True:
             self._seen = await self._room.look(self._seen, self._clock)
             if sent is None or to_be_asked(tuple(self._seen.values()), look):
-                self._seen = await self._room.ask(self._seen, self._clock, seconds=_STATUS_SECONDS)
+                self._seen = await self._room.ask(self._seen, self._clock, seconds=self._patience.status)
             look += 1
             now = self._clock()
             pod = Pod(agents=tuple(self._seen.values()), lead=lead, now=now, launched=launched, sent=sent)
@@ -303,7 +302,7 @@ class _Course:
         """Who is running of a pod that could not be launched as a whole."""
         folder = self._sandbox / "sockets"
         found = await asyncio.to_thread(lambda: [path.name for path in folder.glob("agent.*.sock")])
-        return [name.removeprefix("agent.").removesuffix(".sock") for name in found]
+        return [adapter.agent_of(name) for name in found]
 
     def _timeline(self) -> Timeline | None:
         if not self._pod:

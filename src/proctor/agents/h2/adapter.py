@@ -2,6 +2,7 @@
 
 import json
 import math
+import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
@@ -79,6 +80,15 @@ cd "$1/sessions" || exit 1
 for session in */; do
   printf '\\n%s metadata %s\\n' "$2" "${session%/}"
   cat "$session/session.metadata.json" 2>/dev/null
+done
+printf '\\n%s end -\\n' "$2"
+"""
+# Why a daemon did not start stands in its log alone. Arguments: the home, a mark.
+DAEMON_LOGS: Final = """
+cd "$1/sessions" || exit 1
+for session in */; do
+  printf '\\n%s log %s\\n' "$2" "${session%/}"
+  tail -c 1000 "$session/daemon.stderr.log" 2>/dev/null
 done
 printf '\\n%s end -\\n' "$2"
 """
@@ -187,6 +197,11 @@ def stop_command(agent: str) -> list[str]:
 def send_command(agent: str, file: str) -> list[str]:
     """Hands a file over as a message, once the agent is idle."""
     return ["h2", "send", agent, "--priority", "idle", "--file", file]
+
+
+def agent_of(socket: str) -> str:
+    """Whose socket a path is."""
+    return posixpath.basename(socket).removeprefix("agent.").removesuffix(".sock")
 
 
 def as_message(text: str) -> bytes:

@@ -136,7 +136,12 @@ class PodRoom:
         if done.timed_out:
             raise NotLaunched(f"h2 did not launch the pod in {_LAUNCH_SECONDS:.0f} s")
         if done.exit_code != 0:
-            raise NotLaunched(f"h2 could not launch the pod: {brief(adapter.complaint(done.stderr), 300)}")
+            logs = await self._frames(adapter.DAEMON_LOGS)
+            said = "; ".join(
+                f"{name}: {text.decode('utf-8', 'replace').strip()}" for (_, name), text in logs.items() if text.strip()
+            )
+            why = f"{adapter.complaint(done.stderr)}; {said}" if said else adapter.complaint(done.stderr)
+            raise NotLaunched(f"h2 could not launch the pod: {brief(why, 400)}")
         found = await self._frames(adapter.METADATA)
         pod = [adapter.read_launched(content) for (kind, _), content in found.items() if kind == "metadata"]
         agents = tuple(agent for agent in pod if agent is not None)
@@ -215,9 +220,11 @@ class PodRoom:
         Raises:
             InfrastructureError: something would not die.
         """
-        await asyncio.gather(*(self._run(adapter.stop_command(name), timeout=seconds) for name in agents))
+        told = await asyncio.gather(*(self._run(adapter.stop_command(name), timeout=seconds) for name in agents))
+        # A daemon that has died does not stop, and its socket stays.
+        stopping = {name for name, done in zip(agents, told, strict=True) if done.exit_code == 0}
         deadline = time.monotonic() + seconds
-        while await self._sockets() and time.monotonic() < deadline:  # noqa: ASYNC110 - of another process
+        while stopping & await self._listening() and time.monotonic() < deadline:  # noqa: ASYNC110 - another's doing
             await asyncio.sleep(_PAUSE)
         deadline = time.monotonic() + _KILL_SECONDS
         while left := await self._kill():
@@ -245,8 +252,9 @@ class PodRoom:
             return Asked(status=adapter.read_status(done.stdout))
         return Asked(status=None, dead=not done.timed_out and adapter.nobody_listens(done.stderr))
 
-    async def _sockets(self) -> bool:
-        return bool((await self._plain(adapter.SOCKETS, self._home)).stdout.strip())
+    async def _listening(self) -> set[str]:
+        found = await self._plain(adapter.SOCKETS, self._home)
+        return {adapter.agent_of(path) for path in found.stdout.decode("utf-8", "replace").split()}
 
     async def _kill(self) -> str:
         by_name = not self._isolated or not self._before

@@ -29,7 +29,8 @@ class Patience(Record):
         blocked: for the answer of a person, who is not there.
         asking: for a decision on a permission, which hooks make.
         trouble: for a limit, a login or a provider that h2 is sure about; `doubt`: where it may pass.
-        silent: for the answer of an agent's daemon; `dead`: where nobody listens.
+        status: for one answer of an agent's daemon, which first asks a git that may be slow.
+        silent: until a daemon that gives no answer is given up; `dead`: one that nobody listens at.
         stop: for an agent to stop when it is told to.
     """
 
@@ -43,6 +44,7 @@ class Patience(Record):
     asking: float = 90.0
     trouble: float = 10.0
     doubt: float = 120.0
+    status: float = 15.0
     silent: float = 60.0
     dead: float = 5.0
     stop: float = 15.0
