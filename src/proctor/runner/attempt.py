@@ -30,6 +30,7 @@ from proctor.gateway import Answered, Gateway, LimitHit, Redactor, Session, Sess
 from proctor.results.answers import CASSETTE
 from proctor.runner.errors import cause_of, go_on_with_cancelling
 from proctor.runner.homes import Homes
+from proctor.runner.members import with_usage
 from proctor.runner.records import ANSWER, SUBMISSION, Answer
 from proctor.runner.redacted import RedactedRoom
 
@@ -179,8 +180,8 @@ class _Course:
         doing("preparing")
         agent = way.agent(this.task)
         spec = await way.benchmark.prepare(this.task, folder)
-        async with _home(way) as home:
-            request = _request(way, this, home)
+        async with _home(way) as sandbox:
+            request = _request(way, this, sandbox)
             room = agent.furnish(_furnished(way, this.task, spec), request)
             doing("making the room")
             async with await way.provider.start(room) as environment:
@@ -278,7 +279,12 @@ class _Course:
         if self.session is None or not self.session.usage.requests:
             return own
         usage = self.session.usage
-        return msgspec.structs.replace(own, turns=usage.turns, compactions=max(usage.compactions, own.compactions))
+        return msgspec.structs.replace(
+            own,
+            turns=usage.turns,
+            compactions=max(usage.compactions, own.compactions),
+            members=with_usage(own.members, usage),
+        )
 
 
 def without_secrets(content: bytes, secrets: tuple[str, ...], file: str) -> tuple[bytes, tuple[Finding, ...]]:
@@ -334,24 +340,25 @@ def _emptied(folder: Path) -> bool:
 
 
 @asynccontextmanager
-async def _home(way: Way) -> AsyncIterator[str | None]:
+async def _home(way: Way) -> AsyncIterator[Path | None]:
     if way.homes is None:
         yield None
         return
-    async with way.homes.lend() as home:
-        yield str(home)
+    async with way.homes.lend() as sandbox:
+        yield sandbox
 
 
 def _label(way: Way, this: Try) -> str:
     return f"{way.run_id}/{this.task.id}/{this.sample}"
 
 
-def _request(way: Way, this: Try, home: str | None) -> AgentRequest:
+def _request(way: Way, this: Try, sandbox: Path | None) -> AgentRequest:
     return AgentRequest(
         task_id=this.task.public.alias or this.task.id,
         instruction=this.task.public.instruction,
         logs=str(this.logs),
-        home=home,
+        home=None if sandbox is None else str(sandbox / "claude-config" / "default"),
+        sandbox=None if sandbox is None else str(sandbox),
         own_login=way.own_login,
         model=way.model,
         max_turns=way.max_turns,

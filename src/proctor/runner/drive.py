@@ -44,6 +44,7 @@ class Sitting:
 
     Attributes:
         program: the agent's program, where it is not found by itself.
+        h2_program: h2, likewise.
         retry_errors: give slots whose recorded result is an error another chance.
         run_usd: what the whole run may cost from now on; None leaves its limit as it is.
         image_disk: how many bytes the images that are pulled may take; None is no limit.
@@ -51,6 +52,7 @@ class Sitting:
 
     access: Access = field(default_factory=Access)
     program: str | None = None
+    h2_program: str | None = None
     retry: Retry = field(default_factory=Retry)
     retry_errors: bool = False
     run_usd: float | None = None
@@ -148,7 +150,7 @@ async def _set_up(
         run_id=config.run_id,
         benchmark=sited(benchmark, rooms),
         provider=rooms,
-        agent=agents(config, sitting.program, benchmark),
+        agent=agents(config, benchmark, program=sitting.program, h2_program=sitting.h2_program),
         workplaces=Workplaces(scratch),
         gateway=gateway,
         model_socket=socket,
@@ -165,9 +167,19 @@ async def _set_up(
     )
 
 
-def agents(config: RunConfig, program: str | None, benchmark: Benchmark) -> Callable[[Task], Agent]:
+def agents(
+    config: RunConfig, benchmark: Benchmark, *, program: str | None, h2_program: str | None
+) -> Callable[[Task], Agent]:
     """Makes the run's agent for a task. One agent serves all tasks, unless it must know their answers."""
-    setup = AgentSetup(program=program, command=config.command, in_place=not config.isolation, apply_patch=apply_patch)
+    setup = AgentSetup(
+        program=program,
+        command=config.command,
+        in_place=not config.isolation,
+        apply_patch=apply_patch,
+        h2_program=h2_program,
+        pod_template=config.pod_template,
+        pod_variables=config.variables,
+    )
     if needs_gold(config.agent):
         return lambda task: find_agent(config.agent, msgspec.structs.replace(setup, gold=_gold(benchmark, task)))
     one = find_agent(config.agent, setup)
