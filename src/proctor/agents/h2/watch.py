@@ -5,7 +5,6 @@ get a message. So a pod is done only when every turn that was begun has ended, n
 has stirred for a while.
 """
 
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -243,12 +242,3 @@ def _lasted(since: float | None, now: float, seconds: float) -> bool:
 
 def _failed(cause: Cause, agent: Seen, what: str) -> Word:
     return Word(step=Step.FAILED, cause=cause, detail=f"{agent.name}: {what}", whose=agent.name)
-
-
-def to_be_asked(agents: Sequence[Seen], look: int, every: int = 5) -> bool:
-    """Whether h2 is to be asked at this look, beside reading its files: asking takes a process for each agent.
-
-    While somebody works, what h2 writes by itself tells enough; now and then it is asked all the same, since a dead
-    daemon writes nothing.
-    """
-    return look % every == 0 or all(agent.doing is not Doing.WORKING for agent in agents)
