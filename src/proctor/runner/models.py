@@ -21,8 +21,8 @@ from proctor.gateway import (
 from proctor.gateway.backend import Backend
 from proctor.gateway.upstream import PROVIDER
 from proctor.results import RunStore, find_run
+from proctor.results.answers import CASSETTE
 
-CASSETTE: Final = "cassette.jsonl"
 # An answer that stays silent for so long has broken off.
 IDLE_SECONDS: Final = 600.0
 # What an agent that talks to a script or a recording believes to talk to.
@@ -129,7 +129,7 @@ def _recordings(store: RunStore) -> Callable[[SessionSpec], Path]:
     """The recording of the attempt that counted, or of the last one that there was."""
 
     def find(spec: SessionSpec) -> Path:
-        folder = store.logs(spec.task_id, int(spec.values.get("sample", "1")), 1).parent
+        folder = store.logs(spec.task_id, int(spec.values.get("sample", "1")))
         found = sorted(folder.glob(f"attempt-*/{CASSETTE}"), key=lambda file: int(file.parent.name.split("-")[1]))
         if not found:
             raise InvalidData(f"the run {store.run_id} has no recording of {spec.task_id!r}", where=store.folder)

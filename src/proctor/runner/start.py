@@ -54,7 +54,8 @@ async def configure(
         environment = await rooms.digest(EnvironmentSpec(image=asked.image))
     finally:
         await rooms.close()
-    versions = {**draft.versions, "environment": environment, **agents(draft, program, h2_program)(tasks[0]).versions()}
+    answering = agents(draft, benchmark, program=program, h2_program=h2_program)(tasks[0])
+    versions = {**draft.versions, "environment": environment, **answering.versions()}
     return msgspec.structs.replace(draft, versions=versions)
 
 

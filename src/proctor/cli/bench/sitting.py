@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from proctor.cli.bench.options import image_disk_option
 from proctor.cli.output import note, print_json
 from proctor.core.errors import InfrastructureError, Interrupted
 
@@ -25,6 +26,7 @@ def sitting_options(function: Any) -> Any:
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print the run's summary as JSON."),
         click.option("--quiet", is_flag=True, help="No progress on stderr."),
+        image_disk_option,
         click.option(
             "--retries",
             type=click.IntRange(min=0),
@@ -84,6 +86,7 @@ def sit(store: "RunStore", source: "Benchmark", given: dict[str, Any], access: "
         retry=Retry(tries=given["retries"] + 1),
         retry_errors=given.get("retry_errors", False),
         run_usd=given["max_cost"],
+        image_disk=given["image_disk"],
     )
     try:
         with temporary_files_here(), Progress(quiet=given["quiet"]) as progress:
