@@ -181,7 +181,8 @@ def resume(
         results: where runs are kept, if not in PROCTOR_RESULTS or ``./results``.
         retry_errors: try answers again that ended in an error.
         max_cost: a new limit for the whole run, in which what it has spent before counts.
-        program: the agent's program, where it is not found by itself; `h2_program`: h2, likewise.
+        program: the agent's program, where it is not found by itself.
+        h2_program: h2, likewise.
         retries: how often an error that was not the agent's is tried again.
         ended: as in `RunOptions`.
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from pods import one_file
@@ -182,6 +183,15 @@ async def test_a_task_that_is_never_taken_is_an_error(desk: Desk) -> None:
     outcome = await desk.answer()
     assert outcome.cause is Cause.ENVIRONMENT_FAILED
     assert "concierge: it did not take the task" in outcome.detail
+
+
+async def test_a_message_that_was_typed_and_not_sent_off_is_sent_off(desk: Desk) -> None:
+    coder = {"turn": [PROMPT, WORK, STOP]}
+    desk.script(PAIR, swallow=True, turn=[PROMPT, {"run": "h2 send coder-1 go on"}, STOP], agents={"coder-1": coder})
+    desk.patience = msgspec.structs.replace(PATIENCE, nudge=0.5)
+    outcome = await desk.answer()
+    assert (outcome.cause, await desk.result()) == (None, "done")
+    assert [member.messages for member in outcome.metrics.members] == [1, 0], "Enter is no message"
 
 
 async def test_an_agent_that_left_its_session_and_came_back_was_not_gone(desk: Desk) -> None:

@@ -22,7 +22,7 @@ from proctor.agents.h2.room import LOGS, NotLaunched, PodRoom
 from proctor.agents.h2.screen import screen_of
 from proctor.agents.h2.template import Template, load_template
 from proctor.agents.h2.timeline import TIMELINE, Timeline, make_timeline, metrics_of
-from proctor.agents.h2.watch import Patience, Pod, Seen, Step, Word, judge
+from proctor.agents.h2.watch import Patience, Pod, Seen, Step, Word, judge, unsubmitted
 from proctor.agents.outcomes import keep_outcome, nothing_done
 from proctor.agents.words import brief
 from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup
@@ -288,6 +288,8 @@ class _Course:
             if now >= self._deadline:
                 waited = f"the pod was not done after {now - self._began:.0f} s and was stopped"
                 return Word(step=Step.FAILED, cause=Cause.AGENT_TIMEOUT, detail=waited)
+            if waiting := unsubmitted(pod, self._patience):
+                self._seen = await self._room.nudge(self._seen, waiting, self._clock)
             self._tell(_shown(pod))
             await asyncio.sleep(min(self._patience.look, max(0.05, self._deadline - now)))
         raise AssertionError("one looks until there is something to be done")
