@@ -173,6 +173,7 @@ async def test_idle_after_a_compaction_is_not_the_end(desk: Desk) -> None:
 
 async def test_idle_before_the_prompt_registers_is_not_the_end(desk: Desk) -> None:
     desk.script(turn=[{"after": LONG, **PROMPT}, WORK, STOP])
+    desk.patience = msgspec.structs.replace(PATIENCE, delivery=0)
     outcome = await desk.answer()
     assert (outcome.cause, await desk.result()) == (None, "done")
 
@@ -210,7 +211,10 @@ async def test_a_program_that_has_ended_is_not_idle_whatever_h2_says(desk: Desk)
     assert "I give up" in outcome.detail
 
 
-@pytest.mark.parametrize("late", [{"queue_seconds": LONG}, {"turn": [{"after": LONG, **PROMPT}, WORK, STOP]}])
+LATE: list[dict[str, Any]] = [{"queue_seconds": 6}, {"turn": [{"after": 6, **PROMPT}, WORK, STOP]}]
+
+
+@pytest.mark.parametrize("late", LATE, ids=["queued", "typed"])
 async def test_a_message_on_its_way_keeps_the_pod_at_work(desk: Desk, late: dict[str, Any]) -> None:
     coder = {"turn": [PROMPT, WORK, STOP], **late}
     desk.script(PAIR, turn=[PROMPT, {"run": "h2 send --priority idle coder-1 go on"}, STOP], agents={"coder-1": coder})
