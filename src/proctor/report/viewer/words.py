@@ -25,7 +25,9 @@ __all__ = ["address", "ago", "clock", "duration", "money", "number", "percent", 
 def visible(text: str) -> str:
     """Text without terminal escapes, in which every character that cannot be seen is named."""
     return _HIDDEN.sub(
-        lambda found: f"\N{LEFT WHITE SQUARE BRACKET}{ord(found[0]):X}\N{RIGHT WHITE SQUARE BRACKET}",
+        lambda found: (
+            f"\N{MATHEMATICAL LEFT WHITE SQUARE BRACKET}{ord(found[0]):X}\N{MATHEMATICAL RIGHT WHITE SQUARE BRACKET}"
+        ),
         _ESCAPES.sub("", text.replace("\r\n", "\n")),
     )
 
