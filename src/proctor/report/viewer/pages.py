@@ -1,5 +1,6 @@
 """What each page shows. Everything here reads files and may take a while: the server calls it in a thread."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -296,7 +297,7 @@ def compare_page(shelf: Shelf, given: Given, runs: list[str]) -> Context:
         Pair(task, one.get(task, []), other.get(task, []), _flip(one.get(task), other.get(task)))
         for task in sorted(one.keys() | other.keys())
     ]
-    counts = {flip: sum(pair.flip == flip for pair in pairs) for flip in ("gained", "lost", "both", "neither", "apart")}
+    counts = dict.fromkeys(("gained", "lost", "both", "neither", "apart"), 0) | Counter(pair.flip for pair in pairs)
     common = sum(counts.values()) - counts["apart"]
     wanted, words = given.get("flip", ""), given.get("q", "").lower().split()
     found = [
