@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from proctor.analysis.paired import exact_mcnemar
+from proctor.analysis.chance import exact_mcnemar
 from proctor.core.errors import InvalidData, ProctorError, UsageError
 from proctor.core.result import TaskResult
 from proctor.core.trajectory import Lane, Step, Totals, Trajectory, totals_of
