@@ -8,8 +8,12 @@ import aiohttp
 import msgspec
 import pytest
 
+from proctor.agents.h2.events import Doing
+from proctor.agents.h2.timeline import TIMELINE, Line, Message, Span, Timeline
 from proctor.core.causes import Cause
 from proctor.core.errors import InfrastructureError
+from proctor.core.record import to_json
+from proctor.core.result import AgentMetrics, Member, ModelUsage, Tokens
 from proctor.core.run import JournalEntry
 from proctor.core.verdict import Finding
 from proctor.report.trajectories import from_atif
@@ -192,6 +196,37 @@ async def test_a_pod_has_its_lanes_and_one_can_be_chosen(site: Site) -> None:
     status, body, headers = await site.get("/run/toy/run-001/atif?task=two&attempt=1")
     assert (status, headers["Content-Disposition"]) == (200, 'attachment; filename="trajectory.json"')
     assert len(from_atif(body.encode()).lanes) == 3
+
+
+async def test_a_pod_shows_who_was_at_work_when_and_what_each_member_cost(site: Site) -> None:
+    store = small_run(site.root)
+    usage = (ModelUsage(model="m", requests=2, tokens=Tokens(input=1500), cost_usd=0.5),)
+    members = (
+        Member(name="lead", role="planner <b>", usage=usage, active_seconds=30, idle_seconds=30, turns=4, messages=1),
+        Member(name="coder", role="coder", usage=(*usage, *usage), active_seconds=20, turns=2),
+    )
+    answer(store, "two", Cause.TESTS_FAILED, metrics=AgentMetrics(agents=2, members=members, messages=1))
+    timeline = Timeline(
+        began=0.0,
+        seconds=60.0,
+        lines=(
+            Line(name="lead", role="planner", spans=(Span(start=0, end=30, doing=Doing.WORKING),)),
+            Line(name="coder", role="coder", spans=(Span(start=30, end=50, doing=Doing.BLOCKED),)),
+        ),
+        messages=(Message(at=15.0, sender="lead", to="coder"),),
+    )
+    await record_pod(store.logs("two", 1, 1) / "cassette.jsonl", "two")
+    (store.logs("two", 1, 1) / TIMELINE).write_bytes(to_json(timeline))
+    status, text, _ = await site.get("/run/toy/run-001/task?task=two")
+    assert status == 200, text
+    assert '<rect class="tl-span tl-working" x="0.0" width="500.0"' in text
+    assert '<rect class="tl-span tl-waiting" x="500.0"' in text
+    assert '<ellipse class="tl-message" cx="250.0"' in text
+    assert "planner &lt;b&gt;" in text
+    assert "3.0 k</td>" in text
+    assert "$1.00</td>" in text
+    (store.logs("two", 1, 1) / TIMELINE).write_text("{")
+    assert (await site.get("/run/toy/run-001/task?task=two"))[0] == 200
 
 
 async def test_a_broken_recording_is_a_sentence_on_the_page_and_the_rest_is_there(site: Site) -> None:
