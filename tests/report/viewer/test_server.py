@@ -262,7 +262,9 @@ async def test_two_runs_are_compared_task_by_task(site: Site) -> None:
     answer(second, "four", Cause.SOLVED)
     finish(second, model="another")
     query = "/compare?run=toy/run-001&run=toy/run-002"
-    _, text, _ = await site.get(query)
+    status, text, _ = await site.get(query)
+    assert status == 200, text
+    assert "not made under the same conditions" in text
     assert "1 gained, 0 lost of 2 common tasks; p = 1.000" in text
     assert "model: claude-sonnet-4-5 and another" in text
     _, text, _ = await site.get(query + "&flip=gained")
