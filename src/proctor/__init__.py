@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         SubmissionKind,
         Task,
     )
+    from proctor.core.trajectory import Lane, Step, ToolCall, Totals, Trajectory
     from proctor.core.verdict import Finding, TestOutcome, TestStatus, Verdict
 
 __version__ = "0.1.0"
@@ -105,6 +106,7 @@ __all__ = [
     "InvalidData",
     "Invocation",
     "JournalEntry",
+    "Lane",
     "LimitReached",
     "Limits",
     "Machine",
@@ -133,6 +135,7 @@ __all__ = [
     "ScoreLogSubmission",
     "StateSubmission",
     "Status",
+    "Step",
     "SubmissionKind",
     "Task",
     "TaskResult",
@@ -140,6 +143,9 @@ __all__ = [
     "TestStatus",
     "TestSummary",
     "Tokens",
+    "ToolCall",
+    "Totals",
+    "Trajectory",
     "Unusable",
     "UsageError",
     "Verdict",
@@ -156,7 +162,7 @@ __all__ = [
 
 _CORE = (
     *("agent", "benchmark", "causes", "environment", "errors", "evaluation", "published"),
-    *("record", "result", "run", "submission", "task", "verdict"),
+    *("record", "result", "run", "submission", "task", "trajectory", "verdict"),
 )
 
 
