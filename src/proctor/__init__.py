@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from proctor.core.result import AgentMetrics, Attempt, Member, ModelUsage, TaskResult, Tokens
     from proctor.core.run import Budget, JournalEntry, Machine, Mode, RunConfig, RunSummary
     from proctor.core.submission import PatchKind, PatchSubmission, Score, ScoreLogSubmission, StateSubmission
+    from proctor.core.sweep import Sweep, SweepRun
     from proctor.core.task import (
         DirectorySource,
         Gold,
@@ -134,6 +135,8 @@ __all__ = [
     "StateSubmission",
     "Status",
     "SubmissionKind",
+    "Sweep",
+    "SweepRun",
     "Task",
     "TaskResult",
     "TestOutcome",
@@ -156,7 +159,7 @@ __all__ = [
 
 _CORE = (
     *("agent", "benchmark", "causes", "environment", "errors", "evaluation", "published"),
-    *("record", "result", "run", "submission", "task", "verdict"),
+    *("record", "result", "run", "submission", "sweep", "task", "verdict"),
 )
 
 

@@ -19,6 +19,7 @@ from proctor.core.record import to_json
 from proctor.core.result import TaskResult
 from proctor.core.run import JournalEntry, RunConfig, RunSummary
 from proctor.core.submission import PatchSubmission, ScoreLogSubmission, StateSubmission
+from proctor.core.sweep import Sweep
 from proctor.core.task import Task
 from proctor.core.verdict import Verdict
 from proctor.doctor import Diagnosis
@@ -31,6 +32,7 @@ RECORDS: Final[dict[str, Any]] = {
     "run-config": RunConfig,
     "run-summary": RunSummary,
     "journal-entry": JournalEntry,
+    "sweep": Sweep,
     "report": EvaluationReport,
     "score": Score,
     "health": Health,
