@@ -15,7 +15,7 @@ from proctor.agents import needs_gold, needs_home
 from proctor.core.agent import Agent, AgentSetup
 from proctor.core.benchmark import Benchmark, GradeOptions
 from proctor.core.causes import Cause
-from proctor.core.errors import InvalidData
+from proctor.core.errors import InvalidData, UsageError
 from proctor.core.files import locked
 from proctor.core.record import Record
 from proctor.core.run import RunConfig, RunSummary
@@ -69,10 +69,16 @@ async def drive(store: RunStore, benchmark: Benchmark, *, watch: "Watch", sittin
     """Start, or go on with, a stored run.
 
     Raises:
-        UsageError: the run needs a key, a script or an agent that is not there.
+        UsageError: the run needs a key, a script or an agent that is not there, or is part of a sweep.
         InvalidData: the benchmark's data is not what the run was begun with.
         RetryableError: another process is at work on this run.
     """
+    sweep = store.config().sweep
+    if sweep is not None:
+        raise UsageError(
+            f"run {store.run_id} is part of a sweep, and shares its budget",
+            fix=f"go on with `proctor bench resume {sweep}`",
+        )
     (ending,) = await drive_together([store], benchmark, watch=watch, sitting=sitting)
     return ending
 
