@@ -22,13 +22,29 @@ if TYPE_CHECKING:
         validate_async,
     )
     from proctor.core.agent import Agent, AgentFactory, AgentOutcome, AgentRequest, AgentSetup
-    from proctor.core.benchmark import Benchmark, BenchmarkSource, Fetched, GradeOptions, Health, Place, Unusable
+    from proctor.core.benchmark import (
+        ArrangesRooms,
+        Attending,
+        Benchmark,
+        BenchmarkSource,
+        Fetched,
+        GradeOptions,
+        Health,
+        Place,
+        RoomAware,
+        Sited,
+        Unusable,
+    )
     from proctor.core.causes import Cause, Consequence, Status
     from proctor.core.environment import (
         Environment,
         EnvironmentProvider,
         EnvironmentSpec,
+        Errand,
+        ErrandResult,
+        ErrandRunner,
         ExecResult,
+        Foresighted,
         Limits,
         Mount,
         Network,
@@ -68,6 +84,7 @@ if TYPE_CHECKING:
         SubmissionKind,
         Task,
     )
+    from proctor.core.trajectory import Lane, Step, ToolCall, Totals, Trajectory
     from proctor.core.verdict import Finding, TestOutcome, TestStatus, Verdict
 
 __version__ = "0.1.0"
@@ -80,7 +97,9 @@ __all__ = [
     "AgentOutcome",
     "AgentRequest",
     "AgentSetup",
+    "ArrangesRooms",
     "Attempt",
+    "Attending",
     "Benchmark",
     "BenchmarkSource",
     "Budget",
@@ -90,6 +109,9 @@ __all__ = [
     "Environment",
     "EnvironmentProvider",
     "EnvironmentSpec",
+    "Errand",
+    "ErrandResult",
+    "ErrandRunner",
     "EvaluateOptions",
     "Evaluated",
     "EvaluationReport",
@@ -97,6 +119,7 @@ __all__ = [
     "ExecResult",
     "Fetched",
     "Finding",
+    "Foresighted",
     "Gold",
     "GradeOptions",
     "Health",
@@ -106,6 +129,7 @@ __all__ = [
     "InvalidData",
     "Invocation",
     "JournalEntry",
+    "Lane",
     "LimitReached",
     "Limits",
     "Machine",
@@ -126,14 +150,17 @@ __all__ = [
     "RepairSummary",
     "RepositorySource",
     "RetryableError",
+    "RoomAware",
     "RunConfig",
     "RunOptions",
     "RunResults",
     "RunSummary",
     "Score",
     "ScoreLogSubmission",
+    "Sited",
     "StateSubmission",
     "Status",
+    "Step",
     "SubmissionKind",
     "Sweep",
     "SweepRun",
@@ -143,6 +170,9 @@ __all__ = [
     "TestStatus",
     "TestSummary",
     "Tokens",
+    "ToolCall",
+    "Totals",
+    "Trajectory",
     "Unusable",
     "UsageError",
     "Verdict",
@@ -159,7 +189,7 @@ __all__ = [
 
 _CORE = (
     *("agent", "benchmark", "causes", "environment", "errors", "evaluation", "published"),
-    *("record", "result", "run", "submission", "sweep", "task", "verdict"),
+    *("record", "result", "run", "submission", "sweep", "task", "trajectory", "verdict"),
 )
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypedDict, TypeVar, Unpack
 
 from proctor.benchmarks import benchmark as find_benchmark
-from proctor.benchmarks import read_predictions, reopen, suite_benchmark
+from proctor.benchmarks import in_rooms, read_predictions, reopen, suite_benchmark
 from proctor.core.benchmark import Benchmark, GradeOptions, Health
 from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, Limits, Network
@@ -81,7 +81,7 @@ class RunOptions(TypedDict, total=False):
         attempts: how many answers are wanted to each task.
         network: ``none``, ``model`` or ``open``; as the benchmark says if not said.
         results: where runs are kept; PROCTOR_RESULTS or ``./results`` if not said.
-        program: the agent's program, where it is not found by itself.
+        program: the agent's program, where it is not found by itself; `h2_program`: h2, likewise.
         retries: how often an error that was not the agent's is tried again.
         ended: is told of every answer that is done with: the task, which answer, and its result; None: given up.
     """
@@ -110,6 +110,7 @@ class RunOptions(TypedDict, total=False):
     isolation: bool
     results: Path | None
     program: str | None
+    h2_program: str | None
     retries: int
     ended: Callable[[str, int, TaskResult | None], None]
 
@@ -150,14 +151,14 @@ def run(benchmark: str | Benchmark, **options: Unpack[RunOptions]) -> RunResults
 
 async def run_async(benchmark: str | Benchmark, **options: Unpack[RunOptions]) -> RunResults:
     """The same as `run`, in the caller's event loop. Cancelling it ends the agents; `resume` goes on later."""
-    source = _benchmark(benchmark, options.get("split"))
+    source = _benchmark(benchmark, options.get("split"), options.get("runner", "local"))
     access = Access.from_environment(os.environ)
-    config = await configure(
-        _asked(options), source, _chosen(source, options.get("tasks", ()), options), program=options.get("program")
-    )
+    program, h2_program = options.get("program"), options.get("h2_program")
+    tasks = _chosen(source, options.get("tasks", ()), options)
+    config = await configure(_asked(options), source, tasks, program=program, h2_program=h2_program)
     check_access(config, access)
     store = begin(config, root=options.get("results"))
-    sitting = Sitting(access=access, program=options.get("program"), retry=_retry(options.get("retries")))
+    sitting = Sitting(access=access, program=program, h2_program=h2_program, retry=_retry(options.get("retries")))
     return await _sit(store, source, sitting, options.get("ended"))
 
 
@@ -168,6 +169,7 @@ def resume(
     retry_errors: bool = False,
     max_cost: float | None = None,
     program: str | None = None,
+    h2_program: str | None = None,
     retries: int | None = None,
     ended: Callable[[str, int, TaskResult | None], None] | None = None,
 ) -> RunResults:
@@ -179,6 +181,7 @@ def resume(
         retry_errors: try answers again that ended in an error.
         max_cost: a new limit for the whole run, in which what it has spent before counts.
         program: the agent's program, where it is not found by itself.
+        h2_program: h2, likewise.
         retries: how often an error that was not the agent's is tried again.
         ended: as in `RunOptions`.
 
@@ -192,6 +195,7 @@ def resume(
         retry_errors=retry_errors,
         max_cost=max_cost,
         program=program,
+        h2_program=h2_program,
         retries=retries,
         ended=ended,
     )
@@ -205,6 +209,7 @@ async def resume_async(
     retry_errors: bool = False,
     max_cost: float | None = None,
     program: str | None = None,
+    h2_program: str | None = None,
     retries: int | None = None,
     ended: Callable[[str, int, TaskResult | None], None] | None = None,
 ) -> RunResults:
@@ -214,11 +219,13 @@ async def resume_async(
     sitting = Sitting(
         access=Access.from_environment(os.environ),
         program=program,
+        h2_program=h2_program,
         retry=_retry(retries),
         retry_errors=retry_errors,
         run_usd=max_cost,
     )
-    return await _sit(store, reopen(config.benchmark, config.source, config.split), sitting, ended)
+    source = reopen(config.benchmark, config.source, config.split, runner=config.runner)
+    return await _sit(store, source, sitting, ended)
 
 
 def load_results(name: str | Path, *, results: Path | None = None) -> RunResults:
@@ -266,7 +273,7 @@ async def evaluate_async(
 ) -> EvaluationReport:
     """The same as `evaluate`, in the caller's event loop."""
     started, clock = datetime.now(UTC), time.monotonic()
-    source = _benchmark(benchmark, options.get("split"))
+    source = _benchmark(benchmark, options.get("split"), options.get("runner", "local"))
     tasks = _chosen(source, options.get("tasks", ()), options)
     rooms, grade_options = _rooms(options), _grade_options(options)
     artifacts = options.get("artifacts", _ARTIFACTS).absolute()
@@ -334,7 +341,7 @@ async def validate_async(
     **options: Unpack[EvaluateOptions],
 ) -> tuple[Health, ...]:
     """The same as `validate`, in the caller's event loop."""
-    source = _benchmark(benchmark, options.get("split"))
+    source = _benchmark(benchmark, options.get("split"), options.get("runner", "local"))
     rooms = _rooms(options)
     try:
         healths = await grading.validate(
@@ -383,10 +390,12 @@ def _now(work: Coroutine[Any, Any, T], twin: str) -> T:
     raise UsageError("an event loop is running here, and would be blocked", fix=f"use `await proctor.{twin}(…)`")
 
 
-def _benchmark(which: str | Benchmark, split: str | None) -> Benchmark:
+def _benchmark(which: str | Benchmark, split: str | None, runner: str) -> Benchmark:
     if not isinstance(which, str):
         return which
-    return suite_benchmark(which) if os.sep in which or which.endswith(".json") else find_benchmark(which, split)
+    if os.sep in which or which.endswith(".json"):
+        return suite_benchmark(which)
+    return in_rooms(find_benchmark(which, split), runner)
 
 
 def _chosen(source: Benchmark, ids: Sequence[str], options: RunOptions | EvaluateOptions) -> tuple[Task, ...]:
@@ -395,13 +404,13 @@ def _chosen(source: Benchmark, ids: Sequence[str], options: RunOptions | Evaluat
 
 
 def _asked(options: RunOptions) -> Asked:
-    network = options.get("network")
+    network, mode = options.get("network"), Mode(options.get("mode", "baseline"))
     return Asked(
-        agent=options.get("agent", "claude_code"),
-        mode=Mode(options.get("mode", "baseline")),
+        agent=options.get("agent") or ("h2_pod" if mode is Mode.H2 else "claude_code"),
+        mode=mode,
         command=tuple(options.get("command", ())),
         model=options.get("model"),
-        preset=options.get("preset", "empty"),
+        preset=options.get("preset") or ("opus" if mode is Mode.H2 else "empty"),
         pod_template=options.get("pod_template"),
         variables=dict(options.get("variables", {})),
         runner=options.get("runner", "local"),

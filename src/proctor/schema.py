@@ -21,6 +21,7 @@ from proctor.core.run import JournalEntry, RunConfig, RunSummary
 from proctor.core.submission import PatchSubmission, ScoreLogSubmission, StateSubmission
 from proctor.core.sweep import Sweep
 from proctor.core.task import Task
+from proctor.core.trajectory import Trajectory
 from proctor.core.verdict import Verdict
 from proctor.doctor import Diagnosis
 
@@ -34,6 +35,7 @@ RECORDS: Final[dict[str, Any]] = {
     "journal-entry": JournalEntry,
     "sweep": Sweep,
     "report": EvaluationReport,
+    "trajectory": Trajectory,
     "score": Score,
     "health": Health,
     "fetched": Fetched,

@@ -3,8 +3,9 @@ from pathlib import Path
 import pytest
 
 from proctor.core.errors import InvalidData, UsageError
+from proctor.core.models import ALIASES
 from proctor.gateway import Auth, ReplayBackend, ScriptBackend, SessionSpec, Upstream
-from proctor.runner.models import ALIASES, SCRIPTED_MODEL, Access, backend_for, choose_model
+from proctor.runner.models import SCRIPTED_MODEL, Access, backend_for, choose_model
 from sittings import Toys
 from toy_provider import KEY
 

@@ -38,6 +38,7 @@ class RunConfig(Record):
 
     Attributes:
         sweep: the sweep that it is a part of, and shares its budget with; a run by itself is part of none.
+        origin: what somebody else's results were imported from; None for a run that was made here.
     """
 
     run_id: str
@@ -69,6 +70,7 @@ class RunConfig(Record):
     split: str | None = None
     image_map: dict[str, str] = field(default_factory=dict)
     sweep: str | None = None
+    origin: str | None = None
     schema_version: Literal["proctor.run_config@1"] = "proctor.run_config@1"
 
 

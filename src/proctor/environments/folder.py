@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Self
 
 from proctor.core.errors import InfrastructureError
+from proctor.core.places import cache_root
 from proctor.environments.cgroups import remove_groups
-from proctor.environments.hiding import cache_folder
 from proctor.environments.trees import remove_tree
 
 
@@ -65,7 +65,7 @@ class Folder:
 
 def rooms_folder() -> Path:
     """Where rooms keep what is written in them, by default."""
-    return cache_folder() / "rooms"
+    return cache_root() / "rooms"
 
 
 def remove_abandoned(rooms: Path) -> list[str]:

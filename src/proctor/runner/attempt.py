@@ -6,7 +6,7 @@ import time
 import traceback
 import uuid
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ import msgspec
 
 from proctor.agents import kept_outcome
 from proctor.core.agent import Agent, AgentOutcome, AgentRequest
-from proctor.core.benchmark import Benchmark
+from proctor.core.benchmark import ArrangesRooms, Attending, Benchmark
 from proctor.core.causes import CONSEQUENCES, Cause
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Limits, Network
 from proctor.core.errors import AgentFailure, ProctorError, UsageError
@@ -27,9 +27,10 @@ from proctor.core.submission import PatchKind
 from proctor.core.task import Task
 from proctor.core.verdict import Finding
 from proctor.gateway import Answered, Gateway, LimitHit, Redactor, Session, SessionEvent, SessionSpec, Trouble
+from proctor.results.answers import CASSETTE
 from proctor.runner.errors import cause_of, go_on_with_cancelling
 from proctor.runner.homes import Homes
-from proctor.runner.models import CASSETTE
+from proctor.runner.members import with_usage
 from proctor.runner.records import ANSWER, SUBMISSION, Answer
 from proctor.runner.redacted import RedactedRoom
 
@@ -179,12 +180,17 @@ class _Course:
         doing("preparing")
         agent = way.agent(this.task)
         spec = await way.benchmark.prepare(this.task, folder)
-        async with _home(way) as home:
-            request = _request(way, this, home)
+        async with _home(way) as sandbox:
+            request = _request(way, this, sandbox)
             room = agent.furnish(_furnished(way, this.task, spec), request)
             doing("making the room")
             async with await way.provider.start(room) as environment:
-                async with self._model(way, this, environment) as path:
+                if isinstance(way.benchmark, ArrangesRooms):
+                    await way.benchmark.arrange(this.task, environment, folder)
+                async with (
+                    _attended(way.benchmark, this.task, environment, folder),
+                    self._model(way, this, environment) as path,
+                ):
                     request = msgspec.structs.replace(request, model_path=path)
                     self.outcome = await self._answer(way, agent, request, environment)
                 cause, _ = self.ended()
@@ -273,7 +279,12 @@ class _Course:
         if self.session is None or not self.session.usage.requests:
             return own
         usage = self.session.usage
-        return msgspec.structs.replace(own, turns=usage.turns, compactions=max(usage.compactions, own.compactions))
+        return msgspec.structs.replace(
+            own,
+            turns=usage.turns,
+            compactions=max(usage.compactions, own.compactions),
+            members=with_usage(own.members, usage),
+        )
 
 
 def without_secrets(content: bytes, secrets: tuple[str, ...], file: str) -> tuple[bytes, tuple[Finding, ...]]:
@@ -285,6 +296,12 @@ def without_secrets(content: bytes, secrets: tuple[str, ...], file: str) -> tupl
         return content, ()
     detail = "it held a key or a login of this run, which was taken out before it was stored and graded"
     return clean, (Finding(code="secret_in_submission", path=file, detail=detail),)
+
+
+def _attended(
+    benchmark: Benchmark, task: Task, environment: Environment, folder: Path
+) -> AbstractAsyncContextManager[None]:
+    return benchmark.attend(task, environment, folder) if isinstance(benchmark, Attending) else nullcontext()
 
 
 class Workplaces:
@@ -323,24 +340,25 @@ def _emptied(folder: Path) -> bool:
 
 
 @asynccontextmanager
-async def _home(way: Way) -> AsyncIterator[str | None]:
+async def _home(way: Way) -> AsyncIterator[Path | None]:
     if way.homes is None:
         yield None
         return
-    async with way.homes.lend() as home:
-        yield str(home)
+    async with way.homes.lend() as sandbox:
+        yield sandbox
 
 
 def _label(way: Way, this: Try) -> str:
     return f"{way.run_id}/{this.task.id}/{this.sample}"
 
 
-def _request(way: Way, this: Try, home: str | None) -> AgentRequest:
+def _request(way: Way, this: Try, sandbox: Path | None) -> AgentRequest:
     return AgentRequest(
-        task_id=this.task.id,
+        task_id=this.task.public.alias or this.task.id,
         instruction=this.task.public.instruction,
         logs=str(this.logs),
-        home=home,
+        home=None if sandbox is None else str(sandbox / "claude-config" / "default"),
+        sandbox=None if sandbox is None else str(sandbox),
         own_login=way.own_login,
         model=way.model,
         max_turns=way.max_turns,

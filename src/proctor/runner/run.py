@@ -26,11 +26,12 @@ from proctor.core.task import Task
 from proctor.core.verdict import Verdict
 from proctor.gateway import Answered, Trouble
 from proctor.results import Journal, RunStore, total_cost
+from proctor.results.answers import CASSETTE
 from proctor.results.store import attempt_name
 from proctor.runner import ledger
+from proctor.runner.ahead import Rooms
 from proctor.runner.attempt import Try, Watch, Way, attempt
 from proctor.runner.errors import cause_of, go_on_with_cancelling
-from proctor.runner.models import CASSETTE
 from proctor.runner.parallel import in_parallel
 from proctor.runner.records import ANSWER, GRADED, Answer, Graded, Slot
 from proctor.runner.resume import Standing
@@ -142,17 +143,21 @@ class Places:
 async def run(courses: Sequence[Course], places: Places) -> tuple[list[int], Stop | None]:
     """Bring every slot of these runs to its end, or stop where none can fare better; what is left of each, and why.
 
-    Several runs take turns, task by task: what changes while they are made, such as a provider's mood, hits all alike.
+    Several runs of the same tasks, in the same kind of rooms, take turns, task by task: what changes while they are
+    made, such as a provider's mood, hits all alike.
 
     Raises:
         UsageError: a run cannot be made in this way; what was under way is finished first.
     """
+    first = courses[0]
+    rooms = Rooms(first.way.provider, first.way.benchmark, first.options)
     async with AsyncExitStack() as stack:
         sittings = [
-            _Sitting(course, await stack.enter_async_context(Journal(course.store.journal)), places)
+            _Sitting(course, await stack.enter_async_context(Journal(course.store.journal)), places, rooms)
             for course in courses
         ]
         turns = [(sittings[number], slot) for number, slot in in_turns([course.slots for course in courses])]
+        rooms.expect(first.tasks[slot.task_id] for _, slot in turns)
         await in_parallel(lambda turn: turn[0].take(turn[1]), turns, places.count)
     if places.refused is not None:
         raise places.refused
@@ -181,10 +186,11 @@ def in_turns(runs: Sequence[Sequence[Slot]]) -> list[tuple[int, Slot]]:
 class _Sitting:
     """One sitting of a run, from its start or resumption to its end or interruption."""
 
-    def __init__(self, course: Course, journal: Journal, places: Places) -> None:
+    def __init__(self, course: Course, journal: Journal, places: Places, rooms: Rooms) -> None:
         self.course = course
         self.journal = journal
         self.places = places
+        self.rooms = rooms
         self.left = 0
 
     @property
@@ -204,6 +210,8 @@ class _Sitting:
         except UsageError as error:
             self.places.refused = self.places.refused or error
             self.halt(Stop(cause=Cause.INTERRUPTED, detail=str(error)))
+        finally:
+            self.rooms.finished(work.task)
         if result is None:
             self.left += 1
         self.course.watcher.ended(slot, result)

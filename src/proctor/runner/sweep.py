@@ -26,6 +26,7 @@ async def plan_sweep(
     *,
     access: Access,
     program: str | None = None,
+    h2_program: str | None = None,
     run_usd: float | None = None,
 ) -> Sweep:
     """What a sweep will be: every configuration with its programs and digests. Nothing is written.
@@ -40,7 +41,14 @@ async def plan_sweep(
         if run_usd is not None:
             asked = msgspec.structs.replace(asked, budget=msgspec.structs.replace(asked.budget, run_usd=run_usd))
         try:
-            config = await configure(asked, benchmark, tasks, excluded=file.selection.excluded, program=program)
+            config = await configure(
+                asked,
+                benchmark,
+                tasks,
+                excluded=file.selection.excluded,
+                program=program,
+                h2_program=h2_program,
+            )
             check_access(config, access)
         except ProctorError as error:
             problems.append(f"{configuration.label}: {error}")

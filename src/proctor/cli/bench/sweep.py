@@ -42,11 +42,19 @@ def command(file: Path, **given: Any) -> int:
     from proctor.runner.sweep_file import read_sweep  # noqa: PLC0415
 
     wanted = read_sweep(file)
-    source = load(wanted.benchmark, wanted.suite, wanted.split)
+    source = load(wanted.benchmark, wanted.suite, wanted.split, wanted.configurations[0].asked.runner)
     tasks = select(source.tasks(), wanted.selection, known=[bad.task_id for bad in source.unusable()])
     access = access_of(given)
     sweep = asyncio.run(
-        plan_sweep(wanted, source, tasks, access=access, program=given["claude_bin"], run_usd=given["max_cost"])
+        plan_sweep(
+            wanted,
+            source,
+            tasks,
+            access=access,
+            program=given["claude_bin"],
+            h2_program=given["h2_bin"],
+            run_usd=given["max_cost"],
+        )
     )
     if given["dry_run"]:
         _print_plan(sweep, as_json=given["as_json"])
