@@ -22,13 +22,29 @@ if TYPE_CHECKING:
         validate_async,
     )
     from proctor.core.agent import Agent, AgentFactory, AgentOutcome, AgentRequest, AgentSetup
-    from proctor.core.benchmark import Benchmark, BenchmarkSource, Fetched, GradeOptions, Health, Place, Unusable
+    from proctor.core.benchmark import (
+        ArrangesRooms,
+        Attending,
+        Benchmark,
+        BenchmarkSource,
+        Fetched,
+        GradeOptions,
+        Health,
+        Place,
+        RoomAware,
+        Sited,
+        Unusable,
+    )
     from proctor.core.causes import Cause, Consequence, Status
     from proctor.core.environment import (
         Environment,
         EnvironmentProvider,
         EnvironmentSpec,
+        Errand,
+        ErrandResult,
+        ErrandRunner,
         ExecResult,
+        Foresighted,
         Limits,
         Mount,
         Network,
@@ -57,6 +73,7 @@ if TYPE_CHECKING:
     from proctor.core.result import AgentMetrics, Attempt, Member, ModelUsage, TaskResult, Tokens
     from proctor.core.run import Budget, JournalEntry, Machine, Mode, RunConfig, RunSummary
     from proctor.core.submission import PatchKind, PatchSubmission, Score, ScoreLogSubmission, StateSubmission
+    from proctor.core.sweep import Sweep, SweepRun
     from proctor.core.task import (
         DirectorySource,
         Gold,
@@ -80,7 +97,9 @@ __all__ = [
     "AgentOutcome",
     "AgentRequest",
     "AgentSetup",
+    "ArrangesRooms",
     "Attempt",
+    "Attending",
     "Benchmark",
     "BenchmarkSource",
     "Budget",
@@ -90,6 +109,9 @@ __all__ = [
     "Environment",
     "EnvironmentProvider",
     "EnvironmentSpec",
+    "Errand",
+    "ErrandResult",
+    "ErrandRunner",
     "EvaluateOptions",
     "Evaluated",
     "EvaluationReport",
@@ -97,6 +119,7 @@ __all__ = [
     "ExecResult",
     "Fetched",
     "Finding",
+    "Foresighted",
     "Gold",
     "GradeOptions",
     "Health",
@@ -127,16 +150,20 @@ __all__ = [
     "RepairSummary",
     "RepositorySource",
     "RetryableError",
+    "RoomAware",
     "RunConfig",
     "RunOptions",
     "RunResults",
     "RunSummary",
     "Score",
     "ScoreLogSubmission",
+    "Sited",
     "StateSubmission",
     "Status",
     "Step",
     "SubmissionKind",
+    "Sweep",
+    "SweepRun",
     "Task",
     "TaskResult",
     "TestOutcome",
@@ -162,7 +189,7 @@ __all__ = [
 
 _CORE = (
     *("agent", "benchmark", "causes", "environment", "errors", "evaluation", "published"),
-    *("record", "result", "run", "submission", "task", "trajectory", "verdict"),
+    *("record", "result", "run", "submission", "sweep", "task", "trajectory", "verdict"),
 )
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypedDict, TypeVar, Unpack
 
 from proctor.benchmarks import benchmark as find_benchmark
-from proctor.benchmarks import read_predictions, reopen, suite_benchmark
+from proctor.benchmarks import in_rooms, read_predictions, reopen, suite_benchmark
 from proctor.core.benchmark import Benchmark, GradeOptions, Health
 from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, Limits, Network
@@ -151,7 +151,7 @@ def run(benchmark: str | Benchmark, **options: Unpack[RunOptions]) -> RunResults
 
 async def run_async(benchmark: str | Benchmark, **options: Unpack[RunOptions]) -> RunResults:
     """The same as `run`, in the caller's event loop. Cancelling it ends the agents; `resume` goes on later."""
-    source = _benchmark(benchmark, options.get("split"))
+    source = _benchmark(benchmark, options.get("split"), options.get("runner", "local"))
     access = Access.from_environment(os.environ)
     tasks = _chosen(source, options.get("tasks", ()), options)
     program, h2_program = options.get("program"), options.get("h2_program")
@@ -225,7 +225,8 @@ async def resume_async(
         retry_errors=retry_errors,
         run_usd=max_cost,
     )
-    return await _sit(store, reopen(config.benchmark, config.source, config.split), sitting, ended)
+    source = reopen(config.benchmark, config.source, config.split, runner=config.runner)
+    return await _sit(store, source, sitting, ended)
 
 
 def load_results(name: str | Path, *, results: Path | None = None) -> RunResults:
@@ -273,7 +274,7 @@ async def evaluate_async(
 ) -> EvaluationReport:
     """The same as `evaluate`, in the caller's event loop."""
     started, clock = datetime.now(UTC), time.monotonic()
-    source = _benchmark(benchmark, options.get("split"))
+    source = _benchmark(benchmark, options.get("split"), options.get("runner", "local"))
     tasks = _chosen(source, options.get("tasks", ()), options)
     rooms, grade_options = _rooms(options), _grade_options(options)
     artifacts = options.get("artifacts", _ARTIFACTS).absolute()
@@ -341,7 +342,7 @@ async def validate_async(
     **options: Unpack[EvaluateOptions],
 ) -> tuple[Health, ...]:
     """The same as `validate`, in the caller's event loop."""
-    source = _benchmark(benchmark, options.get("split"))
+    source = _benchmark(benchmark, options.get("split"), options.get("runner", "local"))
     rooms = _rooms(options)
     try:
         healths = await grading.validate(
@@ -390,10 +391,12 @@ def _now(work: Coroutine[Any, Any, T], twin: str) -> T:
     raise UsageError("an event loop is running here, and would be blocked", fix=f"use `await proctor.{twin}(…)`")
 
 
-def _benchmark(which: str | Benchmark, split: str | None) -> Benchmark:
+def _benchmark(which: str | Benchmark, split: str | None, runner: str) -> Benchmark:
     if not isinstance(which, str):
         return which
-    return suite_benchmark(which) if os.sep in which or which.endswith(".json") else find_benchmark(which, split)
+    if os.sep in which or which.endswith(".json"):
+        return suite_benchmark(which)
+    return in_rooms(find_benchmark(which, split), runner)
 
 
 def _chosen(source: Benchmark, ids: Sequence[str], options: RunOptions | EvaluateOptions) -> tuple[Task, ...]:
