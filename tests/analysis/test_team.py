@@ -56,7 +56,7 @@ def test_a_team_that_beats_whatever_the_money_could_buy_is_worth_it() -> None:
     assert found.verdict == 1
     assert found.sentence == (
         "The team is worth it: pod resolves 95% at $2.00 a task; the same money buys 2.0 answers of alone, of which "
-        "the best resolves 30% to 51% (bounds from 1 answer to each task, a perfect judge choosing among 2.0)."
+        "the best resolves 30% to 51% (bounds from one answer to each task, a perfect judge choosing among 2.0)."
     )
 
 

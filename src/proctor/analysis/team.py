@@ -56,12 +56,9 @@ class BestOf(Record):
     @property
     def sentence(self) -> str:
         """How it was estimated."""
-        if self.exact:
-            return f"estimated from {self.samples} answers to each task, a perfect judge choosing among {self.n:.1f}"
-        return (
-            f"bounds from {self.samples} answer{'s' if self.samples > 1 else ''} to each task, "
-            f"a perfect judge choosing among {self.n:.1f}"
-        )
+        how = "estimated from" if self.exact else "bounds from"
+        number = "one answer" if self.samples == 1 else f"{self.samples} answers"
+        return f"{how} {number} to each task, a perfect judge choosing among {self.n:.1f}"
 
 
 class TeamVerdict(Record):

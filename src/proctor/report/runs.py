@@ -1,18 +1,57 @@
 """The comparison of a benchmark's runs: one row per run."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from proctor.analysis.runs import RunRow
+from proctor.analysis.intervals import Estimate
+from proctor.analysis.observation import Observation
+from proctor.analysis.pareto import Point, standings
+from proctor.analysis.runs import RunRow, run_row
+from proctor.core.errors import UsageError
 from proctor.core.published import Published
+from proctor.core.run import RunConfig
+from proctor.report.charts import front_chart, rates_chart, times_chart
+from proctor.report.document import Document, Section
 from proctor.report.tables import Table, as_text, records_csv
 from proctor.report.words import NOTHING, count, duration, interval, money, money_interval, number, percent
+from proctor.results import RunStore
 
 HEADINGS: Final = ("Run ID", "Mode", "Preset", "Resolved", "95 % interval", "Errors", "Avg Cost", "Avg Time", "Agents")
 MORE_HEADINGS: Final = (
     *("Run ID", "Cost per resolved (95 % interval)", "Time per resolved", "Tokens per resolved", "Median Time"),
     *("90 % within", "Turns", "Compactions", "Utilised", "Findings", "Flaky"),
 )
+_ACROSS: Final = 6  # more runs than this do not fit beside each other
+
+
+def run_names(stores: Sequence[RunStore]) -> list[str]:
+    """What to call these runs: their ids, or where two are called the same, their folders; each name once.
+
+    Raises:
+        UsageError: one run is there twice.
+    """
+    folders = [str(store.folder.resolve()) for store in stores]
+    if len(set(folders)) < len(folders):
+        raise UsageError("a run has nothing to be compared with in itself", fix="name another one")
+    ids = [store.run_id for store in stores]
+    return ids if len(set(ids)) == len(ids) else folders
+
+
+def run_rows(
+    stores: Iterable[RunStore], healthy: Callable[[RunConfig], Collection[str] | None] = lambda _: None
+) -> list[RunRow]:
+    """Runs in numbers, one after the other: of a run that has been put into numbers, nothing else is kept.
+
+    Args:
+        stores: the runs.
+        healthy: says which of a run's tasks are known to be sound, where anybody has tried.
+    """
+    rows = []
+    for store in stores:
+        config = store.config()
+        rows.append(run_row(config, store.results_as(Observation), healthy=healthy(config)))
+    return rows
 
 
 def runs_table(title: str, rows: Sequence[RunRow], published: Sequence[Published] = ()) -> Table:
@@ -50,19 +89,24 @@ def more_table(rows: Sequence[RunRow]) -> Table:
 
 
 def failures_table(rows: Sequence[RunRow]) -> Table:
-    """Why answers are not resolved, how often in each run; what was not the agent's doing below."""
-    modes = _union([row.failure_modes for row in rows])
-    causes = _union([row.error_causes for row in rows])
-    found = _union([row.finding_codes for row in rows])
-    return Table(
-        title="Why not",
-        headings=("", *(row.run_id for row in rows)),
-        rows=(
-            *((mode, *(str(row.failure_modes.get(mode, 0)) for row in rows)) for mode in modes),
-            *((f"error: {cause}", *(str(row.error_causes.get(cause, 0)) for row in rows)) for cause in causes),
-            *((f"finding: {code}", *(str(row.finding_codes.get(code, 0)) for row in rows)) for code in found),
-        ),
-    )
+    """Why answers are not resolved, how often in each run; what was not the agent's doing after that."""
+    counts = [
+        {
+            **row.failure_modes,
+            **{f"error: {cause}": number for cause, number in row.error_causes.items()},
+            **{f"finding: {code}": number for code, number in row.finding_codes.items()},
+        }
+        for row in rows
+    ]
+    names = sorted(_union(counts), key=lambda name: name.startswith(("error: ", "finding: ")))
+    cells = [[str(one.get(name, 0)) for one in counts] for name in names]
+    if len(rows) <= _ACROSS:
+        headings: tuple[str, ...] = ("", *(row.run_id for row in rows))
+        lines = [(name, *line) for name, line in zip(names, cells, strict=True)]
+    else:
+        headings = ("Run ID", *names)
+        lines = [(row.run_id, *(line[at] for line in cells)) for at, row in enumerate(rows)] if names else []
+    return Table(title="Why not", headings=headings, rows=tuple(lines))
 
 
 def passes_table(rows: Sequence[RunRow]) -> Table:
@@ -148,6 +192,24 @@ def run_tables(title: str, rows: Sequence[RunRow], published: Sequence[Published
     return (runs_table(title, rows, published), *(table for table in candidates if table is not None and table.rows))
 
 
+def runs_document(title: str, rows: Sequence[RunRow], published: Sequence[Published] = ()) -> Document:
+    """The report on a benchmark's runs."""
+    tables = run_tables(title, rows, published)
+    charts = [("Resolved, with 95 % intervals", rates_chart(rows, published))]
+    if any(row.times is not None for row in rows):
+        charts.append(("Time of an answer: all, the middle half, the median", times_chart(rows)))
+    if any(row.cost is not None and row.rate is not None for row in rows):
+        charts.append(("Cost against rate, with the front", front_chart(standings(list(map(point_of, rows)), {}))))
+    first = Section(table=tables[0], charts=tuple(charts))
+    return Document(title=title, sections=(first, *(Section(table=table) for table in tables[1:])))
+
+
+def point_of(row: RunRow) -> Point:
+    """Where a run is in rate, cost and time."""
+    rate = None if row.rate is None else Estimate(value=row.rate, low=row.low, high=row.high)
+    return Point(run=row.run_id, rate=rate, cost=row.cost, seconds=row.seconds)
+
+
 def runs_text(title: str, rows: Sequence[RunRow], published: Sequence[Published] = ()) -> str:
     """The first table for people."""
     return as_text(runs_table(title, rows, published))
@@ -202,10 +264,9 @@ def _share(cost: float | None, every: Sequence[float | None]) -> str:
     return NOTHING if cost is None or len(known) < len(every) or not sum(known) else percent(cost / sum(known))
 
 
-def _union(counts: Sequence[dict[str, int]]) -> list[str]:
+def _union(counts: Iterable[Mapping[str, int]]) -> list[str]:
     """All names, most frequent first."""
-    total: dict[str, int] = {}
+    total: Counter[str] = Counter()
     for one in counts:
-        for name, number_of in one.items():
-            total[name] = total.get(name, 0) + number_of
+        total.update(one)
     return sorted(total, key=lambda name: (-total[name], name))

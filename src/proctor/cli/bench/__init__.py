@@ -11,8 +11,10 @@ COMMANDS: Final = {
     "eval": ("proctor.cli.bench.eval", "Grade predictions, or the oracle."),
     "run": ("proctor.cli.bench.run", "Let an agent answer the tasks, and grade it."),
     "resume": ("proctor.cli.bench.resume", "Go on with a run where it stopped."),
-    "report": ("proctor.cli.bench.report", "Compare a benchmark's runs."),
-    "compare": ("proctor.cli.bench.compare", "Two runs on the same tasks: is one better?"),
+    "report": ("proctor.cli.bench.report", "A benchmark's runs: rates, costs, times, why answers fail."),
+    "compare": ("proctor.cli.bench.compare", "Runs on the same tasks: is one better?"),
+    "pareto": ("proctor.cli.bench.pareto", "Rate, cost and time together: which runs nothing beats."),
+    "breakdown": ("proctor.cli.bench.breakdown", "Results by kind of task: where does it help?"),
     "show": ("proctor.cli.bench.show", "One run, or one task of it."),
     "score": ("proctor.cli.bench.score", "The key figures of a report."),
 }

@@ -1,30 +1,43 @@
 """``proctor bench report``."""
 
+from typing import Any
+
 import click
 
-from proctor.cli.output import print_json
+from proctor.cli.bench.telling import check_forms, form_options, tell
 from proctor.core.errors import UsageError
 
 
 @click.command()
 @click.argument("bench")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV instead of a table.")
-def command(bench: str, *, as_json: bool, as_csv: bool) -> None:
-    """Compare the runs of BENCH: resolve rate with its interval, errors apart, cost and time per answer."""
-    from proctor.report import run_row, runs_csv, runs_text  # noqa: PLC0415 - the help page needs none of it
+@click.option(
+    "--healthy/--no-healthy",
+    default=None,
+    help="Also the score on the tasks that `validate` found healthy; by default where that needs no image.",
+)
+@form_options
+def command(bench: str, *, healthy: bool | None, **given: Any) -> None:
+    """Report on the runs of BENCH: resolve rates with their intervals, errors apart, cost, time, why answers fail.
+
+    What others have published is shown beside, where it is known.
+    """
+    from proctor.benchmarks import published_rows  # noqa: PLC0415 - the help page needs none of it
+    from proctor.report.runs import run_rows, runs_csv, runs_document  # noqa: PLC0415
     from proctor.results import list_runs  # noqa: PLC0415
     from proctor.results.store import results_root  # noqa: PLC0415
+    from proctor.runner.health import KnownHealth  # noqa: PLC0415
 
+    check_forms(given)
     runs = list_runs(bench)
     if not runs:
         raise UsageError(
             f"there are no runs of {bench!r}", where=results_root(), fix="make one with `proctor bench run`"
         )
-    rows = [run_row(run.config(), run.results()) for run in runs]
-    if as_json:
-        print_json(rows)
-    elif as_csv:
-        click.echo(runs_csv(rows), nl=False)
-    else:
-        click.echo(runs_text(f"{bench} Results", rows), nl=False)
+    rows = run_rows(runs, KnownHealth(asked=healthy))
+    published = published_rows(bench)
+    tell(
+        runs_document(f"{bench} Results", rows, published),
+        given,
+        as_json=lambda: {"benchmark": bench, "runs": rows, "published": published},
+        as_csv=lambda: runs_csv(rows),
+    )
