@@ -15,11 +15,12 @@ from statsmodels.stats.contingency_tables import mcnemar  # type: ignore[import-
 from proctor.analysis.runs import RunRow
 from proctor.core.published import Published
 from proctor.core.run import Mode
+from proctor.report import run_rows
 from proctor.report.comparison import Held, comparison_document, comparison_json, hold
 from proctor.report.document import document_markdown, document_text
 from proctor.report.front import front_document, front_of
 from proctor.report.groups import break_down, breakdown_rows
-from proctor.report.runs import run_rows, runs_csv, runs_document
+from proctor.report.runs import runs_csv, runs_document
 from proctor.results import RunStore
 from stored_runs import raw, store_run
 

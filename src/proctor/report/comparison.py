@@ -15,7 +15,8 @@ from proctor.core.errors import UsageError
 from proctor.core.record import Record
 from proctor.report.charts import flips_chart, rates_chart
 from proctor.report.document import Document, Section
-from proctor.report.runs import run_names, runs_table
+from proctor.report.reading import run_names
+from proctor.report.runs import runs_table
 from proctor.report.tables import Table
 from proctor.report.words import NOTHING, duration, money
 from proctor.results import RunStore

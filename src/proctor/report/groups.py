@@ -15,7 +15,7 @@ from proctor.core.submission import PatchKind
 from proctor.core.task import Task
 from proctor.report.charts import breakdown_chart
 from proctor.report.document import Document, Section
-from proctor.report.runs import run_names
+from proctor.report.reading import run_names
 from proctor.report.tables import Table, records_csv
 from proctor.report.words import NOTHING, interval, percent
 from proctor.results import RunStore

@@ -1,21 +1,17 @@
 """The comparison of a benchmark's runs: one row per run."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from proctor.analysis.intervals import Estimate
-from proctor.analysis.observation import Observation
 from proctor.analysis.pareto import Point, standings
-from proctor.analysis.runs import RunRow, run_row
-from proctor.core.errors import UsageError
+from proctor.analysis.runs import RunRow
 from proctor.core.published import Published
-from proctor.core.run import RunConfig
 from proctor.report.charts import front_chart, rates_chart, times_chart
 from proctor.report.document import Document, Section
 from proctor.report.tables import Table, as_text, records_csv
 from proctor.report.words import NOTHING, count, duration, interval, money, money_interval, number, percent
-from proctor.results import RunStore
 
 HEADINGS: Final = ("Run ID", "Mode", "Preset", "Resolved", "95 % interval", "Errors", "Avg Cost", "Avg Time", "Agents")
 MORE_HEADINGS: Final = (
@@ -23,35 +19,6 @@ MORE_HEADINGS: Final = (
     *("90 % within", "Turns", "Compactions", "Utilised", "Findings", "Flaky"),
 )
 _ACROSS: Final = 6  # more runs than this do not fit beside each other
-
-
-def run_names(stores: Sequence[RunStore]) -> list[str]:
-    """What to call these runs: their ids, or where two are called the same, their folders; each name once.
-
-    Raises:
-        UsageError: one run is there twice.
-    """
-    folders = [str(store.folder.resolve()) for store in stores]
-    if len(set(folders)) < len(folders):
-        raise UsageError("a run has nothing to be compared with in itself", fix="name another one")
-    ids = [store.run_id for store in stores]
-    return ids if len(set(ids)) == len(ids) else folders
-
-
-def run_rows(
-    stores: Iterable[RunStore], healthy: Callable[[RunConfig], Collection[str] | None] = lambda _: None
-) -> list[RunRow]:
-    """Runs in numbers, one after the other: of a run that has been put into numbers, nothing else is kept.
-
-    Args:
-        stores: the runs.
-        healthy: says which of a run's tasks are known to be sound, where anybody has tried.
-    """
-    rows = []
-    for store in stores:
-        config = store.config()
-        rows.append(run_row(config, store.results_as(Observation), healthy=healthy(config)))
-    return rows
 
 
 def runs_table(title: str, rows: Sequence[RunRow], published: Sequence[Published] = ()) -> Table:

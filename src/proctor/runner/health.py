@@ -1,16 +1,10 @@
 """Which tasks of a stored run are known to be sound on this machine."""
 
-import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
-from proctor.benchmarks import reopen
-from proctor.core.benchmark import HEALTH_CACHE, GradeOptions, Place
-from proctor.core.errors import ProctorError
+from proctor.core.benchmark import HEALTH_CACHE
 from proctor.core.run import RunConfig
-from proctor.environments import provider
-from proctor.results.cache import cache_root
-from proctor.runner.evaluate import health_key, known_healths
 
 
 class KnownHealth:
@@ -31,8 +25,18 @@ class KnownHealth:
         way = (config.benchmark, config.source, config.split, config.runner, config.isolation, config.image)
         key = (*way, tuple(config.image_map.items()), config.tasks)
         if key not in self._known:
-            self._known[key] = asyncio.run(healthy_tasks(config, config.tasks))
+            self._known[key] = _healthy_tasks(config)
         return self._known[key]
+
+
+def _healthy_tasks(config: RunConfig) -> frozenset[str] | None:
+    from proctor.results.cache import cache_root  # noqa: PLC0415 - most reports end here, and need no more
+
+    if not (cache_root() / HEALTH_CACHE).is_dir():
+        return None
+    import asyncio  # noqa: PLC0415
+
+    return asyncio.run(healthy_tasks(config, config.tasks))
 
 
 async def healthy_tasks(config: RunConfig, wanted: Iterable[str]) -> frozenset[str] | None:
@@ -40,8 +44,12 @@ async def healthy_tasks(config: RunConfig, wanted: Iterable[str]) -> frozenset[s
 
     With docker, an image that is not on this machine is pulled to learn which one it is.
     """
-    if not (cache_root() / HEALTH_CACHE).is_dir():
-        return None
+    from proctor.benchmarks import reopen  # noqa: PLC0415 - as above
+    from proctor.core.benchmark import GradeOptions, Place  # noqa: PLC0415
+    from proctor.core.errors import ProctorError  # noqa: PLC0415
+    from proctor.environments import provider  # noqa: PLC0415
+    from proctor.runner.evaluate import health_key, known_healths  # noqa: PLC0415
+
     try:
         benchmark = reopen(config.benchmark, config.source, config.split)
     except ProctorError:

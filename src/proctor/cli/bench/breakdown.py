@@ -35,7 +35,7 @@ def command(runs: tuple[str, ...], *, fields: tuple[str, ...], **given: Any) -> 
     stores = [find_run(name) for name in runs]
     found = break_down(stores, fields)
     tell(
-        breakdown_document(" against ".join(reversed([store.run_id for store in stores])), found),
+        lambda: breakdown_document(" against ".join(reversed([store.run_id for store in stores])), found),
         given,
         as_json=lambda: [{"breakdown": one, "sentence": one.sentence} for one in found],
         as_csv=lambda: breakdown_rows(found),

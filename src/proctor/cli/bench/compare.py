@@ -37,7 +37,7 @@ def command(runs: tuple[str, ...], *, rule: str | None, **given: Any) -> int:
         raise UsageError("one run has nothing to be compared with", fix="name two or more")
     rows, held = hold([find_run(name) for name in runs], gate)
     tell(
-        comparison_document(rows, held),
+        lambda: comparison_document(rows, held),
         given,
         as_json=lambda: comparison_json(rows, held),
         as_csv=lambda: records_csv(Comparison, [one.comparison for one in held]),

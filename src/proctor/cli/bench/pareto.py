@@ -37,7 +37,7 @@ def command(bench: str, *, names: tuple[str, ...], **given: Any) -> None:
     objectives: Any = tuple(_NAMES[name] for name in dict.fromkeys(names or _NAMES))
     standings = front_of(runs, objectives)
     tell(
-        front_document(f"{bench}: {', '.join(dict.fromkeys(names or _NAMES))}", standings, objectives),
+        lambda: front_document(f"{bench}: {', '.join(dict.fromkeys(names or _NAMES))}", standings, objectives),
         given,
         as_json=lambda: {"benchmark": bench, "objectives": objectives, "runs": standings},
         as_csv=lambda: records_csv(Standing, standings),

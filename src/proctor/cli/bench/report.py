@@ -1,11 +1,14 @@
 """``proctor bench report``."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from proctor.cli.bench.telling import check_forms, form_options, tell
 from proctor.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from proctor.report.document import Document
 
 
 @click.command()
@@ -21,8 +24,7 @@ def command(bench: str, *, healthy: bool | None, **given: Any) -> None:
 
     What others have published is shown beside, where it is known.
     """
-    from proctor.benchmarks import published_rows  # noqa: PLC0415 - the help page needs none of it
-    from proctor.report.runs import run_rows, runs_csv, runs_document  # noqa: PLC0415
+    from proctor.report.reading import run_rows  # noqa: PLC0415 - the help page needs none of it
     from proctor.results import list_runs  # noqa: PLC0415
     from proctor.results.store import results_root  # noqa: PLC0415
     from proctor.runner.health import KnownHealth  # noqa: PLC0415
@@ -34,10 +36,18 @@ def command(bench: str, *, healthy: bool | None, **given: Any) -> None:
             f"there are no runs of {bench!r}", where=results_root(), fix="make one with `proctor bench run`"
         )
     rows = run_rows(runs, KnownHealth(asked=healthy))
+    from proctor.benchmarks import published_rows  # noqa: PLC0415 - in the memory that the results have left by now
+
     published = published_rows(bench)
-    tell(
-        runs_document(f"{bench} Results", rows, published),
-        given,
-        as_json=lambda: {"benchmark": bench, "runs": rows, "published": published},
-        as_csv=lambda: runs_csv(rows),
-    )
+
+    def document() -> "Document":
+        from proctor.report.runs import runs_document  # noqa: PLC0415
+
+        return runs_document(f"{bench} Results", rows, published)
+
+    def as_csv() -> str:
+        from proctor.report.runs import runs_csv  # noqa: PLC0415
+
+        return runs_csv(rows)
+
+    tell(document, given, as_json=lambda: {"benchmark": bench, "runs": rows, "published": published}, as_csv=as_csv)

@@ -41,23 +41,28 @@ def check_forms(given: dict[str, Any]) -> None:
 
 
 def tell(
-    document: "Document", given: dict[str, Any], *, as_json: Callable[[], object], as_csv: Callable[[], str]
+    make: "Callable[[], Document]", given: dict[str, Any], *, as_json: Callable[[], object], as_csv: Callable[[], str]
 ) -> None:
-    """Print a report in the form that was asked for, and write the page if one was."""
-    from proctor.report.document import document_markdown, document_text  # noqa: PLC0415 - help pages need none of it
-
+    """Print a report in the form that was asked for, and write the page if one was. Only what is asked for is made."""
     if given["html"] is not None:
-        from proctor.report.page import write_page  # noqa: PLC0415
+        from proctor.report.page import write_page  # noqa: PLC0415 - for those who ask for a page
 
-        write_page(document, given["html"])
+        write_page(make(), given["html"])
         note(f"wrote {given['html']}")
     if given["as_json"]:
         print_json(as_json())
     elif given["as_csv"]:
         click.echo(as_csv(), nl=False)
-    elif given["as_markdown"]:
-        click.echo(document_markdown(document), nl=False)
     else:
-        click.echo(document_text(document), nl=False)
-        for warning in document.warnings:
-            note(warning)
+        _print(make(), as_markdown=given["as_markdown"])
+
+
+def _print(document: "Document", *, as_markdown: bool) -> None:
+    from proctor.report.document import document_markdown, document_text  # noqa: PLC0415 - help pages need none of it
+
+    if as_markdown:
+        click.echo(document_markdown(document), nl=False)
+        return
+    click.echo(document_text(document), nl=False)
+    for warning in document.warnings:
+        note(warning)
