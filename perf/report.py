@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from stored_runs import store_run
+from drawn_runs import store_run
 
 TARGET = 2.0
 BARE = """

@@ -1,119 +1,181 @@
-"""Runs on disk that nobody made: results drawn by chance, with all that a real result holds."""
+"""Runs on disk, as the runner stores them, for those who only read."""
 
-import random
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from observations import config
 from proctor.core.causes import Cause, Status
+from proctor.core.environment import Limits
+from proctor.core.evaluation import Evaluated
 from proctor.core.record import to_json
-from proctor.core.result import AgentMetrics, Attempt, Member, ModelUsage, TaskResult, Tokens
-from proctor.core.run import Mode, RunConfig
+from proctor.core.result import AgentMetrics, Attempt, ModelUsage, TaskResult, Tokens
+from proctor.core.run import Budget, JournalEntry, Machine, Mode, RunConfig
 from proctor.core.verdict import Finding, TestOutcome, TestStatus, Verdict
-from proctor.results import RunStore
+from proctor.results import RunStore, new_run, summarise
+from proctor.results.answers import ANSWER, GRADED, Answer, Graded
 
-LANGUAGES = ("go", "java", "python", "rust")
-_FAILED = (
-    Cause.TESTS_FAILED,
-    Cause.TESTS_FAILED,
-    Cause.REGRESSION,
-    Cause.EMPTY,
-    Cause.AGENT_TIMEOUT,
-    Cause.TASK_BUDGET,
-)
+DIFF = """\
+diff --git a/a.py b/a.py
+index 1111111..2222222 100644
+--- a/a.py
++++ b/a.py
+@@ -1,3 +1,3 @@
+ def add(a, b):
+-    return a - b
++    return a + b
+
+"""
 
 
-def drawn_result(
-    run: RunConfig,
-    task: str,
-    sample: int,
-    draw: random.Random,
+def config(**changes: Any) -> RunConfig:
+    made = RunConfig(
+        run_id="run-001",
+        benchmark="toy",
+        source="toy",
+        mode=Mode.BASELINE,
+        agent="claude_code",
+        command=(),
+        model="claude-sonnet-4-5",
+        preset="empty",
+        pod_template=None,
+        variables={},
+        runner="local",
+        image=None,
+        isolation=True,
+        network=None,
+        samples=1,
+        concurrency=1,
+        grade_concurrency=1,
+        limits=Limits(),
+        max_turns=100,
+        budget=Budget(),
+        tasks=(),
+        excluded=(),
+        data_digest="d",
+        versions={"proctor": "0.1", "claude": "2.1"},
+        machine=Machine(platform="linux", python="3.11", cpus=2, memory_mb=1000),
+        created_at="2026-01-02T03:04:05.000+00:00",
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def verdict(task_id: str, cause: Cause, **changes: Any) -> Verdict:
+    solved = cause is Cause.SOLVED
+    made = Verdict(
+        task_id=task_id,
+        status=Status.RESOLVED if solved else Status.UNRESOLVED,
+        cause=cause,
+        reason="every test passes" if solved else "a test fails",
+        tests=(
+            TestOutcome(id="t::a", before=TestStatus.FAILED, after=TestStatus.PASSED if solved else TestStatus.FAILED),
+            TestOutcome(id="t::b", before=TestStatus.PASSED, after=TestStatus.PASSED),
+        ),
+        grader="toy@1",
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def answer(
+    store: RunStore,
+    task_id: str,
+    cause: Cause = Cause.SOLVED,
     *,
-    rate: float = 0.4,
-    dollars: float = 0.5,
-    tests: int = 5,
+    sample: int = 1,
+    diff: str = DIFF,
+    findings: tuple[Finding, ...] = (),
+    categories: dict[str, str] | None = None,
+    logs: bool = True,
+    **changes: Any,
 ) -> TaskResult:
-    """One answer: as likely right as `rate` says, more so in Python; one in fifty ends in an error."""
-    language = LANGUAGES[sum(task.encode()) % len(LANGUAGES)]
-    chance = min(1.0, rate * (1.6 if language == "python" else 0.8))
-    dice = draw.random()
-    cause = Cause.PROVIDER_ERROR if dice > 0.98 else Cause.SOLVED if dice < chance else draw.choice(_FAILED)
-    status = {Cause.PROVIDER_ERROR: Status.ERROR, Cause.SOLVED: Status.RESOLVED}.get(cause, Status.UNRESOLVED)
-    agents = 3 if run.mode is Mode.H2 else 1
-    cost = draw.gammavariate(2, dollars / 2)
-    tokens = Tokens(input=int(cost * 4e4), output=int(cost * 5e3), cache_read=int(cost * 9e5))
-    seconds = draw.gammavariate(2, 120)
-    verdict = Verdict(
-        task_id=task,
-        status=status,
-        cause=cause,
-        reason="as it was drawn",
-        tests=tuple(
-            TestOutcome(id=f"tests/test_{n}.py::test_it", before=None, after=TestStatus.PASSED) for n in range(tests)
+    """Store one answer, as the runner would have."""
+    errored = cause in {Cause.PROVIDER_ERROR, Cause.ENVIRONMENT_FAILED}
+    judged = None if errored else verdict(task_id, cause, findings=findings)
+    folder = store.logs(task_id, sample, 1)
+    usage = (
+        ModelUsage(
+            model="claude-sonnet-4-5", requests=3, tokens=Tokens(input=115, output=13, cache_read=310), cost_usd=0.25
         ),
-        findings=(Finding(code="tests_touched", path="t.py", detail="…"),) if draw.random() < 0.03 else (),
     )
-    usage = (ModelUsage(model="claude-x", requests=9, tokens=tokens, cost_usd=cost),)
-    members = tuple(
-        Member(
-            name=f"{role}-1",
-            role=role,
-            usage=(ModelUsage(model="claude-x", requests=3, tokens=Tokens(), cost_usd=cost / 3),),
-            active_seconds=seconds * share,
-            idle_seconds=seconds * (1 - share),
-            turns=4,
-            messages=2,
-        )
-        for role, share in (("concierge", 0.2), ("coder", 0.7), ("reviewer", 0.3))[:agents]
-    )
-    return TaskResult(
-        run_id=run.run_id,
-        benchmark=run.benchmark,
-        task_id=task,
-        sample=sample,
-        status=status,
-        cause=cause,
-        verdict=verdict if status is not Status.ERROR else None,
-        attempts=(
-            Attempt(
-                number=1, started_at="", ended_at="", cause=cause, detail="", logs=f"logs/{task}/attempt-1", usage=usage
-            ),
-        ),
+    attempt = Attempt(
+        number=1,
+        started_at="2026-01-02T03:04:06.000+00:00",
+        ended_at="2026-01-02T03:05:06.000+00:00",
+        cause=cause if errored else Cause.ANSWERED,
+        detail="the provider failed" if errored else "it finished",
+        logs=folder.relative_to(store.folder).as_posix(),
         usage=usage,
-        metrics=AgentMetrics(
-            agents=agents,
-            turns=draw.randint(3, 40),
-            steps=draw.randint(3, 60),
-            compactions=int(draw.random() < 0.1),
-            utilisation=draw.uniform(0.3, 0.9),
-            members=members if agents > 1 else (),
-        ),
-        answer_seconds=seconds,
-        grade_seconds=3.0,
-        categories={"language": language, "difficulty": ("easy", "hard")[len(task) % 2]},
     )
+    result = TaskResult(
+        run_id=store.run_id,
+        benchmark="toy",
+        task_id=task_id,
+        sample=sample,
+        status=Status.ERROR if errored else judged.status if judged else Status.ERROR,
+        cause=cause,
+        verdict=judged,
+        attempts=(attempt,),
+        usage=usage,
+        metrics=AgentMetrics(turns=3, steps=2),
+        answer_seconds=60.0,
+        grade_seconds=1.5,
+        categories=categories or {"language": "python"},
+    )
+    result = msgspec.structs.replace(result, **changes)
+    store.write_result(result)
+    if logs:
+        folder.mkdir(parents=True, exist_ok=True)
+        kept = Answer(
+            number=1,
+            started_at=attempt.started_at,
+            ended_at=attempt.ended_at,
+            cause=None,
+            detail="it finished",
+            seconds=60.0,
+            usage=usage,
+            metrics=result.metrics,
+            submission="submission.diff",
+        )
+        (folder / ANSWER).write_bytes(to_json(kept))
+        (folder / "submission.diff").write_text(diff)
+        if judged is not None:
+            graded = Graded(evaluated=Evaluated(task_id=task_id, verdict=judged), seconds=1.5)
+            (folder / GRADED).write_bytes(to_json(graded))
+    return result
 
 
-def store_run(
-    root: Path, run_id: str, *, tasks: int = 40, seed: int = 0, odds: dict[str, Any] | None = None, **changes: Any
-) -> RunStore:
-    """A run of drawn results; `odds` are what `drawn_result` takes."""
-    names = tuple(f"task-{number}" for number in range(tasks))
-    run = config(run_id=run_id, tasks=names, **changes)
-    store = RunStore(root / run.benchmark / run_id)
-    (store.folder / "tasks").mkdir(parents=True)
-    store.write_config(run)
-    draw = random.Random(seed)
-    for task in names:
-        for sample in range(1, run.samples + 1):
-            result = drawn_result(run, task, sample, draw, **(odds or {}))
-            # Not synced, as the store would: these files need not outlive a power cut.
-            store.result_file(task, sample).write_bytes(to_json(result))
+def finish(store: RunStore, *, asked: tuple[str, ...] | None = None, **changes: Any) -> RunConfig:
+    """Write a run's configuration, journal and summary, from the answers that it has."""
+    results = list(store.results())
+    made = config(
+        run_id=store.run_id,
+        tasks=asked or tuple(sorted({result.task_id for result in results})),
+        samples=max((result.sample for result in results), default=1),
+        **changes,
+    )
+    entries = [
+        JournalEntry(
+            at=f"2026-01-02T03:05:{number % 60:02}.000+00:00",
+            task_id=result.task_id,
+            sample=result.sample,
+            attempt=1,
+            stage="recorded",
+            cause=result.cause,
+        )
+        for number, result in enumerate(results)
+    ]
+    store.journal.write_bytes(b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries))
+    store.write_summary(summarise(made, results))
+    store.write_config(made)
+    return made
+
+
+def small_run(root: Path, **changes: Any) -> RunStore:
+    """One solved, one failed, one error, and a second answer to the first."""
+    store = new_run("toy", root=root)
+    answer(store, "org/one", Cause.SOLVED)
+    answer(store, "org/one", Cause.TESTS_FAILED, sample=2)
+    answer(store, "two", Cause.TESTS_FAILED, findings=(Finding(code="touched_tests", path="t.py", detail="it did"),))
+    answer(store, "three", Cause.PROVIDER_ERROR)
+    finish(store, **changes)
     return store
-
-
-def raw(store: RunStore) -> list[dict[str, Any]]:
-    """What is in the files, read by nothing of ours."""
-    return [msgspec.json.decode(file.read_bytes()) for file in sorted((store.folder / "tasks").glob("*.json"))]

@@ -51,9 +51,10 @@ class RunStore:
         """Store what is asked; a folder without this file is not a run."""
         write_atomic(self.folder / CONFIG, to_json(config))
 
-    def logs(self, task_id: str, sample: int, attempt: int) -> Path:
-        """The folder for the logs of one attempt at an answer; it need not be there."""
-        return self.folder / "logs" / _answer_name(task_id, sample) / f"attempt-{attempt}"
+    def logs(self, task_id: str, sample: int, attempt: int | None = None) -> Path:
+        """The folder for the logs of an answer, or of one attempt at it; it need not be there."""
+        folder = self.folder / "logs" / _answer_name(task_id, sample)
+        return folder if attempt is None else folder / attempt_name(attempt)
 
     def result_file(self, task_id: str, sample: int) -> Path:
         """Where the outcome of one answer is stored."""
@@ -181,6 +182,11 @@ def total_cost(usage: tuple[ModelUsage, ...]) -> float | None:
     costs = [model.cost_usd for model in usage]
     known = [cost for cost in costs if cost is not None]
     return sum(known) if len(known) == len(costs) else None
+
+
+def attempt_name(number: int) -> str:
+    """What the folder of an attempt is called among an answer's logs."""
+    return f"attempt-{number}"
 
 
 def _content(file: str) -> bytes:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from proctor.core.benchmark import HEALTH_CACHE
+from proctor.core.places import cache_root
 from proctor.core.run import RunConfig
 
 
@@ -30,11 +31,9 @@ class KnownHealth:
 
 
 def _healthy_tasks(config: RunConfig) -> frozenset[str] | None:
-    from proctor.results.cache import cache_root  # noqa: PLC0415 - most reports end here, and need no more
-
     if not (cache_root() / HEALTH_CACHE).is_dir():
         return None
-    import asyncio  # noqa: PLC0415
+    import asyncio  # noqa: PLC0415 - most reports need none of what follows
 
     return asyncio.run(healthy_tasks(config, config.tasks))
 

@@ -16,6 +16,8 @@ COMMANDS: Final = {
     "pareto": ("proctor.cli.bench.pareto", "Rate, cost and time together: which runs nothing beats."),
     "breakdown": ("proctor.cli.bench.breakdown", "Results by kind of task: where does it help?"),
     "show": ("proctor.cli.bench.show", "One run, or one task of it."),
+    "export": ("proctor.cli.bench.export", "Write a run in another tool's format."),
+    "import": ("proctor.cli.bench.import_", "Store another tool's results as a run."),
     "score": ("proctor.cli.bench.score", "The key figures of a report."),
 }
 

@@ -12,6 +12,7 @@ import pytest
 from scipy import stats  # type: ignore[import-untyped]
 from statsmodels.stats.contingency_tables import mcnemar  # type: ignore[import-untyped]
 
+from drawn_runs import raw, store_run
 from proctor.analysis.runs import RunRow
 from proctor.core.published import Published
 from proctor.core.run import Mode
@@ -22,7 +23,6 @@ from proctor.report.front import front_document, front_of
 from proctor.report.groups import break_down, breakdown_rows
 from proctor.report.runs import runs_csv, runs_document
 from proctor.results import RunStore
-from stored_runs import raw, store_run
 
 GRADED = {"resolved", "unresolved"}
 PUBLISHED = Published(
