@@ -69,6 +69,12 @@ async def test_runs_are_reported_shown_and_compared(hall: Hall) -> None:
     front = (await hall.run("bench", "pareto", "toy", "--by", "rate", "--by", "cost", "--json")).json
     assert [(run["point"]["run"], run["on_front"]) for run in front["runs"]] == [("run-001", True), ("run-002", False)]
 
+    logs = (await hall.run("bench", "report", "toy", "--logs", "--json")).json["logs"]
+    assert [(one["run"], one["read"], one["lacking"], one["gave_up"]) for one in logs] == [
+        ("run-001", 8, 0, 0),
+        ("run-002", 7, 0, 0),
+    ]
+
     page = hall.folder / "report.html"
     paged = await hall.run("bench", "report", "toy", "--html", page, "--markdown")
     assert paged.stdout.startswith("## toy Results\n\n| Run ID |")
@@ -94,3 +100,17 @@ async def test_a_benchmark_without_runs_is_one_sentence(hall: Hall) -> None:
     done = await hall.run("bench", "report", "toy")
     assert done.code == 2
     assert "there are no runs of 'toy'; make one with `proctor bench run`" in done.stderr
+
+
+async def test_the_score_is_also_told_on_tasks_that_proved_healthy(hall: Hall) -> None:
+    nop = ("bench", "run", "toy", "--agent", "nop", "--isolation", "off", "--quiet")
+    await hall.run(*nop)
+    unknown = (await hall.run("bench", "report", "toy", "--json")).json["runs"][0]
+    assert unknown["healthy"] is None
+    validated = await hall.run("bench", "validate", "toy", "--isolation", "off", "--quiet", TOY_SICK="toy-0002")
+    assert validated.code == 20
+    known = (await hall.run("bench", "report", "toy", "--json")).json["runs"][0]
+    assert (known["counted"], known["healthy"]["tasks"], known["healthy"]["counted"]) == (3, 2, 2)
+    assert "Healthy tasks" in (await hall.run("bench", "report", "toy")).stdout
+    asked_not = (await hall.run("bench", "report", "toy", "--json", "--no-healthy")).json["runs"][0]
+    assert asked_not["healthy"] is None

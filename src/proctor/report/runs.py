@@ -10,6 +10,7 @@ from proctor.analysis.runs import RunRow
 from proctor.core.published import Published
 from proctor.report.charts import front_chart, rates_chart, times_chart
 from proctor.report.document import Document, Section
+from proctor.report.logs import LogFigures
 from proctor.report.tables import Table, as_text, records_csv
 from proctor.report.words import NOTHING, count, duration, interval, money, money_interval, number, percent
 
@@ -147,6 +148,27 @@ def healthy_table(rows: Sequence[RunRow]) -> Table:
     )
 
 
+def logs_table(logs: Sequence[LogFigures]) -> Table:
+    """What the steps were spent on."""
+    return Table(
+        title="Steps, as far as the logs show",
+        headings=("Run ID", "Logs", "Calls", "Brought nothing", "Failed", "Read again", "Repeated", "Gave up"),
+        rows=tuple(
+            (
+                one.run,
+                f"{one.read}/{one.read + one.lacking}",
+                str(one.effort.calls),
+                percent(one.effort.wasted / one.effort.calls if one.effort.calls else None),
+                str(one.effort.failed),
+                str(one.effort.reread),
+                str(one.effort.repeated),
+                str(one.gave_up),
+            )
+            for one in logs
+        ),
+    )
+
+
 def run_tables(title: str, rows: Sequence[RunRow], published: Sequence[Published] = ()) -> tuple[Table, ...]:
     """All tables that have anything to say about these runs."""
     candidates = (
@@ -159,8 +181,10 @@ def run_tables(title: str, rows: Sequence[RunRow], published: Sequence[Published
     return (runs_table(title, rows, published), *(table for table in candidates if table is not None and table.rows))
 
 
-def runs_document(title: str, rows: Sequence[RunRow], published: Sequence[Published] = ()) -> Document:
-    """The report on a benchmark's runs."""
+def runs_document(
+    title: str, rows: Sequence[RunRow], published: Sequence[Published] = (), logs: Sequence[LogFigures] = ()
+) -> Document:
+    """The report on a benchmark's runs, and on their logs if they were read."""
     tables = run_tables(title, rows, published)
     charts = [("Resolved, with 95 % intervals", rates_chart(rows, published))]
     if any(row.times is not None for row in rows):
@@ -168,7 +192,8 @@ def runs_document(title: str, rows: Sequence[RunRow], published: Sequence[Publis
     if any(row.cost is not None and row.rate is not None for row in rows):
         charts.append(("Cost against rate, with the front", front_chart(standings(list(map(point_of, rows)), {}))))
     first = Section(table=tables[0], charts=tuple(charts))
-    return Document(title=title, sections=(first, *(Section(table=table) for table in tables[1:])))
+    more = [*tables[1:], *([logs_table(logs)] if logs else [])]
+    return Document(title=title, sections=(first, *(Section(table=table) for table in more)))
 
 
 def point_of(row: RunRow) -> Point:

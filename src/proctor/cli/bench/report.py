@@ -9,6 +9,8 @@ from proctor.core.errors import UsageError
 
 if TYPE_CHECKING:
     from proctor.report.document import Document
+    from proctor.report.logs import LogFigures
+    from proctor.results import RunStore
 
 
 @click.command()
@@ -18,8 +20,11 @@ if TYPE_CHECKING:
     default=None,
     help="Also the score on the tasks that `validate` found healthy; by default where that needs no image.",
 )
+@click.option(
+    "--logs", is_flag=True, help="Also read the logs: which steps brought nothing, who gave up. Takes longer."
+)
 @form_options
-def command(bench: str, *, healthy: bool | None, **given: Any) -> None:
+def command(bench: str, *, healthy: bool | None, logs: bool, **given: Any) -> None:
     """Report on the runs of BENCH: resolve rates with their intervals, errors apart, cost, time, why answers fail.
 
     What others have published is shown beside, where it is known.
@@ -39,15 +44,26 @@ def command(bench: str, *, healthy: bool | None, **given: Any) -> None:
     from proctor.benchmarks import published_rows  # noqa: PLC0415 - in the memory that the results have left by now
 
     published = published_rows(bench)
+    told = _read_logs(runs) if logs else []
 
     def document() -> "Document":
         from proctor.report.runs import runs_document  # noqa: PLC0415
 
-        return runs_document(f"{bench} Results", rows, published)
+        return runs_document(f"{bench} Results", rows, published, told)
+
+    def as_json() -> object:
+        found = {"benchmark": bench, "runs": rows, "published": published}
+        return {**found, "logs": told} if logs else found
 
     def as_csv() -> str:
         from proctor.report.runs import runs_csv  # noqa: PLC0415
 
         return runs_csv(rows)
 
-    tell(document, given, as_json=lambda: {"benchmark": bench, "runs": rows, "published": published}, as_csv=as_csv)
+    tell(document, given, as_json=as_json, as_csv=as_csv)
+
+
+def _read_logs(runs: "list[RunStore]") -> "list[LogFigures]":
+    from proctor.report.logs import log_figures  # noqa: PLC0415 - trajectories are for those who ask for them
+
+    return [log_figures(run) for run in runs]
