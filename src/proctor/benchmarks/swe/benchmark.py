@@ -17,7 +17,7 @@ from proctor.benchmarks.swe.patches import ended
 from proctor.benchmarks.swe.procedure import Procedure
 from proctor.benchmarks.swe.recipe import Recipe, RecipeMaker
 from proctor.benchmarks.swe.rows import Row
-from proctor.benchmarks.swe.steps import Tested
+from proctor.benchmarks.swe.steps import Trial
 from proctor.benchmarks.swe.tasks import fingerprint, task_of
 from proctor.core.benchmark import Fetched, GradeOptions, Health, Place, Unusable
 from proctor.core.environment import Environment, EnvironmentSpec
@@ -33,7 +33,18 @@ RECIPES: Final[Mapping[str, RecipeMaker]] = {"docker": DockerRecipe}
 
 
 class SweBenchmark(Generic[R]):
-    """Implements `core.benchmark.Benchmark` for the four data sets."""
+    """Implements `core.benchmark.Benchmark` for the four data sets.
+
+    Args:
+        name: under which it is registered.
+        data: what was fetched.
+        rows: of it, those that can be used.
+        bad: why others cannot.
+        procedure: the official one.
+        kind: of the rooms.
+        recipes: how instances are set up, by kind of room.
+        again: whether a failure is graded once more, alone, before it counts.
+    """
 
     def __init__(
         self,
@@ -45,6 +56,7 @@ class SweBenchmark(Generic[R]):
         *,
         kind: str = "docker",
         recipes: Mapping[str, RecipeMaker] = RECIPES,
+        again: bool = True,
     ) -> None:
         self.name = name
         self.split: str | None = data.split
@@ -56,6 +68,7 @@ class SweBenchmark(Generic[R]):
         self._bad = tuple(bad)
         self._kind = kind
         self._recipes = recipes
+        self._again = again
         self._made: dict[str, Recipe] = {}
         self._floors: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Floor] = weakref.WeakKeyDictionary()
 
@@ -73,6 +86,7 @@ class SweBenchmark(Generic[R]):
             self.procedure,
             kind=kind,
             recipes=self._recipes,
+            again=self._again,
         )
 
     def digest(self) -> str:
@@ -142,7 +156,7 @@ class SweBenchmark(Generic[R]):
             empty = await run_once(bench, _nothing(bench), "empty")
         if empty.resolved:
             problems.append("the tests pass without an answer")
-        runs: list[Tested] = []
+        runs: list[Trial] = []
         if gold is None:
             problems.append("there is no reference answer to try")
         else:
@@ -189,6 +203,7 @@ class SweBenchmark(Generic[R]):
             place=place,
             floor=self._floors.setdefault(loop, Floor()),
             grader=self.grader,
+            again=self._again,
         )
 
 
@@ -204,11 +219,11 @@ index 0000000..e69de29
 """
 
 
-def _why(run: Tested) -> str:
+def _why(run: Trial) -> str:
     return f"does not apply: {run.complaint[-200:]}" if not run.applied else why_unresolved(run)[1]
 
 
-def _flipped(runs: Sequence[Tested]) -> tuple[str, ...]:
+def _flipped(runs: Sequence[Trial]) -> tuple[str, ...]:
     if len(runs) < 2:  # noqa: PLR2004 - two make a difference
         return ()
     names = {name for run in runs for name in run.statuses}
