@@ -198,11 +198,8 @@ async def test_an_agent_gets_no_future_and_its_work_is_collected_and_graded(
         assert told.stdout.decode().split() == ([] if shape == "feature" else ["base", "v1"])
         found = await sh(room, "git cat-file -e " + world.repository.future_commit)
         assert found.exit_code != 0
-        searched = await sh(
-            room, "grep -rl '3 \\* number' / --include=*.py --include=*.diff 2>/dev/null; ls /tmp /root"
-        )
-        assert b"number" not in searched.stdout
-        assert b"calc" not in searched.stdout
+        searched = await sh(room, "grep -rlE '3 [*] number' / --include=gold.py --include=*.diff; ls -A /tmp /root/my_repo")
+        assert searched.stdout.replace(b"/tmp:", b"").strip() == b""
         gold = made.gold(task)
         assert gold is not None
         # What an agent does: it edits, commits, leaves rubbish behind, and configures git to lie.
