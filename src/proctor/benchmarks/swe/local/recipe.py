@@ -13,7 +13,7 @@ import msgspec
 from proctor.benchmarks.swe.local.interpreters import choose, interpreters
 from proctor.benchmarks.swe.local.pins import read_pins
 from proctor.benchmarks.swe.local.scripts import ENV, for_room, set_up
-from proctor.benchmarks.swe.local.setting import WORKDIR, Setting, Wanted, mounts_of, settled, variables
+from proctor.benchmarks.swe.local.setting import WORKDIR, Setting, Wanted, hidden_by, mounts_of, settled, variables
 from proctor.benchmarks.swe.recipe import Start
 from proctor.benchmarks.swe.rows import Row, SweBenchRow
 from proctor.core.causes import Cause
@@ -60,6 +60,7 @@ class LocalRecipe:
             workdir=self.workdir,
             network=Network.NONE,
             mounts=mounts_of(self._wanted.interpreter),
+            hidden=hidden_by(self._wanted.interpreter),
             variables=variables(),
             limits=Limits(output_bytes=100_000_000),
         )

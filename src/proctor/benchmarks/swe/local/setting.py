@@ -9,6 +9,7 @@ import hashlib
 import os
 import shlex
 import shutil
+import sys
 import tomllib
 import weakref
 from collections.abc import AsyncIterator, Mapping
@@ -80,6 +81,15 @@ def mounts_of(interpreter: Interpreter) -> tuple[Mount, ...]:
     """What a room must be shown besides its system for the interpreter to run."""
     prefix = Path(interpreter.prefix).resolve()
     return () if is_visible(prefix) else (Mount(source=str(prefix), target=str(prefix)),)
+
+
+def hidden_by(interpreter: Interpreter) -> tuple[str, ...]:
+    """What was installed for others into the Pythons that a room shows: it may well be the project, years later."""
+    folders: dict[str, None] = {}
+    for prefix in (interpreter.prefix, sys.base_prefix, "/usr", "/usr/local"):
+        for form in ("lib/python*/site-packages", "lib/python*/dist-packages", "local/lib/python*/dist-packages"):
+            folders |= dict.fromkeys(str(path.resolve()) for path in Path(prefix).glob(form))
+    return tuple(folders)
 
 
 def variables() -> dict[str, str]:
