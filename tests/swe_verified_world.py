@@ -112,7 +112,7 @@ class VerifiedWorld:
             "hanging": self._changed(name, "import time; time.sleep(3600)"),
             "conftest": self.repository.patch({"conftest.py": _CHEAT}),
             "fuzzy": self._changed(name, "return 3 * number").replace(" # The end.", " # An end."),
-        }.get(name, self.rows[name]["patch"])
+        }.get(name, str(self.rows[name]["patch"]))
 
     def _changed(self, name: str, line: str) -> str:
         return self.repository.patch({f"calc/{name}.py": _FIXED.replace("return 3 * number", line)})

@@ -144,7 +144,8 @@ def python_image(folder: Path) -> str:
         f"FROM {IMAGE}\n"
         "COPY site /usr/lib/python3/dist-packages\n"
         "COPY bin /usr/local/bin\n"
-        "RUN python3 -m compileall -q /usr/lib/python3/dist-packages && ln -s python3 /usr/bin/python && mkdir -p /opt/miniconda3/bin"
+        "RUN python3 -m compileall -q /usr/lib/python3/dist-packages && ln -s python3 /usr/bin/python"
+        " && mkdir -p /opt/miniconda3/bin"
         " && echo 'conda() { :; }' > /opt/miniconda3/bin/activate\n"
     )
     with ThreadPoolExecutor(1) as thread:

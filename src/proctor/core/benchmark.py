@@ -184,19 +184,6 @@ class ArrangesRooms(Protocol):
         ...
 
 
-@runtime_checkable
-class RoomAware(Protocol):
-    """A benchmark whose tasks are set up in another way in each kind of room."""
-
-    def in_rooms(self, kind: str) -> Benchmark:
-        """The same benchmark for the rooms of one provider, by its name.
-
-        Raises:
-            UsageError: it cannot be run in such rooms.
-        """
-        ...
-
-
 class BenchmarkSource(Protocol):
     """What an entry point of the group ``proctor.benchmarks`` names: how a benchmark's data comes here.
 

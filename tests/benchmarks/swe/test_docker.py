@@ -184,13 +184,13 @@ async def test_an_agent_gets_no_future_and_its_work_is_collected_and_graded(
     shape: str, request: pytest.FixtureRequest, rooms: DockerProvider, tmp_path: Path
 ) -> None:
     world = request.getfixturevalue(shape)
-    read, procedure = {
+    shapes: dict[str, tuple[Any, Procedure[Any]]] = {
         "verified": (swe_bench_row, SweBench()),
         "pro": (pro_row, SweBenchPro()),
         "evo": (evo_row, SweEvo()),
         "feature": (feature_row, FeatureBench()),
-    }[shape]
-    made = benchmark(shape, {"gold": world.rows["gold"]}, read, procedure)
+    }
+    made = benchmark(shape, {"gold": world.rows["gold"]}, *shapes[shape])
     task = made.tasks()[0]
     spec = await made.prepare(task, tmp_path)
     async with await rooms.start(spec) as room:
@@ -198,7 +198,9 @@ async def test_an_agent_gets_no_future_and_its_work_is_collected_and_graded(
         assert told.stdout.decode().split() == ([] if shape == "feature" else ["base", "v1"])
         found = await sh(room, "git cat-file -e " + world.repository.future_commit)
         assert found.exit_code != 0
-        searched = await sh(room, "grep -rlE '3 [*] number' / --include=gold.py --include=*.diff; ls -A /tmp /root/my_repo")
+        searched = await sh(
+            room, "grep -rlE '3 [*] number' / --include=gold.py --include=*.diff; ls -A /tmp /root/my_repo"
+        )
         assert searched.stdout.replace(b"/tmp:", b"").strip() == b""
         gold = made.gold(task)
         assert gold is not None
@@ -207,7 +209,8 @@ async def test_an_agent_gets_no_future_and_its_work_is_collected_and_graded(
         done = await sh(
             room,
             "git apply /tmp/answer.diff && git add -A && git -c user.name=A -c user.email=a@b commit -qm done"
-            " && mkdir -p calc/__pycache__ && echo x > calc/__pycache__/rubbish.pyc && echo '* -diff' > .git/info/attributes",
+            " && mkdir -p calc/__pycache__ && echo x > calc/__pycache__/rubbish.pyc"
+            " && echo '* -diff' > .git/info/attributes",
         )
         assert done.exit_code == 0, done.stderr
         answer = await made.collect(task, room, tmp_path)

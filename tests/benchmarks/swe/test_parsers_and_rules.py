@@ -19,7 +19,7 @@ from proctor.benchmarks.swe.steps import Trial
 from proctor.core.errors import InvalidData
 
 # Lines as the test programs print them, and lines that look like it.
-LINES = """\
+_PRINTED = """\
 PASSED tests/a.py::test_one
 PASSED tests/a.py::test_two[a b]
 PASSED tests/a.py::test_path[/usr/lib/python3/x.py]
@@ -114,7 +114,7 @@ test core::waits ... ignored
 [PASSED] outer inner works
 [FAILED] outer inner breaks
  ✓ src/a.test.ts > works 12ms
- × src/a.test.ts > breaks
+ \N{MULTIPLICATION SIGN} src/a.test.ts > breaks
  ↓ src/a.test.ts > waits [skipped]
 ok 1 first thing
 not ok 2 second thing
@@ -131,7 +131,8 @@ SUMMARY:
 <SubCase name="two"><Expression success="false"/></SubCase></TestCase></TestSuite></doctest>
  FAILED tests/indented.py::test_i
 tests/z.py FAILED [x]
-""".split("\n")
+"""
+LINES = _PRINTED.split("\n")
 IDS = {
     "parse_log_jekyll": ("jekyll__jekyll-9141", "jekyll__jekyll-8761"),
     "parse_log_immutable_js": ("i__i-2006", "i__i-2005"),

@@ -13,6 +13,7 @@ import proctor
 from proctor.benchmarks.swe.alone import Floor
 from proctor.benchmarks.swe.docker_recipe import DockerRecipe
 from proctor.benchmarks.swe.grade import Bench, grade, room_of, run_once, why_unresolved
+from proctor.benchmarks.swe.local import LocalRecipe
 from proctor.benchmarks.swe.patches import ended
 from proctor.benchmarks.swe.procedure import Procedure
 from proctor.benchmarks.swe.recipe import Recipe, RecipeMaker
@@ -20,7 +21,7 @@ from proctor.benchmarks.swe.rows import Row
 from proctor.benchmarks.swe.steps import Trial
 from proctor.benchmarks.swe.tasks import fingerprint, task_of
 from proctor.core.benchmark import Fetched, GradeOptions, Health, Place, Unusable
-from proctor.core.environment import Environment, EnvironmentSpec
+from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
 from proctor.core.errors import UsageError
 from proctor.core.evaluation import Evaluated, Prediction
 from proctor.core.submission import PatchKind
@@ -29,7 +30,7 @@ from proctor.workspaces import make_submission, prove_no_leak
 from proctor.workspaces.git import run_git
 
 R = TypeVar("R", bound=Row)
-RECIPES: Final[Mapping[str, RecipeMaker]] = {"docker": DockerRecipe}
+RECIPES: Final[Mapping[str, RecipeMaker]] = {"docker": DockerRecipe, "local": LocalRecipe}
 
 
 class SweBenchmark(Generic[R]):
@@ -72,8 +73,9 @@ class SweBenchmark(Generic[R]):
         self._made: dict[str, Recipe] = {}
         self._floors: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Floor] = weakref.WeakKeyDictionary()
 
-    def in_rooms(self, kind: str) -> "SweBenchmark[R]":
-        """The same benchmark for rooms of another kind."""
+    def at(self, provider: EnvironmentProvider) -> "SweBenchmark[R]":
+        """The same benchmark for rooms of this provider."""
+        kind = provider.name
         if kind not in self._recipes:
             raise UsageError(
                 f"{self.name} cannot be run with --runner {kind}", fix=f"choose one of {', '.join(self._recipes)}"
@@ -108,6 +110,10 @@ class SweBenchmark(Generic[R]):
     @cached_property
     def _tasks(self) -> tuple[Task, ...]:
         return tuple(task_of(self.name, row, self.procedure) for row in self.rows.values())
+
+    def obstacle(self, task: Task) -> str | None:
+        """Why these rooms cannot be made for a task on this machine."""
+        return self.recipe(task.id).obstacle()
 
     def unusable(self) -> Sequence[Unusable]:
         """The rows that cannot be read, or lack what grading needs."""
@@ -190,7 +196,9 @@ class SweBenchmark(Generic[R]):
                 tree = Path(folder) / "tree"
                 await room.get(room.workdir, tree)
             commit = run_git(["rev-parse", "HEAD"], git_dir=tree / ".git").output.decode().strip()
-            proof = await asyncio.to_thread(prove_no_leak, gold.content, tree, commit=commit, kind=gold.patch_kind)
+            proof = await asyncio.to_thread(
+                prove_no_leak, gold.content, tree, commit=commit, kind=gold.patch_kind, extra=_packages(spec)
+            )
         return tuple(f"{leak.place}: {leak.lines[0] if leak.lines else leak.kind}" for leak in proof.leaks)
 
     def _bench(self, task: Task, place: Place) -> Bench[R]:
@@ -217,6 +225,12 @@ diff --git a/.proctor-nothing b/.proctor-nothing
 new file mode 100644
 index 0000000..e69de29
 """
+
+
+def _packages(room: EnvironmentSpec) -> list[Path]:
+    """Packages that an agent can read in a room beside those of its system."""
+    found = [packages for mount in room.mounts for packages in Path(mount.source).glob("lib/python*/site-packages")]
+    return [packages for packages in found if str(packages.resolve()) not in room.hidden]
 
 
 def _why(run: Trial) -> str:

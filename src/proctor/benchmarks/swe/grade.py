@@ -145,10 +145,8 @@ async def grade(bench: Bench[R], prediction: Prediction) -> Evaluated:
 async def run_once(bench: Bench[R], patch: bytes, name: str, *, restore: tuple[str, ...] = ()) -> Trial:
     """One test run in a room of its own; what it printed is kept under `name`."""
     with tempfile.TemporaryDirectory(prefix="proctor-swe-") as scratch:
-        spec = room_of(bench.recipe, bench.task, bench.place.options.image)
-        tree = await bench.recipe.grading_tree(Path(scratch))
-        if tree is not None:
-            spec = msgspec.structs.replace(spec, workspace=tree)
+        plain = room_of(bench.recipe, bench.task, bench.place.options.image)
+        spec = await bench.recipe.furnish(plain, Path(scratch))
         async with await bench.place.provider.start(spec) as room:
             try:
                 tested = await bench.procedure.test(
