@@ -184,6 +184,19 @@ class ArrangesRooms(Protocol):
         ...
 
 
+@runtime_checkable
+class ReadsPredictions(Protocol):
+    """A benchmark whose answers have official forms of their own, and whose exam is no smaller for a missing answer."""
+
+    def read_predictions(self, file: Path) -> dict[str, Prediction]:
+        """The answers in a file of any form that the benchmark's own harness takes.
+
+        Raises:
+            UsageError: it has entries that are no answers, or answers to no task.
+        """
+        ...
+
+
 class BenchmarkSource(Protocol):
     """What an entry point of the group ``proctor.benchmarks`` names: how a benchmark's data comes here.
 

@@ -15,6 +15,7 @@ from proctor.benchmarks.swe.docker_recipe import DockerRecipe
 from proctor.benchmarks.swe.grade import Bench, grade, room_of, run_once, why_unresolved
 from proctor.benchmarks.swe.local import LocalRecipe
 from proctor.benchmarks.swe.patches import ended
+from proctor.benchmarks.swe.predictions import first_attempts, read_answers
 from proctor.benchmarks.swe.procedure import Procedure
 from proctor.benchmarks.swe.recipe import Recipe, RecipeMaker
 from proctor.benchmarks.swe.rows import Row
@@ -125,6 +126,18 @@ class SweBenchmark(Generic[R]):
         if patch is None:
             return None
         return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=patch, model="gold")
+
+    def read_predictions(self, file: Path) -> dict[str, Prediction]:
+        """The answers in a file of the official forms."""
+        found = first_attempts(read_answers(file), file)
+        strangers = sorted(found.keys() - self.rows.keys() - {bad.task_id for bad in self._bad})
+        if strangers:
+            raise UsageError(
+                f"{len(strangers)} predictions are for no task of {self.name} ({self.split}): {strangers[0]}, …",
+                where=file,
+                fix="choose the split that they are for",
+            )
+        return found
 
     def recipe(self, task_id: str) -> Recipe:
         """How an instance is set up in these rooms."""
