@@ -122,8 +122,8 @@ def test_a_folder_of_instances_reports_is_read(tmp_path: Path) -> None:
     (tmp_path / "a" / "report.json").write_text(json.dumps({"a": said | {"tests_status": tests}}))
     outcome = read_outcomes(tmp_path)[0]
     assert (outcome.resolved, outcome.tests) == (True, {"t": True, "u": False})
+    (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match=r"no report\.json"):
-        (tmp_path / "empty").mkdir()
         read_outcomes(tmp_path / "empty")
     (tmp_path / "x.json").write_text('{"something": 1}')
     with pytest.raises(InvalidData, match="not a report"):
