@@ -18,7 +18,7 @@ from proctor.benchmarks import benchmark as find_benchmark
 from proctor.benchmarks import in_rooms, read_predictions, reopen, suite_benchmark
 from proctor.core.benchmark import Benchmark, GradeOptions, Health
 from proctor.core.causes import Cause
-from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, Limits, Network
+from proctor.core.environment import EnvironmentProvider, Limits, Network
 from proctor.core.errors import UsageError
 from proctor.core.evaluation import Evaluated, EvaluationReport, Invocation, Prediction
 from proctor.core.result import TaskResult
@@ -291,7 +291,7 @@ async def evaluate_async(
             cache=RecordCache(Evaluated, "verdicts") if cache else None,
             done=done or (lambda _: None),
         )
-        environment = await rooms.digest(EnvironmentSpec(image=grade_options.image))
+        environment = await grading.environment_of(tasks, rooms, grade_options.image)
     finally:
         await rooms.close()
     broken = () if options.get("tasks") else source.unusable()
@@ -449,7 +449,7 @@ def _predictions(
     source: Benchmark, tasks: Sequence[Task], given: Path | Iterable[Prediction] | Literal["oracle"]
 ) -> Mapping[str, Prediction]:
     if isinstance(given, Path):
-        return read_predictions(given)
+        return read_predictions(given, source)
     if isinstance(given, str):
         answers: Iterable[Prediction | None] = map(source.gold, tasks)
     else:

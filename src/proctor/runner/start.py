@@ -8,13 +8,14 @@ import msgspec
 from proctor.agents import needs_home, needs_model
 from proctor.agents.h2.template import check_pod, is_file
 from proctor.core.benchmark import Benchmark
-from proctor.core.environment import EnvironmentSpec, Network
+from proctor.core.environment import Network
 from proctor.core.errors import UsageError
 from proctor.core.run import Mode, RunConfig
 from proctor.core.task import Task
 from proctor.environments import provider as find_provider
 from proctor.results import RunStore, new_run
 from proctor.runner.drive import agents, room_options
+from proctor.runner.evaluate import environment_of
 from proctor.runner.homes import Homes, preset_files
 from proctor.runner.models import Access, backend_for, choose_model
 from proctor.runner.plan import AGENTS, Asked, make_config
@@ -52,7 +53,7 @@ async def configure(
     draft = make_config(asked, benchmark, tasks, excluded=excluded, versions=versions)
     rooms = find_provider(asked.runner, **room_options(draft))
     try:
-        environment = await rooms.digest(EnvironmentSpec(image=asked.image))
+        environment = await environment_of(tasks, rooms, asked.image)
     finally:
         await rooms.close()
     answering = agents(draft, benchmark, program=program, h2_program=h2_program)(tasks[0])

@@ -9,6 +9,7 @@ COMMANDS: Final = {
     "fetch": ("proctor.cli.bench.fetch", "Bring a benchmark's data to this machine."),
     "validate": ("proctor.cli.bench.validate", "Prove a benchmark on this machine before you spend."),
     "eval": ("proctor.cli.bench.eval", "Grade predictions, or the oracle."),
+    "parity": ("proctor.cli.bench.parity", "Grade another harness's answers, and list where the verdicts differ."),
     "run": ("proctor.cli.bench.run", "Let an agent answer the tasks, and grade it."),
     "sweep": ("proctor.cli.bench.sweep", "Many configurations on the same tasks, compared."),
     "resume": ("proctor.cli.bench.resume", "Go on with a run, or a sweep, where it stopped."),

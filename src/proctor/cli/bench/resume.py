@@ -28,5 +28,5 @@ def command(run: str, **given: Any) -> int:
         return sit_sweep(sweep, source, given, access_of(given))
     store = find_run(run)
     config = store.config()
-    source = reopen(config.benchmark, config.source, config.split, runner=config.runner)
+    source = reopen(config.benchmark, config.source, config.split)
     return sit(store, source, given, access_of(given))

@@ -70,7 +70,7 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
     from proctor.runner.selection import select  # noqa: PLC0415 - the help page needs none of it
     from proctor.runner.start import begin, check_access, configure  # noqa: PLC0415
 
-    source, chosen, asked = load(bench, suite, split, given["runner"]), selection(given), _asked(given)
+    source, chosen, asked = load(bench, suite, split), selection(given), _asked(given)
     tasks = select(source.tasks(), chosen, known=[bad.task_id for bad in source.unusable()])
     config = asyncio.run(
         configure(
