@@ -6,11 +6,11 @@ from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
+from proctor.benchmarks.swe import SweBenchmark
 from proctor.benchmarks.swe.rows import swe_bench_row
-from proctor.benchmarks.swe.sources import SweBenchmark
 from proctor.benchmarks.swe.verified import SweBench
 from proctor.core.benchmark import Fetched
-from workspaces_world import Repository, git
+from workspaces_world import Files, Repository, git
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 NEEDED = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
@@ -111,9 +111,16 @@ class World:
 
     def __init__(self, folder: Path) -> None:
         self.repository = Repository(folder / "repositories" / "acme" / "blue")
-        files = {"src/blue.py": SOURCE, "tests/test_blue.py": TESTS, "tox.ini": "[pytest]\n"}
-        files |= {"pyproject.toml": PYPROJECT, "backend.py": BACKEND}
-        self.repository.commit({**files, "README": "first\n", ".gitignore": "*.egg-info/\n__pycache__/\n"})
+        files: Files = {
+            "src/blue.py": SOURCE,
+            "tests/test_blue.py": TESTS,
+            "tox.ini": "[pytest]\n",
+            "pyproject.toml": PYPROJECT,
+            "backend.py": BACKEND,
+            "README": "first\n",
+            ".gitignore": "*.egg-info/\n__pycache__/\n",
+        }
+        self.repository.commit(files)
         git(self.repository.path, "tag", "v1.0")
         self.base = self.repository.commit({"README": "base\n"})
         self.fix = self.repository.commit({"src/blue.py": FIXED, "tests/test_blue.py": TESTS + NEW_TEST})
