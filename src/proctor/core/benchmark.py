@@ -4,6 +4,7 @@ Built-in benchmarks and a stranger's register alike, through the entry point gro
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Protocol, runtime_checkable
@@ -146,14 +147,52 @@ class Benchmark(Protocol):
 
 
 @runtime_checkable
-class RoomAware(Protocol):
-    """A benchmark whose tasks are set up in another way in each kind of room."""
+class Sited(Protocol):
+    """A benchmark that has to know who makes its rooms, since what it prepares depends on it."""
 
-    def in_rooms(self, kind: str) -> Benchmark:
-        """The same benchmark for the rooms of one provider, by its name.
+    def at(self, provider: EnvironmentProvider) -> Benchmark:
+        """The same benchmark, in rooms of this provider."""
+        ...
+
+
+@runtime_checkable
+class Attending(Protocol):
+    """A benchmark that is at hand while the agent works, to answer what it asks: a score, say."""
+
+    def attend(self, task: Task, environment: Environment, folder: Path) -> AbstractAsyncContextManager[None]:
+        """Attend to the room until the agent has ended; `folder` is the one that `prepare` and `collect` are given."""
+        ...
+
+
+def sited(benchmark: Benchmark, provider: EnvironmentProvider) -> Benchmark:
+    """The benchmark in rooms of this provider, where that makes a difference to it."""
+    return benchmark.at(provider) if isinstance(benchmark, Sited) else benchmark
+
+
+@runtime_checkable
+class ArrangesRooms(Protocol):
+    """What a benchmark may do besides: see to a room from inside, before the agent comes."""
+
+    async def arrange(self, task: Task, environment: Environment, folder: Path) -> None:
+        """Bring the room into the state that the task starts from, and note what the grader will need to know of it.
+
+        `folder` is the one that `prepare` laid out and that `collect` is given; the agent sees nothing of it.
 
         Raises:
-            UsageError: it cannot be run in such rooms.
+            InfrastructureError: the room cannot be brought into that state, or is not one for this task.
+        """
+        ...
+
+
+@runtime_checkable
+class ReadsPredictions(Protocol):
+    """A benchmark whose answers have official forms of their own, and whose exam is no smaller for a missing answer."""
+
+    def read_predictions(self, file: Path) -> dict[str, Prediction]:
+        """The answers in a file of any form that the benchmark's own harness takes.
+
+        Raises:
+            UsageError: it has entries that are no answers, or answers to no task.
         """
         ...
 

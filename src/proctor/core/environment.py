@@ -100,6 +100,34 @@ class ExecResult(Record):
     truncated: bool = False
 
 
+class Errand(Record):
+    """One command that has a room to itself: the room is made for it, and gone with it.
+
+    Attributes:
+        argv: the command. The numbers of its own descriptors are added to it: one for each input, to read it from,
+            and one to report to. Nothing else in the room has these, unless the command hands them on.
+        variables: added to the small, fixed environment of every command.
+        cwd: where it starts, if not in the workdir.
+        report_bytes: how much is kept of what it reports.
+    """
+
+    argv: tuple[str, ...]
+    inputs: tuple[bytes, ...] = ()
+    variables: dict[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+    timeout: float | None = None
+    output_bytes: int | None = None
+    report_bytes: int = 10_000_000
+
+
+class ErrandResult(Record):
+    """How an errand ended; its two streams of output come as one, in `ended.stdout`."""
+
+    ended: ExecResult
+    report: bytes
+    report_truncated: bool = False
+
+
 class Environment(Protocol):
     """A running room."""
 
@@ -201,6 +229,22 @@ class EnvironmentProvider(Protocol):
 
     async def close(self) -> None:
         """Free what its rooms shared, once all of them have stopped. Safe to call twice."""
+        ...
+
+
+@runtime_checkable
+class ErrandRunner(Protocol):
+    """A provider that can make a room for a single command at less cost than for many, if `runs_errands` says so."""
+
+    runs_errands: bool
+
+    async def run_errand(self, spec: EnvironmentSpec, errand: Errand) -> ErrandResult:
+        """Make a room, run one command in it to its end, and remove the room. Nothing outlives the command.
+
+        Raises:
+            LimitReached: a limit of the whole room (wall clock, disk) ended it.
+            InfrastructureError: the machine cannot make such a room.
+        """
         ...
 
 

@@ -11,12 +11,12 @@ from aiodocker.networks import DockerNetwork
 
 from proctor.core.environment import EnvironmentSpec, Network
 from proctor.core.errors import UsageError
+from proctor.core.places import cache_root
 from proctor.core.record import Record
 from proctor.environments.docker_build import build, build_context
 from proctor.environments.docker_model import ModelDoor, host_address
 from proctor.environments.docker_room import DockerRoom
 from proctor.environments.engine import connect, disconnect, engine_errors, own_labels
-from proctor.environments.hiding import cache_folder
 from proctor.environments.images import Images, inspect
 from proctor.environments.netns import CannotEnter, may_enter
 
@@ -89,7 +89,7 @@ class DockerProvider:
         self._making_network = asyncio.Lock()
         self._building: dict[str, asyncio.Lock] = {}
         self._images = Images(
-            self._docker, budget=image_disk, folder=brought or cache_folder() / "images", tell=self._tell
+            self._docker, budget=image_disk, folder=brought or cache_root() / "images", tell=self._tell
         )
 
     async def start(self, spec: EnvironmentSpec) -> DockerRoom:

@@ -9,11 +9,14 @@ COMMANDS: Final = {
     "fetch": ("proctor.cli.bench.fetch", "Bring a benchmark's data to this machine."),
     "validate": ("proctor.cli.bench.validate", "Prove a benchmark on this machine before you spend."),
     "eval": ("proctor.cli.bench.eval", "Grade predictions, or the oracle."),
+    "parity": ("proctor.cli.bench.parity", "Grade another harness's answers, and list where the verdicts differ."),
     "run": ("proctor.cli.bench.run", "Let an agent answer the tasks, and grade it."),
     "resume": ("proctor.cli.bench.resume", "Go on with a run where it stopped."),
     "report": ("proctor.cli.bench.report", "Compare a benchmark's runs."),
     "compare": ("proctor.cli.bench.compare", "Two runs on the same tasks: is one better?"),
     "show": ("proctor.cli.bench.show", "One run, or one task of it."),
+    "export": ("proctor.cli.bench.export", "Write a run in another tool's format."),
+    "import": ("proctor.cli.bench.import_", "Store another tool's results as a run."),
     "score": ("proctor.cli.bench.score", "The key figures of a report."),
 }
 

@@ -22,5 +22,5 @@ def command(run: str, **given: Any) -> int:
 
     store = find_run(run)
     config = store.config()
-    source = reopen(config.benchmark, config.source, config.split, runner=config.runner)
+    source = reopen(config.benchmark, config.source, config.split)
     return sit(store, source, given, access_of(given))

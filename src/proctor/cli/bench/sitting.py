@@ -42,6 +42,9 @@ def sitting_options(function: Any) -> Any:
         click.option("--own-login", is_flag=True, help="Let the agent's own login through, instead of adding a key."),
         click.option("--claude-bin", metavar="FILE", help="The agent's program, where it is not found by itself."),
         click.option(
+            "--h2-bin", metavar="FILE", help="With --mode h2: the program h2, where it is not found by itself."
+        ),
+        click.option(
             "--max-cost",
             type=click.FloatRange(min=0, min_open=True),
             metavar="USD",
@@ -79,6 +82,7 @@ def sit(store: "RunStore", source: "Benchmark", given: dict[str, Any], access: "
     sitting = Sitting(
         access=access,
         program=given["claude_bin"],
+        h2_program=given["h2_bin"],
         retry=Retry(tries=given["retries"] + 1),
         retry_errors=given.get("retry_errors", False),
         run_usd=given["max_cost"],

@@ -19,8 +19,9 @@ from proctor.benchmarks.swe.rows import Row, SweBenchRow
 from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentSpec, Limits, Mount, Network
 from proctor.core.errors import InfrastructureError, InvalidData, ProctorError
+from proctor.core.places import cache_root
 from proctor.core.task import DirectorySource
-from proctor.workspaces import Base, base_of, default_cache
+from proctor.workspaces import Base, base_of
 
 REPOSITORIES: Final = "PROCTOR_REPOSITORIES"
 
@@ -81,7 +82,7 @@ class LocalRecipe:
         return msgspec.structs.replace(room, network=network, limits=Limits())
 
     async def _settled(self) -> Setting:
-        return await settled(self._wanted, cache=default_cache().absolute())
+        return await settled(self._wanted, cache=cache_root().absolute())
 
     @cached_property
     def _wanted(self) -> Wanted:
