@@ -39,7 +39,7 @@ def command(bench: str | None, suite: str | None, split: str | None, *, as_json:
                 ],
             )
         return 0
-    source = load(bench, suite, split, given["runner"] if given["runnable"] else None)
+    source = load(bench, suite, split)
     chosen = selection(given)
     unusable = [bad for bad in source.unusable() if matches(bad.task_id, (), chosen)]
     tasks = select(source.tasks(), chosen, known=[bad.task_id for bad in unusable])
