@@ -197,6 +197,15 @@ class ReadsPredictions(Protocol):
         ...
 
 
+@runtime_checkable
+class Choosy(Protocol):
+    """A benchmark of which not every machine can run every task."""
+
+    def obstacle(self, task: Task) -> str | None:
+        """Why this machine cannot run a task, in one sentence; None when it can, as far as can be told untried."""
+        ...
+
+
 class BenchmarkSource(Protocol):
     """What an entry point of the group ``proctor.benchmarks`` names: how a benchmark's data comes here.
 

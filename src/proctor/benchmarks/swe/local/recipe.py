@@ -99,7 +99,7 @@ class LocalRecipe:
         except InvalidData as error:
             raise _not_here(error.what) from error
         if pins.conda_only:
-            raise _not_here(f"it needs {', '.join(pins.conda_only)}, which conda has and PyPI does not")
+            raise _not_here(f"it needs {', '.join(pins.conda_only)}, which conda has and pip cannot bring")
         steps = set_up(row.dockerfile, row.eval_script)
         missing = [name for name in steps.system_packages if not _installed(name)]
         if missing:

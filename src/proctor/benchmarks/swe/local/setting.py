@@ -176,10 +176,21 @@ def _room(wanted: Wanted, env: Path, *, cache: Path, workspace: Path | None = No
             *mounts_of(wanted.interpreter),
             Mount(source=str(env), target=ENV, writable=True),
             Mount(source=str(pip), target=_PIP_CACHE, writable=True),
+            *_wheels(),
         ),
         variables={**variables(), **carried, "PIP_CACHE_DIR": _PIP_CACHE, "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
         limits=Limits(),
         labels={"task": wanted.instance},
+    )
+
+
+def _wheels() -> tuple[Mount, ...]:
+    """Folders of this machine in which pip is told to look for packages."""
+    folders = [Path(word) for word in os.environ.get("PIP_FIND_LINKS", "").split()]
+    return tuple(
+        Mount(source=str(folder), target=str(folder))
+        for folder in folders
+        if folder.is_absolute() and folder.is_dir() and not is_visible(folder.resolve())
     )
 
 
