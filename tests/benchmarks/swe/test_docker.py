@@ -14,10 +14,12 @@ from proctor.benchmarks.swe.evo import SweEvo
 from proctor.benchmarks.swe.feature import FeatureBench
 from proctor.benchmarks.swe.pro import SweBenchPro
 from proctor.benchmarks.swe.procedure import Procedure
+from proctor.benchmarks.swe.reports import SweOutcome, to_swebench_report
 from proctor.benchmarks.swe.rows import evo_row, feature_row, pro_row, read_all, swe_bench_row
 from proctor.benchmarks.swe.verified import SweBench
 from proctor.core.benchmark import Fetched, GradeOptions, Place
 from proctor.core.causes import Cause, Status
+from proctor.core.errors import InfrastructureError
 from proctor.core.evaluation import Evaluated, Prediction
 from proctor.core.submission import PatchKind
 from proctor.core.task import Task
@@ -80,6 +82,20 @@ async def test_ours_and_the_official_harness_say_the_same(
     )
     broken = {Cause.DOES_NOT_APPLY, Cause.TEST_TIMEOUT}
     assert {verdict.task_id for verdict in verdicts.values() if verdict.cause in broken} == set(theirs["error_ids"])
+    # The report of the run, but for guesses about causes and for what is left on the engine.
+    outcomes = [
+        SweOutcome(
+            instance_id=verdict.task_id,
+            resolved=official[name] is Status.RESOLVED,
+            cause=Cause.SOLVED if official[name] is Status.RESOLVED else verdict.cause,
+        )
+        for name, verdict in verdicts.items()
+    ]
+    written = json.loads(to_swebench_report(outcomes, total=[row["instance_id"] for row in rows]))
+    guessed = ("infra_failure", "ambiguous_failure", "failure_reasons")
+    assert {key: theirs[key] for key in written if not key.startswith(guessed)} == {
+        key: value for key, value in written.items() if not key.startswith(guessed)
+    }
     # Test by test.
     for name, evaluated in ours.items():
         identity = verified.rows[name]["instance_id"]
@@ -174,7 +190,11 @@ async def test_features_are_graded_by_exit_code_and_pass_rate(
     gold = made.gold(task_of(made, feature.rows["gold"]))
     assert gold is not None
     assert (await graded(made, feature.rows["gold"], gold.content.decode(), rooms, tmp_path)).verdict.score == 1.0
-    assert made.gold(task_of(made, feature.rows["level_2"])) is None
+    level_2 = task_of(made, feature.rows["level_2"])
+    assert made.gold(level_2) is None
+    place = Place(provider=rooms, folder=tmp_path, options=GradeOptions())
+    with pytest.raises(InfrastructureError, match="no reference answer"):
+        await made.validate(level_2, place)
 
 
 @pytest.mark.slow
