@@ -100,7 +100,7 @@ def test_a_grader_that_cannot_pass_is_answered_by_a_like_one_and_stays_official(
 
 def test_a_grader_that_does_not_end_has_not_passed() -> None:
     for rule in ("marker", "exit_code"):
-        late = verdict(ran(code=0, timed_out=True), rule)  # type: ignore[arg-type]
+        late = verdict(ran(code=0, timed_out=True), rule)
         assert (late.status, late.cause, late.official) == (Status.UNRESOLVED, Cause.TEST_TIMEOUT, None)
 
 
