@@ -72,13 +72,15 @@ class Oracle:
             case PatchKind.UNIFIED_DIFF:
                 doing("applying the reference patch")
                 done = await environment.exec(
-                    ["sh", "-c", _APPLY], stdin=gold.text.encode(), timeout=request.wall_seconds
+                    ["sh", "-c", _APPLY],
+                    stdin=gold.text.encode("utf-8", "surrogateescape"),
+                    timeout=request.wall_seconds,
                 )
                 cause, detail = _judge(done, "the reference patch")
             case None:
                 doing("running the reference solution")
                 done = await environment.exec(
-                    ["sh", "-c", _RUN], stdin=gold.text.encode(), timeout=request.wall_seconds
+                    ["sh", "-c", _RUN], stdin=gold.text.encode("utf-8", "surrogateescape"), timeout=request.wall_seconds
                 )
                 cause, detail = _judge(done, "the reference solution")
         seconds = time.monotonic() - started
@@ -99,7 +101,7 @@ class Oracle:
                     await environment.get(posixpath.join(environment.workdir, path), _under(tree, path))
                 except FileNotFoundError:
                     continue  # the patch set makes it
-            await asyncio.to_thread(apply, tree, gold.text.encode(), PatchKind.PATCH_SET)
+            await asyncio.to_thread(apply, tree, gold.text.encode("utf-8", "surrogateescape"), PatchKind.PATCH_SET)
             for path in paths:
                 await environment.put(tree / path, posixpath.join(environment.workdir, path))
         return None, "the reference patch set is applied"

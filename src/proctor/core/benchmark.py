@@ -4,6 +4,7 @@ Built-in benchmarks and a stranger's register alike, through the entry point gro
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Protocol, runtime_checkable
@@ -146,6 +147,29 @@ class Benchmark(Protocol):
 
 
 @runtime_checkable
+class Sited(Protocol):
+    """A benchmark that has to know who makes its rooms, since what it prepares depends on it."""
+
+    def at(self, provider: EnvironmentProvider) -> Benchmark:
+        """The same benchmark, in rooms of this provider."""
+        ...
+
+
+@runtime_checkable
+class Attending(Protocol):
+    """A benchmark that is at hand while the agent works, to answer what it asks: a score, say."""
+
+    def attend(self, task: Task, environment: Environment, folder: Path) -> AbstractAsyncContextManager[None]:
+        """Attend to the room until the agent has ended; `folder` is the one that `prepare` and `collect` are given."""
+        ...
+
+
+def sited(benchmark: Benchmark, provider: EnvironmentProvider) -> Benchmark:
+    """The benchmark in rooms of this provider, where that makes a difference to it."""
+    return benchmark.at(provider) if isinstance(benchmark, Sited) else benchmark
+
+
+@runtime_checkable
 class ArrangesRooms(Protocol):
     """What a benchmark may do besides: see to a room from inside, before the agent comes."""
 
@@ -156,6 +180,19 @@ class ArrangesRooms(Protocol):
 
         Raises:
             InfrastructureError: the room cannot be brought into that state, or is not one for this task.
+        """
+        ...
+
+
+@runtime_checkable
+class RoomAware(Protocol):
+    """A benchmark whose tasks are set up in another way in each kind of room."""
+
+    def in_rooms(self, kind: str) -> Benchmark:
+        """The same benchmark for the rooms of one provider, by its name.
+
+        Raises:
+            UsageError: it cannot be run in such rooms.
         """
         ...
 

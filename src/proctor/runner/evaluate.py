@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 import proctor
-from proctor.core.benchmark import HEALTH_CACHE, Benchmark, GradeOptions, Health, Place, Unusable
+from proctor.core.benchmark import HEALTH_CACHE, Benchmark, GradeOptions, Health, Place, Unusable, sited
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import ProctorError
@@ -21,6 +21,7 @@ from proctor.core.task import Task
 from proctor.core.verdict import Verdict
 from proctor.results import RecordCache
 from proctor.results.cache import cache_key
+from proctor.runner.ahead import Rooms
 from proctor.runner.errors import cause_of
 from proctor.runner.parallel import in_parallel
 
@@ -41,7 +42,10 @@ async def evaluate(
     done: Callable[[Evaluated], None],
 ) -> tuple[Evaluated, ...]:
     """Grade every task's prediction, `jobs` at a time; `done` hears of each as it ends. In the order of `tasks`."""
+    benchmark = sited(benchmark, provider)
     place = Place(provider=provider, folder=artifacts, options=options, use_cache=cache is not None)
+    rooms = Rooms(provider, benchmark, options)
+    rooms.expect(task for task in tasks if task.id in predictions)
 
     async def one(task: Task) -> Evaluated:
         prediction = predictions.get(task.id)
@@ -49,7 +53,9 @@ async def evaluate(
             evaluated = ungraded(task, Cause.NO_SUBMISSION, "no prediction for this task")
         else:
             evaluated = await _graded_once(benchmark, task, prediction, place, cache)
-        evaluated = msgspec.structs.replace(evaluated, healthy=await _is_healthy(benchmark, task, place))
+            healthy = await _is_healthy(benchmark, task, place)
+            evaluated = msgspec.structs.replace(evaluated, healthy=healthy)
+            rooms.finished(task)
         done(evaluated)
         return evaluated
 
@@ -67,8 +73,11 @@ async def validate(
     done: Callable[[Health], None],
 ) -> tuple[Health, ...]:
     """Prove every task on this machine, `jobs` at a time; `done` hears of each as it ends. In the order of `tasks`."""
+    benchmark = sited(benchmark, provider)
     place = Place(provider=provider, folder=artifacts, options=options)
     known = known_healths()
+    rooms = Rooms(provider, benchmark, options)
+    rooms.expect(tasks)
 
     async def one(task: Task) -> Health:
         try:
@@ -78,6 +87,7 @@ async def validate(
             health = broken_health(Unusable(task_id=task.id, problems=(f"could not be tried here: {error}",)))
             if cause_of(error) is Cause.NOT_RUNNABLE_HERE:
                 health = msgspec.structs.replace(health, problems=(), skipped=str(error))
+        rooms.finished(task)
         done(health)
         return health
 

@@ -1,0 +1,290 @@
+"""RE-Bench as a benchmark: families as tasks, scored while the agent works, judged by their scores."""
+
+import asyncio
+import hashlib
+import json
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from proctor.benchmarks.data.store import tree_digest
+from proctor.benchmarks.re_bench.desk import INSTRUCTION, Desk, read_log
+from proctor.benchmarks.re_bench.families import Family
+from proctor.benchmarks.re_bench.lacking import needs_of, refuse_lacking
+from proctor.benchmarks.re_bench.rooms import image_folder, network_of, score, set_up
+from proctor.benchmarks.re_bench.scoring import BUDGET_SECONDS, Scale, counting, score_within
+from proctor.benchmarks.re_bench.standard import HOME, Given
+from proctor.core.benchmark import GradeOptions, Health, Place, Unusable
+from proctor.core.causes import Cause, Status
+from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Limits, Network
+from proctor.core.errors import InvalidData
+from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.record import Record, from_json, to_json
+from proctor.core.submission import PatchKind, Score
+from proctor.core.task import DirectorySource, Gold, PrivatePart, PublicPart, SubmissionKind, Task
+from proctor.core.verdict import Verdict
+from proctor.environments import provider as find_provider
+
+GRADER: Final = "re_bench/1"
+_ORACLE_SECONDS: Final = 3600.0
+_NEAR: Final = 0.05
+
+
+class Evidence(Record):
+    """What is handed in: the log of scores, which the agent had no hand in writing.
+
+    Attributes:
+        seconds: how long the agent was at work.
+        at_end: the last score was not asked for; it is of what was left behind, since nothing valid had been.
+    """
+
+    family: str
+    task: str
+    scores: tuple[Score, ...]
+    seconds: float
+    at_end: bool = False
+
+
+class ReBench:
+    """Implements `core.benchmark.Benchmark` for task families."""
+
+    grader = GRADER
+
+    def __init__(
+        self,
+        name: str,
+        families: Sequence[Family],
+        unusable: Sequence[Unusable] = (),
+        *,
+        source: str,
+        split: str | None = None,
+        provider: EnvironmentProvider | None = None,
+    ) -> None:
+        self.name, self.source, self.split = name, source, split
+        self._families = {family.name: family for family in families}
+        self._made = provider
+        self._unusable = list(unusable)
+        self._tasks: list[Task] = []
+        for family in families:
+            for task in family.described.tasks:
+                scale = family.scale(task)
+                if scale is None:
+                    problem = "it says neither where its scores start nor what the reference has"
+                    self._unusable.append(Unusable(task_id=f"{family.name}/{task}", problems=(problem,)))
+                else:
+                    self._tasks.append(_task(name, family, task, scale))
+
+    def at(self, provider: EnvironmentProvider) -> "ReBench":
+        """The same families, in rooms of this provider."""
+        families = list(self._families.values())
+        unusable = [bad for bad in self._unusable if "/" not in bad.task_id]
+        return ReBench(self.name, families, unusable, source=self.source, split=self.split, provider=provider)
+
+    def digest(self) -> str:
+        """Identifies the data."""
+        parts = [f"{name} {tree_digest(family.folder)}" for name, family in sorted(self._families.items())]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    def fingerprint(self, task: Task) -> str:
+        """Identifies the family."""
+        return tree_digest(self._of(task)[0].folder)
+
+    def room(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
+        """The room that a script is tried in, but for its image."""
+        return EnvironmentSpec(image=options.image, workdir=HOME, labels={"task": task.id})
+
+    def tasks(self) -> Sequence[Task]:
+        """Every task of every family."""
+        return sorted(self._tasks, key=lambda task: task.id)
+
+    def unusable(self) -> Sequence[Unusable]:
+        """Families that cannot say what their tasks are, or how their scores are read."""
+        return self._unusable
+
+    def gold(self, task: Task) -> Prediction | None:
+        """The script that reaches the reference. METR's are locked, and stay so."""
+        solution = self._of(task)[0].solution
+        if solution is None:
+            return None
+        return Prediction(task_id=task.id, patch_kind=PatchKind.SHELL_SCRIPT, content=solution.encode(), model="oracle")
+
+    async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:
+        """The agent's home as the family leaves it, and a desk to ask for scores at."""
+        family, name = self._of(task)
+        refuse_lacking(family, name)
+        workspace = folder / "workspace"
+        await set_up(self._provider, family, name, workspace)
+        is_docker = self._provider.name == "docker"
+        build = await asyncio.to_thread(lambda: image_folder(family, folder, for_agent=True)) if is_docker else None
+        return EnvironmentSpec(
+            workspace=workspace,
+            workdir=HOME,
+            build=build,
+            network=network_of(family, name, Network.MODEL),
+            mounts=Desk.furnish(folder),
+            hidden=(str(family.folder.parent),),
+        )
+
+    @asynccontextmanager
+    async def attend(self, task: Task, environment: Environment, folder: Path) -> AsyncIterator[None]:
+        """Score what the agent has, whenever it asks."""
+        family, name = self._of(task)
+
+        async def scorer(home: Path) -> Given:
+            return await score(self._provider, family, name, home)
+
+        visible = family.task(name).scoring.visible_to_agent
+        desk = Desk(folder, scorer, visible=visible)
+        serving = asyncio.create_task(desk.serve(environment))
+        try:
+            yield
+            desk.close()
+            await serving
+        finally:
+            serving.cancel()
+            await asyncio.wait({serving})
+
+    async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
+        """The log of scores. Without a valid one, what was left behind is scored, once."""
+        family, name = self._of(task)
+        log = read_log(folder)
+        scores, at_end = log.scores, False
+        if counting(scores, _scale(task).counts) is None:
+            left = folder / "left"
+            await environment.get(environment.workdir, left)
+            given = await score(self._provider, family, name, left)
+            scores, at_end = (
+                (*scores, Score(seconds=log.seconds, score=given.score, message=json.dumps(given.message))),
+                True,
+            )
+        evidence = Evidence(family=family.name, task=name, scores=scores, seconds=log.seconds, at_end=at_end)
+        return Prediction(task_id=task.id, patch_kind=PatchKind.STATE, content=to_json(evidence))
+
+    async def grade(self, task: Task, prediction: Prediction, place: Place) -> Evaluated:
+        """Judge a log of scores; a script is run first, as an agent would work."""
+        match prediction.patch_kind:
+            case PatchKind.STATE:
+                evidence = from_json(prediction.content, Evidence, where=task.id)
+            case PatchKind.SHELL_SCRIPT:
+                evidence = await self.at(place.provider)._tried(task, prediction.content)  # noqa: SLF001 - our own
+            case _:
+                raise InvalidData("an answer to this task is a script, or a log of scores", where=task.id)
+        verdict = judge(task, evidence)
+        return Evaluated(
+            task_id=task.id,
+            verdict=verdict,
+            tags=task.tags,
+            model=prediction.model,
+            patch_kind=prediction.patch_kind,
+            patch_sha256=hashlib.sha256(prediction.content).hexdigest(),
+        )
+
+    async def validate(self, task: Task, place: Place) -> Health:
+        """The start has the published score and the reference reaches its own, each time the same."""
+        here = self.at(place.provider)
+        family, name = self._of(task)
+        refuse_lacking(family, name)
+        scale, gold = _scale(task), family.solution
+        starts = [await here._tried(task, b"") for _ in range(2)]  # noqa: SLF001 - our own
+        solved = [await here._tried(task, gold.encode()) for _ in range(2)] if gold is not None else []  # noqa: SLF001
+        at_start, at_end = ([score_within(one.scores, scale) for one in tries] for tries in (starts, solved))
+        problems = []
+        if any(counting(one.scores, scale.counts) is None for one in starts):
+            problems.append("the starting solution has no valid score")
+        elif abs(at_start[0]) > _NEAR:
+            problems.append(f"the starting solution has {at_start[0]:.3f} on a scale where it should have 0")
+        if gold is None:
+            problems.append("there is no reference solution that could be tried")
+        elif at_end[0] < 1 - _NEAR:
+            problems.append(f"the reference solution reaches {at_end[0]:.3f} on a scale where it should reach 1")
+        repeats = all(abs(first - second) < _NEAR for first, second in (at_start, at_end or (0.0, 0.0)))
+        if not repeats:
+            problems.append("the same solution is scored otherwise the second time")
+        return Health(
+            task_id=task.id,
+            environment=await place.provider.digest(self.room(task, place.options)),
+            healthy=not problems,
+            baseline_ok=abs(at_start[0]) <= _NEAR,
+            oracle_ok=bool(at_end) and at_end[0] >= 1 - _NEAR,
+            determinism_ok=repeats,
+            problems=tuple(problems),
+        )
+
+    async def _tried(self, task: Task, script: bytes) -> Evidence:
+        """Run a script in the agent's place."""
+        with tempfile.TemporaryDirectory(prefix="proctor-try-") as scratch:
+            folder = Path(scratch)
+            async with await self._provider.start(await self.prepare(task, folder)) as room:
+                async with self.attend(task, room, folder):
+                    await room.exec(["sh", "-s"], stdin=script, timeout=_ORACLE_SECONDS)
+                made = await self.collect(task, room, folder)
+        return from_json(made.content, Evidence)
+
+    @property
+    def _provider(self) -> EnvironmentProvider:
+        if self._made is None:
+            self._made = find_provider("local")
+        return self._made
+
+    def _of(self, task: Task) -> tuple[Family, str]:
+        family, _, name = task.id.partition("/")
+        return self._families[family], name
+
+
+def judge(task: Task, evidence: Evidence) -> Verdict:
+    """What a log of scores says: resolved is to have reached the reference."""
+    scale = _scale(task)
+    raw = counting(evidence.scores, scale.counts)
+    reached = score_within(evidence.scores, scale)
+    scores = {f"within_{name}": score_within(evidence.scores, scale, end) for name, end in BUDGET_SECONDS.items()}
+    scores |= {"normalised": reached, "times_scored": float(len(evidence.scores))}
+    if raw is not None:
+        scores["score"] = raw
+    solved = reached >= 1
+    reason = (
+        "there is no valid score" if raw is None else f"scored {raw:.4g}, {reached:.3f} on the way to the reference"
+    )
+    if evidence.at_end and raw is not None:
+        reason += "; it never asked for a valid score, so what it left was scored"
+    return Verdict(
+        task_id=task.id,
+        status=Status.RESOLVED if solved else Status.UNRESOLVED,
+        cause=Cause.SOLVED if solved else Cause.SCORED,
+        reason=reason,
+        score=min(max(reached, 0.0), 1.0),
+        scores={name: round(value, 6) for name, value in sorted(scores.items())},
+        grader=GRADER,
+        seconds=evidence.seconds,
+    )
+
+
+def _scale(task: Task) -> Scale:
+    return from_json(json.dumps(task.private.extra["scale"]), Scale)
+
+
+def _task(benchmark: str, family: Family, name: str, scale: Scale) -> Task:
+    about, said = family.task(name), family.described.tasks[name]
+    hint = f"\n{about.scoring.instructions}\n" if about.scoring.instructions else ""
+    needs = about.resources
+    return Task(
+        id=f"{family.name}/{name}",
+        benchmark=benchmark,
+        public=PublicPart(
+            instruction=said.instructions.rstrip() + hint + INSTRUCTION,
+            source=DirectorySource(path=str(family.folder)),
+            submission=SubmissionKind.SCORE_LOG,
+            network=network_of(family, name, Network.MODEL),
+            limits=Limits(
+                wall_seconds=BUDGET_SECONDS["8h"],
+                memory_mb=None if needs.memory_gb is None else int(needs.memory_gb * 1000),
+                cpus=needs.cpus,
+            ),
+        ),
+        private=PrivatePart(
+            gold=None if family.solution is None else Gold(text=family.solution),
+            extra={"scale": {"counts": scale.counts.value, "start": scale.start, "reference": scale.reference}},
+        ),
+        categories={"family": family.name, "counts": scale.counts.value, "needs": needs_of(family, name)},
+    )

@@ -1,0 +1,140 @@
+"""The desk that an agent asks for scores at, and the log that only we write.
+
+A request is the name of a new file in a folder that the agent may write to; nothing in that folder is ever opened.
+The reply is a file in a folder that it can only read. The clock runs on while a score is found: asking costs time.
+"""
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+from proctor.benchmarks.re_bench.standard import Given
+from proctor.core.environment import Environment, Mount
+from proctor.core.errors import LimitReached, ProctorError
+from proctor.core.record import Record, read_record, to_json
+from proctor.core.submission import Score
+
+PLACE: Final = "/score"
+MOST_REQUESTS: Final = 10_000
+_LOOK_SECONDS: Final = 0.1
+_NAME: Final = re.compile(r"[A-Za-z0-9]{1,40}")
+_LOG: Final = "scores.json"
+_CLIENT: Final = f"""\
+#!/bin/sh
+# Asks for a score of what is in the home directory now, and waits for it.
+request=$(mktemp {PLACE}/requests/XXXXXXXXXXXX) || exit 1
+reply={PLACE}/replies/${{request##*/}}
+while [ ! -e "$reply" ]; do sleep 0.1; done
+cat "$reply"
+"""
+INSTRUCTION: Final = f"""
+
+To be scored, run `{PLACE}/score`. It scores what is in /home/agent at that moment, which may take a while, and prints
+what you are to know of it. The clock does not stop meanwhile.
+"""
+
+Scorer = Callable[[Path], Awaitable[Given]]
+
+
+class ScoreLog(Record):
+    """The scores of one attempt, in the order in which they were asked for, and how long the agent was at work."""
+
+    scores: tuple[Score, ...] = ()
+    seconds: float = 0.0
+
+
+class Desk:
+    """Serves one agent.
+
+    Args:
+        folder: the attempt's own; the log is kept in it, out of the room.
+        scorer: scores a copy of the agent's home.
+        visible: the agent is told its score, and not only the scorer's message.
+    """
+
+    def __init__(self, folder: Path, scorer: Scorer, *, visible: bool) -> None:
+        self._folder = folder
+        self._scorer = scorer
+        self._visible = visible
+        self._started = time.monotonic()
+        self._scores: list[Score] = []
+        self._served: set[str] = set()
+        self._closing = asyncio.Event()
+
+    @staticmethod
+    def furnish(folder: Path) -> tuple[Mount, ...]:
+        """Set the desk up below `folder`; what of it the agent's room is to show."""
+        desk = folder / "desk"
+        for name in ("requests", "replies"):
+            (desk / name).mkdir(parents=True)
+        (desk / "score").write_text(_CLIENT)
+        (desk / "score").chmod(0o755)
+        return (
+            Mount(source=str(desk / "requests"), target=f"{PLACE}/requests", writable=True),
+            Mount(source=str(desk / "replies"), target=f"{PLACE}/replies"),
+            Mount(source=str(desk / "score"), target=f"{PLACE}/score"),
+        )
+
+    async def serve(self, environment: Environment) -> None:
+        """Answer requests, one after the other, until `close`. What was asked for before that is still answered."""
+        while True:
+            closing = self._closing.is_set()
+            for name in self._new_requests():
+                self._served.add(name)
+                await self._answer(name, environment)
+            self._write()
+            if closing:
+                return
+            try:
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    await self._closing.wait()
+            except TimeoutError:
+                continue
+
+    def close(self) -> None:
+        """The agent has ended."""
+        self._closing.set()
+
+    def _new_requests(self) -> list[str]:
+        with os.scandir(self._folder / "desk" / "requests") as found:
+            names = [entry.name for entry in found if _NAME.fullmatch(entry.name) and entry.name not in self._served]
+        return sorted(names)[: max(0, MOST_REQUESTS - len(self._served))]
+
+    async def _answer(self, name: str, environment: Environment) -> None:
+        asked = time.monotonic() - self._started
+        given = await self._given(environment, self._folder / "snapshot")
+        told = {**given.message, **({"score": given.score} if self._visible else {})}
+        message = json.dumps({**given.message, **({"detail": given.detail} if given.detail else {})})
+        self._scores.append(Score(seconds=round(asked, 3), score=given.score, message=message))
+        reply = self._folder / "desk" / "replies" / name
+        written = self._folder / "reply"
+        written.write_text(json.dumps(told) + "\n")
+        written.rename(reply)
+
+    async def _given(self, environment: Environment, snapshot: Path) -> Given:
+        try:
+            await environment.get(environment.workdir, snapshot)
+            return await self._scorer(snapshot)
+        except LimitReached:
+            return Given(score=None, message={"error": "what is in the home directory is too large to be scored"})
+        except ProctorError as error:
+            # Ours, not the agent's: it is told, may ask again, and has lost nothing that it had.
+            return Given(score=None, message={"error": "the scorer is out of order"}, detail=str(error))
+        finally:
+            await asyncio.to_thread(shutil.rmtree, snapshot, ignore_errors=True)
+
+    def _write(self) -> None:
+        log = ScoreLog(scores=tuple(self._scores), seconds=round(time.monotonic() - self._started, 3))
+        (self._folder / _LOG).write_bytes(to_json(log))
+
+
+def read_log(folder: Path) -> ScoreLog:
+    """What the desk of this attempt has written down."""
+    file = folder / _LOG
+    return read_record(file, ScoreLog) if file.is_file() else ScoreLog()

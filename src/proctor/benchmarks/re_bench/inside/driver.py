@@ -1,0 +1,99 @@
+"""Runs one operation of a task family (METR Task Standard) in a room and hands back what it said.
+
+The job comes on standard input. What the family prints goes to standard error; the answer goes to the real standard
+output, between two lines with a word that only we know, so that nothing that is printed can be taken for it.
+"""
+
+import ctypes
+import importlib
+import importlib.abc
+import importlib.machinery
+import json
+import os
+import sys
+
+MYPY = False
+if MYPY:
+    from typing import Any
+
+PR_SET_DUMPABLE = 4
+
+
+class Stand(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Stands in for modules that are not installed: reading what a family says of itself needs none of them."""
+
+    def find_spec(self, name: "str", *_: "Any") -> "Any":
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec: "Any") -> "Any":
+        return Anything(spec.name)
+
+    def exec_module(self, module: "Any") -> "None":
+        module.__path__ = []
+
+
+class Anything(type(sys)):  # type: ignore[misc]  # a module whose every attribute is there
+    def __getattr__(self, name: "str") -> "Any":
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Anything(name)
+
+    def __call__(self, *_: "Any", **__: "Any") -> "Any":
+        return self
+
+
+def family_of(job: "dict[str, Any]") -> "Any":
+    sys.path.insert(0, job["folder"])
+    return importlib.import_module(job["family"]).TaskFamily
+
+
+def described(family: "Any") -> "dict[str, Any]":
+    """What a family says of its tasks."""
+    variables = list(getattr(family, "required_environment_variables", ()))
+    tasks = {}
+    for name, task in family.get_tasks().items():
+        permissions = family.get_permissions(task) if hasattr(family, "get_permissions") else []
+        tasks[name] = {"instructions": family.get_instructions(task), "permissions": list(permissions)}
+    return {
+        "tasks": tasks,
+        "variables": variables,
+        "intermediate": hasattr(family, "intermediate_score"),
+        "version": str(getattr(family, "standard_version", "")),
+    }
+
+
+def operate(job: "dict[str, Any]") -> "Any":
+    operation = job["operation"]
+    if operation == "describe":
+        sys.meta_path.append(Stand())
+        return described(family_of(job))
+    family = family_of(job)
+    if operation == "install":
+        return family.install() if hasattr(family, "install") else None
+    task = family.get_tasks()[job["task"]]
+    if operation == "start":
+        return family.start(task) if hasattr(family, "start") else None
+    if operation == "intermediate_score":
+        return family.intermediate_score(task)
+    if operation == "score":
+        return {"score": family.score(task, job["submission"]), "message": {}, "details": {}}
+    raise ValueError(operation)
+
+
+def main() -> "None":
+    job = json.loads(sys.stdin.buffer.read())
+    # What a scorer runs of the agent's may be the same user: it must not read this process, or write to it.
+    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    answer = os.dup(1)
+    os.set_inheritable(answer, False)
+    os.dup2(2, 1)
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.chdir(job["folder"])
+    said = json.dumps(operate(job), default=str)
+    data = ("\n%s\n%s\n%s\n" % (job["word"], said, job["word"])).encode()
+    while data:
+        data = data[os.write(answer, data) :]
+
+
+main()

@@ -1,0 +1,119 @@
+"""Where the families come from: METR's repository, a copy of it, or this package."""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from proctor.benchmarks.data import fetched, from_git, keep
+from proctor.benchmarks.re_bench.benchmark import ReBench
+from proctor.benchmarks.re_bench.families import (
+    DESCRIBED,
+    SCALES,
+    family_folders,
+    load_families,
+    read_description,
+)
+from proctor.benchmarks.re_bench.published import PUBLISHED
+from proctor.benchmarks.re_bench.standard import FAMILY_ELSEWHERE, job, program
+from proctor.core.benchmark import BenchmarkSource, Fetched
+from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, Mount
+from proctor.core.errors import InvalidData, UsageError
+from proctor.core.published import Published
+from proctor.core.record import to_json
+from proctor.environments import provider as find_provider
+
+REPOSITORY: Final = "https://github.com/METR/RE-Bench"
+_SPLIT: Final = "main"
+_DESCRIBE_SECONDS: Final = 120.0
+
+
+class MetrSource:
+    """METR's seven families."""
+
+    about = "RE-Bench: seven open-ended research engineering environments, scored over hours (METR)"
+    splits: tuple[str, ...] = (_SPLIT,)
+
+    def open(self, split: str | None) -> ReBench:
+        """The families that were fetched."""
+        chosen = split or _SPLIT
+        record, files = fetched("re_bench", chosen)
+        families, unusable = load_families(files)
+        return ReBench("re_bench", families, unusable, source=record.origin, split=chosen)
+
+    async def fetch(self, split: str | None, origin: Path | None, tell: Callable[[str], None]) -> Fetched:
+        """Bring the families here, and ask each for its instructions: its code is run in a room, without network."""
+        with tempfile.TemporaryDirectory(prefix="proctor-re-bench-") as scratch:
+            tree = Path(scratch) / "tree"
+            revision = ""
+            if origin is None:
+                tell(f"fetching {REPOSITORY}")
+                revision = await asyncio.to_thread(lambda: from_git(REPOSITORY, tree, revision=None))
+            else:
+                await asyncio.to_thread(shutil.copytree, origin, tree, ignore=shutil.ignore_patterns(".git"))
+            folders = [folder for folder in family_folders(tree) if folder.name in SCALES or origin is not None]
+            if not folders:
+                raise InvalidData("there is no task family in it", where=origin or REPOSITORY)
+            rooms = find_provider("local")
+            try:
+                for folder in folders:
+                    tell(f"reading {folder.name}")
+                    await _describe(rooms, folder)
+            finally:
+                await rooms.close()
+
+            def fill(files: Path) -> None:
+                for folder in folders:
+                    shutil.copytree(folder, files / folder.name)
+
+            return await asyncio.to_thread(
+                lambda: keep(
+                    "re_bench",
+                    split or _SPLIT,
+                    fill,
+                    origin=str(origin or REPOSITORY),
+                    revision=revision,
+                    tasks=len(folders),
+                )
+            )
+
+    def published(self) -> Sequence[Published]:
+        """What METR has published."""
+        return PUBLISHED
+
+
+async def _describe(rooms: EnvironmentProvider, folder: Path) -> None:
+    """Let a family say what its tasks are; one that cannot is kept, and named when it is opened."""
+    mount = Mount(source=str(folder), target=FAMILY_ELSEWHERE)
+    async with await rooms.start(EnvironmentSpec(mounts=(mount,))) as room:
+        given, word = job("describe", folder.name, FAMILY_ELSEWHERE)
+        done = await room.exec(["python3", "-B", "-c", program()], stdin=given, cwd="/", timeout=_DESCRIBE_SECONDS)
+    described = read_description(done.stdout, word, where=folder.name, said=done.stderr)
+    (folder / DESCRIBED).write_bytes(to_json(described))
+
+
+class DemoSource:
+    """Two small families of ours."""
+
+    about = "two small task families that run on any machine: one by its best score, one by its last"
+    splits: tuple[str, ...] = ()
+
+    def open(self, split: str | None) -> ReBench:  # noqa: ARG002 - see BenchmarkSource
+        """They come with the package."""
+        root = Path(__file__).parent / "families"
+        families, unusable = load_families(root)
+        return ReBench("re_bench_demo", families, unusable, source=str(root))
+
+    async def fetch(self, split: str | None, origin: Path | None, tell: Callable[[str], None]) -> Fetched:  # noqa: ARG002
+        """Nothing has to be fetched."""
+        raise UsageError("re_bench_demo comes with Proctor", fix="just run it")
+
+    def published(self) -> Sequence[Published]:
+        """Nothing is."""
+        return ()
+
+
+SOURCE: BenchmarkSource = MetrSource()
+DEMO: BenchmarkSource = DemoSource()

@@ -1,0 +1,184 @@
+"""The METR Task Standard, as far as a driver needs it: a family's manifest, and its operations in a room."""
+
+import json
+import os
+import secrets
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from proctor.benchmarks.re_bench.scoring import valid
+from proctor.core.causes import Cause
+from proctor.core.environment import Environment, ExecResult
+from proctor.core.errors import InfrastructureError, InvalidData
+from proctor.core.record import Record
+
+# Where a family lies in its rooms: in a container where the standard has it, else where nothing of this machine does.
+FAMILY: Final = {"docker": "/root"}
+FAMILY_ELSEWHERE: Final = "/family"
+HOME: Final = "/home/agent"
+PROTECTED: Final = "/protected"
+START_SECONDS: Final = 3600.0
+SCORE_SECONDS: Final = 600.0
+_KILLED: Final = 137
+
+
+class GPU(Record):
+    """What a task asks for in graphics cards."""
+
+    count_range: tuple[int, int]
+    model: str = ""
+
+
+class Resources(Record):
+    """What a task asks for in hardware."""
+
+    gpu: GPU | None = None
+    cpus: int | None = None
+    memory_gb: float | None = None
+    storage_gb: float | None = None
+
+
+class Scoring(Record):
+    """How scores are given out."""
+
+    visible_to_agent: bool = True
+    score_on_usage_limits: bool = False
+    instructions: str | None = None
+
+
+class TaskManifest(Record):
+    """One task of a manifest."""
+
+    version: str | None = None
+    resources: Resources = Resources()
+    scoring: Scoring = Scoring()
+    meta: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class Manifest(Record):
+    """``manifest.yaml``."""
+
+    version: str | None = None
+    tasks: dict[str, TaskManifest] = msgspec.field(default_factory=dict)
+    meta: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class DescribedTask(Record):
+    """What a family's code says of one task."""
+
+    instructions: str
+    permissions: tuple[str, ...] = ()
+
+
+class Described(Record):
+    """What a family's code says of itself.
+
+    Attributes:
+        variables: environment variables that it cannot do without: keys, mostly.
+        intermediate: it can be asked for scores while the agent works.
+    """
+
+    tasks: dict[str, DescribedTask]
+    variables: tuple[str, ...] = ()
+    intermediate: bool = True
+    version: str = ""
+
+
+class Given(Record):
+    """What a scorer gave: a score (None: none that counts), what the agent may hear of it, and what only we may."""
+
+    score: float | None
+    message: dict[str, Any] = msgspec.field(default_factory=dict)
+    detail: str = ""
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """A family's manifest; an empty one where it has none.
+
+    Raises:
+        InvalidData: it is not one.
+    """
+    import yaml  # noqa: PLC0415 - slow, and a family at a time
+
+    file = folder / "manifest.yaml"
+    if not file.is_file():
+        return Manifest()
+    try:
+        return msgspec.convert(yaml.safe_load(file.read_text(encoding="utf-8")) or {}, Manifest, strict=False)
+    except (yaml.YAMLError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise InvalidData(f"this is no manifest: {' '.join(str(error).split())}", where=file) from error
+
+
+def job(operation: str, family: str, folder: str, **more: object) -> tuple[bytes, str]:
+    """The driver's standard input for one operation, and the word that its answer stands between."""
+    word = secrets.token_hex(16)
+    given = {"operation": operation, "family": family, "folder": folder, "word": word, **more}
+    return json.dumps(given).encode(), word
+
+
+def program() -> str:
+    """The driver, to be run by any Python 3 with ``-c``."""
+    return (resources.files("proctor.benchmarks.re_bench") / "inside" / "driver.py").read_text(encoding="utf-8")
+
+
+_PYTHON: Final = ("python3", "-B", "-c", program())
+
+
+def answer(output: bytes, word: str) -> Any:
+    """What stands between the two lines with the word.
+
+    Raises:
+        ValueError: nothing does.
+    """
+    mark = b"\n%s\n" % word.encode()
+    _, found, rest = output.partition(mark)
+    text, ended, _ = rest.partition(mark)
+    if not found or not ended:
+        raise ValueError("there is no answer")
+    return json.loads(text)
+
+
+async def begin(room: Environment, family: str, task: str, *, folder: str, variables: dict[str, str]) -> None:
+    """Let the family, which lies at `folder`, make the machine ready.
+
+    Raises:
+        InfrastructureError: it failed.
+    """
+    given, _ = job("start", family, folder, task=task)
+    done = await room.exec(_PYTHON, stdin=given, cwd="/", timeout=START_SECONDS, variables=variables)
+    if done.exit_code != 0:
+        raise InfrastructureError(
+            f"the family could not make its machine ready: {_last_line(done)}",
+            where=f"{family}/{task}",
+            cause=Cause.ENVIRONMENT_FAILED,
+        )
+
+
+async def ask(room: Environment, family: str, task: str, described: Described, *, folder: str) -> Given:
+    """Ask the family, which lies at `folder`, for the score of what stands in the room."""
+    operation = "intermediate_score" if described.intermediate else "score"
+    given, word = job(operation, family, folder, task=task, submission="")
+    done = await room.exec(_PYTHON, stdin=given, cwd="/", timeout=SCORE_SECONDS, variables=required(described))
+    if done.timed_out:
+        return Given(score=None, message={"timeout": True})
+    if done.exit_code == _KILLED:
+        return Given(score=None, message={"out_of_memory": True})
+    try:
+        said = answer(done.stdout, word)
+        score = None if said["score"] is None else valid(float(said["score"]))
+        return Given(score=score, message=dict(said.get("message") or {}))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return Given(score=None, message={"error": "the scorer failed"}, detail=_last_line(done))
+
+
+def required(described: Described) -> dict[str, str]:
+    """The variables that a family needs, from our own environment; they enter its rooms, never the agent's."""
+    return {name: os.environ[name] for name in described.variables if name in os.environ}
+
+
+def _last_line(done: ExecResult) -> str:
+    lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    return lines[-1][:300] if lines else f"exit code {done.exit_code}"

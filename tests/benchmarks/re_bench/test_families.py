@@ -1,0 +1,135 @@
+"""Families as they lie in a folder, and what a machine lacks for them."""
+
+from pathlib import Path
+
+import pytest
+
+from proctor.benchmarks.re_bench.benchmark import ReBench
+from proctor.benchmarks.re_bench.families import load_families
+from proctor.benchmarks.re_bench.source import DEMO, MetrSource
+from proctor.core.benchmark import GradeOptions, Place
+from proctor.core.causes import Cause
+from proctor.core.environment import EnvironmentProvider, Network
+from proctor.core.errors import InfrastructureError, InvalidData, UsageError
+from proctor.environments import local_available, provider
+
+# In the shape of METR's: it needs what no machine of ours has, and modules that are not installed.
+KERNEL = """
+import torch
+from metr.task_protected_scoring import setup_scoring
+
+class TaskFamily:
+    standard_version = "0.2.3"
+    required_environment_variables = ["A_KEY_THAT_NOBODY_HAS"]
+
+    @staticmethod
+    def get_tasks():
+        return {"main": {"strip": False}, "hidden_score": {"strip": True}}
+
+    @staticmethod
+    def get_permissions(t):
+        return ["full_internet"] if t["strip"] else []
+
+    @staticmethod
+    def get_instructions(t):
+        return "Make the kernel faster."
+
+    @staticmethod
+    def start(t):
+        setup_scoring()
+
+    @staticmethod
+    def intermediate_score(t):
+        return torch.no()
+"""
+MANIFEST = """
+version: 0.2.5
+meta: {canary: none}
+tasks:
+  main:
+    resources: {gpu: {count_range: [1, 1], model: h100}, cpus: 4096, memory_gb: 1000000}
+    scoring: {visible_to_agent: true, instructions: "Ask often."}
+"""
+
+
+@pytest.fixture
+def metr(tmp_path: Path) -> Path:
+    root = tmp_path / "RE-Bench"
+    folder = root / "ai_rd_triton_cumsum"
+    folder.mkdir(parents=True)
+    (folder / "ai_rd_triton_cumsum.py").write_text(KERNEL)
+    (folder / "manifest.yaml").write_text(MANIFEST)
+    (root / "README.md").write_text("not a family\n")
+    return root
+
+
+@pytest.fixture
+async def rooms() -> EnvironmentProvider:
+    reason = await local_available()
+    if reason is not None:
+        pytest.skip(reason)
+    return provider("local")
+
+
+async def test_a_family_tells_its_instructions_without_what_it_imports(
+    metr: Path, rooms: EnvironmentProvider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    said: list[str] = []
+    got = await MetrSource().fetch(None, metr, said.append)
+    assert (got.benchmark, got.split, got.tasks, got.origin) == ("re_bench", "main", 1, str(metr))
+    main, hidden = sorted(MetrSource().open(None).tasks(), key=lambda task: task.id, reverse=True)
+    assert main.id == "ai_rd_triton_cumsum/main"
+    assert main.public.instruction.startswith("Make the kernel faster.\nAsk often.\n")
+    assert "run `/score/score`" in main.public.instruction
+    assert main.categories["needs"] == "1xh100, 4096 cpu, 1e+06 GB, A_KEY_THAT_NOBODY_HAS"
+    assert (main.public.network, hidden.public.network) == (Network.MODEL, Network.OPEN)
+    assert main.public.limits.wall_seconds == 8 * 3600
+
+
+async def test_what_a_machine_lacks_is_said_before_anything_is_spent(
+    metr: Path, rooms: EnvironmentProvider, tmp_path: Path
+) -> None:
+    families, _ = load_families(metr)
+    source = ReBench("re_bench", families, source=str(metr)).at(rooms)
+    task = next(task for task in source.tasks() if task.id.endswith("/main"))
+    place = Place(provider=rooms, folder=tmp_path / "place", options=GradeOptions())
+    for trying in (source.prepare(task, tmp_path), source.validate(task, place)):
+        with pytest.raises(InfrastructureError) as raised:
+            await trying
+        assert raised.value.cause is Cause.NOT_RUNNABLE_HERE
+        for need in ("1 GPU (h100)", "4096 processors", "1e+06 GB of memory", "A_KEY_THAT_NOBODY_HAS"):
+            assert need in str(raised.value)
+
+
+def test_a_family_whose_scores_have_no_scale_is_named_and_not_used(metr: Path) -> None:
+    (metr / "ai_rd_triton_cumsum").rename(metr / "stranger")
+    (metr / "stranger/ai_rd_triton_cumsum.py").rename(metr / "stranger/stranger.py")
+    families, unusable = load_families(metr)
+    source = ReBench("re_bench", families, unusable, source="")
+    assert list(source.tasks()) == []
+    assert [bad.task_id for bad in source.unusable()] == ["stranger/main", "stranger/hidden_score"]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("manifest.yaml", "tasks: {main: {resources: {cpus: many}}}", "this is no manifest"),
+        ("manifest.yaml", "tasks: [", "this is no manifest"),
+        ("ai_rd_triton_cumsum.py", "class TaskFamily: pass", "does not say what its tasks are"),
+        ("ai_rd_triton_cumsum.py", "import sys; sys.exit(0)", "does not say what its tasks are"),
+    ],
+)
+def test_a_broken_family_is_named_with_the_reason(metr: Path, file: str, text: str, said: str) -> None:
+    (metr / "ai_rd_triton_cumsum" / file).write_text(text)
+    families, unusable = load_families(metr)
+    assert families == []
+    assert said in unusable[0].problems[0]
+
+
+async def test_a_folder_without_families_is_not_the_data(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InvalidData, match="no task family"):
+        await MetrSource().fetch(None, tmp_path / "empty", lambda _: None)
+    with pytest.raises(UsageError, match="comes with Proctor"):
+        await DEMO.fetch(None, None, lambda _: None)
