@@ -18,7 +18,7 @@ from proctor.benchmarks import benchmark as find_benchmark
 from proctor.benchmarks import read_predictions, reopen, suite_benchmark
 from proctor.core.benchmark import Benchmark, GradeOptions, Health
 from proctor.core.causes import Cause
-from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, Limits, Network
+from proctor.core.environment import EnvironmentProvider, Limits, Network
 from proctor.core.errors import UsageError
 from proctor.core.evaluation import Evaluated, EvaluationReport, Invocation, Prediction
 from proctor.core.result import TaskResult
@@ -29,6 +29,7 @@ from proctor.results import RecordCache, RunStore, find_run, summarise
 from proctor.runner import evaluate as grading
 from proctor.runner.drive import Sitting, drive
 from proctor.runner.models import Access
+from proctor.runner.needs import environment_of
 from proctor.runner.plan import Asked
 from proctor.runner.records import Slot
 from proctor.runner.run import Retry, Silence
@@ -283,7 +284,7 @@ async def evaluate_async(
             cache=RecordCache(Evaluated, "verdicts") if cache else None,
             done=done or (lambda _: None),
         )
-        environment = await rooms.digest(EnvironmentSpec(image=grade_options.image))
+        environment = await environment_of(source, tasks, rooms, grade_options)
     finally:
         await rooms.close()
     broken = () if options.get("tasks") else source.unusable()

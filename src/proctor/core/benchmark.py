@@ -13,6 +13,7 @@ from proctor.core.environment import Environment, EnvironmentProvider, Environme
 from proctor.core.evaluation import Evaluated, Prediction
 from proctor.core.published import Published
 from proctor.core.record import Record
+from proctor.core.run import Machine
 from proctor.core.task import Task
 
 
@@ -194,6 +195,15 @@ class RoomAware(Protocol):
         Raises:
             UsageError: it cannot be run in such rooms.
         """
+        ...
+
+
+@runtime_checkable
+class StatesNeeds(Protocol):
+    """What a benchmark may do besides: say what a machine lacks for a task, before anything is spent on it."""
+
+    def lacks(self, task: Task, machine: Machine, runner: str) -> str | None:
+        """What is not there, in one sentence; None when nothing is missing. Images are looked for by the runner."""
         ...
 
 

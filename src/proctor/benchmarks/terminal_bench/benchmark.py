@@ -11,8 +11,10 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 import proctor
-from proctor.benchmarks.state_graded import check_state_health, grade_script, require_machine, state
+from proctor.benchmarks.state_graded import check_state_health, grade_script, no_machine, require_machine, state
 from proctor.benchmarks.terminal_bench.format import CONFIG, HarborTask, read_task
 from proctor.benchmarks.terminal_bench.rule import Verified, judge
 from proctor.benchmarks.terminal_bench.verify import verifier_words, verify
@@ -22,6 +24,7 @@ from proctor.core.environment import Environment, EnvironmentSpec, Limits, Netwo
 from proctor.core.errors import InfrastructureError, InvalidData, UsageError
 from proctor.core.evaluation import Evaluated, Prediction
 from proctor.core.record import from_json, to_json
+from proctor.core.run import Machine
 from proctor.core.submission import PatchKind
 from proctor.core.task import Gold, ImageSource, PrivatePart, PublicPart, SubmissionKind, Task
 from proctor.grading.live import remember
@@ -64,7 +67,6 @@ class TerminalBench:
             image=image,
             build=None if image else harbor.path / "environment",
             network=task.public.network,
-            variables=self._resolved(harbor, harbor.variables),
             limits=task.public.limits,
         )
 
@@ -105,6 +107,22 @@ class TerminalBench:
             task_id=task.id, patch_kind=PatchKind.SHELL_SCRIPT, content=gold.text.encode(), model="oracle"
         )
 
+    def lacks(self, task: Task, machine: Machine, runner: str) -> str | None:
+        """A machine of its own, a GPU, memory, or a variable that the task asks for."""
+        harbor = self._read[0][task.id]
+        if runner == "local":
+            return no_machine(self.name).sentence
+        if harbor.gpus:
+            return f"{task.id} needs {harbor.gpus} GPU, and rooms have none"
+        if harbor.memory_mb is not None and harbor.memory_mb > machine.memory_mb:
+            return f"{task.id} needs {harbor.memory_mb} MB of memory, and this machine has {machine.memory_mb}"
+        try:
+            for variables in (harbor.variables, harbor.verifier_variables):
+                self._resolved(harbor, variables)
+        except InfrastructureError as error:
+            return error.sentence
+        return None
+
     async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:  # noqa: ARG002 - see Benchmark
         """The container; all that the agent starts from is in its image.
 
@@ -115,7 +133,9 @@ class TerminalBench:
         if harbor.gpus:
             raise _not_here(f"{task.id} needs {harbor.gpus} GPU, and rooms have none")
         self._resolved(harbor, harbor.verifier_variables)
-        return self.room(task, GradeOptions())
+        return msgspec.structs.replace(
+            self.room(task, GradeOptions()), variables=self._resolved(harbor, harbor.variables)
+        )
 
     async def arrange(self, task: Task, environment: Environment, folder: Path) -> None:
         """Wait until the environment says that it is up, and note what its programs are."""
