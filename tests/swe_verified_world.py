@@ -18,6 +18,7 @@ PARSERS = {
     "hanging": "parse_log_pytest",
     "conftest": "parse_log_flask",
     "fuzzy": "parse_log_seaborn",
+    "printing": "parse_log_pytest",
 }
 _BUGGY = """\
     # Numbers.
@@ -81,6 +82,18 @@ _CHEAT = """\
         outcome = yield
         outcome.get_result().outcome = "passed"
 """
+# Prints what pytest would, where pytest's own output goes, and ends the process before it can say otherwise.
+_PRINTS = """\
+    import os
+
+    for line in (b"PASSED tests/test_printing.py::test_triple", b"PASSED tests/test_printing.py::test_double"):
+        for place in range(3, 24):
+            try:
+                os.write(place, b"\\n" + line + b"\\n")
+            except OSError:
+                pass
+    os._exit(0)
+"""
 
 
 class VerifiedWorld:
@@ -111,6 +124,7 @@ class VerifiedWorld:
             ),
             "hanging": self._changed(name, "import time; time.sleep(3600)"),
             "conftest": self.repository.patch({"conftest.py": _CHEAT}),
+            "printing": self.repository.patch({f"calc/{name}.py": _PRINTS + _BUGGY}),
             "fuzzy": self._changed(name, "return 3 * number").replace(" # The end.", " # An end."),
         }.get(name, str(self.rows[name]["patch"]))
 

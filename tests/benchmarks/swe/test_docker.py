@@ -113,7 +113,10 @@ async def test_ours_and_the_official_harness_say_the_same(
         "hanging": (Status.UNRESOLVED, Cause.TEST_TIMEOUT),
         "conftest": (Status.UNRESOLVED, Cause.TAMPERED),
         "fuzzy": (Status.RESOLVED, Cause.SOLVED),
+        "printing": (Status.UNRESOLVED, Cause.TAMPERED),
     }
+    assert verdicts["printing"].official is Status.RESOLVED
+    assert "our own reporter does not see tests/test_printing.py::test_triple" in verdicts["printing"].reason
     assert verdicts["conftest"].official is Status.RESOLVED
     assert {"conftest", "protected-path"} <= {finding.code for finding in verdicts["conftest"].findings}
     assert verdicts["fuzzy"].applied_with == "patch --fuzz=5"

@@ -11,8 +11,9 @@ from typing import Final, Generic, TypeVar
 
 import proctor
 from proctor.benchmarks.swe.alone import Floor
+from proctor.benchmarks.swe.bench import Bench, room_of
 from proctor.benchmarks.swe.docker_recipe import DockerRecipe
-from proctor.benchmarks.swe.grade import Bench, grade, room_of, run_once, why_unresolved
+from proctor.benchmarks.swe.grade import grade, run_once, why_unresolved
 from proctor.benchmarks.swe.local import LocalRecipe
 from proctor.benchmarks.swe.patches import ended
 from proctor.benchmarks.swe.predictions import first_attempts, read_answers
