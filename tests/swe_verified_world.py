@@ -100,7 +100,7 @@ class VerifiedWorld:
     """Rows, an image, and one answer for each row."""
 
     def __init__(self, folder: Path, base_image: str) -> None:
-        base = {"calc/__init__.py": "", "tests/__init__.py": "", "runner.py": _RUNNER}
+        base = {".gitignore": "node_modules/\n", "calc/__init__.py": "", "tests/__init__.py": "", "runner.py": _RUNNER}
         base |= {f"calc/{name}.py": _BUGGY for name in PARSERS}
         base |= {f"tests/test_{name}.py": _TESTS.format(name=name) for name in PARSERS}
         future = {f"calc/{name}.py": _FIXED for name in PARSERS}
@@ -166,6 +166,7 @@ def _dockerfile(base_image: str) -> str:
         f"FROM {base_image}\n"
         "COPY stages /stages\n"
         "RUN sh /stages/make.sh /stages /testbed && rm -rf /stages"
+        " && mkdir /testbed/node_modules && echo large > /testbed/node_modules/large.js"
         " && git -C /testbed -c user.name=S -c user.email=s@localhost commit --quiet --allow-empty -m SWE-bench\n"
         "WORKDIR /testbed\n"
     )

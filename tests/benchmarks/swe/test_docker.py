@@ -242,6 +242,7 @@ async def test_an_agent_gets_no_future_and_its_work_is_collected_and_graded(
         assert done.exit_code == 0, done.stderr
         answer = await made.collect(task, room, tmp_path)
     assert b"rubbish" not in answer.content
+    assert not (tmp_path / "left" / "node_modules").exists()
     assert {line for line in answer.content.splitlines() if line[:1] in {b"+", b"-"}} == {
         line for line in gold.content.splitlines() if line[:1] in {b"+", b"-"}
     }
