@@ -1,4 +1,6 @@
 import asyncio
+import html
+import re
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -105,9 +107,10 @@ async def test_nothing_can_be_changed_and_other_sites_read_nothing(site: Site) -
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
         async with site.http.request(method, site.address + "/run/toy/run-001") as response:
             assert response.status == 405, method
-    prying = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"}
-    assert (await site.get("/run/toy/run-001/counts.json", headers=prying))[0] == 403
-    assert (await site.get("/", headers={**prying, "Sec-Fetch-Mode": "navigate"}))[0] == 200
+    for elsewhere in ("cross-site", "same-site"):
+        prying = {"Sec-Fetch-Site": elsewhere, "Sec-Fetch-Mode": "cors"}
+        assert (await site.get("/run/toy/run-001/counts.json", headers=prying))[0] == 403
+        assert (await site.get("/", headers={**prying, "Sec-Fetch-Mode": "navigate"}))[0] == 200
 
 
 async def test_files_are_shown_as_text_and_none_that_is_not_on_the_list(site: Site) -> None:
@@ -272,6 +275,11 @@ async def test_two_runs_are_compared_task_by_task(site: Site) -> None:
     assert ">two<" in text
 
 
+async def first_lines(stream: AsyncIterator[bytes], count: int) -> AsyncIterator[bytes]:
+    for _ in range(count):
+        yield await anext(stream)
+
+
 async def test_a_page_that_is_out_of_date_is_told(site: Site) -> None:
     store = new_run("toy", root=site.root)
     finish(store, asked=("a", "b"))
@@ -291,7 +299,16 @@ async def test_a_page_that_is_out_of_date_is_told(site: Site) -> None:
         async for line in listening:
             if line.startswith(b"event: changed"):
                 break
-    assert "answering" in (await site.get("/run/toy/run-001"))[1]
+    _, text, _ = await site.get("/run/toy/run-001")
+    assert "answering" in text
+    # A page that was made before somebody listened is told of what came in between.
+    before = re.search(r'data-events="([^"]+)"', text)
+    assert before is not None
+    with store.journal.open("ab") as file:
+        file.write(msgspec.json.encode(msgspec.structs.replace(entry, task_id="b")) + b"\n")
+    late = events(html.unescape(before[1]))
+    async with asyncio.timeout(10):
+        assert any([line.startswith(b"event: changed") async for line in first_lines(late, 3)])
     task = events("/run/toy/run-001/events?task=a")
     assert await anext(task) == b": here\n"
     await record_single(store.logs("a", 1, 1) / "cassette.jsonl", "a", ask="Do it.")
@@ -301,7 +318,7 @@ async def test_a_page_that_is_out_of_date_is_told(site: Site) -> None:
                 break
     _, text, _ = await site.get("/run/toy/run-001/task?task=a")
     assert "I edit." in text
-    for stream in (listening, task):
+    for stream in (listening, task, late):
         await stream.aclose()  # type: ignore[attr-defined]
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,6 +50,7 @@ def _book_words(book: Any) -> str:
 
 def run_page(shelf: Shelf, name: str, given: Given) -> Context:
     """One run: its numbers, and a page of its table."""
+    mark = watched(shelf, name, {})  # before anything is read: what comes in between is then told once too often
     table = shelf.table(name)
     query = read_query(given)
     return {
@@ -59,7 +61,7 @@ def run_page(shelf: Shelf, name: str, given: Given) -> Context:
         "choices": table.choices(),
         "query": query,
         "found": table.find(query),
-        "version": table.version,
+        "mark": mark,
         "others": [other for other in shelf.names() if other != name and _benchmark(other) == _benchmark(name)],
     }
 
@@ -112,6 +114,7 @@ def task_page(shelf: Shelf, name: str, given: Given) -> Context:
     result = None if row.live else table.store.result(task_id, sample)
     attempt = _whole(given.get("attempt"), result.attempts[-1].number if result and result.attempts else row.tries or 1)
     logs = table.store.logs(task_id, sample, attempt)
+    mark = watched(shelf, name, {"task": task_id, "sample": str(sample), "attempt": str(attempt)})
     trajectory, trouble = _trajectory(table, task_id, logs)
     before, after = table.neighbours(task_id, sample)
     return {
@@ -122,6 +125,7 @@ def task_page(shelf: Shelf, name: str, given: Given) -> Context:
         "attempt": attempt,
         "attempts": range(1, max(row.tries, attempt) + 1),
         "live": row.live and is_going(table.store),
+        "mark": mark,
         "before": before,
         "after": after,
         "instruction": trajectory.instruction if trajectory and trajectory.instruction else _asked(table, task_id),
@@ -136,10 +140,17 @@ def task_page(shelf: Shelf, name: str, given: Given) -> Context:
 
 def _trajectory(table: RunTable, task_id: str, logs: Path) -> tuple[Trajectory | None, str]:
     config = table.config
+    marks = tuple((path, size) for path, size in list_files(logs) if "/" not in path)
     try:
-        return read_trajectory(logs, task_id=task_id, agent=config.agent, version=agent_version(config)), ""
+        return _read_trajectory(logs, task_id, config.agent, agent_version(config), marks), ""
     except InvalidData as error:
         return None, error.sentence
+
+
+@lru_cache(maxsize=8)
+def _read_trajectory(logs: Path, task_id: str, agent: str, version: str, _marks: object) -> Trajectory | None:
+    """The same as long as no file there has grown: a long one is not read again for each of its pages."""
+    return read_trajectory(logs, task_id=task_id, agent=agent, version=version)
 
 
 def _steps(trajectory: Trajectory | None, given: Given) -> Context:
@@ -185,16 +196,22 @@ def _timeline(logs: Path) -> Timeline | None:
 
 def _asked(table: RunTable, task_id: str) -> str:
     """The instruction from the benchmark's data, where an agent was never seen to be given it; empty without data."""
+    config = table.config
+    return (
+        ""
+        if config.origin is not None
+        else _instructions(config.benchmark, config.source, config.split).get(task_id, "")
+    )
+
+
+@lru_cache(maxsize=4)
+def _instructions(benchmark: str, source: str, split: str | None) -> Mapping[str, str]:
     from proctor.benchmarks import reopen  # noqa: PLC0415 - seldom needed, and slow
 
-    config = table.config
-    if config.origin is not None:
-        return ""
     try:
-        tasks = reopen(config.benchmark, config.source, config.split).tasks()
+        return {task.id: task.public.instruction for task in reopen(benchmark, source, split).tasks()}
     except ProctorError:
-        return ""
-    return next((task.public.instruction for task in tasks if task.id == task_id), "")
+        return {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ class Viewer:
 
     def application(self, port: int) -> web.Application:
         """The application for one port, the only one at which it answers to its name."""
-        self._hosts = frozenset(f"{host}:{port}" for host in (LOOPBACK, "localhost", "[::1]"))
+        self._hosts = frozenset(f"{host}:{port}" for host in (LOOPBACK, "localhost"))
         app = web.Application(middlewares=[self._fence], client_max_size=1024)
         run = "/run/{benchmark}/{run}"
         app.add_routes(
@@ -76,10 +76,7 @@ class Viewer:
             response: web.StreamResponse = web.Response(status=421, text="This is not the place you asked for.\n")
         elif request.method not in {"GET", "HEAD"}:
             response = web.Response(status=405, text="Results are only read here.\n", headers={"Allow": "GET, HEAD"})
-        elif (
-            request.headers.get("Sec-Fetch-Site") == "cross-site"
-            and request.headers.get("Sec-Fetch-Mode") != "navigate"
-        ):
+        elif _is_prying(request):
             response = web.Response(status=403, text="Other sites may not read this.\n")
         else:
             response = await self._answer(request, handler)
@@ -147,12 +144,13 @@ class Viewer:
         return web.Response(body=self._static[name], content_type=_STATIC[name], charset="utf-8")
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
-        """Tells a page whenever it is out of date, for as long as it listens."""
+        """Tells a page whenever it is out of date, for as long as it listens; `seen` is what it was made from."""
 
         def look() -> str:
             return pages.watched(self._shelf, _name(request), request.query)
 
-        seen = await self._read(look)
+        now = await self._read(look)
+        seen = request.query.get("seen", now)
         response = web.StreamResponse(headers={**_SAFE, "Content-Type": "text/event-stream"})
         await response.prepare(request)
         task = asyncio.current_task()
@@ -162,7 +160,6 @@ class Viewer:
         try:
             await response.write(b": here\n\n")
             while True:
-                await asyncio.sleep(_WATCH_SECONDS)
                 now, beat = await self._read(look), beat + _WATCH_SECONDS
                 if now != seen:
                     await response.write(b"event: changed\ndata: 1\n\n")
@@ -170,6 +167,7 @@ class Viewer:
                 elif beat > _BEAT_SECONDS:
                     await response.write(b": still here\n\n")
                     beat = 0.0
+                await asyncio.sleep(_WATCH_SECONDS)
         except (ConnectionError, ProctorError):
             pass  # the page was left, or its run was removed
         finally:
@@ -180,6 +178,12 @@ class Viewer:
     async def _stop_watchers(self, _: web.Application) -> None:
         for task in self._watchers:
             task.cancel()
+
+
+def _is_prying(request: web.Request) -> bool:
+    """Whether a page of another site asks, other than by leading its reader here."""
+    elsewhere = request.headers.get("Sec-Fetch-Site") in {"cross-site", "same-site"}
+    return elsewhere and request.headers.get("Sec-Fetch-Mode") != "navigate"
 
 
 def _name(request: web.Request) -> str:
