@@ -109,7 +109,7 @@ async def test_nothing_can_be_changed_and_other_sites_read_nothing(site: Site) -
             assert response.status == 405, method
     for elsewhere in ("cross-site", "same-site"):
         prying = {"Sec-Fetch-Site": elsewhere, "Sec-Fetch-Mode": "cors"}
-        assert (await site.get("/run/toy/run-001/counts.json", headers=prying))[0] == 403
+        assert (await site.get("/run/toy/run-001", headers=prying))[0] == 403
         assert (await site.get("/", headers={**prying, "Sec-Fetch-Mode": "navigate"}))[0] == 200
 
 

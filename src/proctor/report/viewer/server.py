@@ -13,6 +13,7 @@ from aiohttp import web
 
 from proctor.core.errors import InfrastructureError, ProctorError, UsageError
 from proctor.report.viewer import pages, words
+from proctor.report.viewer.compare import compare_page
 from proctor.report.viewer.shelf import Shelf
 
 LOOPBACK: Final = "127.0.0.1"
@@ -62,7 +63,6 @@ class Viewer:
                 web.get(f"{run}/file", self._file),
                 web.get(f"{run}/atif", self._atif),
                 web.get(f"{run}/events", self._events),
-                web.get(f"{run}/counts.json", self._counts),
                 web.get("/static/{name}", self._asset),
             ]
         )
@@ -112,7 +112,7 @@ class Viewer:
         return lambda request: page(self._shelf, _name(request), request.query)
 
     def _compared(self, request: web.Request) -> Mapping[str, Any]:
-        return pages.compare_page(self._shelf, request.query, request.query.getall("run", []))
+        return compare_page(self._shelf, request.query, request.query.getall("run", []))
 
     async def _read(self, work: Callable[[], Any]) -> Any:
         async with self._reading:
@@ -132,10 +132,6 @@ class Viewer:
         body = await self._read(lambda: pages.atif_file(self._shelf, _name(request), request.query))
         headers = {**_RAW, "Content-Disposition": 'attachment; filename="trajectory.json"'}
         return web.Response(body=body, content_type="application/json", headers=headers)
-
-    async def _counts(self, request: web.Request) -> web.StreamResponse:
-        body = await self._read(lambda: pages.counts_json(self._shelf, _name(request)))
-        return web.Response(body=body, content_type="application/json")
 
     async def _asset(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info["name"]
@@ -168,7 +164,7 @@ class Viewer:
                     await response.write(b": still here\n\n")
                     beat = 0.0
                 await asyncio.sleep(_WATCH_SECONDS)
-        except (ConnectionError, ProctorError):
+        except (OSError, ProctorError):
             pass  # the page was left, or its run was removed
         finally:
             if task is not None:
