@@ -232,6 +232,19 @@ async def test_a_pod_shows_who_was_at_work_when_and_what_each_member_cost(site: 
     assert (await site.get("/run/toy/run-001/task?task=two"))[0] == 200
 
 
+async def test_the_instruction_is_the_benchmarks_where_no_agent_was_seen_to_be_given_it(site: Site) -> None:
+    store = new_run("core-mini", root=site.root)
+    answer(store, "py_cache_0001")
+    answer(store, "py_duration_0002")
+    await record_pod(store.logs("py_duration_0002", 1, 1) / "cassette.jsonl", "py_duration_0002")
+    finish(store, benchmark="core-mini", source="core-mini")
+    page = "/run/core-mini/run-001/task?task="
+    assert "The cache gets smaller and smaller" in (await site.get(page + "py_cache_0001"))[1]
+    # The first words to a pod may only say where the task can be read.
+    text = (await site.get(page + "py_duration_0002"))[1]
+    assert "waits for four hours" in text[: text.index("Trajectory <")]
+
+
 async def test_a_broken_recording_is_a_sentence_on_the_page_and_the_rest_is_there(site: Site) -> None:
     store = small_run(site.root)
     (store.logs("two", 1, 1) / "cassette.jsonl").write_text("{}\n")

@@ -123,7 +123,7 @@ def task_page(shelf: Shelf, name: str, given: Given) -> Context:
         "mark": mark,
         "before": before,
         "after": after,
-        "instruction": trajectory.instruction if trajectory and trajectory.instruction else _asked(table, task_id),
+        "instruction": _instruction(table, task_id, trajectory),
         "tests": _tests(result, given),
         "patch": _patch(logs),
         "files": list_files(logs),
@@ -189,8 +189,15 @@ def _timeline(logs: Path) -> Timeline | None:
     return made if made.lines and made.seconds > 0 else None
 
 
+def _instruction(table: RunTable, task_id: str, trajectory: Trajectory | None) -> str:
+    """What was asked: as the agent was seen to be given it. A pod's first words are only where to read it."""
+    seen = trajectory.instruction if trajectory else ""
+    pod = trajectory is not None and any(lane.agent for lane in trajectory.lanes)
+    return (_asked(table, task_id) or seen) if pod else (seen or _asked(table, task_id))
+
+
 def _asked(table: RunTable, task_id: str) -> str:
-    """The instruction from the benchmark's data, where an agent was never seen to be given it; empty without data."""
+    """The instruction from the benchmark's data; empty where that is not on this machine."""
     config = table.config
     return (
         ""
