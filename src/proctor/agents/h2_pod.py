@@ -275,7 +275,7 @@ class _Course:
         def seen() -> Pod:
             return Pod(agents=tuple(self._seen.values()), lead=lead, now=self._clock(), launched=launched, sent=sent)
 
-        for look in itertools.count():
+        for look in itertools.count(1):
             self._seen = await self._room.look(self._seen, self._clock)
             # Asking takes a process for each agent, and what h2 writes by itself tells nearly all. But the dead write
             # nothing, and what is not in its files (a queue, the words of an error) counts when it is decided.
