@@ -270,7 +270,8 @@ async def test_a_pod_that_cannot_go_on_ends_with_the_reason(
 
 async def test_server_errors_that_pass_are_waited_for(desk: Desk) -> None:
     failing = {"state": ["idle", "server_error"], "message": "500"}
-    desk.script(turn=[PROMPT, failing, {"after": 0.5, **TOOL}, failing, {"after": 0.5, **TOOL}, WORK, STOP])
+    desk.script(turn=[PROMPT, failing, {"after": 2, **TOOL}, failing, {"after": 2, **TOOL}, WORK, STOP])
+    desk.patience = msgspec.structs.replace(PATIENCE, doubt=10)
     outcome = await desk.answer()
     assert (outcome.cause, await desk.result()) == (None, "done")
 
@@ -319,6 +320,7 @@ async def test_an_agent_that_never_starts_fails_the_pod_and_the_others_are_stopp
     assert "daemon did not start" in outcome.detail
     assert "coder-1: error: claude: not found" in outcome.detail
     assert await survivors(desk) == ""
+    assert [line["actor"] for line in desk.activity() if line["event"] == "session_summary"] == ["concierge"]
 
 
 async def test_a_program_that_ends_at_once_is_an_error_and_not_the_agents_failure(desk: Desk) -> None:
