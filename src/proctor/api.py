@@ -18,7 +18,7 @@ from proctor.benchmarks import benchmark as find_benchmark
 from proctor.benchmarks import read_predictions, reopen, suite_benchmark
 from proctor.core.benchmark import Benchmark, GradeOptions, Health
 from proctor.core.causes import Cause
-from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, Limits, Network
+from proctor.core.environment import EnvironmentProvider, Limits, Network
 from proctor.core.errors import UsageError
 from proctor.core.evaluation import Evaluated, EvaluationReport, Invocation, Prediction
 from proctor.core.result import TaskResult
@@ -29,6 +29,7 @@ from proctor.results import RecordCache, RunStore, find_run, summarise
 from proctor.runner import evaluate as grading
 from proctor.runner.drive import Sitting, drive
 from proctor.runner.models import Access
+from proctor.runner.needs import environment_of
 from proctor.runner.plan import AGENTS, PRESETS, Asked
 from proctor.runner.records import Slot
 from proctor.runner.run import Retry, Silence
@@ -225,7 +226,8 @@ async def resume_async(
         retry_errors=retry_errors,
         run_usd=max_cost,
     )
-    return await _sit(store, reopen(config.benchmark, config.source, config.split), sitting, ended)
+    source = reopen(config.benchmark, config.source, config.split)
+    return await _sit(store, source, sitting, ended)
 
 
 def load_results(name: str | Path, *, results: Path | None = None) -> RunResults:
@@ -290,7 +292,7 @@ async def evaluate_async(
             cache=RecordCache(Evaluated, "verdicts") if cache else None,
             done=done or (lambda _: None),
         )
-        environment = await rooms.digest(EnvironmentSpec(image=grade_options.image))
+        environment = await environment_of(source, tasks, rooms, grade_options)
     finally:
         await rooms.close()
     broken = () if options.get("tasks") else source.unusable()
@@ -393,7 +395,9 @@ def _now(work: Coroutine[Any, Any, T], twin: str) -> T:
 def _benchmark(which: str | Benchmark, split: str | None) -> Benchmark:
     if not isinstance(which, str):
         return which
-    return suite_benchmark(which) if os.sep in which or which.endswith(".json") else find_benchmark(which, split)
+    if os.sep in which or which.endswith(".json"):
+        return suite_benchmark(which)
+    return find_benchmark(which, split)
 
 
 def _chosen(source: Benchmark, ids: Sequence[str], options: RunOptions | EvaluateOptions) -> tuple[Task, ...]:
@@ -446,7 +450,7 @@ def _predictions(
     source: Benchmark, tasks: Sequence[Task], given: Path | Iterable[Prediction] | Literal["oracle"]
 ) -> Mapping[str, Prediction]:
     if isinstance(given, Path):
-        return read_predictions(given)
+        return read_predictions(given, source)
     if isinstance(given, str):
         answers: Iterable[Prediction | None] = map(source.gold, tasks)
     else:

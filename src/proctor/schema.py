@@ -20,6 +20,7 @@ from proctor.core.record import to_json
 from proctor.core.result import TaskResult
 from proctor.core.run import JournalEntry, RunConfig, RunSummary
 from proctor.core.submission import PatchSubmission, ScoreLogSubmission, StateSubmission
+from proctor.core.sweep import Sweep
 from proctor.core.task import Task
 from proctor.core.trajectory import Trajectory
 from proctor.core.verdict import Verdict
@@ -33,6 +34,7 @@ RECORDS: Final[dict[str, Any]] = {
     "run-config": RunConfig,
     "run-summary": RunSummary,
     "journal-entry": JournalEntry,
+    "sweep": Sweep,
     "report": EvaluationReport,
     "trajectory": Trajectory,
     "score": Score,
