@@ -6,7 +6,7 @@ import math
 import os
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -251,10 +251,11 @@ class _Course:
             self._tell("stopping the pod")
             names = list(self._seen) or await self._names()
             problems = []
-            for step in (
+            steps: tuple[Callable[[], Awaitable[None]], ...] = (
                 lambda: self._room.stop(names, seconds=self._patience.stop),
                 lambda: self._room.harvest(Path(self._request.logs, LOGS)),
-            ):
+            )
+            for step in steps:
                 try:
                     await step()
                 except ProctorError as error:
