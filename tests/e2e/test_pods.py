@@ -1,5 +1,7 @@
 """`bench run --mode h2` through the command line, with the stand-ins of h2 and of Claude Code."""
 
+import asyncio
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -79,7 +81,7 @@ async def test_a_pod_of_four_solves_core_mini_and_costs_what_the_model_served(
         assert "logs/session-activity.jsonl" in kept
     config = store.config()
     assert (config.mode, config.agent, config.pod_template) == ("h2", "h2_pod", "benchmark")
-    assert {"h2", "claude", "pod template"} <= config.versions.keys()
+    assert {"h2", "claude", "pod"} <= config.versions.keys()
     shown = (await hall.run("bench", "show", "core-mini/run-001", "py_cache_0001", "--timeline")).stdout
     rows = {line.split()[0]: line for line in shown.splitlines()}
     assert "█" in rows["concierge"]
@@ -191,3 +193,22 @@ async def test_pods_are_asked_for_by_mode(hall: Hall) -> None:
     assert (done.code, "give --mode h2" in done.stderr) == (2, True)
     done = await hall.run("bench", "run", "toy", "--var", "coders=1", "--model", "sonnet")
     assert (done.code, "--pod-template and --var are for pods" in done.stderr) == (2, True)
+
+
+async def test_a_run_whose_pod_has_changed_is_not_gone_on_with(hall: Hall, programs: Mapping[str, Path]) -> None:
+    template = hall.folder / "solo.yaml"
+    template.write_text("agents:\n  - name: concierge\n    role: concierge\n")
+    preset = write_preset(hall.folder, turn=[])
+    script = hall.folder / "nothing.yaml"
+    script.write_text("default: [{text: nothing}]\n")
+    more = ("--preset", preset, "--pod-template", template, "--model", f"script:{script}", "--limit", 1)
+    started = hall.start(*pod_run(programs, "toy", *more))
+    while not (hall.results / "toy/run-001/config.json").exists():
+        assert started.poll() is None, started.stderr.read_text()
+        await asyncio.sleep(0.1)
+    started.signal(signal.SIGINT)
+    await started.wait(PATIENT)
+    template.write_text("agents:\n  - name: concierge\n    role: coder\n")
+    done = await hall.run("bench", "resume", "run-001", "--h2-bin", programs["h2"], "--claude-bin", programs["claude"])
+    assert done.code == 20
+    assert "the pod has changed since the run was begun" in done.stderr

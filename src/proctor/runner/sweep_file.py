@@ -19,12 +19,12 @@ from proctor.core.environment import Limits, Network
 from proctor.core.errors import UsageError
 from proctor.core.record import Record
 from proctor.core.run import Budget, Mode
-from proctor.runner.plan import Asked
+from proctor.runner.plan import AGENTS, PRESETS, Asked
 from proctor.runner.selection import Selection, read_exclusions
 from proctor.runner.sweep_values import SETTINGS, SHARED, Bad, Check, variable
 
 _LONGEST_VALUE: Final = 40
-_BY_MODE: Final = {Mode.BASELINE: ("claude_code", "empty"), Mode.H2: ("h2_pod", "opus")}
+_BY_MODE: Final = {mode: (AGENTS[mode], PRESETS[mode]) for mode in Mode}
 
 
 class Settings(Record):
