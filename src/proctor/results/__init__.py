@@ -6,6 +6,7 @@ Files are the truth. Everything is written whole or not at all, and nothing here
 from typing import TYPE_CHECKING, Any
 
 from proctor.results.store import RunStore, find_run, list_runs, new_run, summarise, total_cost
+from proctor.results.sweeps import SweepStore, find_sweep, new_sweep
 
 if TYPE_CHECKING:
     from proctor.results.cache import RecordCache
@@ -15,9 +16,12 @@ __all__ = [
     "Journal",
     "RecordCache",
     "RunStore",
+    "SweepStore",
     "find_run",
+    "find_sweep",
     "list_runs",
     "new_run",
+    "new_sweep",
     "read_journal",
     "summarise",
     "total_cost",
