@@ -1,7 +1,7 @@
 """The comparison of a benchmark's runs: one row per run."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from proctor.analysis.intervals import Estimate
@@ -156,7 +156,7 @@ def healthy_table(rows: Sequence[RunRow]) -> Table:
 
 
 def logs_table(logs: Sequence[LogFigures]) -> Table:
-    """What the steps were spent on."""
+    """What the steps were spent on; below it, why machines were not set up, where that was the task."""
     return Table(
         title="Steps, as far as the logs show",
         headings=("Run ID", "Logs", "Calls", "Brought nothing", "Failed", "Read again", "Repeated", "Gave up"),
@@ -173,7 +173,21 @@ def logs_table(logs: Sequence[LogFigures]) -> Table:
             )
             for one in logs
         ),
+        notes=tuple(note for one in logs for note in _set_up(one)),
     )
+
+
+def _set_up(logs: LogFigures) -> Iterator[str]:
+    if logs.setup_failures:
+        yield f"{logs.run}, set-ups that failed: {_counted(logs.setup_failures)}."
+    if logs.setup_steps:
+        wasted = sum(logs.setup_waste.values())
+        told = f" ({_counted(logs.setup_waste)})" if wasted else ""
+        yield f"{logs.run}, steps that a person would not have needed: {wasted} of {logs.setup_steps}{told}."
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {times}" for name, times in counts.items())
 
 
 def run_tables(
