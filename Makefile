@@ -34,9 +34,10 @@ $(VENV)/.claude: $(VENV)/.installed
 demo: $(VENV)/.claude
 	@MODEL='$(MODEL)' demo/run.sh
 
-# The picture in the README, from the demo's own output.
+# The picture in the README, from the demo's own output, and those of the reports, which Chromium takes.
 picture: $(VENV)/.claude
 	$(BIN)/python demo/picture.py
+	$(BIN)/python demo/report_pictures.py
 
 # The pictures of the viewer in docs/, from runs made for them. Needs Chromium.
 screenshots: dev $(VENV)/.claude
