@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from proctor.agents.h2 import Timeline
 from proctor.analysis.score import Score
 from proctor.benchmarks.suites.format import InstanceFile, PredictionLine, SuiteFile
 from proctor.core.benchmark import Fetched, Health
@@ -38,6 +39,7 @@ RECORDS: Final[dict[str, Any]] = {
     "trajectory": Trajectory,
     "score": Score,
     "health": Health,
+    "timeline": Timeline,
     "fetched": Fetched,
     "published": Published,
     "diagnosis": Diagnosis,

@@ -13,6 +13,7 @@ from proctor.core.environment import Environment, EnvironmentProvider, Environme
 from proctor.core.evaluation import Evaluated, Prediction
 from proctor.core.published import Published
 from proctor.core.record import Record
+from proctor.core.run import Machine
 from proctor.core.task import Task
 
 
@@ -185,15 +186,24 @@ class ArrangesRooms(Protocol):
 
 
 @runtime_checkable
-class RoomAware(Protocol):
-    """A benchmark whose tasks are set up in another way in each kind of room."""
+class ReadsPredictions(Protocol):
+    """A benchmark whose answers have official forms of their own, and whose exam is no smaller for a missing answer."""
 
-    def in_rooms(self, kind: str) -> Benchmark:
-        """The same benchmark for the rooms of one provider, by its name.
+    def read_predictions(self, file: Path) -> dict[str, Prediction]:
+        """The answers in a file of any form that the benchmark's own harness takes.
 
         Raises:
-            UsageError: it cannot be run in such rooms.
+            UsageError: it has entries that are no answers, or answers to no task.
         """
+        ...
+
+
+@runtime_checkable
+class StatesNeeds(Protocol):
+    """What a benchmark may do besides: say what a machine lacks for a task, before anything is spent on it."""
+
+    def lacks(self, task: Task, machine: Machine, runner: str) -> str | None:
+        """What is not there, in one sentence; None when nothing is missing. Images are looked for by the runner."""
         ...
 
 

@@ -7,8 +7,8 @@ import msgspec
 
 from proctor.agents import needs_home, needs_model
 from proctor.agents.h2.template import check_pod, is_file
-from proctor.core.benchmark import Benchmark
-from proctor.core.environment import EnvironmentSpec, Network
+from proctor.core.benchmark import Benchmark, GradeOptions
+from proctor.core.environment import Network
 from proctor.core.errors import UsageError
 from proctor.core.run import Mode, RunConfig
 from proctor.core.task import Task
@@ -17,7 +17,8 @@ from proctor.results import RunStore, new_run
 from proctor.runner.drive import agents, room_options
 from proctor.runner.homes import Homes, preset_files
 from proctor.runner.models import Access, backend_for, choose_model
-from proctor.runner.plan import Asked, make_config
+from proctor.runner.needs import environment_of, lacking
+from proctor.runner.plan import AGENTS, Asked, make_config
 from proctor.runner.scratch import socket_folder
 
 
@@ -38,6 +39,7 @@ async def configure(
     """
     if not tasks:
         raise UsageError("no task is chosen", fix="`proctor bench list` names the tasks")
+    _check_mode(asked)
     _check_model(asked)
     choice = None if asked.model is None else choose_model(asked.model)
     # As it can be read again from another folder.
@@ -51,12 +53,21 @@ async def configure(
     draft = make_config(asked, benchmark, tasks, excluded=excluded, versions=versions)
     rooms = find_provider(asked.runner, **room_options(draft))
     try:
-        environment = await rooms.digest(EnvironmentSpec(image=asked.image))
+        environment = await environment_of(benchmark, tasks, rooms, GradeOptions(image=asked.image))
     finally:
         await rooms.close()
     answering = agents(draft, benchmark, program=program, h2_program=h2_program)(tasks[0])
     versions = {**draft.versions, "environment": environment, **answering.versions()}
     return msgspec.structs.replace(draft, versions=versions)
+
+
+async def what_is_lacking(config: RunConfig, benchmark: Benchmark, tasks: Sequence[Task]) -> dict[str, str]:
+    """The tasks of a run that cannot be run on this machine, each with the reason."""
+    rooms = find_provider(config.runner, **room_options(config))
+    try:
+        return await lacking(benchmark, tasks, rooms, image=config.image, machine=config.machine)
+    finally:
+        await rooms.close()
 
 
 def check_access(config: RunConfig, access: Access) -> None:
@@ -82,6 +93,17 @@ def begin(config: RunConfig, *, root: Path | None = None) -> RunStore:
 def _findable(template: str | None) -> str | None:
     """A template's file as it can be read again from another folder; its name as it is."""
     return str(Path(template).absolute()) if template is not None and is_file(template) else template
+
+
+def _check_mode(asked: Asked) -> None:
+    pod = asked.mode is Mode.H2
+    if (asked.agent == AGENTS[Mode.H2]) is not pod:
+        raise UsageError(
+            f"--mode {asked.mode.value} is not for the agent {asked.agent}",
+            fix="leave --agent out" if pod else "give --mode h2",
+        )
+    if not pod and (asked.pod_template is not None or asked.variables):
+        raise UsageError("--pod-template and --var are for pods", fix="give --mode h2 too, or leave them out")
 
 
 def _check_model(asked: Asked) -> None:
