@@ -60,7 +60,8 @@ TASKS: dict[str, dict[str, str]] = {
         "environment/Dockerfile": "FROM ubuntu:24.04\nWORKDIR /app\n",
         "solution/solve.sh": (
             "#!/bin/bash\nmkdir -p site && printf up >site/status && cd site\n"
-            "nohup python3 -m http.server 8000 >/dev/null 2>&1 &\nsleep 1\n"
+            "nohup python3 -m http.server 8000 >/dev/null 2>&1 &\n"
+            "until (echo >/dev/tcp/localhost/8000) 2>/dev/null; do sleep 0.1; done\n"
         ),
         "tests/test.sh": _PYTEST,
         "tests/test_outputs.py": (
