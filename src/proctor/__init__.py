@@ -22,13 +22,30 @@ if TYPE_CHECKING:
         validate_async,
     )
     from proctor.core.agent import Agent, AgentFactory, AgentOutcome, AgentRequest, AgentSetup
-    from proctor.core.benchmark import Benchmark, BenchmarkSource, Fetched, GradeOptions, Health, Place, Unusable
+    from proctor.core.benchmark import (
+        ArrangesRooms,
+        Attending,
+        Benchmark,
+        BenchmarkSource,
+        Fetched,
+        GradeOptions,
+        Health,
+        Place,
+        ReadsPredictions,
+        Sited,
+        StatesNeeds,
+        Unusable,
+    )
     from proctor.core.causes import Cause, Consequence, Status
     from proctor.core.environment import (
         Environment,
         EnvironmentProvider,
         EnvironmentSpec,
+        Errand,
+        ErrandResult,
+        ErrandRunner,
         ExecResult,
+        Foresighted,
         Limits,
         Mount,
         Network,
@@ -57,6 +74,7 @@ if TYPE_CHECKING:
     from proctor.core.result import AgentMetrics, Attempt, Member, ModelUsage, TaskResult, Tokens
     from proctor.core.run import Budget, JournalEntry, Machine, Mode, RunConfig, RunSummary
     from proctor.core.submission import PatchKind, PatchSubmission, Score, ScoreLogSubmission, StateSubmission
+    from proctor.core.sweep import Sweep, SweepRun
     from proctor.core.task import (
         DirectorySource,
         Gold,
@@ -67,6 +85,7 @@ if TYPE_CHECKING:
         SubmissionKind,
         Task,
     )
+    from proctor.core.trajectory import Lane, Step, ToolCall, Totals, Trajectory
     from proctor.core.verdict import Finding, TestOutcome, TestStatus, Verdict
 
 __version__ = "0.1.0"
@@ -79,7 +98,9 @@ __all__ = [
     "AgentOutcome",
     "AgentRequest",
     "AgentSetup",
+    "ArrangesRooms",
     "Attempt",
+    "Attending",
     "Benchmark",
     "BenchmarkSource",
     "Budget",
@@ -89,6 +110,9 @@ __all__ = [
     "Environment",
     "EnvironmentProvider",
     "EnvironmentSpec",
+    "Errand",
+    "ErrandResult",
+    "ErrandRunner",
     "EvaluateOptions",
     "Evaluated",
     "EvaluationReport",
@@ -96,6 +120,7 @@ __all__ = [
     "ExecResult",
     "Fetched",
     "Finding",
+    "Foresighted",
     "Gold",
     "GradeOptions",
     "Health",
@@ -105,6 +130,7 @@ __all__ = [
     "InvalidData",
     "Invocation",
     "JournalEntry",
+    "Lane",
     "LimitReached",
     "Limits",
     "Machine",
@@ -121,6 +147,7 @@ __all__ = [
     "ProctorError",
     "PublicPart",
     "Published",
+    "ReadsPredictions",
     "Record",
     "RepairSummary",
     "RepositorySource",
@@ -131,15 +158,23 @@ __all__ = [
     "RunSummary",
     "Score",
     "ScoreLogSubmission",
+    "Sited",
     "StateSubmission",
+    "StatesNeeds",
     "Status",
+    "Step",
     "SubmissionKind",
+    "Sweep",
+    "SweepRun",
     "Task",
     "TaskResult",
     "TestOutcome",
     "TestStatus",
     "TestSummary",
     "Tokens",
+    "ToolCall",
+    "Totals",
+    "Trajectory",
     "Unusable",
     "UsageError",
     "Verdict",
@@ -156,7 +191,7 @@ __all__ = [
 
 _CORE = (
     *("agent", "benchmark", "causes", "environment", "errors", "evaluation", "published"),
-    *("record", "result", "run", "submission", "task", "verdict"),
+    *("record", "result", "run", "submission", "sweep", "task", "trajectory", "verdict"),
 )
 
 

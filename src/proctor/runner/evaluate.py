@@ -12,7 +12,16 @@ from typing import Final
 import msgspec
 
 import proctor
-from proctor.core.benchmark import HEALTH_CACHE, Benchmark, GradeOptions, Health, Place, Unusable, sited
+from proctor.core.benchmark import (
+    HEALTH_CACHE,
+    Benchmark,
+    GradeOptions,
+    Health,
+    Place,
+    ReadsPredictions,
+    Unusable,
+    sited,
+)
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import ProctorError
@@ -50,7 +59,9 @@ async def evaluate(
     async def one(task: Task) -> Evaluated:
         prediction = predictions.get(task.id)
         if prediction is None:
-            evaluated = ungraded(task, Cause.NO_SUBMISSION, "no prediction for this task")
+            # Where a benchmark's own harness counts over the whole exam, a missing answer is a wrong one.
+            missing = Cause.EMPTY if isinstance(benchmark, ReadsPredictions) else Cause.NO_SUBMISSION
+            evaluated = ungraded(task, missing, "no prediction for this task")
         else:
             evaluated = await _graded_once(benchmark, task, prediction, place, cache)
             healthy = await _is_healthy(benchmark, task, place)

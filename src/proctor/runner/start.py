@@ -18,7 +18,7 @@ from proctor.runner.drive import agents, room_options
 from proctor.runner.homes import Homes, preset_files
 from proctor.runner.models import Access, backend_for, choose_model
 from proctor.runner.needs import environment_of, lacking
-from proctor.runner.plan import Asked, make_config
+from proctor.runner.plan import AGENTS, Asked, make_config
 from proctor.runner.scratch import socket_folder
 
 
@@ -39,6 +39,7 @@ async def configure(
     """
     if not tasks:
         raise UsageError("no task is chosen", fix="`proctor bench list` names the tasks")
+    _check_mode(asked)
     _check_model(asked)
     choice = None if asked.model is None else choose_model(asked.model)
     # As it can be read again from another folder.
@@ -92,6 +93,17 @@ def begin(config: RunConfig, *, root: Path | None = None) -> RunStore:
 def _findable(template: str | None) -> str | None:
     """A template's file as it can be read again from another folder; its name as it is."""
     return str(Path(template).absolute()) if template is not None and is_file(template) else template
+
+
+def _check_mode(asked: Asked) -> None:
+    pod = asked.mode is Mode.H2
+    if (asked.agent == AGENTS[Mode.H2]) is not pod:
+        raise UsageError(
+            f"--mode {asked.mode.value} is not for the agent {asked.agent}",
+            fix="leave --agent out" if pod else "give --mode h2",
+        )
+    if not pod and (asked.pod_template is not None or asked.variables):
+        raise UsageError("--pod-template and --var are for pods", fix="give --mode h2 too, or leave them out")
 
 
 def _check_model(asked: Asked) -> None:

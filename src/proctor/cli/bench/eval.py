@@ -50,7 +50,7 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
     from proctor.benchmarks import x07_document  # noqa: PLC0415 - the help page needs none of it
     from proctor.core.record import to_json  # noqa: PLC0415
 
-    source = load(bench, suite, split, given["runner"])
+    source = load(bench, suite, split)
     report = asyncio.run(_evaluate(source, given))
     form = "json" if given["as_json"] else given["form"]
     document, errors = to_json(report), report.summary.errors
@@ -117,7 +117,7 @@ def _predictions(source: "Benchmark", tasks: "Sequence[Task]", given: dict[str, 
         return {prediction.task_id: prediction for prediction in gold if prediction is not None}
     from proctor.benchmarks import read_predictions  # noqa: PLC0415
 
-    return read_predictions(given["predictions"])
+    return read_predictions(given["predictions"], source)
 
 
 def _invocation(given: dict[str, Any], started: float) -> "Invocation":
