@@ -23,6 +23,15 @@ from setup_world import IMAGES, SET_UPS, need_machines, setupbench
 
 __all__ = ["setupbench"]
 
+TRIED = (
+    "bgsetup-autossh-reverse-tunnel",
+    "bgsetup-filewatcher-daemon",
+    "bgsetup-gunicorn-nginx-socket",
+    "dbsetup-postgresql-1",
+    "dbsetup-redis-2",
+    "dbsetup-redis-3",
+    "dbsetup-sqlite-1",
+)
 # The published grader passes an empty table, or a user who is not there, and ours does not.
 TOO_KIND = {"dbsetup-postgresql-1", "dbsetup-redis-2"}
 
@@ -72,7 +81,7 @@ async def machine(bench: SetupBench, task_id: str, provider: DockerProvider, fol
         yield Machine(bench, task, room, folder, provider)
 
 
-@pytest.mark.parametrize("task_id", SET_UPS)
+@pytest.mark.parametrize("task_id", TRIED)
 async def test_a_task_passes_when_it_is_done_and_fails_when_it_is_half_done(
     task_id: str, setupbench: SetupBench, provider: DockerProvider, tmp_path: Path
 ) -> None:
