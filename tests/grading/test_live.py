@@ -95,6 +95,23 @@ async def test_what_was_exchanged_is_put_back_or_named(room: Environment, tmp_pa
     assert (ran.stdout, ran.stderr) == ("as it should be\n", "")
 
 
+async def test_an_interpreter_that_was_upgraded_is_named_and_used(room: Environment, tmp_path: Path) -> None:
+    words = (*WORDS, "python3", "perl", "git")
+    await remember(room, words, tmp_path / "more")
+    await sh(
+        room,
+        r"""
+        printf '#!/bin/sh\nexec /usr/bin/python3 "$@"\n' >/usr/local/bin/python3; chmod +x /usr/local/bin/python3
+        cp /bin/true /usr/local/bin/curl
+        """,
+    )
+    made = await settle(room, tmp_path / "more", words=words, policy=Leftovers.KEEP)
+    assert codes(made) == {"program-changed": "/usr/local/bin/python3, before /usr/bin/python3"}
+    assert made.fakes == ()
+    ran = await run_fresh(room, made, "command -v python3; command -v grep", timeout=20)
+    assert ran.stdout == f"/usr/local/bin/python3\n{made.folder}/bin/grep\n"
+
+
 async def test_an_agent_s_processes_go_and_its_services_stay(room: Environment, tmp_path: Path) -> None:
     await sh(
         room,
