@@ -4,8 +4,8 @@
 
 Tasks whose preparing, collecting and grading do nothing, answered by nobody, go through the whole pipeline: rooms (of
 the `local` provider without isolation, or hollow ones to see the pipeline alone), journal, files, results. Each row is
-a process of its own. Beside them, a bare loop writes the same bytes to the same number of files with the same syncs,
-and nothing else. `own` is the CPU of the process itself; `children` that of the rooms' first processes.
+a process of its own. Beside them, a bare loop writes the same files and lines with the same syncs, one task after the
+other, and does nothing else. `own` is the CPU of the process itself; `children` that of the rooms' first processes.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from proctor.core.benchmark import GradeOptions, Health, Place, Unusable
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import Environment, EnvironmentSpec
 from proctor.core.evaluation import Evaluated, Prediction
-from proctor.core.files import write_atomic
+from proctor.core.files import sync_directory, write_atomic
 from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource, PrivatePart, PublicPart, Task
 from proctor.core.verdict import Verdict
@@ -42,6 +42,7 @@ class Nothing:
     name = "nothing"
     source = "nothing"
     grader = "nothing/1"
+    split = None
 
     def __init__(self, count: int) -> None:
         self._tasks = [
@@ -152,7 +153,7 @@ async def hollow(store: Any, benchmark: Nothing, entries: list[Any]) -> None:
     """The same without rooms: the pipeline alone."""
     from proctor.agents import agent as find_agent
     from proctor.results import summarise
-    from proctor.runner.attempt import Way
+    from proctor.runner.attempt import Way, Workplaces
     from proctor.runner.plan import slots
     from proctor.runner.resume import standings
     from proctor.runner.run import Course, Retry, run
@@ -165,7 +166,7 @@ async def hollow(store: Any, benchmark: Nothing, entries: list[Any]) -> None:
         benchmark=benchmark,
         provider=HollowRooms(),
         agent=lambda _: nobody,
-        scratch=scratch_folder(),
+        workplaces=Workplaces(Path(tempfile.mkdtemp(dir=scratch_folder()))),
     )
     course = Course(
         store=store,
@@ -191,16 +192,21 @@ def loop(folder: Path, count: int, like: Path) -> None:
     lines = (like / "journal.jsonl").read_bytes().splitlines(keepends=True)
     per_task = max(1, len(lines) // len(list((like / "tasks").iterdir())))
     (folder / "tasks").mkdir()
-    with (folder / "journal.jsonl").open("ab") as journal:
+    with (folder / "journal.jsonl").open("ab", buffering=0) as journal:
         for number in range(count):
             place = folder / "logs" / f"task-{number:05}" / "attempt-1"
             place.mkdir(parents=True)
+            journal.write(lines[0])
             for name, data in files.items():
-                write_atomic(place / name, data)
+                if name in {"answer.json", "submission.diff"}:
+                    write_atomic(place / name, data, sync_parent=False)
+                else:
+                    (place / name).write_bytes(data)
+            sync_directory(place)
+            journal.write(lines[1])
+            os.fdatasync(journal.fileno())
             write_atomic(folder / "tasks" / f"task-{number:05}.json", result)
-            for line in lines[:per_task]:
-                journal.write(line)
-            journal.flush()
+            journal.write(b"".join(lines[2:per_task]))
             os.fdatasync(journal.fileno())
 
 

@@ -40,10 +40,35 @@ def test_a_machine_without_git_is_not_usable(only_path: Path) -> None:
 
 
 def test_a_program_that_is_there_is_shown_with_version_and_place(only_path: Path) -> None:
-    h2 = program(only_path, "h2", 'test "$1" = version && echo v0.3.2-ddaa856')
+    h2 = program(only_path, "h2", "echo v0.3.2-ddaa856")
     check = doctor.check_h2()
     assert check.state is State.OK
     assert check.detail == f"v0.3.2-ddaa856, from PATH: {h2}"
+
+
+H2 = {
+    "too old": ("echo v0.2.9-abcdef", "h2 v0.2.9-abcdef is too old, Proctor knows 0.3"),
+    "too new": ("echo v0.4.0", "h2 v0.4.0 is too new, Proctor knows 0.3"),
+    "far too new": ("echo v1.0.0", "h2 v1.0.0 is too new, Proctor knows 0.3"),
+    "something else": ("echo hello", "does not say which version of h2 it is: 'hello'"),
+    "no hooks": ("test $1 = version && echo v0.3.1", "h2 does not run: exit code 1"),
+    "broken": ("exit 4", "h2 does not run: exit code 4"),
+}
+
+
+@pytest.mark.parametrize(("script", "sentence"), H2.values(), ids=H2.keys())
+def test_an_h2_that_cannot_be_used_is_named(only_path: Path, script: str, sentence: str) -> None:
+    h2 = program(only_path, "h2", script)
+    check = doctor.check_h2()
+    assert check.state is State.BROKEN
+    assert sentence in check.detail
+    assert str(h2) in check.detail
+    assert check.remedy
+
+
+def test_an_h2_that_is_not_there_is_missing(only_path: Path) -> None:
+    check = doctor.check_h2()
+    assert (check.state, check.detail) == (State.MISSING, "not found")
 
 
 def test_a_program_named_by_its_variable_wins_over_path(only_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

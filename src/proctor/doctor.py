@@ -10,6 +10,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, Literal
 
+from proctor.agents.h2 import h2_version
+from proctor.core.errors import InfrastructureError
 from proctor.core.programs import Program, find_bubblewrap, find_claude, find_h2, find_program, find_x07, first_line
 from proctor.core.record import Record
 
@@ -127,13 +129,19 @@ def check_claude() -> Check:
 
 def check_h2() -> Check:
     """h2 runs pods of agents."""
-    return _program_check(
-        "h2",
-        find_h2(),
-        arguments=["version"],
-        needed_for="h2 mode: pods of agents",
-        remedy="build h2 from its repository and put it on PATH, or set H2_BIN",
-    )
+    needed_for = "h2 mode: pods of agents"
+    remedy = "build h2 from its repository and put it on PATH, or set H2_BIN"
+    program = find_h2()
+    if program is None:
+        return Check(name="h2", state=State.MISSING, detail="not found", needed_for=needed_for, remedy=remedy)
+    try:
+        detail = f"{h2_version(program.path)}, from {program.found}: {program.path}"
+    except InfrastructureError as error:
+        fix = error.fix or remedy
+        return Check(
+            name="h2", state=State.BROKEN, detail=f"{program.path}: {error.what}", needed_for=needed_for, remedy=fix
+        )
+    return Check(name="h2", state=State.OK, detail=detail, needed_for=needed_for)
 
 
 def check_x07() -> Check:

@@ -20,6 +20,7 @@ from proctor.core.result import TaskResult
 from proctor.core.run import JournalEntry, RunConfig, RunSummary
 from proctor.core.submission import PatchSubmission, ScoreLogSubmission, StateSubmission
 from proctor.core.task import Task
+from proctor.core.trajectory import Trajectory
 from proctor.core.verdict import Verdict
 from proctor.doctor import Diagnosis
 
@@ -32,6 +33,7 @@ RECORDS: Final[dict[str, Any]] = {
     "run-summary": RunSummary,
     "journal-entry": JournalEntry,
     "report": EvaluationReport,
+    "trajectory": Trajectory,
     "score": Score,
     "health": Health,
     "fetched": Fetched,

@@ -14,7 +14,7 @@ from proctor.core.errors import UsageError
 
 
 def test_the_built_in_agents_are_found_by_name() -> None:
-    assert agent_names() == ["claude_code", "command", "nop", "oracle"]
+    assert agent_names() == ["claude_code", "command", "h2_pod", "nop", "oracle"]
     setup = AgentSetup(command=("true",))
     made: list[Agent] = [agent(name, setup) for name in agent_names()]
     assert [one.name for one in made] == agent_names()
@@ -25,7 +25,7 @@ def test_only_the_oracle_is_given_the_answer() -> None:
 
 
 def test_an_unknown_agent_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match="claude_code, command, nop, oracle"):
+    with pytest.raises(UsageError, match="claude_code, command, h2_pod, nop, oracle"):
         agent("claude")
 
 

@@ -1,9 +1,19 @@
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest  # type: ignore[import-untyped]
+from statsmodels.regression.linear_model import OLS, WLS  # type: ignore[import-untyped]
 
-from proctor.analysis.intervals import Interval, wilson
+from proctor.analysis.intervals import (
+    Estimate,
+    Interval,
+    clustered_error,
+    clustered_rate,
+    positive_mean,
+    ratio_of_sums,
+    wilson,
+)
 
 TRIALS = st.integers(1, 5000).flatmap(lambda trials: st.tuples(st.integers(0, trials), st.just(trials)))
 
@@ -55,3 +65,114 @@ def test_the_ends_are_exact() -> None:
 def test_what_cannot_be_is_refused(successes: int, trials: int, confidence: float) -> None:
     with pytest.raises(ValueError):
         wilson(successes, trials, confidence=confidence)
+
+
+def bounds(estimate: Estimate | None) -> tuple[float, float, float]:
+    assert estimate is not None
+    assert estimate.low is not None
+    assert estimate.high is not None
+    return estimate.value, estimate.low, estimate.high
+
+
+CLUSTERS = st.lists(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=5), min_size=2, max_size=30)
+
+
+@given(CLUSTERS)
+@settings(max_examples=60, deadline=None)
+def test_the_clustered_error_is_that_of_statsmodels(clusters: list[list[float]]) -> None:
+    values = [value for group in clusters for value in group]
+    groups = [number for number, group in enumerate(clusters) for _ in group]
+    assume(len(values) > 2)
+    fitted = OLS(values, np.ones(len(values))).fit(cov_type="cluster", cov_kwds={"groups": groups})
+    assert clustered_error(clusters) == pytest.approx(fitted.bse[0], abs=1e-9)
+
+
+@given(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=60))
+def test_with_one_answer_to_each_task_the_interval_is_wilsons(marks: list[float]) -> None:
+    expected = wilson(int(sum(marks)), len(marks))
+    assert expected is not None
+    assert bounds(clustered_rate([[mark] for mark in marks]))[1:] == (expected.low, expected.high)
+
+
+def test_answers_that_only_repeat_themselves_add_nothing() -> None:
+    once = bounds(clustered_rate([[1.0]] * 6 + [[0.0]] * 14))
+    again = bounds(clustered_rate([[1.0] * 5] * 6 + [[0.0] * 5] * 14))
+    assert again == pytest.approx(once, abs=0.01)
+    assert bounds(clustered_rate([[1.0] * 9] * 7))[1] == bounds(clustered_rate([[1.0]] * 7))[1]
+
+
+def test_answers_that_do_not_depend_on_their_task_count_in_full() -> None:
+    values = [[float((task * 7 + sample * 3) % 5 < 2) for sample in range(5)] for task in range(40)]
+    assert bounds(clustered_rate(values)) == pytest.approx(
+        bounds(clustered_rate([[one] for row in values for one in row]))
+    )
+
+
+def test_of_nothing_there_is_no_estimate() -> None:
+    assert clustered_rate([]) is None
+    assert clustered_rate([[], []]) is None
+    assert positive_mean([[]]) is None
+    assert ratio_of_sums([]) is None
+    assert ratio_of_sums([(5.0, 0.0)]) is None
+    assert clustered_error([[1.0, 0.0]]) is None
+
+
+def test_one_value_has_a_mean_and_no_interval() -> None:
+    assert positive_mean([[3.0]]) == Estimate(value=3.0)
+    assert ratio_of_sums([(3.0, 2.0)]) == Estimate(value=1.5)
+    assert positive_mean([[0.0], [0.0]]) == Estimate(value=0.0)
+
+
+def test_a_ratio_of_sums_has_the_error_of_a_regression_through_the_origin() -> None:
+    """Weighted least squares of amount on count, weights 1/count, estimates Σa/Σc; its sandwich is the textbook's."""
+    draw = np.random.default_rng(3)
+    counts, amounts = draw.integers(1, 6, 40), draw.gamma(2, 1, 40)
+    fitted = WLS(amounts, counts[:, None], weights=1 / counts).fit(cov_type="HC1")
+    value, low, high = bounds(ratio_of_sums(list(zip(amounts.tolist(), counts.tolist(), strict=True))))
+    assert value == pytest.approx(fitted.params[0])
+    assert np.log(high / low) / 2 / 1.959964 * value == pytest.approx(fitted.bse[0])
+
+
+ROUNDS = 2000
+
+
+def test_95_of_100_wilson_intervals_hold_the_truth() -> None:
+    draw = np.random.default_rng(4)
+    rates, sizes = draw.uniform(0.05, 0.95, ROUNDS), draw.integers(30, 731, ROUNDS)
+    found = [wilson(int(count), int(size)) for count, size in zip(draw.binomial(sizes, rates), sizes, strict=True)]
+    held = sum(one is not None and one.low <= rate <= one.high for one, rate in zip(found, rates, strict=True))
+    assert 0.94 <= held / ROUNDS <= 0.96
+
+
+@pytest.mark.parametrize("samples", [2, 5])
+def test_95_of_100_clustered_intervals_hold_the_truth_and_unclustered_ones_do_not(samples: int) -> None:
+    """Tasks of all difficulties, several answers to each; the truth is the rate over all tasks there could be."""
+    draw = np.random.default_rng(5)
+    held = naive = 0
+    rounds = 2 * ROUNDS
+    for _ in range(rounds):
+        a, b = draw.uniform(0.3, 1.5, 2)
+        right = draw.binomial(samples, draw.beta(a, b, 100)).tolist()
+        _, low, high = bounds(clustered_rate([[1.0] * count + [0.0] * (samples - count) for count in right]))
+        held += low <= a / (a + b) <= high
+        plain = wilson(sum(right), 100 * samples)
+        naive += plain is not None and plain.low <= a / (a + b) <= plain.high
+    assert 0.94 <= held / rounds <= 0.96
+    assert naive / rounds < 0.91
+
+
+def test_95_of_100_intervals_of_a_mean_cost_and_of_dollars_per_resolved_hold_the_truth() -> None:
+    """Harder tasks cost more and are resolved less often."""
+    draw = np.random.default_rng(6)
+    hard = draw.gamma(2.0, 1.0, 400_000)
+    mean, per_resolved = hard.mean(), hard.mean() / (0.9 / (1 + hard)).mean()
+    held = held_ratio = 0
+    for _ in range(ROUNDS):
+        costs = draw.gamma(2.0, 1.0, 150)
+        solved = draw.random(150) < 0.9 / (1 + costs)
+        _, low, high = bounds(positive_mean([[cost] for cost in costs.tolist()]))
+        held += low <= mean <= high
+        _, low, high = bounds(ratio_of_sums(list(zip(costs.tolist(), solved.astype(float).tolist(), strict=True))))
+        held_ratio += low <= per_resolved <= high
+    assert 0.94 <= held / ROUNDS <= 0.96
+    assert 0.94 <= held_ratio / ROUNDS <= 0.96

@@ -1,72 +1,105 @@
-import msgspec
+import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.stats import binomtest  # type: ignore[import-untyped]
 
-from proctor.analysis.paired import compare, exact_mcnemar
+from observations import answers, flipped, seen
+from proctor.analysis import compare, corrected
+from proctor.analysis.observation import SeenFinding, SeenVerdict
 from proctor.core.causes import Cause, Status
-from proctor.core.result import AgentMetrics, TaskResult
-
-BASE = TaskResult(
-    run_id="r",
-    benchmark="b",
-    task_id="t",
-    sample=1,
-    status=Status.RESOLVED,
-    cause=Cause.SOLVED,
-    verdict=None,
-    attempts=(),
-    usage=(),
-    metrics=AgentMetrics(),
-    answer_seconds=1.0,
-    grade_seconds=1.0,
-    categories={},
-)
-
-
-def results(**marks: str) -> list[TaskResult]:
-    """One result per letter: + resolved, - unresolved, e error."""
-    statuses = {"+": Status.RESOLVED, "-": Status.UNRESOLVED, "e": Status.ERROR}
-    return [
-        msgspec.structs.replace(BASE, task_id=task, sample=number, status=statuses[mark])
-        for task, samples in marks.items()
-        for number, mark in enumerate(samples, start=1)
-    ]
 
 
 def test_only_tasks_that_both_have_graded_are_compared() -> None:
-    paired = compare(results(a="+", b="-", c="e", d="+"), results(a="-", b="+", c="+", e="+"))
+    paired = compare(answers(a="+", b="-", c="e", d="+"), answers(a="-", b="+", c="+", e="+"))
     assert (paired.common, paired.both, paired.neither) == (2, 0, 0)
     assert (paired.gained, paired.lost) == (("b",), ("a",))
 
 
 def test_of_several_answers_most_decide_and_a_tie_does_not() -> None:
-    paired = compare(results(a="++-", b="+-", c="e+"), results(a="--+", b="++", c="-"))
+    paired = compare(answers(a="++-", b="+-", c="e+"), answers(a="--+", b="++", c="-"))
     assert (paired.gained, paired.lost) == (("b",), ("a", "c"))
 
 
-@given(gained=st.integers(0, 60), lost=st.integers(0, 60))
-@settings(max_examples=60, deadline=None)
-def test_the_p_value_is_that_of_an_exact_binomial_test(gained: int, lost: int) -> None:
-    expected = binomtest(gained, gained + lost).pvalue if gained + lost else 1.0
-    assert exact_mcnemar(gained, lost) == pytest.approx(expected)
+def test_the_difference_in_rate_counts_every_answer() -> None:
+    change = compare(answers(a="++-+", b="--"), answers(a="--+-", b="+-")).rate
+    assert change is not None
+    assert (change.first, change.second) == (0.375, 0.375)
+    assert change.difference.value == 0
 
 
-def test_thousands_of_flips_are_no_trouble() -> None:
-    assert exact_mcnemar(2000, 2000) == 1.0
-    assert exact_mcnemar(1000, 2000) == pytest.approx(binomtest(1000, 3000).pvalue)
+def test_costs_and_times_are_means_over_common_tasks_of_means_over_a_tasks_answers() -> None:
+    first = [seen("a", cost=1.0, seconds=10), seen("a", cost=3.0, seconds=30, sample=2), seen("b", cost=4.0, seconds=2)]
+    second = [seen("a", cost=1.0, seconds=40), seen("b", cost=2.0, seconds=4), seen("c", cost=99.0, seconds=999)]
+    paired = compare(first, second)
+    assert paired.cost is not None
+    assert paired.seconds is not None
+    assert (paired.cost.first, paired.cost.second, paired.cost.ratio) == (3.0, 1.5, 0.5)
+    assert (paired.seconds.first, paired.seconds.second) == (11.0, 22.0)
+
+
+def test_a_cost_that_is_not_known_is_not_guessed() -> None:
+    assert compare(answers(a="+"), [seen("a", cost=None)]).cost is None
+
+
+def test_errors_and_findings_are_told_of_each_side() -> None:
+    found = SeenVerdict(status=Status.RESOLVED, cause=Cause.SOLVED, findings=(SeenFinding(code="x"),))
+    paired = compare(answers(a="+", b="e"), [seen("a", verdict=found), seen("b", "-")])
+    assert (paired.first.errors, paired.second.errors) == (1, 0)
+    assert (paired.first.findings, paired.second.findings) == (0, 1)
 
 
 @pytest.mark.parametrize(
     ("gained", "lost", "says"),
-    [(0, 0, "No difference"), (9, 0, "The second run is better"), (0, 9, "The second run is worse"), (3, 2, "No diff")],
+    [
+        (0, 0, "No difference between old and new"),
+        (9, 0, "new is better than old"),
+        (0, 9, "new is worse than old"),
+        (3, 2, "No difference"),
+    ],
 )
 def test_the_sentence_says_no_more_than_the_data(gained: int, lost: int, says: str) -> None:
-    first = results(**{f"t{n}": "-" for n in range(gained)}, **{f"u{n}": "+" for n in range(lost)}, same="+")
-    second = results(**{f"t{n}": "+" for n in range(gained)}, **{f"u{n}": "-" for n in range(lost)}, same="+")
-    assert compare(first, second).sentence.startswith(says)
+    assert compare(*flipped(gained, lost, 1), names=("old", "new")).sentence.startswith(says)
+
+
+def test_a_difference_that_is_not_shown_comes_with_what_it_would_take() -> None:
+    sentence = compare(*flipped(12, 6, 82)).sentence
+    assert sentence.endswith("p = 0.238). One this large takes about 391 tasks.")
 
 
 def test_runs_without_a_common_task_have_nothing_to_say() -> None:
-    assert compare([], results(a="+")).sentence == "The runs have no graded task in common."
+    paired = compare([], answers(a="+"))
+    assert paired.sentence == "the first run and the second run have no graded task in common."
+    assert (paired.rate, paired.cost, paired.seconds, paired.tasks_needed) == (None, None, None, None)
+
+
+def test_what_is_shown_alone_may_not_be_among_many() -> None:
+    alone = compare(*flipped(6, 0, 40))
+    assert alone.verdict == 1
+    many = corrected([alone, *(compare(*flipped(2, 2, 40)) for _ in range(4))])
+    assert many[0].verdict == 0
+    assert many[0].adjusted_p == pytest.approx(5 * alone.p_value)
+    assert "0.156 after correction" in many[0].sentence
+
+
+def test_two_runs_of_the_same_agent_are_called_different_at_most_one_time_in_twenty() -> None:
+    """2,000 simulated benchmarks of tasks of all difficulties, with one answer to each and with three."""
+    draw = np.random.default_rng(8)
+    wrong = {1: 0, 3: 0}
+    for samples in wrong:
+        for _ in range(1000):
+            chances = draw.beta(0.6, 0.9, 60)
+            marks = draw.random((2, 60, samples)) < chances[:, None]
+            first, second = (
+                answers(**{f"t{n}": "".join("+" if one else "-" for one in row) for n, row in enumerate(run)})
+                for run in marks
+            )
+            wrong[samples] += compare(first, second, resamples=1).verdict != 0
+    assert all(count <= 50 for count in wrong.values()), wrong
+    assert sum(wrong.values()) > 20  # not by never saying anything
+
+
+def test_an_agent_that_is_better_is_found_as_often_as_was_planned() -> None:
+    draw = np.random.default_rng(9)
+    needed = compare(*flipped(15, 5, 80)).tasks_needed
+    assert needed == 155
+    flips = draw.multinomial(needed, [0.15, 0.05, 0.80], 2000)
+    shown = [compare(*flipped(gained, lost), resamples=1).verdict == 1 for gained, lost, _ in flips[:200]]
+    assert 0.7 < np.mean(shown) < 0.9

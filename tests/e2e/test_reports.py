@@ -45,7 +45,7 @@ async def test_runs_are_reported_shown_and_compared(hall: Hall) -> None:
 
     compared = await hall.run("bench", "compare", "toy/run-001", "toy/run-002")
     assert compared.stdout.splitlines()[-1] == (
-        "The second run is worse (0 gained, 7 lost of 7 common tasks; p = 0.016)."
+        "run-002 is worse than run-001 (0 gained, 7 lost of 7 common tasks; p = 0.016)."
     )
     assert compared.stdout.count("lost\n") == 7
     assert compared.stderr == ""

@@ -1,15 +1,10 @@
 """What holds for rooms in containers only."""
 
 import asyncio
-import gzip
-import hashlib
-import io
-import json
 import os
 import signal
 import subprocess
 import sys
-import tarfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +12,7 @@ from typing import Self
 
 import pytest
 from aiodocker import Docker
-from aiohttp import web
+from image_registry import Registry, random_layer
 
 from docker_image import IMAGE, need_docker
 from environments.test_network import connects, gateway, talk
@@ -161,85 +156,22 @@ async def test_an_image_that_is_nowhere_is_said_so() -> None:
     await provider.close()
 
 
-def tiny_image() -> dict[str, tuple[str, bytes]]:
-    """What a registry serves for an image with one file: path to (type, content)."""
-    layer = io.BytesIO()
-    with tarfile.open(fileobj=layer, mode="w") as archive:
-        entry = tarfile.TarInfo("file")
-        entry.size = 300_000
-        archive.addfile(entry, io.BytesIO(os.urandom(300_000)))
-    packed = gzip.compress(layer.getvalue())
-    plain_digest = f"sha256:{hashlib.sha256(layer.getvalue()).hexdigest()}"
-    digest = f"sha256:{hashlib.sha256(packed).hexdigest()}"
-    config = json.dumps(
-        {
-            "architecture": "amd64",
-            "os": "linux",
-            "config": {},
-            "rootfs": {"type": "layers", "diff_ids": [plain_digest]},
-            "history": [{"created": "2020-01-01T00:00:00Z"}],
-        }
-    ).encode()
-    config_digest = f"sha256:{hashlib.sha256(config).hexdigest()}"
-    kind = "application/vnd.docker.distribution.manifest.v2+json"
-    manifest = json.dumps(
-        {
-            "schemaVersion": 2,
-            "mediaType": kind,
-            "config": {
-                "mediaType": "application/vnd.docker.container.image.v1+json",
-                "size": len(config),
-                "digest": config_digest,
-            },
-            "layers": [
-                {
-                    "mediaType": "application/vnd.docker.image.rootfs.diff.tar.gzip",
-                    "size": len(packed),
-                    "digest": digest,
-                }
-            ],
-        }
-    ).encode()
-    return {
-        "/v2/": ("application/json", b"{}"),
-        "/v2/tiny/manifests/latest": (kind, manifest),
-        f"/v2/tiny/manifests/sha256:{hashlib.sha256(manifest).hexdigest()}": (kind, manifest),
-        f"/v2/tiny/blobs/{config_digest}": ("application/octet-stream", config),
-        f"/v2/tiny/blobs/{digest}": ("application/octet-stream", packed),
-    }
-
-
-async def test_an_image_is_pulled_with_progress_and_one_without_a_shell_is_said_so() -> None:
+async def test_an_image_is_pulled_with_progress_and_one_without_a_shell_is_said_so(tmp_path: Path) -> None:
     need_docker()
-    content = tiny_image()
-
-    async def serve(request: web.Request) -> web.Response:
-        if request.path not in content:
-            return web.Response(status=404)
-        kind, body = content[request.path]
-        digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
-        return web.Response(body=body, content_type=kind, headers={"Docker-Content-Digest": digest})
-
-    application = web.Application()
-    application.router.add_route("*", "/{path:.*}", serve)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    image = f"127.0.0.1:{runner.addresses[0][1]}/tiny:latest"
     seen: list[PullProgress] = []
-    provider = DockerProvider(image=image, on_pull=seen.append)
-    try:
-        with pytest.raises(InfrastructureError, match="/bin/sh"):
-            await provider.start(EnvironmentSpec())
-        assert {step.image for step in seen} == {image}
-        assert any(step.total > 0 and step.layer for step in seen)
-        assert await containers_of(owner()) == []
-    finally:
-        await provider.close()
-        await runner.cleanup()
-        async with engine() as client:
-            await client.images.delete(image, force=True)
+    async with Registry() as registry:
+        image = registry.add("tiny", [random_layer(300_000)])
+        provider = DockerProvider(image=image, on_pull=seen.append, brought=tmp_path)
+        try:
+            with pytest.raises(InfrastructureError, match="/bin/sh"):
+                await provider.start(EnvironmentSpec())
+            assert {step.image for step in seen} == {image}
+            assert any(step.total > 0 and step.layer for step in seen)
+            assert await containers_of(owner()) == []
+        finally:
+            await provider.close()
+            async with engine() as client:
+                await client.images.delete(image, force=True)
 
 
 class Proxy:

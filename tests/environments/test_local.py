@@ -480,3 +480,25 @@ def test_the_contract_holds_for_an_ordinary_user() -> None:
         shutil.rmtree(home)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert " passed" in done.stdout
+
+
+@pytest.mark.parametrize("overlay", [True, False])
+async def test_what_is_written_to_a_private_mount_is_the_room_s_own(tmp_path: Path, overlay: bool) -> None:
+    shared = tmp_path / "shared"
+    (shared / "inner").mkdir(parents=True)
+    (shared / "inner" / "file").write_text("before")
+    provider = LocalProvider(rooms=tmp_path / "rooms", overlay=overlay)
+    mount = Mount(source=str(shared), target="/env", private=True)
+    for _ in range(2):
+        async with await provider.start(EnvironmentSpec(mounts=(mount,))) as room:
+            script = "cat /env/inner/file; echo after >/env/inner/file; rm -r /env/inner; touch /env/new; ls /env"
+            assert (await sh(room, script)).stdout == b"beforenew\n"
+    assert (shared / "inner" / "file").read_text() == "before"
+    assert sorted(path.name for path in shared.iterdir()) == ["inner"]
+
+
+async def test_a_private_mount_needs_walls(tmp_path: Path) -> None:
+    provider = LocalProvider(rooms=tmp_path / "rooms", isolation=False)
+    mount = Mount(source=str(tmp_path), target=str(tmp_path), private=True)
+    with pytest.raises(InfrastructureError, match="without isolation"):
+        await provider.start(EnvironmentSpec(mounts=(mount,)))

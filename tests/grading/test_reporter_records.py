@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from proctor.core.verdict import TestStatus
 from proctor.grading import Results, Trouble, Unreadable
-from proctor.grading.records import parse_records
+from proctor.grading.records import parse_records, parse_worker_records
 
 KEY = b"k" * 32
 
@@ -132,3 +132,52 @@ def test_signed_nonsense_is_read_without_an_exception(lines: list[list[str]]) ->
         last = hashlib.blake2b(last + payload, key=KEY, digest_size=16).hexdigest().encode()
         data += last + b" " + payload + b"\n"
     assert isinstance(parse_records(data, KEY), Unreadable)
+
+
+WORKER = tuple(line.removeprefix("said ") for line in GOOD if line.startswith("said "))
+
+
+def test_a_worker_that_speaks_to_us_directly_is_believed() -> None:
+    expected = Results(tests={"a": TestStatus.PASSED, "b": TestStatus.FAILED})
+    assert parse_worker_records(signed(*WORKER), KEY, 0) == expected
+
+
+@pytest.mark.parametrize("end", range(len(WORKER)))
+@pytest.mark.parametrize("code", [0, 1, 137])
+def test_a_worker_that_stops_anywhere_before_its_end_is_not_believed(end: int, code: int) -> None:
+    outcome = parse_worker_records(signed(*WORKER[:end]), KEY, code)
+    assert isinstance(outcome, Unreadable)
+    assert outcome.trouble in {Trouble.NOT_STARTED, Trouble.CUT_SHORT}
+
+
+@pytest.mark.parametrize(
+    ("records", "key", "code", "trouble"),
+    [
+        (WORKER, b"x" * 32, 0, Trouble.FORGED),
+        ((*WORKER, "tampered unittest"), KEY, 0, Trouble.FORGED),
+        ((*WORKER, "final 0"), KEY, 0, Trouble.FORGED),
+        ((WORKER[0], *WORKER), KEY, 0, Trouble.FORGED),
+        (("end 0 0 0",), KEY, 0, Trouble.FORGED),
+        (("hello 3.11.7", *WORKER), KEY, 0, Trouble.FORGED),
+        (WORKER, KEY, 3, Trouble.CUT_SHORT),
+        (WORKER, KEY, 139, Trouble.CUT_SHORT),
+    ],
+)
+def test_a_worker_whose_records_do_not_add_up_is_not_believed(
+    records: tuple[str, ...], key: bytes, code: int, trouble: Trouble
+) -> None:
+    outcome = parse_worker_records(signed(*records, key=key), KEY, code)
+    assert isinstance(outcome, Unreadable)
+    assert outcome.trouble is trouble
+
+
+def test_how_a_worker_was_killed_is_told() -> None:
+    outcome = parse_worker_records(signed(*WORKER[:5]), KEY, 139)
+    assert isinstance(outcome, Unreadable)
+    assert "SIGSEGV" in outcome.reason
+    assert outcome.partial == {"a": TestStatus.ERROR}
+
+
+@given(st.binary(), st.integers(0, 255))
+def test_no_bytes_of_others_are_believed(data: bytes, code: int) -> None:
+    assert isinstance(parse_worker_records(data, KEY, code), Unreadable)

@@ -8,10 +8,21 @@ from pathlib import Path
 import pytest
 
 from grading_rooms import room_of
-from proctor.core.environment import ExecResult
+from proctor.core.environment import EnvironmentSpec, ExecResult
 from proctor.core.errors import InvalidData
 from proctor.core.verdict import TestStatus
-from proctor.grading import Results, TestFormat, TestPlan, TestRun, Trouble, Unreadable, pytest_config, run_tests
+from proctor.environments.local import LocalProvider
+from proctor.grading import (
+    Results,
+    TestFormat,
+    TestPlan,
+    TestRun,
+    Trouble,
+    Unreadable,
+    pytest_config,
+    run_tests,
+    run_tests_apart,
+)
 from proctor.grading.plan import prepare
 from proctor.grading.reading import EXIT_CODE_TEST, read_outcome
 
@@ -180,3 +191,51 @@ def test_the_configuration_of_a_pristine_tree_is_the_one_that_pytest_would_take(
     found = pytest_config(files.get)
     assert (found.name if found else None) == name
     assert found is None or found.text.encode() == files[found.name]
+
+
+PASSES = "import unittest\n\nclass T(unittest.TestCase):\n    def test_it(self) -> None: self.assertTrue(True)\n"
+
+
+@pytest.mark.parametrize("isolation", [True, False])
+@pytest.mark.parametrize("form", [TestFormat.UNITTEST, TestFormat.EXIT_CODE])
+async def test_tests_run_in_a_room_of_their_own_whatever_the_format_and_the_walls(
+    tmp_path: Path, form: TestFormat, isolation: bool
+) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "test_it.py").write_text(PASSES)
+    plan = TestPlan(format=form, targets=("test_it.py",), command=("python3", "-m", "unittest", "test_it"))
+    provider = LocalProvider(isolation=isolation, rooms=tmp_path / "rooms")
+    run = await run_tests_apart(provider, EnvironmentSpec(workspace=tree), plan, timeout=60)
+    name = "test_it.T.test_it" if form is TestFormat.UNITTEST else EXIT_CODE_TEST
+    assert run.outcome == Results(tests={name: TestStatus.PASSED})
+    assert not list((tmp_path / "rooms").iterdir())
+
+
+async def test_variables_reach_tests_that_have_a_room_of_their_own(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    (tree / "lib").mkdir(parents=True)
+    (tree / "lib" / "other.py").write_text("")
+    (tree / "test_it.py").write_text(
+        "import os, sys, unittest, other\n\n"
+        "class T(unittest.TestCase):\n"
+        "    def test_it(self) -> None:\n"
+        "        self.assertEqual((os.environ['A'], os.environ['B'], os.environ['PYTHONPATH']), ('1', '2', 'lib'))\n"
+        "        self.assertEqual(sys.flags.hash_randomization, 0)\n"
+        "        self.assertFalse([name for name in os.environ if name.startswith('PROCTOR')])\n"
+    )
+    variables = {"A": "1", "PYTHONPATH": "lib", "PYTHONHASHSEED": "0"}
+    plan = TestPlan(format=TestFormat.UNITTEST, targets=("test_it.py",), variables=variables)
+    spec = EnvironmentSpec(workspace=tree, variables={"A": "0", "B": "2"})
+    run = await run_tests_apart(LocalProvider(rooms=tmp_path / "rooms"), spec, plan, timeout=60)
+    assert run.outcome == Results(tests={"test_it.T.test_it": TestStatus.PASSED}), run.log
+
+
+async def test_an_interpreter_that_is_not_there_is_told(tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    plan = TestPlan(format=TestFormat.UNITTEST, targets=("test_it.py",), python="python2.0")
+    run = await run_tests_apart(
+        LocalProvider(rooms=tmp_path / "rooms"), EnvironmentSpec(workspace=tmp_path / "tree"), plan, timeout=60
+    )
+    assert trouble(run) is Trouble.NOT_STARTED
+    assert run.exit_code == 127

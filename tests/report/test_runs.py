@@ -4,45 +4,12 @@ import io
 import msgspec
 import pytest
 
+from observations import config
 from proctor.analysis.intervals import wilson
 from proctor.core.causes import Cause, Status
-from proctor.core.environment import Limits, Network
 from proctor.core.result import AgentMetrics, ModelUsage, TaskResult, Tokens
-from proctor.core.run import Budget, Machine, Mode, RunConfig
 from proctor.core.verdict import Finding, Verdict
-from proctor.report import differences, money, run_row, runs_csv, runs_text
-
-
-def config(**changes: object) -> RunConfig:
-    made = RunConfig(
-        run_id="run-001",
-        benchmark="core",
-        source="core",
-        mode=Mode.BASELINE,
-        agent="claude_code",
-        command=(),
-        model="claude-x",
-        preset="empty",
-        pod_template=None,
-        variables={},
-        runner="local",
-        image=None,
-        isolation=True,
-        network=None,
-        samples=1,
-        concurrency=1,
-        grade_concurrency=1,
-        limits=Limits(),
-        max_turns=100,
-        budget=Budget(),
-        tasks=tuple("abcdef"),
-        excluded=(),
-        data_digest="d",
-        versions={"claude": "2.1"},
-        machine=Machine(platform="linux", python="3.11", cpus=2, memory_mb=1000),
-        created_at="now",
-    )
-    return msgspec.structs.replace(made, **changes)
+from proctor.report import money, run_row, runs_csv, runs_text
 
 
 def result(task: str, cause: Cause, status: Status, cost: float | None = 0.5, **changes: object) -> TaskResult:
@@ -128,26 +95,3 @@ def test_csv_has_every_number_unrounded() -> None:
 )
 def test_money_is_shown_as_finely_as_it_takes(usd: float | None, shown: str) -> None:
     assert money(usd) == shown
-
-
-def test_what_two_runs_were_made_with_is_compared_but_for_names_and_times() -> None:
-    one = config()
-    other = config(
-        run_id="run-002",
-        created_at="later",
-        concurrency=9,
-        model="claude-y",
-        versions={"claude": "2.2", "h2": "1"},
-        network=Network.OPEN,
-        limits=Limits(wall_seconds=60),
-        tasks=tuple("abcxyz"),
-    )
-    assert differences(one, one) == ()
-    assert sorted(differences(one, other)) == [
-        "limits wall_seconds: None and 60",
-        "model: claude-x and claude-y",
-        "network: None and open",
-        "tasks: 6 and 6, 3 in common",
-        "versions claude: 2.1 and 2.2",
-        "versions h2: None and 1",
-    ]

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from proctor.core.errors import InvalidData
+from proctor.core.places import cache_root
 from proctor.core.task import DirectorySource, RepositorySource
-from proctor.workspaces import base_of, check_out, default_cache
+from proctor.workspaces import base_of, check_out
 from proctor.workspaces.objects import files_of
 from workspaces_world import Files, Repository, base_at, base_from, contents, git, write
 
@@ -110,11 +111,11 @@ def test_the_cache_is_where_the_user_says(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("HOME", "/home/ada")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.delenv("PROCTOR_CACHE", raising=False)
-    assert default_cache() == Path("/home/ada/.cache/proctor")
+    assert cache_root() == Path("/home/ada/.cache/proctor")
     monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
-    assert default_cache() == Path("/xdg/proctor")
+    assert cache_root() == Path("/xdg/proctor")
     monkeypatch.setenv("PROCTOR_CACHE", "/mine")
-    assert default_cache() == Path("/mine")
+    assert cache_root() == Path("/mine")
 
 
 def test_relative_paths_mean_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from proctor.core.environment import Environment, EnvironmentSpec, Mount, Networ
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.programs import find_claude, first_line
 from proctor.core.record import to_json
-from proctor.core.result import AgentMetrics
+from proctor.core.result import AgentMetrics, Member
 
 # Not under /opt or /usr, which a local room shows read-only as they are on the host.
 PROGRAM: Final = "/proctor/claude"
@@ -33,7 +33,7 @@ TOLD: Final = "told.json"
 LONGEST_INSTRUCTION: Final = 10_000_000
 _LONGEST_ARGUMENT: Final = 131_000
 _CREDENTIALS: Final = ".credentials.json"
-_PLACEHOLDER: Final = "placeholder-the-gateway-has-the-key"
+PLACEHOLDER: Final = "placeholder-the-gateway-has-the-key"
 _LOGIN: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 # The id of the machine in every request: the same everywhere, so that a recording fits.
 _SEED: Final = '{"userID":"' + 64 * "0" + '"}'
@@ -50,7 +50,7 @@ DEFAULTS: Final = {
     # Otherwise an answer that takes 300 s to begin is thrown away and asked for again.
     "API_FORCE_IDLE_TIMEOUT": "0",
 }
-_PINNED: Final = {
+PINNED: Final = {
     # Also decides which tools the model is offered.
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",
@@ -67,7 +67,7 @@ _MODELS: Final = (
 )
 _OURS: Final = frozenset(
     {
-        *_PINNED,
+        *PINNED,
         *_MODELS,
         *("ANTHROPIC_BASE_URL", "ANTHROPIC_MODEL", "CLAUDE_CODE_SUBAGENT_MODEL_FORCE"),
         *("CLAUDE_CONFIG_DIR", "CLAUDE_CODE_TMPDIR"),
@@ -116,7 +116,7 @@ class ClaudeCode:
 
     def versions(self) -> dict[str, str]:
         """The version of the program on this machine."""
-        program = self._program()
+        program = claude_program(self._setup)
         try:
             return {"claude": first_line([program, "--version"])}
         except OSError as error:
@@ -132,9 +132,9 @@ class ClaudeCode:
         if spec.network is Network.NONE:
             raise UsageError("Claude Code cannot reach a model from a room without network", fix="use --network model")
         _check(request)
-        program = self._program()
+        program = claude_program(self._setup)
         mounts = [Mount(source=str(program), target=self._program_inside(program))]
-        if not self._setup.in_place and not _machine(program):
+        if not self._setup.in_place and not machine_of(program):
             raise InfrastructureError(
                 "this is not a Linux program for x86-64 or ARM, so it cannot be shown in a room",
                 where=program,
@@ -161,12 +161,12 @@ class ClaudeCode:
             grace_seconds=self._grace,
             linger_seconds=self._linger,
         )
-        program = self._program()
+        program = claude_program(self._setup)
         variables = self._variables(request, environment.model_url)
         arguments = [
             " ".join(variables),
             self._program_inside(program),
-            _machine(program),
+            machine_of(program),
             _SEED,
             urlsplit(environment.model_url).hostname or "",
             *command_line(request),
@@ -186,19 +186,6 @@ class ClaudeCode:
         (Path(request.logs) / TOLD).write_bytes(to_json(told))
         return keep_outcome(request, _outcome(told, ended))
 
-    def _program(self) -> Path:
-        if self._setup.program is not None:
-            program = Path(self._setup.program).absolute()
-            if not os.access(program, os.X_OK) or not program.is_file():
-                raise InfrastructureError("this is no program that could be run", where=program)
-            return program.resolve()
-        found = find_claude()
-        if found is None:
-            raise InfrastructureError(
-                "Claude Code is not installed here", fix="pip install claude-agent-sdk, or set CLAUDE_BIN"
-            )
-        return found.path.resolve()
-
     def _program_inside(self, program: Path) -> str:
         return str(program) if self._setup.in_place else PROGRAM
 
@@ -214,16 +201,35 @@ class ClaudeCode:
         return mounts
 
     def _variables(self, request: AgentRequest, model_url: str) -> dict[str, str]:
-        variables = {**DEFAULTS, **request.variables, **_PINNED}
+        variables = {**DEFAULTS, **request.variables, **PINNED}
         variables["ANTHROPIC_BASE_URL"] = model_url + (request.model_path or "")
         if not request.own_login:
-            variables["ANTHROPIC_API_KEY"] = _PLACEHOLDER
+            variables["ANTHROPIC_API_KEY"] = PLACEHOLDER
         if request.model is not None:
             # The last one keeps the model from overruling us call by call.
             variables |= {**dict.fromkeys(_MODELS, request.model), "CLAUDE_CODE_SUBAGENT_MODEL_FORCE": "1"}
         if request.home is not None:
             variables["CLAUDE_CONFIG_DIR"] = request.home if self._setup.in_place else CONFIG
         return variables
+
+
+def claude_program(setup: AgentSetup) -> Path:
+    """Claude Code: the program that the setup names, or the one of this machine.
+
+    Raises:
+        InfrastructureError: there is none, or it is no program.
+    """
+    if setup.program is not None:
+        program = Path(setup.program).absolute()
+        if not os.access(program, os.X_OK) or not program.is_file():
+            raise InfrastructureError("this is no program that could be run", where=program)
+        return program.resolve()
+    found = find_claude()
+    if found is None:
+        raise InfrastructureError(
+            "Claude Code is not installed here", fix="pip install claude-agent-sdk, or set CLAUDE_BIN"
+        )
+    return found.path.resolve()
 
 
 class _Follower:
@@ -302,7 +308,7 @@ def _instruction(text: str) -> bytes | str:
     return data
 
 
-def _machine(program: Path) -> str:
+def machine_of(program: Path) -> str:
     """The processor that a Linux program is built for, as `uname -m` says it; empty for anything else."""
     with program.open("rb") as file:
         head = file.read(20)
@@ -323,6 +329,15 @@ def _outcome(told: Told, ended: Ended) -> AgentOutcome:
             steps=told.steps,
             compactions=told.compactions,
             utilisation=min(1.0, share) if told.started and math.isfinite(share) else None,
+            members=(
+                Member(
+                    name="claude_code",
+                    active_seconds=round(told.active_seconds, 3),
+                    idle_seconds=round(max(0.0, ended.seconds - told.active_seconds), 3),
+                    turns=told.turns,
+                    compactions=told.compactions,
+                ),
+            ),
         ),
         final_text=told.final_text,
         claimed=told.result.usage if told.result else (),

@@ -15,7 +15,7 @@ from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup, Doing
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Mount
 from proctor.core.errors import InfrastructureError, UsageError
-from proctor.core.result import AgentMetrics
+from proctor.core.result import AgentMetrics, Member
 
 PLACE: Final = "/proctor/agent"
 OUTPUT: Final = "stdout.log"
@@ -144,7 +144,9 @@ class _Follower:
     def outcome(self, ended: Ended) -> AgentOutcome:
         cause, detail = judge(ended)
         text = "\n".join(self._lines)
-        return AgentOutcome(cause=cause, detail=detail, seconds=ended.seconds, metrics=AgentMetrics(), final_text=text)
+        # Nothing is known of when it works and when it waits.
+        metrics = AgentMetrics(members=(Member(name="command", active_seconds=round(ended.seconds, 3)),))
+        return AgentOutcome(cause=cause, detail=detail, seconds=ended.seconds, metrics=metrics, final_text=text)
 
 
 def judge(ended: Ended) -> tuple[Cause | None, str]:

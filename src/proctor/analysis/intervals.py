@@ -1,9 +1,17 @@
-"""Confidence intervals, in closed form: the libraries that have them take seconds to import."""
+"""Confidence intervals, in closed form: the libraries that have them take seconds to import.
+
+Tasks are what a benchmark samples, so tasks are what an interval counts: several answers to one task say less than as
+many answers to as many tasks.
+"""
 
 import math
+from collections.abc import Sequence
 from statistics import NormalDist
+from typing import Final
 
 from proctor.core.record import Record
+
+CONFIDENCE: Final = 0.95
 
 
 class Interval(Record):
@@ -13,7 +21,22 @@ class Interval(Record):
     high: float
 
 
-def wilson(successes: int, trials: int, *, confidence: float = 0.95) -> Interval | None:
+class Estimate(Record):
+    """A value with its interval; without one where the data are too few to say."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+def z_value(confidence: float = CONFIDENCE) -> float:
+    """How many standard errors a two-sided interval reaches to either side."""
+    if not 0 < confidence < 1:
+        raise ValueError(f"a confidence of {confidence} is not between 0 and 1")
+    return NormalDist().inv_cdf((1 + confidence) / 2)
+
+
+def wilson(successes: int, trials: int, *, confidence: float = CONFIDENCE) -> Interval | None:
     """Wilson's score interval for a proportion; None without trials, of which nothing can be said.
 
         centre = (p + z²/2n) / (1 + z²/n)
@@ -24,15 +47,98 @@ def wilson(successes: int, trials: int, *, confidence: float = 0.95) -> Interval
     """
     if not 0 <= successes <= trials:
         raise ValueError(f"{successes} successes in {trials} trials")
-    if not 0 < confidence < 1:
-        raise ValueError(f"a confidence of {confidence} is not between 0 and 1")
+    z = z_value(confidence)
     if trials == 0:
         return None
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
-    rate, shrink = successes / trials, 1 + z * z / trials
+    return _wilson(successes / trials, trials, z)
+
+
+def clustered_error(clusters: Sequence[Sequence[float]]) -> float | None:
+    """The standard error of the mean of all values, those of one cluster being alike; None for fewer than two clusters.
+
+        se² = G/(G - 1) · Σ_g (Σ_{i in g} (x_i - mean))² / N²
+
+    the cluster-robust variance of a mean, with the usual small-sample factor. G clusters (tasks), N values (answers).
+    """
+    groups = [group for group in clusters if group]
+    if len(groups) < 2:  # noqa: PLR2004 - of one cluster, no spread between clusters can be seen
+        return None
+    total = sum(len(group) for group in groups)
+    mean = math.fsum(value for group in groups for value in group) / total
+    spread = math.fsum((math.fsum(group) - mean * len(group)) ** 2 for group in groups)
+    return math.sqrt(len(groups) / (len(groups) - 1) * spread) / total
+
+
+def clustered_rate(
+    clusters: Sequence[Sequence[float]], *, trials: int | None = None, confidence: float = CONFIDENCE
+) -> Estimate | None:
+    """The mean of values between 0 and 1, with an interval that knows which values belong to one task.
+
+    Wilson's interval at the effective number of trials p(1 - p)/se², where se is the clustered standard error: as many
+    independent trials would be needed to know the mean as well. It is between the number of tasks and of answers, and
+    with one answer to each task it is Wilson's own interval. None without values.
+
+    Args:
+        clusters: the values of each task.
+        trials: the number of answers, where a value stands for several of them.
+        confidence: of the interval.
+    """
+    groups = [group for group in clusters if group]
+    if not groups:
+        return None
+    number = sum(len(group) for group in groups)
+    rate = math.fsum(value for group in groups for value in group) / number
+    effective, most = float(len(groups)), max(number, trials or 0)
+    error = clustered_error(groups) if most > len(groups) and 0 < rate < 1 else None
+    if error is not None:
+        seen = rate * (1 - rate) / error**2 if error else math.inf
+        effective = min(float(most), max(effective, seen))
+    interval = _wilson(rate, effective, z_value(confidence))
+    return Estimate(value=rate, low=interval.low, high=interval.high)
+
+
+def positive_mean(clusters: Sequence[Sequence[float]], *, confidence: float = CONFIDENCE) -> Estimate | None:
+    """The mean of amounts (dollars, seconds), with a clustered interval on the log scale: amounts are skewed.
+
+    mean · exp(± z · se / mean); without an interval where a spread cannot be seen. None without values.
+    """
+    groups = [group for group in clusters if group]
+    if not groups:
+        return None
+    mean = math.fsum(value for group in groups for value in group) / sum(len(group) for group in groups)
+    return _on_log_scale(mean, clustered_error(groups), confidence)
+
+
+def ratio_of_sums(pairs: Sequence[tuple[float, float]], *, confidence: float = CONFIDENCE) -> Estimate | None:
+    """Σ amount / Σ count over tasks, such as dollars per resolved task, with an interval; None where the count is 0.
+
+        se² = n/(n - 1) · Σ (a_i - R·c_i)² / (Σ c)²,   R = Σ a / Σ c
+
+    the usual linearisation of a ratio estimator (W. G. Cochran, "Sampling Techniques", 1977, 6.3), on the log scale.
+    """
+    count = math.fsum(pair[1] for pair in pairs)
+    if not count:
+        return None
+    ratio, number = math.fsum(pair[0] for pair in pairs) / count, len(pairs)
+    error = None
+    if number > 1:
+        residuals = math.fsum((amount - ratio * part) ** 2 for amount, part in pairs)
+        error = math.sqrt(number / (number - 1) * residuals) / count
+    return _on_log_scale(ratio, error, confidence)
+
+
+def _on_log_scale(value: float, error: float | None, confidence: float) -> Estimate:
+    if error is None or value <= 0:
+        return Estimate(value=value)
+    reach = math.exp(z_value(confidence) * error / value)
+    return Estimate(value=value, low=value / reach, high=value * reach)
+
+
+def _wilson(rate: float, trials: float, z: float) -> Interval:
+    shrink = 1 + z * z / trials
     centre = (rate + z * z / (2 * trials)) / shrink
     margin = z / shrink * math.sqrt(rate * (1 - rate) / trials + z * z / (4 * trials * trials))
     # At the ends one limit is exact; rounding must not move it.
-    low = 0.0 if successes == 0 else max(0.0, centre - margin)
-    high = 1.0 if successes == trials else min(1.0, centre + margin)
+    low = 0.0 if rate == 0 else max(0.0, centre - margin)
+    high = 1.0 if rate == 1 else min(1.0, centre + margin)
     return Interval(low=low, high=high)

@@ -1,76 +1,181 @@
-"""Two runs on the same tasks: which flipped, and whether that is more than chance."""
+"""Two runs on the same tasks: which flipped, what it cost, and whether that is more than chance."""
 
-from collections.abc import Iterable, Mapping
-from math import comb
+from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
+from proctor.analysis.bootstrap import RESAMPLES, mean_interval, rate_interval
+from proctor.analysis.chance import SIGNIFICANT, exact_mcnemar, holm, tasks_needed, visible_difference
+from proctor.analysis.intervals import Estimate, clustered_rate
+from proctor.analysis.observation import Observation
 from proctor.core.causes import Status
 from proctor.core.record import Record
-from proctor.core.result import TaskResult
-
-SIGNIFICANT = 0.05
 
 
-class Paired(Record):
+class Side(Record):
+    """One of the two runs: its rate on the common tasks, and what else became of its answers, on all of its tasks."""
+
+    run: str
+    rate: Estimate | None
+    answers: int
+    errors: int
+    findings: int
+
+
+class Change(Record):
+    """A mean per task in both runs, the second less the first with its bootstrap interval, and their ratio."""
+
+    first: float
+    second: float
+    difference: Estimate
+    ratio: float | None
+
+
+class Comparison(Record):
     """A comparison on common tasks. A task with several answers counts as resolved when most of them are.
 
     Attributes:
         gained: tasks that only the second run resolved; `lost`: only the first.
         p_value: of the exact two-sided McNemar test: how likely so uneven a split of the flips is by chance.
+        adjusted_p: the same after Holm's correction, where several comparisons were made at once.
+        rate: all answers count here, not the majority of a task's.
+        cost: None where a price is unknown.
+        tasks_needed: how many common tasks would show a difference as large as this one (80 % power).
+        visible: the smallest difference in rate that this many tasks, of which this many flip, can show.
     """
 
+    first: Side
+    second: Side
     common: int
     both: int
     neither: int
     gained: tuple[str, ...]
     lost: tuple[str, ...]
     p_value: float
+    adjusted_p: float
+    rate: Change | None
+    cost: Change | None
+    seconds: Change | None
+    tasks_needed: int | None
+    visible: float | None
+
+    @property
+    def verdict(self) -> int:
+        """1: the second run is better; -1: worse; 0: no difference that these data can show."""
+        if self.adjusted_p >= SIGNIFICANT:
+            return 0
+        return 1 if len(self.gained) > len(self.lost) else -1
 
     @property
     def sentence(self) -> str:
         """What can be said, and no more."""
         if self.common == 0:
-            return "The runs have no graded task in common."
-        flips = (
-            f"{len(self.gained)} gained, {len(self.lost)} lost of {self.common} common tasks; p = {self.p_value:.3f}"
-        )
-        if self.p_value >= SIGNIFICANT:
-            return f"No difference that these data can show ({flips})."
-        word = "better" if len(self.gained) > len(self.lost) else "worse"
-        return f"The second run is {word} ({flips})."
+            return f"{self.first.run} and {self.second.run} have no graded task in common."
+        p_value = f"p = {self.p_value:.3f}"
+        if self.adjusted_p != self.p_value:
+            p_value += f", {self.adjusted_p:.3f} after correction"
+        flips = f"{len(self.gained)} gained, {len(self.lost)} lost of {self.common} common tasks; {p_value}"
+        names = f"between {self.first.run} and {self.second.run}"
+        if self.verdict == 0:
+            needed = "" if self.tasks_needed is None else f" One this large takes about {self.tasks_needed:,} tasks."
+            return f"No difference {names} that these data can show ({flips}).{needed}"
+        word = "better" if self.verdict > 0 else "worse"
+        return f"{self.second.run} is {word} than {self.first.run} ({flips})."
 
 
-def compare(first: Iterable[TaskResult], second: Iterable[TaskResult]) -> Paired:
-    """Compare two runs' results, task by task."""
-    one, other = _resolved(first), _resolved(second)
+def compare(
+    first: Iterable[Observation],
+    second: Iterable[Observation],
+    *,
+    names: tuple[str, str] = ("the first run", "the second run"),
+    resamples: int = RESAMPLES,
+) -> Comparison:
+    """Compare two runs, task by task. Errors and skipped answers say nothing about the agent and are left out."""
+    before, after = list(first), list(second)
+    one, other = by_task(before), by_task(after)
     common = sorted(one.keys() & other.keys())
-    gained = tuple(task for task in common if other[task] and not one[task])
-    lost = tuple(task for task in common if one[task] and not other[task])
-    both = sum(one[task] and other[task] for task in common)
-    return Paired(
+    was, now = ({task: majority(answers[task]) for task in common} for answers in (one, other))
+    gained = tuple(task for task in common if now[task] and not was[task])
+    lost = tuple(task for task in common if was[task] and not now[task])
+    both = sum(was[task] and now[task] for task in common)
+    number = max(len(common), 1)
+    p_value = exact_mcnemar(len(gained), len(lost))
+    rates = [[[float(answer.resolved) for answer in answers[task]] for task in common] for answers in (one, other)]
+    costs = [[_mean([answer.cost_usd for answer in answers[task]]) for task in common] for answers in (one, other)]
+    times = [
+        [_mean([answer.answer_seconds for answer in answers[task]]) for task in common] for answers in (one, other)
+    ]
+    return Comparison(
+        first=_side(names[0], before, rates[0]),
+        second=_side(names[1], after, rates[1]),
         common=len(common),
         both=both,
         neither=len(common) - both - len(gained) - len(lost),
         gained=gained,
         lost=lost,
-        p_value=exact_mcnemar(len(gained), len(lost)),
+        p_value=p_value,
+        adjusted_p=p_value,
+        rate=_change([_mean(task) for task in rates[0]], [_mean(task) for task in rates[1]], resamples, bounded=True),
+        cost=_change(costs[0], costs[1], resamples),
+        seconds=_change(times[0], times[1], resamples),
+        tasks_needed=tasks_needed(len(gained) / number, len(lost) / number),
+        visible=visible_difference((len(gained) + len(lost)) / number, len(common)),
     )
 
 
-def exact_mcnemar(gained: int, lost: int) -> float:
-    """The two-sided exact p-value: of n flips, each is a fair coin if the runs do not differ.
-
-    p = min(1, 2 * sum_{i=0}^{min(b,c)} C(n, i) / 2^n), with n = b + c (McNemar 1947, exact form); 1 without flips.
-    """
-    flips = gained + lost
-    tail = sum(comb(flips, i) for i in range(min(gained, lost) + 1))
-    # Both are whole numbers: where a float would overflow, their ratio does not.
-    return min(1.0, 2 * tail / (1 << flips))
+def corrected(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
+    """Comparisons that are looked at together, their p-values adjusted for being several."""
+    adjusted = holm([comparison.p_value for comparison in comparisons])
+    return tuple(
+        msgspec.structs.replace(comparison, adjusted_p=p_value)
+        for comparison, p_value in zip(comparisons, adjusted, strict=True)
+    )
 
 
-def _resolved(results: Iterable[TaskResult]) -> Mapping[str, bool]:
-    """Whether each graded task is resolved; errors and skipped ones say nothing about the agent."""
-    votes: dict[str, list[bool]] = {}
-    for result in results:
-        if result.status in {Status.RESOLVED, Status.UNRESOLVED}:
-            votes.setdefault(result.task_id, []).append(result.status is Status.RESOLVED)
-    return {task: sum(answers) * 2 > len(answers) for task, answers in votes.items()}
+def by_task(observations: Iterable[Observation]) -> dict[str, list[Observation]]:
+    """The answers that count, by task."""
+    found: dict[str, list[Observation]] = {}
+    for observation in observations:
+        if observation.counted:
+            found.setdefault(observation.task_id, []).append(observation)
+    return found
+
+
+def majority(answers: Sequence[Observation]) -> bool:
+    """Whether most of a task's answers are right; a tie is not most."""
+    return sum(answer.resolved for answer in answers) * 2 > len(answers)
+
+
+def resolved_tasks(answers: Mapping[str, Sequence[Observation]]) -> frozenset[str]:
+    """The tasks that are resolved, by majority."""
+    return frozenset(task for task, some in answers.items() if majority(some))
+
+
+def _side(run: str, observations: Sequence[Observation], rates: Sequence[Sequence[float]]) -> Side:
+    return Side(
+        run=run,
+        rate=clustered_rate(rates),
+        answers=len(observations),
+        errors=sum(observation.status is Status.ERROR for observation in observations),
+        findings=sum(bool(seen.verdict and seen.verdict.findings) for seen in observations if seen.counted),
+    )
+
+
+def _change(
+    first: Sequence[float | None], second: Sequence[float | None], resamples: int, *, bounded: bool = False
+) -> Change | None:
+    known = [(before, after) for before, after in zip(first, second, strict=True) if before is not None is not after]
+    if not known or len(known) < len(first):
+        return None
+    before = sum(pair[0] for pair in known) / len(known)
+    after = sum(pair[1] for pair in known) / len(known)
+    between = rate_interval if bounded else mean_interval
+    difference = between([pair[1] - pair[0] for pair in known], resamples=resamples)
+    if difference is None:
+        return None
+    return Change(first=before, second=after, difference=difference, ratio=after / before if before else None)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(values) else None

@@ -5,7 +5,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
 
-from proctor.core.benchmark import Benchmark, BenchmarkSource, Health
+from proctor.core.benchmark import Benchmark, BenchmarkSource, Health, RoomAware
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.evaluation import EvaluationReport, Prediction
 from proctor.core.programs import find_x07, first_line
@@ -143,10 +143,19 @@ def x07_health_document(source: Benchmark, healths: Sequence[Health], seconds: f
     return x07_json(x07_validate_report(healths, suite_path=source.source, suite_id=source.name, seconds=seconds))
 
 
-def reopen(name: str, source: str, split: str | None = None) -> Benchmark:
-    """The benchmark that a stored run was made with."""
+def reopen(name: str, source: str, split: str | None = None, *, runner: str | None = None) -> Benchmark:
+    """The benchmark that a stored run was made with, for the rooms that it was made in."""
     known = {entry.name for entry in entry_points(group=GROUP)}
-    return benchmark(name, split) if name in known else suite_benchmark(source)
+    return in_rooms(benchmark(name, split) if name in known else suite_benchmark(source), runner)
+
+
+def in_rooms(source: Benchmark, kind: str | None) -> Benchmark:
+    """A benchmark for the rooms of one provider, where that makes a difference to it.
+
+    Raises:
+        UsageError: it cannot be run in such rooms.
+    """
+    return source.in_rooms(kind) if kind is not None and isinstance(source, RoomAware) else source
 
 
 def benchmark_table() -> tuple[BenchmarkRow, ...]:

@@ -12,6 +12,7 @@ COMMANDS: Final = {
     "doctor": ("proctor.cli.doctor", "What this machine can and cannot do, and how to mend it."),
     "sandbox": ("proctor.cli.sandbox", "Isolated, reusable homes for agents."),
     "schema": ("proctor.cli.schema", "The JSON Schema of a record."),
+    "view": ("proctor.cli.view", "The results in a browser."),
 }
 
 

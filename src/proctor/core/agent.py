@@ -26,6 +26,7 @@ class AgentRequest(Record):
         model: a full model id; None leaves the choice to the agent's own program.
         model_path: the path of this attempt at the gateway (``/t/<token>``), to be put behind the room's `model_url`.
         home: the sandbox's claude-config folder on the host, where the agent has one.
+        sandbox: the whole sandbox on the host, an H2_DIR, of which `home` is a part.
         own_login: the login in `home` (or in `variables`) passes through the gateway; otherwise the agent holds a
             placeholder, and no login enters the room.
         logs: a folder on the host for whatever the agent's driver wants to keep. The outcome is kept there too, as
@@ -37,6 +38,7 @@ class AgentRequest(Record):
     instruction: str
     logs: str
     home: str | None = None
+    sandbox: str | None = None
     own_login: bool = False
     model: str | None = None
     model_path: str | None = None
@@ -79,6 +81,9 @@ class AgentSetup(Record):
         in_place: rooms show the host as it is (no isolation), so programs and homes are used where they lie.
         gold: the task's reference answer; only an agent whose factory says `needs_gold` is ever given it.
         apply_patch: applies a patch to a tree on the host, for agents that hand in a ready one.
+        h2_program: h2, where it is not to be looked for.
+        pod_template: for a pod of agents, a template's name in the sandbox's preset, or a file.
+        pod_variables: what that template is filled in with.
     """
 
     program: str | None = None
@@ -86,6 +91,9 @@ class AgentSetup(Record):
     in_place: bool = False
     gold: Gold | None = None
     apply_patch: ApplyPatch | None = None
+    h2_program: str | None = None
+    pod_template: str | None = None
+    pod_variables: dict[str, str] = field(default_factory=dict)
 
 
 class Agent(Protocol):

@@ -169,6 +169,34 @@ def sited(benchmark: Benchmark, provider: EnvironmentProvider) -> Benchmark:
     return benchmark.at(provider) if isinstance(benchmark, Sited) else benchmark
 
 
+@runtime_checkable
+class ArrangesRooms(Protocol):
+    """What a benchmark may do besides: see to a room from inside, before the agent comes."""
+
+    async def arrange(self, task: Task, environment: Environment, folder: Path) -> None:
+        """Bring the room into the state that the task starts from, and note what the grader will need to know of it.
+
+        `folder` is the one that `prepare` laid out and that `collect` is given; the agent sees nothing of it.
+
+        Raises:
+            InfrastructureError: the room cannot be brought into that state, or is not one for this task.
+        """
+        ...
+
+
+@runtime_checkable
+class RoomAware(Protocol):
+    """A benchmark whose tasks are set up in another way in each kind of room."""
+
+    def in_rooms(self, kind: str) -> Benchmark:
+        """The same benchmark for the rooms of one provider, by its name.
+
+        Raises:
+            UsageError: it cannot be run in such rooms.
+        """
+        ...
+
+
 class BenchmarkSource(Protocol):
     """What an entry point of the group ``proctor.benchmarks`` names: how a benchmark's data comes here.
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Protocol, Self, runtime_checkable
 
 from msgspec import field
 
@@ -43,11 +43,17 @@ class Limits(Record):
 
 
 class Mount(Record):
-    """A path of the host shown in the room, read-only unless said otherwise."""
+    """A path of the host shown in the room, read-only unless said otherwise.
+
+    Attributes:
+        writable: what is written there is written on the host.
+        private: it can be written to, and what is written is the room's own and goes with it (local only).
+    """
 
     source: str
     target: str
     writable: bool = False
+    private: bool = False
 
 
 class EnvironmentSpec(Record):
@@ -92,6 +98,34 @@ class ExecResult(Record):
     seconds: float
     timed_out: bool = False
     truncated: bool = False
+
+
+class Errand(Record):
+    """One command that has a room to itself: the room is made for it, and gone with it.
+
+    Attributes:
+        argv: the command. The numbers of its own descriptors are added to it: one for each input, to read it from,
+            and one to report to. Nothing else in the room has these, unless the command hands them on.
+        variables: added to the small, fixed environment of every command.
+        cwd: where it starts, if not in the workdir.
+        report_bytes: how much is kept of what it reports.
+    """
+
+    argv: tuple[str, ...]
+    inputs: tuple[bytes, ...] = ()
+    variables: dict[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+    timeout: float | None = None
+    output_bytes: int | None = None
+    report_bytes: int = 10_000_000
+
+
+class ErrandResult(Record):
+    """How an errand ended; its two streams of output come as one, in `ended.stdout`."""
+
+    ended: ExecResult
+    report: bytes
+    report_truncated: bool = False
 
 
 class Environment(Protocol):
@@ -195,4 +229,33 @@ class EnvironmentProvider(Protocol):
 
     async def close(self) -> None:
         """Free what its rooms shared, once all of them have stopped. Safe to call twice."""
+        ...
+
+
+@runtime_checkable
+class ErrandRunner(Protocol):
+    """A provider that can make a room for a single command at less cost than for many, if `runs_errands` says so."""
+
+    runs_errands: bool
+
+    async def run_errand(self, spec: EnvironmentSpec, errand: Errand) -> ErrandResult:
+        """Make a room, run one command in it to its end, and remove the room. Nothing outlives the command.
+
+        Raises:
+            LimitReached: a limit of the whole room (wall clock, disk) ended it.
+            InfrastructureError: the machine cannot make such a room.
+        """
+        ...
+
+
+@runtime_checkable
+class Foresighted(Protocol):
+    """What a provider may do besides: have what rooms are made from at hand before they are asked for."""
+
+    def expect(self, specs: Sequence[EnvironmentSpec]) -> None:
+        """The rooms that will be asked for, one for each piece of work, in order. Replaces what was told before."""
+        ...
+
+    def finished(self, spec: EnvironmentSpec) -> None:
+        """One piece of the expected work is over: for it, no room like this will be asked for again."""
         ...

@@ -34,7 +34,11 @@ class Machine(Record):
 
 
 class RunConfig(Record):
-    """What was asked, and with what. Runs compare cleanly when these agree but for the thing under test."""
+    """What was asked, and with what. Runs compare cleanly when these agree but for the thing under test.
+
+    Attributes:
+        origin: what somebody else's results were imported from; None for a run that was made here.
+    """
 
     run_id: str
     benchmark: str
@@ -64,6 +68,7 @@ class RunConfig(Record):
     created_at: str
     split: str | None = None
     image_map: dict[str, str] = field(default_factory=dict)
+    origin: str | None = None
     schema_version: Literal["proctor.run_config@1"] = "proctor.run_config@1"
 
 

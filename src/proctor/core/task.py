@@ -39,13 +39,18 @@ class ImageSource(Record, tag="image"):
 
 
 class PublicPart(Record):
-    """All that the agent is given."""
+    """All that the agent is given.
+
+    Attributes:
+        alias: how the task is called in front of the agent, where its id tells too much.
+    """
 
     instruction: str
     source: RepositorySource | DirectorySource | ImageSource
     submission: SubmissionKind = SubmissionKind.PATCH
     network: Network = Network.MODEL
     limits: Limits = Limits()
+    alias: str | None = None
 
 
 class Gold(Record):

@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -56,6 +56,11 @@ class Body:
         return self._cgroup.controllers if self._cgroup else frozenset()
 
     @property
+    def joins(self) -> Sequence[int]:
+        """Where a process is written to, to be in the control group."""
+        return self._cgroup.joins if self._cgroup else []
+
+    @property
     def channel(self) -> Channel:
         """The way to the first process."""
         if self._channel is None:
@@ -71,8 +76,8 @@ class Body:
             NotStarted: it ended at once.
         """
         ours, its = socket.socketpair()
-        joins = self._cgroup.joins if self._cgroup else []
-        with its, _filled_pipe(filter_program()) as filtering, self.folder.log.open("wb") as log:
+        joins = self.joins
+        with its, filled_pipe(filter_program()) as filtering, self.folder.log.open("wb") as log:
             descriptors = Descriptors(control=its.fileno(), joins=tuple(joins), filter=filtering)
             try:
                 # By this thread, which lives as long as the event loop: the room dies with the thread that made it.
@@ -147,7 +152,7 @@ async def _happens(event: asyncio.Event, seconds: float) -> bool:
 
 
 @contextmanager
-def _filled_pipe(data: bytes) -> Iterator[int]:
+def filled_pipe(data: bytes) -> Iterator[int]:
     """A descriptor from which `data`, which is short, can be read."""
     reading, writing = os.pipe()
     try:

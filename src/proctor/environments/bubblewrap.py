@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -57,6 +57,14 @@ class Layout(Record):
     model_socket: str | None = None
 
 
+class Gates(Record):
+    """What bubblewrap inherits for an errand: where it tells how it goes, what it waits for, and a filter to read."""
+
+    status: int
+    go: int
+    filter: int
+
+
 @functools.cache
 def find_bubblewrap() -> str:
     """The bwrap program.
@@ -101,16 +109,36 @@ def room_command(layout: Layout, descriptors: Descriptors) -> list[str]:
     # The port of a shared network may be taken, by another room for one.
     port = 0 if layout.network is Network.OPEN else MODEL_PORT
     return [
+        *_room(layout, descriptors.filter),
+        *(("--bind", layout.model_socket, MODEL_SOCKET) if layout.model_socket else ()),
+        *("--remount-ro", "/", "--chdir", "/", "--as-pid-1"),
+        *("--", str(python), "-I", "-S", "-B", "-c", START),
+        *_init_arguments(descriptors, model, port, alone=True),
+    ]
+
+
+def errand_command(
+    layout: Layout, gates: Gates, variables: Mapping[str, str], cwd: str, argv: Sequence[str]
+) -> list[str]:
+    """The command that makes a room for a single command, with bubblewrap's own process as the room's first."""
+    return [
+        *_room(layout, gates.filter),
+        *("--remount-ro", "/", "--chdir", cwd, "--new-session"),
+        *(word for name, value in variables.items() for word in ("--setenv", name, value)),
+        *("--json-status-fd", str(gates.status), "--block-fd", str(gates.go)),
+        *("--", *argv),
+    ]
+
+
+def _room(layout: Layout, filtering: int) -> list[str]:
+    return [
         find_bubblewrap(),
         *_namespaces(layout.network),
-        *("--seccomp", str(descriptors.filter)),
+        *("--seccomp", str(filtering)),
         *_system(layout),
         *_devices(layout.shared_memory_bytes),
         *_writable(layout),
         *_mounts(layout.mounts, layout.hidden),
-        *(("--bind", layout.model_socket, MODEL_SOCKET) if layout.model_socket else ()),
-        *("--remount-ro", "/", "--chdir", "/", "--", str(python), "-I", "-S", "-B", "-c", START),
-        *_init_arguments(descriptors, model, port, alone=True),
     ]
 
 
@@ -131,7 +159,7 @@ def _namespaces(network: Network) -> list[str]:
         *(("--share-net",) if network is Network.OPEN else ()),
         # The same user inside, whoever runs Proctor; and no way to capabilities, with which it could uncover things.
         *("--disable-userns", "--uid", str(_IDENTITY), "--gid", str(_IDENTITY), "--cap-drop", "ALL"),
-        *("--hostname", "localhost", "--die-with-parent", "--as-pid-1", "--clearenv"),
+        *("--hostname", "localhost", "--die-with-parent", "--clearenv"),
     ]
 
 
@@ -167,7 +195,10 @@ def _mounts(mounts: Iterable[Mount], hidden: tuple[Path, ...]) -> list[str]:
     arguments: list[str] = []
     for mount in mounts:
         source = str(Path(mount.source).resolve())
-        arguments += ("--bind" if mount.writable else "--ro-bind", source, mount.target)
+        if mount.private:
+            arguments += ("--overlay-src", source, "--tmp-overlay", mount.target)
+        else:
+            arguments += ("--bind" if mount.writable else "--ro-bind", source, mount.target)
         for path, is_directory in covers(mount, hidden):
             arguments += _cover(path, is_directory=is_directory)
     return arguments

@@ -4,6 +4,7 @@ Version 2, or version 1 with its controllers mounted apart, wherever this proces
 own: as root mostly, otherwise in a delegated tree. Where it may not, `make` says None and the caller falls back.
 """
 
+import functools
 import math
 import os
 import time
@@ -143,6 +144,7 @@ def _own_groups(file: Path) -> dict[str, str]:
     return groups
 
 
+@functools.cache
 def _hierarchies(file: Path) -> dict[str, Path]:
     """Where each of version 1's controllers is mounted, and version 2 under no name."""
     found: dict[str, Path] = {}

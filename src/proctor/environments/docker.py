@@ -2,20 +2,22 @@
 
 import asyncio
 import posixpath
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from aiodocker import Docker, DockerError
+from aiodocker import Docker
 from aiodocker.networks import DockerNetwork
 
 from proctor.core.environment import EnvironmentSpec, Network
-from proctor.core.errors import InfrastructureError, UsageError
+from proctor.core.errors import UsageError
+from proctor.core.places import cache_root
 from proctor.core.record import Record
 from proctor.environments.docker_build import build, build_context
 from proctor.environments.docker_model import ModelDoor, host_address
 from proctor.environments.docker_room import DockerRoom
-from proctor.environments.engine import connect, disconnect, engine_errors, is_missing, own_labels
+from proctor.environments.engine import connect, disconnect, engine_errors, own_labels
+from proctor.environments.images import Images, inspect
 from proctor.environments.netns import CannotEnter, may_enter
 
 DEFAULT_IMAGE: Final = "python:3.12-bookworm"
@@ -57,6 +59,8 @@ class DockerProvider:
         no_new_privileges: keeps set-user-id programs (sudo, su as another user) from gaining rights. Root can do
             without them, so only tasks that work as another user need this to be False.
         image_map: images to use in the place of others, by name, also where a Dockerfile starts from them.
+        image_disk: how many bytes the images that are pulled may take, beside those that were there before.
+        brought: where it is written down which images were pulled; a folder in the cache by default.
         on_pull: told how a pull goes on.
     """
 
@@ -70,6 +74,8 @@ class DockerProvider:
         private_relay: bool = True,
         no_new_privileges: bool = True,
         image_map: Mapping[str, str] | None = None,
+        image_disk: int | None = None,
+        brought: Path | None = None,
         on_pull: Callable[[PullProgress], None] | None = None,
     ) -> None:
         self._url = url
@@ -81,7 +87,10 @@ class DockerProvider:
         self._client: Docker | None = None
         self._network: DockerNetwork | None = None
         self._making_network = asyncio.Lock()
-        self._pulling: dict[str, asyncio.Lock] = {}
+        self._building: dict[str, asyncio.Lock] = {}
+        self._images = Images(
+            self._docker, budget=image_disk, folder=brought or cache_root() / "images", tell=self._tell
+        )
 
     async def start(self, spec: EnvironmentSpec) -> DockerRoom:
         """Make a room.
@@ -91,6 +100,50 @@ class DockerProvider:
             UsageError: the room is described wrongly.
         """
         _check(spec)
+        release = self._images.hold(self._image_of(spec))
+        try:
+            room = await self._make(spec)
+        except BaseException:
+            release()
+            raise
+        room.when_stopped(release)
+        return room
+
+    def expect(self, specs: Sequence[EnvironmentSpec]) -> None:
+        """See to it that the images of these rooms are there when they are needed."""
+        self._images.expect([self._image_of(spec) for spec in specs if spec.build is None])
+
+    def finished(self, spec: EnvironmentSpec) -> None:
+        """One piece of the expected work is over, and its image may be let go."""
+        if spec.build is None:
+            self._images.finished(self._image_of(spec))
+
+    async def digest(self, spec: EnvironmentSpec) -> str:
+        """Of the image, by its id; it is pulled if it is not there."""
+        described = await self._described(self._docker(), spec)
+        return f"docker:{described['Id']}"
+
+    async def host_address(self) -> str:
+        """The address at which rooms with network `model` reach this host, and where a server for them binds."""
+        docker = self._docker()
+        with engine_errors("describe a network"):
+            return await host_address(await self._shared_network(docker))
+
+    async def close(self) -> None:
+        """Remove the rooms' network and let the engine go."""
+        await self._images.close()
+        docker, self._client = self._client, None
+        network, self._network = self._network, None
+        if docker is None:
+            return
+        try:
+            if network is not None:
+                with engine_errors("remove the rooms' network"):
+                    await network.delete()
+        finally:
+            await disconnect(docker)
+
+    async def _make(self, spec: EnvironmentSpec) -> DockerRoom:
         docker = self._docker()
         described = await self._described(docker, spec)
         image = described["Id"]
@@ -107,29 +160,9 @@ class DockerProvider:
         config = self._config(spec, image, described, mode)
         return await DockerRoom.make(docker, config, spec, digest=digest, door=door)
 
-    async def digest(self, spec: EnvironmentSpec) -> str:
-        """Of the image, by its id; it is pulled if it is not there."""
-        described = await self._described(self._docker(), spec)
-        return f"docker:{described['Id']}"
-
-    async def host_address(self) -> str:
-        """The address at which rooms with network `model` reach this host, and where a server for them binds."""
-        docker = self._docker()
-        with engine_errors("describe a network"):
-            return await host_address(await self._shared_network(docker))
-
-    async def close(self) -> None:
-        """Remove the rooms' network and let the engine go."""
-        docker, self._client = self._client, None
-        network, self._network = self._network, None
-        if docker is None:
-            return
-        try:
-            if network is not None:
-                with engine_errors("remove the rooms' network"):
-                    await network.delete()
-        finally:
-            await disconnect(docker)
+    def _image_of(self, spec: EnvironmentSpec) -> str:
+        image = spec.image or self._image
+        return self._image_map.get(image, image)
 
     def _docker(self) -> Docker:
         if self._client is None:
@@ -139,31 +172,14 @@ class DockerProvider:
     async def _described(self, docker: Docker, spec: EnvironmentSpec) -> dict[str, Any]:
         """The engine's description of the image that a room is made from, which is built or pulled if need be."""
         if spec.build is None:
-            image = spec.image or self._image
-            return await self._find_image(docker, self._image_map.get(image, image))
+            return await self._images.describe(self._image_of(spec))
         context, tag = await asyncio.to_thread(build_context, spec.build, self._image_map)
-        async with self._pulling.setdefault(tag, asyncio.Lock()):
-            known = await _inspect(docker, tag)
+        async with self._building.setdefault(tag, asyncio.Lock()):
+            known = await inspect(docker, tag)
             if known is not None:
                 return known
             await build(docker, context, tag, where=spec.build)
-        return await self._find_image(docker, tag)
-
-    async def _find_image(self, docker: Docker, image: str) -> dict[str, Any]:
-        """The engine's description of an image, pulled if it is not there."""
-        async with self._pulling.setdefault(image, asyncio.Lock()):
-            known = await _inspect(docker, image)
-            if known is not None:
-                return known
-            try:
-                async for step in docker.images.pull(image, stream=True):
-                    self._tell(image, step)
-                return await docker.images.inspect(image)
-            except DockerError as error:
-                raise InfrastructureError(
-                    f"the image {image} is not on this machine and cannot be pulled ({error.message})",
-                    fix="bring it here with `docker load`, or name another one for it with --image-map",
-                ) from error
+        return await self._images.describe(tag)
 
     def _tell(self, image: str, step: dict[str, Any]) -> None:
         if self._on_pull is None:
@@ -252,17 +268,6 @@ class DockerProvider:
         }
 
 
-async def _inspect(docker: Docker, image: str) -> dict[str, Any] | None:
-    """The engine's description of an image; None when it is not there."""
-    try:
-        with engine_errors(f"look for the image {image}"):
-            return await docker.images.inspect(image)
-    except InfrastructureError as error:
-        if not is_missing(error.__cause__):
-            raise
-    return None
-
-
 def _check(spec: EnvironmentSpec) -> None:
     if spec.workspace is not None and not spec.workspace.is_dir():
         raise UsageError("the workspace is not a directory", where=spec.workspace)
@@ -271,3 +276,5 @@ def _check(spec: EnvironmentSpec) -> None:
     for mount in spec.mounts:
         if not Path(mount.source).exists():
             raise UsageError("cannot be shown in a room: there is no such path", where=mount.source)
+        if mount.private:
+            raise UsageError("a container has no mounts that are written to in private", where=mount.target)

@@ -18,6 +18,9 @@ from proctor.environments.output import Kept
 _STDOUT: Final = 1
 _STDIN_CHUNK: Final = 1 << 16
 _END_SECONDS: Final = 10
+_FIRST_LOOK_SECONDS: Final = 0.1
+_LOOK_SECONDS: Final = 1.0
+_SILENCE_SECONDS: Final = 2.0
 _WRAPPER: Final = 'echo $$; cd -- "$1" || exit 126; shift; unset PWD OLDPWD; exec "$@"'
 # As `inside.processes` does it, with nothing but a shell: stop all that belong to the leader, then kill them.
 _KILLER: Final = r"""
@@ -77,6 +80,7 @@ class Command:
         self._on_stderr = on_stderr
         self._leader: int | None = None
         self._head = b""
+        self._heard = 0
 
     async def run(
         self,
@@ -95,16 +99,11 @@ class Command:
         self._head = b""
         command = ["/bin/sh", "-c", _WRAPPER, "sh", cwd, *argv]
         execution = await container.exec(command, stdin=bool(stdin), environment=dict(variables), user="0:0")
-        stream = execution.start()
-        async with stream:
-            feeding = asyncio.create_task(_feed(stream, stdin)) if stdin else None
-            try:
-                while (message := await stream.read_out()) is not None:
-                    self._take(message.stream, message.data)
-            finally:
-                if feeding is not None:
-                    feeding.cancel()
-                    await asyncio.gather(feeding, return_exceptions=True)
+        async with execution.start() as stream:
+            if stdin:
+                await self._converse(execution, stream, stdin)
+            else:
+                await self._listen(stream)
         code = await _exit_code(execution)
         if self._leader is None:
             raise NotStarted(self._head.decode(errors="replace").strip())
@@ -127,6 +126,43 @@ class Command:
     @property
     def truncated(self) -> bool:
         return self.stdout.truncated or self.stderr.truncated
+
+    async def _listen(self, stream: Stream) -> None:
+        while (message := await stream.read_out()) is not None:
+            self._heard += 1
+            self._take(message.stream, message.data)
+
+    async def _converse(self, execution: Exec, stream: Stream, stdin: bytes) -> None:
+        """Listen while the command's input is written.
+
+        The engine ends the stream only when it has passed all input on, which a command that does not read it never
+        lets it do. So we look whether the command still runs; when it does not, what it said is on its way to us.
+        """
+        feeding = asyncio.create_task(_feed(stream, stdin))
+        listening = asyncio.create_task(self._listen(stream))
+        pause = _FIRST_LOOK_SECONDS
+        try:
+            while not listening.done():
+                await asyncio.wait({listening}, timeout=pause)
+                pause = min(pause * 1.5, _LOOK_SECONDS)
+                if not listening.done() and not (await execution.inspect())["Running"]:
+                    await self._hear_out(listening)
+                    break
+            if listening.done():
+                listening.result()
+            else:
+                _break_off(stream)
+        finally:
+            feeding.cancel()
+            listening.cancel()
+            await asyncio.gather(feeding, listening, return_exceptions=True)
+
+    async def _hear_out(self, listening: "asyncio.Task[None]") -> None:
+        """Wait for the last words of a command that has ended: until the stream does, or falls silent."""
+        heard = -1
+        while heard != self._heard and not listening.done():
+            heard = self._heard
+            await asyncio.wait({listening}, timeout=_SILENCE_SECONDS)
 
     def _take(self, stream: int, data: bytes) -> None:
         if stream != _STDOUT:
@@ -162,9 +198,21 @@ async def _feed(stream: Stream, data: bytes) -> None:
 
 def _end_input(stream: Stream) -> None:
     """Close the command's stdin and keep listening, for which the library has no call."""
-    connection: Any = stream._resp and stream._resp.connection  # noqa: SLF001
-    if connection and connection.transport:
-        connection.transport.write_eof()
+    transport = _transport(stream)
+    if transport is not None:
+        transport.write_eof()
+
+
+def _break_off(stream: Stream) -> None:
+    """Drop the connection with what is still to be written: to close it would be to wait for that."""
+    transport = _transport(stream)
+    if transport is not None:
+        transport.abort()
+
+
+def _transport(stream: Stream) -> Any:
+    connection = stream._resp and stream._resp.connection  # noqa: SLF001
+    return connection and connection.transport
 
 
 async def _exit_code(execution: Exec) -> int:

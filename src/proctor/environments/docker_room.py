@@ -3,7 +3,7 @@
 import asyncio
 import posixpath
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +19,7 @@ from proctor.environments.archives import Chunks, pack, unpack
 from proctor.environments.commands import check_command, split_path
 from proctor.environments.docker_exec import CallbackFailed, Command, NotStarted
 from proctor.environments.docker_model import ModelDoor
-from proctor.environments.engine import engine_errors, is_conflict, is_missing, somebody_else_did
+from proctor.environments.engine import engine_errors, is_missing, is_not_running, somebody_else_did
 from proctor.environments.relay import HostRelay
 from proctor.environments.watches import Watches
 
@@ -49,6 +49,7 @@ class DockerRoom:
         self._life: Stream | None = None
         self._starting = asyncio.Lock()
         self._stopping: asyncio.Task[None] | None = None
+        self._when_stopped: Callable[[], None] | None = None
         self._watches = Watches(spec.limits, self._used_bytes, self._end)
 
     @property
@@ -158,6 +159,10 @@ class DockerRoom:
         except OSError as error:
             raise RetryableError(f"cannot copy it out of the room: {error.strerror}", where=path) from error
 
+    def when_stopped(self, call: Callable[[], None]) -> None:
+        """Have this called once the room is gone."""
+        self._when_stopped = call
+
     async def stop(self) -> None:
         """End every process of the room and free what it used."""
         if self._stopping is None:
@@ -199,7 +204,7 @@ class DockerRoom:
             return await command.run(self._container, argv, variables, cwd, stdin)
         except (DockerError, NotStarted) as error:
             # Something inside, where everybody is root, may have ended the container, or be about to.
-            if isinstance(error, DockerError) and not is_conflict(error):
+            if isinstance(error, DockerError) and not is_not_running(error):
                 raise
             try:
                 await asyncio.wait_for(self._container.wait(), _STOP_SECONDS)
@@ -257,6 +262,8 @@ class DockerRoom:
             with engine_errors("remove a container"), somebody_else_did():
                 await self._container.delete(force=True, v=True)
         finally:
+            if self._when_stopped is not None:
+                self._when_stopped()
             await self._let_go()
 
     def _require_alive(self) -> None:

@@ -125,3 +125,8 @@ def is_missing(error: BaseException | None) -> bool:
 def is_conflict(error: BaseException | None) -> bool:
     """Whether an engine's error says that a thing is not in the state for it."""
     return getattr(error, "status", None) == _CONFLICT
+
+
+def is_not_running(error: DockerError) -> bool:
+    """Whether a container has ended: before a command was asked for, or between that and its start."""
+    return is_conflict(error) or "is not running" in str(error.message)

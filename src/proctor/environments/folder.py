@@ -3,13 +3,13 @@
 import fcntl
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Self
 
 from proctor.core.errors import InfrastructureError
+from proctor.core.places import cache_root
 from proctor.environments.cgroups import remove_groups
-from proctor.environments.hiding import cache_folder
 from proctor.environments.trees import remove_tree
 
 
@@ -27,14 +27,17 @@ class Folder:
 
     @classmethod
     def make(cls, rooms: Path) -> Self:
-        """A new folder, with all but the workspace in it."""
+        """A new folder, with all in it but the workspace and what an overlay of it needs."""
         path = rooms / secrets.token_hex(8)
         try:
-            rooms.mkdir(parents=True, exist_ok=True, mode=0o700)
-            path.mkdir(mode=0o700)
+            try:
+                path.mkdir(mode=0o700)
+            except FileNotFoundError:
+                rooms.mkdir(parents=True, exist_ok=True, mode=0o700)
+                path.mkdir(mode=0o700)
             folder = cls(path, os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             fcntl.flock(folder._lock, fcntl.LOCK_EX)
-            for place in (folder.work, folder.home, folder.tmp):
+            for place in (folder.home, folder.tmp):
                 place.mkdir(mode=0o755)
         except OSError as error:
             raise InfrastructureError(f"cannot make a room's folder: {error.strerror}", where=path) from error
@@ -46,8 +49,12 @@ class Folder:
         """The places that commands write to."""
         return self.workspace, self.tmp, self.home
 
+    def label(self, labels: Mapping[str, str]) -> None:
+        """Write on the lock whose room this is, for people."""
+        os.write(self._lock, "".join(f"{name}={value}\n" for name, value in labels.items()).encode())
+
     def note(self, name: str, lines: Iterable[object]) -> None:
-        """Leave a note, for people and for whoever clears up after a death."""
+        """Leave a note for whoever clears up after a death."""
         (self.path / name).write_text("".join(f"{line}\n" for line in lines))
 
     def remove(self) -> None:
@@ -58,7 +65,7 @@ class Folder:
 
 def rooms_folder() -> Path:
     """Where rooms keep what is written in them, by default."""
-    return cache_folder() / "rooms"
+    return cache_root() / "rooms"
 
 
 def remove_abandoned(rooms: Path) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Final
 import proctor
 from proctor.core.environment import Mount
 from proctor.core.errors import UsageError
+from proctor.core.places import cache_root
 
 SYSTEM: Final = tuple(
     map(Path, ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store"))
@@ -55,14 +56,10 @@ def interpreter() -> tuple[Path, tuple[Mount, ...]]:
     return executable, tuple(Mount(source=str(place), target=str(place)) for place in shown)
 
 
+@functools.lru_cache
 def is_visible(path: Path) -> bool:
     """Whether a path, symlinks resolved, lies in a system directory."""
     return any(path.is_relative_to(directory) for directory in SYSTEM)
-
-
-def cache_folder() -> Path:
-    """Where Proctor keeps what can be had again."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "proctor"
 
 
 def hidden(asked: Iterable[str]) -> tuple[Path, ...]:
@@ -77,7 +74,7 @@ def hidden(asked: Iterable[str]) -> tuple[Path, ...]:
         if _covers_system(real):
             raise UsageError(f"a room cannot hide {path}", fix="hide directories inside the system's, not those")
         more.append(real)
-    return (*_always_hidden(Path.home(), cache_folder(), Path.cwd()), *private_paths(), *more)
+    return (*_always_hidden(Path.home(), cache_root(), Path.cwd()), *private_paths(), *more)
 
 
 def covers(mount: Mount, to_hide: Iterable[Path]) -> Iterator[tuple[str, bool]]:
@@ -128,4 +125,9 @@ def _private(directory: str, *, deep: bool) -> Iterator[Path]:
 
 
 def _covers_system(path: Path) -> bool:
-    return any(directory.resolve().is_relative_to(path) for directory in SYSTEM if directory.is_dir())
+    return any(directory.is_relative_to(path) for directory in _real_system())
+
+
+@functools.cache
+def _real_system() -> tuple[Path, ...]:
+    return tuple(directory.resolve() for directory in SYSTEM if directory.is_dir())

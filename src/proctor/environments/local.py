@@ -3,32 +3,37 @@
 import asyncio
 import os
 import posixpath
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
-from proctor.core.environment import EnvironmentSpec, Network
+from proctor.core.environment import EnvironmentSpec, Errand, ErrandResult, Mount, Network
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.environments.body import Body, NotStarted
 from proctor.environments.bubblewrap import (
     HOME,
     Layout,
+    errand_command,
     overlay_failed,
     plain_command,
     refusal,
     room_command,
 )
 from proctor.environments.digest import local_digest
+from proctor.environments.errand import run as run_errand
 from proctor.environments.folder import rooms_folder
 from proctor.environments.hiding import PATH, hidden, interpreter, is_visible
 from proctor.environments.limits import rules_for
 from proctor.environments.local_room import LocalRoom
-from proctor.environments.trees import Copier, has_foreign_files, opened
+from proctor.environments.trees import Copier, has_foreign_files, opened, remove_tree
 from proctor.environments.work import in_thread
 
 _SHARED_MEMORY_BYTES: Final = 256 << 20
 _RESERVED: Final = ("/dev", "/home/user", "/proc", "/run", "/tmp", "/var")  # noqa: S108 - the room's own
+
+T = TypeVar("T")
 
 
 class LocalProvider:
@@ -59,12 +64,42 @@ class LocalProvider:
         spec = _checked(spec, isolation=self._isolation)
         body = Body(self._rooms, spec.limits)
         try:
-            body.folder.note("labels", (f"{name}={value}" for name, value in spec.labels.items()))
-            port = await self._furnish(spec, body)
+            body.folder.label(spec.labels)
+            port = await self._furnish(spec, body, lambda layout: self._launch(body, layout))
             return await self._open(spec, body, port)
         except BaseException:
             await asyncio.shield(body.remove())
             raise
+
+    @property
+    def runs_errands(self) -> bool:
+        """Whether a room for a single command costs less than one for many."""
+        return self._isolation
+
+    async def run_errand(self, spec: EnvironmentSpec, errand: Errand) -> ErrandResult:
+        """Make a room, run one command in it to its end, and remove the room.
+
+        Raises:
+            InfrastructureError: this machine cannot; says why and what to do.
+            LimitReached: a limit of the whole room ended it.
+        """
+        spec = _checked(spec, isolation=self._isolation)
+        body = Body(self._rooms, spec.limits)
+        variables = self._variables(body) | spec.variables | errand.variables
+        cwd = posixpath.join(spec.workdir, errand.cwd) if errand.cwd else spec.workdir
+        try:
+
+            async def launch(layout: Layout) -> ErrandResult:
+                return await run_errand(
+                    errand,
+                    lambda gates, argv: errand_command(layout, gates, variables, cwd, argv),
+                    spec.limits,
+                    body,
+                )
+
+            return await self._furnish(spec, body, launch)
+        finally:
+            await asyncio.shield(body.remove())
 
     async def digest(self, spec: EnvironmentSpec) -> str:
         """Of the system that the room shows, and its mounts."""
@@ -73,27 +108,38 @@ class LocalProvider:
     async def close(self) -> None:
         """Nothing to do: local rooms share nothing."""
 
-    async def _furnish(self, spec: EnvironmentSpec, body: Body) -> int:
-        """Put the workspace in its place and start the first process; the port of its relay."""
+    async def _furnish(self, spec: EnvironmentSpec, body: Body, launch: Callable[[Layout], Awaitable[T]]) -> T:
+        """Put the workspace in its place and launch what is to run there, over the prepared tree where that can be."""
         place = body.folder.workspace
-        if spec.workspace is None:
-            place.mkdir()
-        elif not await self._can_overlay(spec.workspace):
-            await _copy(spec.workspace, place)
-        else:
-            place.mkdir()
+        while True:
+            overlay = self._overlay
+            lower = spec.workspace if spec.workspace and await self._can_overlay(spec.workspace) else None
+            if spec.workspace is None or lower is not None:
+                place.mkdir()
+            else:
+                await _copy(spec.workspace, place)
+            if lower is not None:
+                body.folder.work.mkdir(mode=0o755, exist_ok=True)
             try:
-                return await self._launch(spec, body, lower=spec.workspace)
+                return await launch(_layout(spec, body, lower=lower, mounts=await self._private(spec, body)))
             except NotStarted as error:
-                if not overlay_failed(error.said):
+                if not (overlay and overlay_failed(error.said)):
                     raise refusal(error.said) from error
                 self._overlay = False  # not to be had here, and not asked for again
-            place.rmdir()
-            await _copy(spec.workspace, place)
-        try:
-            return await self._launch(spec, body, lower=None)
-        except NotStarted as error:
-            raise refusal(error.said) from error
+            await asyncio.to_thread(remove_tree, place)
+
+    async def _private(self, spec: EnvironmentSpec, body: Body) -> tuple[Mount, ...]:
+        """The room's mounts; where no changes can be laid over a private one, a copy of it stands in its place."""
+        mounts: list[Mount] = []
+        for number, mount in enumerate(spec.mounts):
+            source = _real(mount)
+            if not mount.private or await self._can_overlay(source):
+                mounts.append(mount)
+                continue
+            own = body.folder.path / f"private-{number}"
+            await _copy(source, own)
+            mounts.append(Mount(source=str(own), target=mount.target, writable=True))
+        return tuple(mounts)
 
     async def _can_overlay(self, tree: Path) -> bool:
         """Whether a room's changes can be laid over this tree.
@@ -112,26 +158,10 @@ class LocalProvider:
                 return False  # the copy will say what cannot be read
         return not self._foreign[key]
 
-    async def _launch(self, spec: EnvironmentSpec, body: Body, *, lower: Path | None) -> int:
-        model_socket = None
-        if spec.model_socket is not None and spec.network is not Network.NONE:
-            model_socket = str(spec.model_socket)
+    async def _launch(self, body: Body, layout: Layout) -> int:
         if not self._isolation:
-            return await body.launch(lambda descriptors: plain_command(descriptors, model_socket), filtered=False)
-        memory = spec.limits.memory_mb
-        layout = Layout(
-            workdir=spec.workdir,
-            workspace=str(body.folder.workspace),
-            tmp=str(body.folder.tmp),
-            home=str(body.folder.home),
-            work=str(body.folder.work),
-            lower=None if lower is None else str(lower),
-            network=spec.network,
-            mounts=spec.mounts,
-            hidden=hidden(spec.hidden),
-            shared_memory_bytes=_SHARED_MEMORY_BYTES if memory is None else min(_SHARED_MEMORY_BYTES, memory << 19),
-            model_socket=model_socket,
-        )
+            socket = layout.model_socket
+            return await body.launch(lambda descriptors: plain_command(descriptors, socket), filtered=False)
         return await body.launch(lambda descriptors: room_command(layout, descriptors), filtered=True)
 
     async def _open(self, spec: EnvironmentSpec, body: Body, port: int) -> LocalRoom:
@@ -168,6 +198,28 @@ class LocalProvider:
         return variables
 
 
+def _layout(spec: EnvironmentSpec, body: Body, *, lower: Path | None, mounts: tuple[Mount, ...]) -> Layout:
+    memory = spec.limits.memory_mb
+    has_model = spec.model_socket is not None and spec.network is not Network.NONE
+    return Layout(
+        workdir=spec.workdir,
+        workspace=str(body.folder.workspace),
+        tmp=str(body.folder.tmp),
+        home=str(body.folder.home),
+        work=str(body.folder.work),
+        lower=None if lower is None else str(lower),
+        network=spec.network,
+        mounts=mounts,
+        hidden=hidden(spec.hidden),
+        shared_memory_bytes=_SHARED_MEMORY_BYTES if memory is None else min(_SHARED_MEMORY_BYTES, memory << 19),
+        model_socket=str(spec.model_socket) if has_model else None,
+    )
+
+
+def _real(mount: Mount) -> Path:
+    return Path(mount.source).resolve()
+
+
 async def _copy(source: Path, target: Path) -> None:
     copier = Copier()
 
@@ -192,7 +244,7 @@ def _checked(spec: EnvironmentSpec, *, isolation: bool) -> EnvironmentSpec:
     for mount in spec.mounts:
         if not Path(mount.source).exists():
             raise UsageError("cannot be shown in a room: there is no such path", where=mount.source)
-        if not isolation and Path(mount.source).resolve() != Path(mount.target).resolve():
+        if not isolation and (mount.private or Path(mount.source).resolve() != Path(mount.target).resolve()):
             raise InfrastructureError(
                 f"without isolation {mount.source} cannot be shown as {mount.target}",
                 fix="mount it at its own path, or leave isolation on",

@@ -135,6 +135,15 @@ class ConversationUsage(Record):
     cost_usd: float | None
 
 
+class AgentUsage(Record):
+    """What one agent of a pod used, as its base URL names it; the empty name is of requests that name none."""
+
+    agent: str
+    models: tuple[ModelUsage, ...]
+    turns: int
+    compactions: int
+
+
 class SessionUsage(Record):
     """What a session has used so far.
 
@@ -150,6 +159,7 @@ class SessionUsage(Record):
 
     models: tuple[ModelUsage, ...] = ()
     conversations: tuple[ConversationUsage, ...] = ()
+    agents: tuple[AgentUsage, ...] = ()
     tokens: Tokens = Tokens()
     cost_usd: float | None = 0.0
     requests: int = 0
@@ -194,6 +204,8 @@ class Meter:
         self._prices = prices
         self._models: dict[str, _Sum] = {}
         self._conversations: dict[tuple[str, Role, str], _Sum] = {}
+        self._agents: dict[str, dict[str, _Sum]] = {}
+        self._roles: Counter[tuple[str, Role]] = Counter()
         self._errors: Counter[str] = Counter()
         self._counts: Counter[str] = Counter()
 
@@ -215,11 +227,14 @@ class Meter:
         if outcome.status is not None and not answered:
             self._errors[str(outcome.status)] += 1
         if answered:
+            self._roles[outcome.agent, outcome.role] += 1
             self._counts["turns"] += outcome.role is Role.MAIN
             self._counts["compactions"] += outcome.role is Role.COMPACTION
+        models = self._agents.setdefault(outcome.agent, {})
         for usage in outcome.usages:
             self._counts["web_searches"] += usage.web_searches
-            self._models.setdefault(usage.model, _Sum()).add(usage.tokens, self._prices.cost(usage))
+            for sums in (self._models, models):
+                sums.setdefault(usage.model, _Sum()).add(usage.tokens, self._prices.cost(usage))
         key = (outcome.conversation, outcome.role, outcome.agent)
         tokens = sum((usage.tokens for usage in outcome.usages), Tokens())
         self._conversations.setdefault(key, _Sum()).add(tokens, outcome.cost_usd)
@@ -227,9 +242,15 @@ class Meter:
     def snapshot(self) -> SessionUsage:
         """The totals so far."""
         return SessionUsage(
-            models=tuple(
-                ModelUsage(model=name, requests=entry.requests, tokens=entry.tokens, cost_usd=entry.cost)
-                for name, entry in sorted(self._models.items())
+            models=_by_model(self._models),
+            agents=tuple(
+                AgentUsage(
+                    agent=agent,
+                    models=_by_model(models),
+                    turns=self._roles[agent, Role.MAIN],
+                    compactions=self._roles[agent, Role.COMPACTION],
+                )
+                for agent, models in sorted(self._agents.items())
             ),
             conversations=tuple(
                 ConversationUsage(
@@ -253,3 +274,10 @@ class Meter:
             compactions=self._counts["compactions"],
             web_searches=self._counts["web_searches"],
         )
+
+
+def _by_model(sums: dict[str, _Sum]) -> tuple[ModelUsage, ...]:
+    return tuple(
+        ModelUsage(model=name, requests=entry.requests, tokens=entry.tokens, cost_usd=entry.cost)
+        for name, entry in sorted(sums.items())
+    )

@@ -1,5 +1,6 @@
 """How the tests of a task are run: from a plan to one command."""
 
+import marshal
 import re
 import secrets
 import tomllib
@@ -7,7 +8,9 @@ from collections.abc import Callable
 from enum import StrEnum
 from functools import cache
 from importlib import resources
+from importlib.util import MAGIC_NUMBER
 from pathlib import PurePosixPath
+from types import CodeType
 from typing import Final
 
 from msgspec import field
@@ -118,13 +121,9 @@ def _foreign(plan: TestPlan, argv: tuple[str, ...], report: str | None, key: byt
 _BOOT: Final = "import sys; exec(compile(sys.stdin.buffer.read(), '<proctor>', 'exec'))"
 
 
-def _program(plan: TestPlan, workdir: str, key: bytes) -> bytes:
-    """The reporter and its job as one Python program: `ascii` writes what every Python reads."""
+def worker_program(plan: TestPlan, *, workdir: str) -> bytes:
+    """The reporter's worker and its job: compiled for Pythons like this one, and as a text that every Python reads."""
     job: dict[str, object] = {
-        "runner": _source(f"run_{plan.format.value}.py"),
-        "watch": _source("watch.py"),
-        "sights": _source("sights.py"),
-        "result": _source("unittest_result.py"),
         "workdir": workdir,
         "targets": list(plan.targets),
         "paths": list(plan.paths),
@@ -136,7 +135,33 @@ def _program(plan: TestPlan, workdir: str, key: bytes) -> bytes:
     if plan.format is TestFormat.PYTEST:
         config = plan.config or ConfigFile(name="pytest.ini", text="[pytest]\n")
         job |= {"config_name": PurePosixPath(config.name).name, "config_text": config.text}
-    call = f"sys.exit(main({key.hex()!a}, {_source('worker.py')!a}, {job!a}))"
+    compiled, text = _reporter(plan.format)
+    marshalled = compiled + marshal.dumps(job)
+    return b"%s %d %s(%s, %a)" % (MAGIC_NUMBER.hex().encode(), len(marshalled), marshalled, text, job)
+
+
+@cache
+def _reporter(form: TestFormat) -> tuple[bytes, bytes]:
+    """The parts of the reporter and its worker: marshalled, and as two expressions."""
+    files = {
+        "runner": f"run_{form.value}.py",
+        "watch": "watch.py",
+        "sights": "sights.py",
+        "result": "unittest_result.py",
+    }
+    sources = {part: _source(file) for part, file in files.items()}
+    worker = _source("worker.py") + "\nmain(JOB)\n"
+    codes = {part: _compiled(source) for part, source in sources.items()}
+    return marshal.dumps((codes, _compiled(worker))), f"{sources!a}, {worker!a}".encode()
+
+
+def _compiled(source: str) -> CodeType:
+    return compile(source, "<proctor>", "exec", dont_inherit=True)
+
+
+def _program(plan: TestPlan, workdir: str, key: bytes) -> bytes:
+    """The supervisor as one Python program, with the worker's in it."""
+    call = f"sys.exit(main({key.hex()!a}, {worker_program(plan, workdir=workdir)!a}))"
     return f"{_source('supervisor.py')}\n{call}\n".encode()
 
 

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from proctor.core.environment import ExecResult
+from proctor.core.environment import ErrandResult, ExecResult
 from proctor.core.verdict import TestStatus
 from proctor.grading.go_events import parse_go_events
 from proctor.grading.junit import parse_junit
 from proctor.grading.outcome import Results, TestRun, Trouble, Unreadable, note
 from proctor.grading.plan import NO_DIRECTORY, REPORTED, Prepared, TestFormat
-from proctor.grading.records import parse_records
+from proctor.grading.records import parse_records, parse_worker_records
 from proctor.grading.tap import parse_tap
 
 EXIT_CODE_TEST: Final = "exit code"
@@ -32,11 +32,26 @@ def read_outcome(prepared: Prepared, ended: ExecResult, reports: Mapping[str, by
     )
 
 
+def read_errand(result: ErrandResult, token: bytes) -> TestRun:
+    """Judge how a worker ended that had a room to itself."""
+    ended = result.ended
+    outcome = parse_worker_records(result.report, token, ended.exit_code)
+    return TestRun(
+        outcome=_believed(outcome, ended, truncated=result.report_truncated),
+        exit_code=ended.exit_code,
+        seconds=ended.seconds,
+        log=ended.stdout,
+    )
+
+
 def _reported(prepared: Prepared, ended: ExecResult) -> Results | Unreadable:
-    outcome = parse_records(ended.stdout, prepared.key)
+    return _believed(parse_records(ended.stdout, prepared.key), ended, truncated=ended.truncated)
+
+
+def _believed(outcome: Results | Unreadable, ended: ExecResult, *, truncated: bool) -> Results | Unreadable:
     if ended.timed_out:
         return _timed_out(ended, outcome)
-    if ended.truncated and isinstance(outcome, Unreadable) and outcome.trouble is Trouble.FORGED:
+    if truncated and isinstance(outcome, Unreadable) and outcome.trouble is Trouble.FORGED:
         # What looks like a forged record is the place where the middle was left out.
         return _TOO_MUCH
     return outcome

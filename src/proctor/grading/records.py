@@ -9,6 +9,7 @@ from proctor.core.verdict import TestStatus
 from proctor.grading.outcome import Results, Sight, Trouble, Unreadable, note
 
 MAC_BYTES: Final = 16
+_KILLED: Final = 128  # and the signal's number, as a shell says it
 _STATUSES: Final = {status.value: status for status in TestStatus if status is not TestStatus.MISSING}
 
 
@@ -22,6 +23,24 @@ def parse_records(data: bytes, key: bytes) -> Results | Unreadable:
     try:
         for kind, fields in _verified(data, key):
             story.take(kind, fields)
+    except _Refused as refused:
+        return Unreadable(trouble=Trouble.FORGED, reason=str(refused), partial=story.tests)
+    except ValueError:
+        return Unreadable(trouble=Trouble.FORGED, reason="the reporter's output is garbled", partial=story.tests)
+    return story.outcome()
+
+
+def parse_worker_records(data: bytes, token: bytes, exit_code: int) -> Results | Unreadable:
+    """Results from what a worker reported straight to us, and how it ended."""
+    story = _Story()
+    story.take("hello", ["worker"])
+    try:
+        for kind, fields in _verified(data, token):
+            if story.stage == "final":
+                raise _Refused("something other than the reporter wrote into its channel")
+            story.take(f"said {kind}", fields)
+        status = exit_code - _KILLED if exit_code > _KILLED else exit_code << 8
+        story.take("end", [str(status), str(story.heard), "0"])
     except _Refused as refused:
         return Unreadable(trouble=Trouble.FORGED, reason=str(refused), partial=story.tests)
     except ValueError:

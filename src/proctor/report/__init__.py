@@ -1,5 +1,21 @@
-"""Results for people and programs: tables, JSON, CSV."""
+"""Results for people and programs: tables, JSON, CSV, Markdown, HTML."""
 
-from proctor.report.runs import RunRow, differences, money, run_row, runs_csv, runs_text
+from proctor.analysis.comparability import differences
+from proctor.analysis.runs import RunRow, run_row
+from proctor.report.runs import run_tables, runs_csv, runs_table, runs_text
+from proctor.report.tables import Table, as_markdown, as_text
+from proctor.report.words import money
 
-__all__ = ["RunRow", "differences", "money", "run_row", "runs_csv", "runs_text"]
+__all__ = [
+    "RunRow",
+    "Table",
+    "as_markdown",
+    "as_text",
+    "differences",
+    "money",
+    "run_row",
+    "run_tables",
+    "runs_csv",
+    "runs_table",
+    "runs_text",
+]

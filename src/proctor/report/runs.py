@@ -1,161 +1,211 @@
 """The comparison of a benchmark's runs: one row per run."""
 
-import csv
-import io
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
-from msgspec import to_builtins
+from proctor.analysis.runs import RunRow
+from proctor.core.published import Published
+from proctor.report.tables import Table, as_text, records_csv
+from proctor.report.words import NOTHING, count, duration, interval, money, money_interval, number, percent
 
-from proctor.analysis.intervals import wilson
-from proctor.core.causes import CONSEQUENCES, Status
-from proctor.core.record import Record
-from proctor.core.result import TaskResult
-from proctor.core.run import RunConfig
-from proctor.results import total_cost
-
-_CENTS: Final = 0.1
-# What can change results. Only what is under test should differ between two runs that are compared.
-_COMPARED: Final = (
-    *("agent", "command", "model", "mode", "preset", "pod_template", "variables", "versions", "data_digest", "tasks"),
-    *("runner", "image", "isolation", "network", "limits", "max_turns", "samples", "budget", "machine"),
-)
 HEADINGS: Final = ("Run ID", "Mode", "Preset", "Resolved", "95 % interval", "Errors", "Avg Cost", "Avg Time", "Agents")
+MORE_HEADINGS: Final = (
+    *("Run ID", "Cost per resolved (95 % interval)", "Time per resolved", "Tokens per resolved", "Median Time"),
+    *("90 % within", "Turns", "Compactions", "Utilised", "Findings", "Flaky"),
+)
 
 
-class RunRow(Record):
-    """One run in numbers. Rates count graded answers; what was not the agent's fault is an error, counted apart.
-
-    Attributes:
-        counted: answers in the denominator of the rate; averages are over these too.
-        low: the lower end of the 95 % interval of the rate (Wilson); `high`: the upper.
-        findings: graded answers in which the audit found something.
-        missing: answers that the run was asked for and has not recorded.
-        avg_cost_usd: None when any price is unknown.
-    """
-
-    run_id: str
-    mode: str
-    agent: str
-    model: str | None
-    preset: str
-    resolved: int
-    counted: int
-    low: float | None
-    high: float | None
-    errors: int
-    skipped: int
-    missing: int
-    findings: int
-    avg_cost_usd: float | None
-    avg_seconds: float | None
-    tokens: int
-    agents: int
-
-
-def run_row(config: RunConfig, results: Iterable[TaskResult]) -> RunRow:
-    """Put a run into numbers, reading its results once."""
-    resolved = counted = errors = skipped = seen = findings = tokens = agents = 0
-    seconds = 0.0
-    cost: float | None = 0.0
-    for result in results:
-        seen += 1
-        resolved += result.status is Status.RESOLVED
-        errors += result.status is Status.ERROR
-        skipped += result.status is Status.SKIPPED
-        agents = max(agents, result.metrics.agents)
-        tokens += sum(usage.tokens.total for usage in result.usage)
-        if result.status in {Status.RESOLVED, Status.UNRESOLVED} and CONSEQUENCES[result.cause].counted:
-            counted += 1
-            findings += bool(result.verdict and result.verdict.findings)
-            seconds += result.answer_seconds
-            spent = total_cost(result.usage)
-            cost = None if cost is None or spent is None else cost + spent
-    interval = wilson(resolved, counted)
-    return RunRow(
-        run_id=config.run_id,
-        mode=config.mode.value,
-        agent=config.agent,
-        model=config.model,
-        preset=config.preset,
-        resolved=resolved,
-        counted=counted,
-        low=interval.low if interval else None,
-        high=interval.high if interval else None,
-        errors=errors,
-        skipped=skipped,
-        missing=len(config.tasks) * config.samples - seen,
-        findings=findings,
-        avg_cost_usd=cost / counted if cost is not None and counted else None,
-        avg_seconds=seconds / counted if counted else None,
-        tokens=tokens,
-        agents=agents,
+def runs_table(title: str, rows: Sequence[RunRow], published: Sequence[Published] = ()) -> Table:
+    """The table that the report begins with, what others have published below it and never in it."""
+    return Table(
+        title=title,
+        headings=HEADINGS,
+        rows=tuple(_cells(row) for row in rows),
+        notes=(*published_lines(published), *_rates_below(rows)),
     )
 
 
-def runs_text(title: str, rows: Sequence[RunRow]) -> str:
-    """The table for people."""
-    cells = [HEADINGS, *(_cells(row) for row in rows)]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(HEADINGS))]
-    lines = ["   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
-    rule = "   ".join("-" * width for width in widths)
-    return "\n".join([title, "=" * len(title), lines[0], rule, *lines[1:]]) + "\n"
+def more_table(rows: Sequence[RunRow]) -> Table:
+    """What it took: efficiency, and how it is distributed."""
+    return Table(
+        title="What it took",
+        headings=MORE_HEADINGS,
+        rows=tuple(
+            (
+                row.run_id,
+                money_interval(row.cost_per_resolved_usd),
+                duration(row.seconds_per_resolved.value if row.seconds_per_resolved else None),
+                count(row.tokens_per_resolved.value if row.tokens_per_resolved else None),
+                duration(row.times.median if row.times else None),
+                duration(row.times.nine_tenths if row.times else None),
+                number(row.turns),
+                number(row.compactions),
+                percent(row.utilisation),
+                str(row.findings),
+                str(row.flaky),
+            )
+            for row in rows
+        ),
+    )
+
+
+def failures_table(rows: Sequence[RunRow]) -> Table:
+    """Why answers are not resolved, how often in each run; what was not the agent's doing below."""
+    modes = _union([row.failure_modes for row in rows])
+    causes = _union([row.error_causes for row in rows])
+    found = _union([row.finding_codes for row in rows])
+    return Table(
+        title="Why not",
+        headings=("", *(row.run_id for row in rows)),
+        rows=(
+            *((mode, *(str(row.failure_modes.get(mode, 0)) for row in rows)) for mode in modes),
+            *((f"error: {cause}", *(str(row.error_causes.get(cause, 0)) for row in rows)) for cause in causes),
+            *((f"finding: {code}", *(str(row.finding_codes.get(code, 0)) for row in rows)) for code in found),
+        ),
+    )
+
+
+def passes_table(rows: Sequence[RunRow]) -> Table:
+    """Runs with several answers to each task: at least one of k right, and all of k right."""
+    return Table(
+        title="Several answers to each task",
+        headings=("Run ID", "k", "pass@k", "95 % interval", "pass^k", "95 % interval"),
+        rows=tuple(
+            (
+                row.run_id,
+                str(one.k),
+                percent(one.any_of.value),
+                interval(one.any_of.low, one.any_of.high),
+                percent(one.all_of.value),
+                interval(one.all_of.low, one.all_of.high),
+            )
+            for row in rows
+            for one in row.passes
+        ),
+    )
+
+
+def roles_table(rows: Sequence[RunRow]) -> Table:
+    """What the roles of a team cost, and how much they waited."""
+    return Table(
+        title="Roles",
+        headings=("Run ID", "Role", "Cost", "Share", "Active", "Idle", "Turns", "Messages", "Compactions"),
+        rows=tuple(
+            (
+                row.run_id,
+                role.role,
+                money(role.cost_usd),
+                _share(role.cost_usd, [other.cost_usd for other in row.roles]),
+                duration(role.active_seconds),
+                percent(role.idle_share),
+                str(role.turns),
+                str(role.messages),
+                str(role.compactions),
+            )
+            for row in rows
+            for role in row.roles
+        ),
+    )
+
+
+def healthy_table(rows: Sequence[RunRow]) -> Table:
+    """The score on all tasks, on those known to be sound, with errors counted as failures, and as others grade."""
+    return Table(
+        title="The score, counted otherwise",
+        headings=(
+            "Run ID",
+            "All tasks",
+            "Healthy tasks",
+            "95 % interval",
+            "Errors as failures",
+            "Official grader",
+            "Score",
+        ),
+        rows=tuple(
+            (
+                row.run_id,
+                f"{row.resolved}/{row.counted}",
+                f"{row.healthy.resolved}/{row.healthy.counted}" if row.healthy else NOTHING,
+                interval(row.healthy.rate.low, row.healthy.rate.high) if row.healthy and row.healthy.rate else NOTHING,
+                percent(row.rate_with_errors),
+                f"{row.official}/{row.counted}",
+                number(row.score.value, 3) if row.score else NOTHING,
+            )
+            for row in rows
+        ),
+    )
+
+
+def run_tables(title: str, rows: Sequence[RunRow], published: Sequence[Published] = ()) -> tuple[Table, ...]:
+    """All tables that have anything to say about these runs."""
+    candidates = (
+        more_table(rows),
+        healthy_table(rows) if any(_counted_otherwise(row) for row in rows) else None,
+        failures_table(rows),
+        passes_table(rows),
+        roles_table(rows),
+    )
+    return (runs_table(title, rows, published), *(table for table in candidates if table is not None and table.rows))
+
+
+def runs_text(title: str, rows: Sequence[RunRow], published: Sequence[Published] = ()) -> str:
+    """The first table for people."""
+    return as_text(runs_table(title, rows, published))
 
 
 def runs_csv(rows: Sequence[RunRow]) -> str:
     """The same for a spreadsheet, unrounded."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(RunRow.__struct_fields__)
-    writer.writerows([getattr(row, name) for name in RunRow.__struct_fields__] for row in rows)
-    return out.getvalue()
+    return records_csv(RunRow, rows)
 
 
-def differences(one: RunConfig, other: RunConfig) -> tuple[str, ...]:
-    """What two runs were made with that is not the same: its name, and the two values."""
-    return tuple(_differences(to_builtins(one), to_builtins(other)))
+def published_lines(published: Sequence[Published]) -> tuple[str, ...]:
+    """One line for each published result, with what is needed to judge it."""
+    return tuple(_published(one) for one in published)
 
 
-def _differences(one: dict[str, Any], other: dict[str, Any]) -> Iterator[str]:
-    for name in _COMPARED:
-        before, after = one[name], other[name]
-        if name == "tasks":
-            common = len(set(before) & set(after))
-            if set(before) != set(after):
-                yield f"tasks: {len(before)} and {len(after)}, {common} in common"
-        elif isinstance(before, dict):
-            for key in sorted(before.keys() | after.keys()):
-                if before.get(key) != after.get(key):
-                    yield f"{name} {key}: {before.get(key)} and {after.get(key)}"
-        elif before != after:
-            yield f"{name}: {before} and {after}"
+def _published(one: Published) -> str:
+    if one.rate is not None:
+        value = f"{one.rate:.1%}".replace(".0%", "%")
+    else:
+        value = NOTHING if one.score is None else f"{one.score:g}"
+    details = [part for part in (one.split, f"{one.tasks} tasks" if one.tasks else "", one.date, one.source) if part]
+    note = f"; {one.note}" if one.note else ""
+    return f"Published baseline ({one.model} + {one.agent}): {value} ({', '.join(details)}{note})"
 
 
-def money(usd: float | None) -> str:
-    """An amount for people: cents, or where that would be nothing, hundredths of them."""
-    if usd is None:
-        return "unknown"
-    return f"${usd:.2f}" if usd >= _CENTS or usd == 0 else f"${usd:.4f}"
+def _rates_below(rows: Sequence[RunRow]) -> tuple[str, ...]:
+    """What a reader of the rates must know: that errors are left out of them."""
+    errors = sum(row.errors for row in rows)
+    return (f"{errors} errors were not the agents' doing and are left out of the rates.",) if errors else ()
 
 
 def _cells(row: RunRow) -> tuple[str, ...]:
-    interval = f"{row.low:.0%} to {row.high:.0%}" if row.low is not None and row.high is not None else "-"
-    errors = str(row.errors) + (f" ({row.missing} missing)" if row.missing else "")
     return (
         row.run_id,
         row.mode,
         row.preset,
         f"{row.resolved}/{row.counted}",
-        interval,
-        errors,
-        money(row.avg_cost_usd) if row.counted else "-",
-        _duration(row.avg_seconds),
+        interval(row.low, row.high),
+        str(row.errors) + (f" ({row.missing} missing)" if row.missing else ""),
+        money(row.avg_cost_usd) if row.counted else NOTHING,
+        duration(row.avg_seconds),
         str(row.agents),
     )
 
 
-def _duration(seconds: float | None) -> str:
-    if seconds is None:
-        return "-"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}m {rest:02}s"
+def _counted_otherwise(row: RunRow) -> bool:
+    return row.healthy is not None or row.errors > 0 or row.official != row.resolved or row.score is not None
+
+
+def _share(cost: float | None, every: Sequence[float | None]) -> str:
+    known = [one for one in every if one is not None]
+    return NOTHING if cost is None or len(known) < len(every) or not sum(known) else percent(cost / sum(known))
+
+
+def _union(counts: Sequence[dict[str, int]]) -> list[str]:
+    """All names, most frequent first."""
+    total: dict[str, int] = {}
+    for one in counts:
+        for name, number_of in one.items():
+            total[name] = total.get(name, 0) + number_of
+    return sorted(total, key=lambda name: (-total[name], name))

@@ -6,17 +6,10 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from proctor.core.errors import InvalidData
+from proctor.core.places import cache_root
 from proctor.core.record import Record, from_json, to_json
 
 T = TypeVar("T", bound=Record)
-
-
-def cache_root() -> Path:
-    """Where everything that can be made again is kept: PROCTOR_CACHE, or the user's cache folder."""
-    given = os.environ.get("PROCTOR_CACHE")
-    if given:
-        return Path(given).absolute()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "proctor"
 
 
 def cache_key(*parts: str) -> str:

@@ -2,12 +2,14 @@
 
 Many stages end at about the same time, and making a line durable takes the disk some milliseconds whatever its length.
 So lines that arrive while the disk is busy wait together and share the next sync, and with them the files that they
-speak of: a line is in the journal only when its files are on disk.
+speak of: a line is in the journal only when its files are on disk. That something has begun is noted without waiting:
+the line outlives the process at once, and a power cut a moment later.
 """
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -23,9 +25,10 @@ _sync: Final = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 
 
 class _Commit(NamedTuple):
-    """Files, the lines that speak of them, and who waits for both to be durable."""
+    """Files, the lines that speak of them, and who waits for both to be durable; `loose` files need not be."""
 
     files: Mapping[Path, bytes]
+    loose: Mapping[Path, bytes]
     lines: bytes
     done: asyncio.Future[None]
 
@@ -40,18 +43,31 @@ class Journal:
         self._syncing: asyncio.Task[None] | None = None
         # A thread of its own: the disk must not wait for others that copy trees or run git.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
+        self._writing = threading.Lock()
 
-    async def commit(self, *entries: JournalEntry, files: Mapping[Path, bytes] | None = None) -> None:
-        """Write files, then the lines that speak of them; returns when all of it would survive a power cut.
-
-        Folders are made where they are missing.
+    def note(self, entry: JournalEntry) -> None:
+        """Write one line; it outlives the process from now on, and a power cut once anything is committed.
 
         Raises:
-            OSError: something cannot be written, and these lines are not in the journal.
+            OSError: it cannot be written.
+        """
+        self._append(_lines([entry]))
+
+    async def commit(
+        self,
+        *entries: JournalEntry,
+        files: Mapping[Path, bytes] | None = None,
+        loose: Mapping[Path, bytes] | None = None,
+    ) -> None:
+        """Write files, then the lines that speak of them; returns when all of it would survive a power cut.
+
+        Folders are made where they are missing. Files that are `loose` are written too, and may be lost in one.
+
+        Raises:
+            OSError: something cannot be written; these lines are not in the journal, or will not outlive a power cut.
         """
         done = asyncio.get_running_loop().create_future()
-        lines = b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries)
-        self._waiting.append(_Commit(files or {}, lines, done))
+        self._waiting.append(_Commit(files or {}, loose or {}, _lines(entries), done))
         if self._syncing is None:
             self._syncing = asyncio.create_task(self._sync_all())
         await done
@@ -74,7 +90,7 @@ class Journal:
 
     def _write(self, batch: list[_Commit]) -> list[OSError | None]:
         """Write a whole batch; what became of each part of it."""
-        outcomes = [_write_files(commit.files) for commit in batch]
+        outcomes = [_write_files(commit) for commit in batch]
         folders = {
             path.parent for commit, error in zip(batch, outcomes, strict=True) if not error for path in commit.files
         }
@@ -82,23 +98,23 @@ class Journal:
         try:
             for folder in folders:
                 sync_directory(folder)
-            self._append(good)
+            if good:
+                self._append(good)
+                _sync(self._descriptor)
         except OSError as failure:
             return [error or failure for error in outcomes]
         return outcomes
 
     def _append(self, lines: bytes) -> None:
         """Append lines; when that fails half-way, as on a full disk, what was written of them is taken back."""
-        if not lines:
-            return
-        start = os.fstat(self._descriptor).st_size
-        try:
-            while lines:
-                lines = lines[os.write(self._descriptor, lines) :]
-            _sync(self._descriptor)
-        except OSError:
-            os.ftruncate(self._descriptor, start)
-            raise
+        with self._writing:
+            start = os.fstat(self._descriptor).st_size
+            try:
+                while lines:
+                    lines = lines[os.write(self._descriptor, lines) :]
+            except OSError:
+                os.ftruncate(self._descriptor, start)
+                raise
 
     async def __aenter__(self) -> Self:
         self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -115,9 +131,15 @@ class Journal:
         os.close(self._descriptor)
 
 
-def _write_files(files: Mapping[Path, bytes]) -> OSError | None:
+def _lines(entries: Iterable[JournalEntry]) -> bytes:
+    return b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries)
+
+
+def _write_files(commit: _Commit) -> OSError | None:
     try:
-        for path, data in files.items():
+        for path, data in commit.loose.items():
+            path.write_bytes(data)
+        for path, data in commit.files.items():
             try:
                 write_atomic(path, data, sync_parent=False)
             except FileNotFoundError:

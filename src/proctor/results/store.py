@@ -4,19 +4,22 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
+
+import msgspec
 
 from proctor.core.causes import Status
 from proctor.core.errors import UsageError
 from proctor.core.files import write_atomic
 from proctor.core.names import disk_name
-from proctor.core.record import read_record, to_json
+from proctor.core.record import Record, read_record, to_json
 from proctor.core.result import ModelUsage, TaskResult
 from proctor.core.run import RunConfig, RunSummary
 
 CONFIG: Final = "config.json"
 SUMMARY: Final = "summary.json"
 JOURNAL: Final = "journal.jsonl"
+T = TypeVar("T", bound=Record)
 
 
 def results_root() -> Path:
@@ -48,9 +51,10 @@ class RunStore:
         """Store what is asked; a folder without this file is not a run."""
         write_atomic(self.folder / CONFIG, to_json(config))
 
-    def logs(self, task_id: str, sample: int, attempt: int) -> Path:
-        """The folder for the logs of one attempt at an answer; it need not be there."""
-        return self.folder / "logs" / _answer_name(task_id, sample) / f"attempt-{attempt}"
+    def logs(self, task_id: str, sample: int, attempt: int | None = None) -> Path:
+        """The folder for the logs of an answer, or of one attempt at it; it need not be there."""
+        folder = self.folder / "logs" / _answer_name(task_id, sample)
+        return folder if attempt is None else folder / attempt_name(attempt)
 
     def result_file(self, task_id: str, sample: int) -> Path:
         """Where the outcome of one answer is stored."""
@@ -80,11 +84,20 @@ class RunStore:
 
     def results(self) -> Iterator[TaskResult]:
         """All stored outcomes, one at a time, in the order of their names."""
+        return self.results_as(TaskResult)
+
+    def results_as(self, kind: type[T]) -> Iterator[T]:
+        """The same, as records of another kind that has some of a result's fields: what it lacks is skipped unread."""
+        decode = msgspec.json.Decoder(kind).decode
         for folder, folders, files in os.walk(self.folder / "tasks"):
             folders.sort()
             for name in sorted(files):
                 if name.endswith(".json") and not name.startswith("."):
-                    yield read_record(Path(folder, name), TaskResult)
+                    file = f"{folder}/{name}"
+                    try:
+                        yield decode(_content(file))
+                    except (OSError, msgspec.DecodeError, RecursionError):
+                        yield read_record(Path(file), kind)  # says in our words what is wrong
 
     def write_summary(self, summary: RunSummary) -> None:
         """Store the aggregate; it can be made again from the outcomes at any time."""
@@ -169,6 +182,20 @@ def total_cost(usage: tuple[ModelUsage, ...]) -> float | None:
     costs = [model.cost_usd for model in usage]
     known = [cost for cost in costs if cost is not None]
     return sum(known) if len(known) == len(costs) else None
+
+
+def attempt_name(number: int) -> str:
+    """What the folder of an attempt is called among an answer's logs."""
+    return f"attempt-{number}"
+
+
+def _content(file: str) -> bytes:
+    """A whole file. A report reads a hundred thousand of them, and `open` takes longer than the rest."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, os.fstat(descriptor).st_size)
+    finally:
+        os.close(descriptor)
 
 
 def _answer_name(task_id: str, sample: int) -> str:

@@ -1,7 +1,6 @@
 """One attempt at a task: prepared, answered, collected. What is to be kept of it is handed back, to be written."""
 
 import asyncio
-import itertools
 import shutil
 import time
 import traceback
@@ -17,7 +16,7 @@ import msgspec
 
 from proctor.agents import kept_outcome
 from proctor.core.agent import Agent, AgentOutcome, AgentRequest
-from proctor.core.benchmark import Attending, Benchmark
+from proctor.core.benchmark import ArrangesRooms, Attending, Benchmark
 from proctor.core.causes import CONSEQUENCES, Cause
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Limits, Network
 from proctor.core.errors import AgentFailure, ProctorError, UsageError
@@ -28,9 +27,10 @@ from proctor.core.submission import PatchKind
 from proctor.core.task import Task
 from proctor.core.verdict import Finding
 from proctor.gateway import Answered, Gateway, LimitHit, Redactor, Session, SessionEvent, SessionSpec, Trouble
+from proctor.results.answers import CASSETTE
 from proctor.runner.errors import cause_of, go_on_with_cancelling
 from proctor.runner.homes import Homes
-from proctor.runner.models import CASSETTE
+from proctor.runner.members import with_usage
 from proctor.runner.records import ANSWER, SUBMISSION, Answer
 from proctor.runner.redacted import RedactedRoom
 
@@ -40,7 +40,6 @@ _SESSIONS: Final = uuid.UUID("6f1d8b1e-5a58-4f3a-9a54-0d7a3b0a6c11")
 # Less than any token costs: a task that has used up its cap before may replay what it paid for, and no more.
 _NOTHING_USD: Final = 1e-12
 _OK: Final = 200
-_numbers = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class Way:
 
     Attributes:
         agent: makes the agent for a task.
-        scratch: where attempts lay out what their rooms are made from.
+        workplaces: where attempts lay out what their rooms are made from.
         gateway: the way to the model; None when there is no model.
         model_socket: where the gateway listens for rooms.
         homes: the pool that agents get their homes from; None for agents that need none.
@@ -61,7 +60,7 @@ class Way:
     benchmark: Benchmark
     provider: EnvironmentProvider
     agent: Callable[[Task], Agent]
-    scratch: Path
+    workplaces: "Workplaces"
     gateway: Gateway | None = None
     model_socket: Path | None = None
     homes: Homes | None = None
@@ -123,7 +122,7 @@ async def attempt(way: Way, this: Try, watch: Watch) -> Made:
     course = _Course(Redactor(way.secrets), watch)
     files: dict[Path, bytes] = {}
     try:
-        async with _workplace(way) as folder:
+        async with way.workplaces.lend() as folder:
             await course.take(way, this, folder)
         cause, detail = course.ended()
     except AgentFailure as failure:
@@ -181,11 +180,13 @@ class _Course:
         doing("preparing")
         agent = way.agent(this.task)
         spec = await way.benchmark.prepare(this.task, folder)
-        async with _home(way) as home:
-            request = _request(way, this, home)
+        async with _home(way) as sandbox:
+            request = _request(way, this, sandbox)
             room = agent.furnish(_furnished(way, this.task, spec), request)
             doing("making the room")
             async with await way.provider.start(room) as environment:
+                if isinstance(way.benchmark, ArrangesRooms):
+                    await way.benchmark.arrange(this.task, environment, folder)
                 async with (
                     _attended(way.benchmark, this.task, environment, folder),
                     self._model(way, this, environment) as path,
@@ -278,7 +279,12 @@ class _Course:
         if self.session is None or not self.session.usage.requests:
             return own
         usage = self.session.usage
-        return msgspec.structs.replace(own, turns=usage.turns, compactions=max(usage.compactions, own.compactions))
+        return msgspec.structs.replace(
+            own,
+            turns=usage.turns,
+            compactions=max(usage.compactions, own.compactions),
+            members=with_usage(own.members, usage),
+        )
 
 
 def without_secrets(content: bytes, secrets: tuple[str, ...], file: str) -> tuple[bytes, tuple[Finding, ...]]:
@@ -298,39 +304,61 @@ def _attended(
     return benchmark.attend(task, environment, folder) if isinstance(benchmark, Attending) else nullcontext()
 
 
-@asynccontextmanager
-async def _workplace(way: Way) -> AsyncIterator[Path]:
-    """A folder of the attempt's own. Removing a large tree takes a while, and others are served meanwhile."""
-    folder = way.scratch / str(next(_numbers))
-    folder.mkdir(parents=True)
-    try:
-        yield folder
-    finally:
+class Workplaces:
+    """Folders in which attempts lay out what their rooms are made from; one that is empty again serves the next."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._free: list[Path] = []
+        self._made = 0
+
+    @asynccontextmanager
+    async def lend(self) -> AsyncIterator[Path]:
+        """An empty folder, for the length of the block."""
+        if self._free:
+            folder = self._free.pop()
+        else:
+            self._made += 1
+            folder = self._root / str(self._made)
+            folder.mkdir(parents=True)
         try:
-            folder.rmdir()
-        except OSError:
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            yield folder
+        finally:
+            # Removing a large tree takes a while, and others are served meanwhile.
+            if not any(folder.iterdir()) or await asyncio.to_thread(_emptied, folder):
+                self._free.append(folder)
+
+
+def _emptied(folder: Path) -> bool:
+    """Remove all that is in a folder; whether it is empty now. If not, the folder is of no use to anybody else."""
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    return not any(folder.iterdir())
 
 
 @asynccontextmanager
-async def _home(way: Way) -> AsyncIterator[str | None]:
+async def _home(way: Way) -> AsyncIterator[Path | None]:
     if way.homes is None:
         yield None
         return
-    async with way.homes.lend() as home:
-        yield str(home)
+    async with way.homes.lend() as sandbox:
+        yield sandbox
 
 
 def _label(way: Way, this: Try) -> str:
     return f"{way.run_id}/{this.task.id}/{this.sample}"
 
 
-def _request(way: Way, this: Try, home: str | None) -> AgentRequest:
+def _request(way: Way, this: Try, sandbox: Path | None) -> AgentRequest:
     return AgentRequest(
-        task_id=this.task.id,
+        task_id=this.task.public.alias or this.task.id,
         instruction=this.task.public.instruction,
         logs=str(this.logs),
-        home=home,
+        home=None if sandbox is None else str(sandbox / "claude-config" / "default"),
+        sandbox=None if sandbox is None else str(sandbox),
         own_login=way.own_login,
         model=way.model,
         max_turns=way.max_turns,

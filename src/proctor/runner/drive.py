@@ -25,7 +25,7 @@ from proctor.environments import provider as find_provider
 from proctor.environments import reap
 from proctor.gateway import Gateway, Ledger
 from proctor.results import RunStore, read_journal, summarise
-from proctor.runner.attempt import Way
+from proctor.runner.attempt import Way, Workplaces
 from proctor.runner.homes import Homes
 from proctor.runner.models import Access, backend_for, choose_model
 from proctor.runner.plan import slots
@@ -44,15 +44,19 @@ class Sitting:
 
     Attributes:
         program: the agent's program, where it is not found by itself.
+        h2_program: h2, likewise.
         retry_errors: give slots whose recorded result is an error another chance.
         run_usd: what the whole run may cost from now on; None leaves its limit as it is.
+        image_disk: how many bytes the images that are pulled may take; None is no limit.
     """
 
     access: Access = field(default_factory=Access)
     program: str | None = None
+    h2_program: str | None = None
     retry: Retry = field(default_factory=Retry)
     retry_errors: bool = False
     run_usd: float | None = None
+    image_disk: int | None = None
     notice_seconds: float = 20.0
 
 
@@ -125,7 +129,7 @@ async def _set_up(
         Path(stack.enter_context(tempfile.TemporaryDirectory(dir=folder)))
         for folder in (scratch_folder(), socket_folder())
     )
-    rooms = find_provider(config.runner, **room_options(config))
+    rooms = find_provider(config.runner, **room_options(config, image_disk=sitting.image_disk))
     stack.push_async_callback(rooms.close)
     access, secrets = sitting.access, list[str]()
     gateway, socket, model = None, None, None
@@ -146,8 +150,8 @@ async def _set_up(
         run_id=config.run_id,
         benchmark=sited(benchmark, rooms),
         provider=rooms,
-        agent=agents(config, sitting.program, benchmark),
-        scratch=scratch,
+        agent=agents(config, benchmark, program=sitting.program, h2_program=sitting.h2_program),
+        workplaces=Workplaces(scratch),
         gateway=gateway,
         model_socket=socket,
         homes=homes,
@@ -163,9 +167,19 @@ async def _set_up(
     )
 
 
-def agents(config: RunConfig, program: str | None, benchmark: Benchmark) -> Callable[[Task], Agent]:
+def agents(
+    config: RunConfig, benchmark: Benchmark, *, program: str | None, h2_program: str | None
+) -> Callable[[Task], Agent]:
     """Makes the run's agent for a task. One agent serves all tasks, unless it must know their answers."""
-    setup = AgentSetup(program=program, command=config.command, in_place=not config.isolation, apply_patch=apply_patch)
+    setup = AgentSetup(
+        program=program,
+        command=config.command,
+        in_place=not config.isolation,
+        apply_patch=apply_patch,
+        h2_program=h2_program,
+        pod_template=config.pod_template,
+        pod_variables=config.variables,
+    )
     if needs_gold(config.agent):
         return lambda task: find_agent(config.agent, msgspec.structs.replace(setup, gold=_gold(benchmark, task)))
     one = find_agent(config.agent, setup)
@@ -221,8 +235,10 @@ def _summary(store: RunStore, config: RunConfig) -> RunSummary:
     return summary
 
 
-def room_options(config: RunConfig) -> dict[str, Any]:
+def room_options(config: RunConfig, *, image_disk: int | None = None) -> dict[str, Any]:
     """What the provider of the run's rooms is to be told."""
     if config.runner == "local":
         return {"isolation": config.isolation}
-    return {"image_map": config.image_map} if config.image_map else {}
+    if config.runner != "docker":
+        return {}
+    return {"image_map": config.image_map, "image_disk": image_disk}

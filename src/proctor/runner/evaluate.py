@@ -21,6 +21,7 @@ from proctor.core.task import Task
 from proctor.core.verdict import Verdict
 from proctor.results import RecordCache
 from proctor.results.cache import cache_key
+from proctor.runner.ahead import Rooms
 from proctor.runner.errors import cause_of
 from proctor.runner.parallel import in_parallel
 
@@ -43,6 +44,8 @@ async def evaluate(
     """Grade every task's prediction, `jobs` at a time; `done` hears of each as it ends. In the order of `tasks`."""
     benchmark = sited(benchmark, provider)
     place = Place(provider=provider, folder=artifacts, options=options, use_cache=cache is not None)
+    rooms = Rooms(provider, benchmark, options)
+    rooms.expect(task for task in tasks if task.id in predictions)
 
     async def one(task: Task) -> Evaluated:
         prediction = predictions.get(task.id)
@@ -50,7 +53,9 @@ async def evaluate(
             evaluated = ungraded(task, Cause.NO_SUBMISSION, "no prediction for this task")
         else:
             evaluated = await _graded_once(benchmark, task, prediction, place, cache)
-        evaluated = msgspec.structs.replace(evaluated, healthy=await _is_healthy(benchmark, task, place))
+            healthy = await _is_healthy(benchmark, task, place)
+            evaluated = msgspec.structs.replace(evaluated, healthy=healthy)
+            rooms.finished(task)
         done(evaluated)
         return evaluated
 
@@ -71,6 +76,8 @@ async def validate(
     benchmark = sited(benchmark, provider)
     place = Place(provider=provider, folder=artifacts, options=options)
     known = known_healths()
+    rooms = Rooms(provider, benchmark, options)
+    rooms.expect(tasks)
 
     async def one(task: Task) -> Health:
         try:
@@ -80,6 +87,7 @@ async def validate(
             health = broken_health(Unusable(task_id=task.id, problems=(f"could not be tried here: {error}",)))
             if cause_of(error) is Cause.NOT_RUNNABLE_HERE:
                 health = msgspec.structs.replace(health, problems=(), skipped=str(error))
+        rooms.finished(task)
         done(health)
         return health
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from proctor.core.errors import UsageError
 from proctor.core.files import write_atomic
 from proctor.sandboxes import Sandbox, Sandboxes
+from proctor.sandboxes.preset import load_preset, user_presets
 
 _ACCOUNT: Final = ".claude.json"
 _TOKENS: Final = ".credentials.json"
@@ -60,7 +61,7 @@ class Homes:
 
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[Path]:
-        """The claude-config folder of a sandbox as its preset made it, for the length of the block."""
+        """A sandbox as its preset made it, for the length of the block."""
         if self._free:
             name = self._free.pop()
             home = await asyncio.to_thread(self._renew, name)
@@ -69,7 +70,7 @@ class Homes:
             name = f"s{self._made}"
             home = await asyncio.to_thread(self._make, name)
         try:
-            yield _config(home)
+            yield home.home
         finally:
             self._free.append(name)
 
@@ -95,6 +96,16 @@ class Homes:
                 (config / _TOKENS).unlink(missing_ok=True)
         # The preset is said again: an agent can write what the sandbox itself says of it.
         return self._sandboxes.reset(name, preset=self._preset)
+
+
+def preset_files(preset: str) -> dict[str, bytes]:
+    """What a sandbox made from this preset will hold, by path relative to it.
+
+    Raises:
+        UsageError: there is no such preset, or it cannot be used.
+    """
+    chosen = load_preset(preset, folder=user_presets())
+    return {path: file.content for path, file in chosen.render(chosen.model).items()}
 
 
 def _config(sandbox: Sandbox) -> Path:

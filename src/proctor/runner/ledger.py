@@ -11,7 +11,7 @@ from proctor.core.record import read_record
 from proctor.core.result import Attempt, ModelUsage, TaskResult
 from proctor.core.task import Task
 from proctor.results import RunStore
-from proctor.runner.models import CASSETTE
+from proctor.results.answers import CASSETTE
 from proctor.runner.records import ANSWER, Answer, Graded, Slot
 from proctor.runner.spent import cassette_usage
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final, Literal, Self
 
 from proctor.core.errors import InvalidData, UsageError
+from proctor.core.models import ALIASES
 from proctor.core.record import Record
 from proctor.gateway import (
     Auth,
@@ -20,17 +21,10 @@ from proctor.gateway import (
 from proctor.gateway.backend import Backend
 from proctor.gateway.upstream import PROVIDER
 from proctor.results import RunStore, find_run
+from proctor.results.answers import CASSETTE
 
-CASSETTE: Final = "cassette.jsonl"
 # An answer that stays silent for so long has broken off.
 IDLE_SECONDS: Final = 600.0
-# A short name means what it meant when this table was made, whatever an agent's program takes it for.
-ALIASES: Final = {
-    "fable": "claude-fable-5",
-    "haiku": "claude-haiku-4-5-20251001",
-    "opus": "claude-opus-4-8",
-    "sonnet": "claude-sonnet-5",
-}
 # What an agent that talks to a script or a recording believes to talk to.
 SCRIPTED_MODEL: Final = "claude-sonnet-4-5"
 
@@ -135,7 +129,7 @@ def _recordings(store: RunStore) -> Callable[[SessionSpec], Path]:
     """The recording of the attempt that counted, or of the last one that there was."""
 
     def find(spec: SessionSpec) -> Path:
-        folder = store.logs(spec.task_id, int(spec.values.get("sample", "1")), 1).parent
+        folder = store.logs(spec.task_id, int(spec.values.get("sample", "1")))
         found = sorted(folder.glob(f"attempt-*/{CASSETTE}"), key=lambda file: int(file.parent.name.split("-")[1]))
         if not found:
             raise InvalidData(f"the run {store.run_id} has no recording of {spec.task_id!r}", where=store.folder)

@@ -1,22 +1,9 @@
-"""What the pipeline keeps of an answer between its stages."""
+"""What the pipeline works on: the slots of a run. What is kept of their answers is the results' business."""
 
-from typing import Final, Literal
-
-from proctor.core.causes import Cause
-from proctor.core.evaluation import Evaluated
 from proctor.core.record import Record
-from proctor.core.result import AgentMetrics, ModelUsage
-from proctor.core.submission import PatchKind
-from proctor.core.verdict import Finding
+from proctor.results.answers import ANSWER, GRADED, SUBMISSION, Answer, Graded
 
-ANSWER: Final = "answer.json"
-GRADED: Final = "graded.json"
-SUBMISSION: Final = {
-    PatchKind.UNIFIED_DIFF: "submission.diff",
-    PatchKind.PATCH_SET: "submission.patchset.json",
-    PatchKind.SHELL_SCRIPT: "submission.sh",
-    PatchKind.STATE: "submission.state.json",
-}
+__all__ = ["ANSWER", "GRADED", "SUBMISSION", "Answer", "Graded", "Slot"]
 
 
 class Slot(Record):
@@ -24,36 +11,3 @@ class Slot(Record):
 
     task_id: str
     sample: int
-
-
-class Answer(Record):
-    """How one attempt at a slot ended, and what it handed in. On disk before anything is graded.
-
-    Attributes:
-        cause: why it ended, when the agent did not simply finish.
-        submission: the file beside this one that holds what was handed in; None when nothing was.
-        findings: what was seen in the submission when it was stored; the grader's own are added later.
-    """
-
-    number: int
-    started_at: str
-    ended_at: str
-    cause: Cause | None
-    detail: str
-    seconds: float
-    usage: tuple[ModelUsage, ...]
-    metrics: AgentMetrics
-    final_text: str = ""
-    submission: str | None = None
-    patch_kind: PatchKind = PatchKind.UNIFIED_DIFF
-    findings: tuple[Finding, ...] = ()
-    schema_version: Literal["proctor.answer@1"] = "proctor.answer@1"
-
-
-class Graded(Record):
-    """What the grader said of an attempt's submission, and what went wrong in tries before that."""
-
-    evaluated: Evaluated
-    seconds: float
-    retried: tuple[str, ...] = ()
-    schema_version: Literal["proctor.graded@1"] = "proctor.graded@1"

@@ -25,10 +25,12 @@ from proctor.core.task import Task
 from proctor.core.verdict import Verdict
 from proctor.gateway import Answered, Trouble
 from proctor.results import Journal, RunStore, total_cost
+from proctor.results.answers import CASSETTE
+from proctor.results.store import attempt_name
 from proctor.runner import ledger
+from proctor.runner.ahead import Rooms
 from proctor.runner.attempt import Try, Watch, Way, attempt
 from proctor.runner.errors import cause_of, go_on_with_cancelling
-from proctor.runner.models import CASSETTE
 from proctor.runner.parallel import in_parallel
 from proctor.runner.records import ANSWER, GRADED, Answer, Graded, Slot
 from proctor.runner.resume import Standing
@@ -76,6 +78,28 @@ class Watcher(Protocol):
         ...
 
 
+class Silence:
+    """A `Watcher` that says nothing to anybody."""
+
+    def began(self, slot: Slot) -> None:
+        """Nothing."""
+
+    def doing(self, slot: Slot, what: str) -> None:
+        """Nothing."""
+
+    def heard(self, slot: Slot, event: Answered) -> None:
+        """Nothing."""
+
+    def retrying(self, slot: Slot, cause: Cause, detail: str, seconds: float) -> None:
+        """Nothing."""
+
+    def ended(self, slot: Slot, result: TaskResult | None) -> None:
+        """Nothing."""
+
+    def stopping(self, cause: Cause, detail: str) -> None:
+        """Nothing."""
+
+
 class Stop(Record):
     """What keeps a run from going on."""
 
@@ -111,8 +135,10 @@ async def run(course: Course) -> tuple[int, Stop | None]:
     Raises:
         UsageError: the run cannot be made in this way; what was under way is finished first.
     """
+    rooms = Rooms(course.way.provider, course.way.benchmark, course.options)
+    rooms.expect(course.tasks[slot.task_id] for slot in course.slots)
     async with Journal(course.store.journal) as journal:
-        sitting = _Sitting(course, journal)
+        sitting = _Sitting(course, journal, rooms)
         await in_parallel(sitting.take, course.slots, course.concurrency + course.grade_concurrency)
     if sitting.refused is not None:
         raise sitting.refused
@@ -122,9 +148,10 @@ async def run(course: Course) -> tuple[int, Stop | None]:
 class _Sitting:
     """One sitting of a run, from its start or resumption to its end or interruption."""
 
-    def __init__(self, course: Course, journal: Journal) -> None:
+    def __init__(self, course: Course, journal: Journal, rooms: Rooms) -> None:
         self.course = course
         self.journal = journal
+        self.rooms = rooms
         self.answering = asyncio.Semaphore(course.concurrency)
         self.grading = asyncio.Semaphore(course.grade_concurrency)
         self.stopped = asyncio.Event()
@@ -144,6 +171,8 @@ class _Sitting:
         except UsageError as error:
             self.refused = self.refused or error
             self.halt(Stop(cause=Cause.INTERRUPTED, detail=str(error)))
+        finally:
+            self.rooms.finished(work.task)
         if result is None:
             self.left += 1
         self.course.watcher.ended(slot, result)
@@ -175,7 +204,9 @@ class _Work:
         self.slot = slot
         self.standing = standing
         self.task = self.course.tasks[slot.task_id]
+        self.folder = self.course.store.logs(slot.task_id, slot.sample)
         self.ledger: list[Attempt] = []
+        self.handed_in: bytes | None = None
 
     async def answer(self) -> Answer | None:
         """The answer that counts; None when the run stops first."""
@@ -207,7 +238,12 @@ class _Work:
         watcher.began(slot)
         logs = self._logs(number)
         logs.mkdir(parents=True, exist_ok=True)
-        await sitting.journal.commit(self._entry(number, "prepared"))
+        prepared = self._entry(number, "prepared")
+        if self.course.way.gateway is None:
+            sitting.journal.note(prepared)
+        else:
+            # From here on something may be paid for; not even a power cut may hide that from the budget.
+            await sitting.journal.commit(prepared)
         this = Try(
             task=self.task,
             sample=slot.sample,
@@ -228,6 +264,7 @@ class _Work:
         stage: Stage = "answered" if again else "collected"
         line = self._entry(number, stage, cause=answer.cause, cost=total_cost(answer.usage))
         await sitting.journal.commit(line, files=made.files)
+        self.handed_in = made.files.get(logs / str(answer.submission))
         self.ledger.append(ledger.entry(self.course.store, slot, answer))
         return answer
 
@@ -235,30 +272,31 @@ class _Work:
         """Grade what was handed in, where anything was, and record the slot; None when the run stops first."""
         logs, number = self._logs(answer.number), answer.number
         graded: Graded | None = None
-        files: dict[Path, bytes] = {}
+        evidence: dict[Path, bytes] = {}
         lines: list[JournalEntry] = []
-        if answer.submission is not None and self.standing.stage == "graded":
-            graded = await asyncio.to_thread(read_record, logs / GRADED, Graded)
-        elif answer.submission is not None:
+        if answer.submission is not None:
             async with self.sitting.grading:
                 self.course.watcher.doing(self.slot, "grading")
                 graded = await self._grade(answer, logs)
             if graded is None:
                 return None
-            files[logs / GRADED] = to_json(graded)
+            evidence[logs / GRADED] = to_json(graded)
             lines.append(self._entry(number, "graded"))
         result = ledger.result(
             self.course.way.run_id, self.task, self.slot, answer=answer, graded=graded, attempts=tuple(self.ledger)
         )
-        files[self.course.store.result_file(self.slot.task_id, self.slot.sample)] = to_json(result)
         lines.append(self._entry(number, "recorded", cause=result.cause))
-        await self.sitting.journal.commit(*lines, files=files)
+        # The result holds the verdict, so a grade is finished when it is recorded, and not before.
+        stored = {self.course.store.result_file(self.slot.task_id, self.slot.sample): to_json(result)}
+        await self.sitting.journal.commit(*lines, files=stored, loose=evidence)
         return result
 
     async def _grade(self, answer: Answer, logs: Path) -> Graded | None:
         """Grade, and grade again where the grader, not the answer, failed. Each try keeps what it left."""
         started = time.monotonic()
-        content = await asyncio.to_thread((logs / str(answer.submission)).read_bytes)
+        content = self.handed_in
+        if content is None:  # of an earlier sitting
+            content = await asyncio.to_thread((logs / str(answer.submission)).read_bytes)
         prediction = Prediction(
             task_id=self.task.id, patch_kind=answer.patch_kind, content=content, model=self.course.way.model
         )
@@ -316,7 +354,7 @@ class _Work:
         )
 
     def _logs(self, number: int) -> Path:
-        return self.course.store.logs(self.slot.task_id, self.slot.sample, number)
+        return self.folder / attempt_name(number)
 
 
 def _stop(trouble: Trouble) -> Stop:

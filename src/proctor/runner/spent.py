@@ -11,7 +11,7 @@ from proctor.core.run import JournalEntry
 from proctor.gateway import Prices, read_cassette
 from proctor.gateway.meter import Meter, Outcome
 from proctor.results import RunStore, total_cost
-from proctor.runner.models import CASSETTE
+from proctor.results.answers import CASSETTE
 
 _PAID: Final = frozenset({"answered", "collected"})
 

@@ -6,15 +6,16 @@ from pathlib import Path
 import msgspec
 
 from proctor.agents import needs_home, needs_model
+from proctor.agents.h2.template import check_pod, is_file
 from proctor.core.benchmark import Benchmark
 from proctor.core.environment import EnvironmentSpec, Network
 from proctor.core.errors import UsageError
-from proctor.core.run import RunConfig
+from proctor.core.run import Mode, RunConfig
 from proctor.core.task import Task
 from proctor.environments import provider as find_provider
 from proctor.results import RunStore, new_run
 from proctor.runner.drive import agents, room_options
-from proctor.runner.homes import Homes
+from proctor.runner.homes import Homes, preset_files
 from proctor.runner.models import Access, backend_for, choose_model
 from proctor.runner.plan import Asked, make_config
 from proctor.runner.scratch import socket_folder
@@ -27,6 +28,7 @@ async def configure(
     *,
     excluded: Sequence[str] = (),
     program: str | None = None,
+    h2_program: str | None = None,
 ) -> RunConfig:
     """The configuration of a run that does not exist yet: with which programs, in which rooms.
 
@@ -40,13 +42,20 @@ async def configure(
     choice = None if asked.model is None else choose_model(asked.model)
     # As it can be read again from another folder.
     asked = msgspec.structs.replace(asked, model=choice.text if choice else None)
-    draft = make_config(asked, benchmark, tasks, excluded=excluded, versions={})
+    if asked.mode is Mode.H2:
+        template = check_pod(asked.pod_template, preset_files(asked.preset), asked.variables)
+        asked = msgspec.structs.replace(asked, pod_template=_findable(asked.pod_template) or template.name)
+        versions = {"pod template": template.digest}
+    else:
+        versions = {}
+    draft = make_config(asked, benchmark, tasks, excluded=excluded, versions=versions)
     rooms = find_provider(asked.runner, **room_options(draft))
     try:
         environment = await rooms.digest(EnvironmentSpec(image=asked.image))
     finally:
         await rooms.close()
-    versions = {**draft.versions, "environment": environment, **agents(draft, program, benchmark)(tasks[0]).versions()}
+    answering = agents(draft, benchmark, program=program, h2_program=h2_program)(tasks[0])
+    versions = {**draft.versions, "environment": environment, **answering.versions()}
     return msgspec.structs.replace(draft, versions=versions)
 
 
@@ -68,6 +77,11 @@ def begin(config: RunConfig, *, root: Path | None = None) -> RunStore:
     store = new_run(config.benchmark, root=root)
     store.write_config(msgspec.structs.replace(config, run_id=store.run_id))
     return store
+
+
+def _findable(template: str | None) -> str | None:
+    """A template's file as it can be read again from another folder; its name as it is."""
+    return str(Path(template).absolute()) if template is not None and is_file(template) else template
 
 
 def _check_model(asked: Asked) -> None:

@@ -99,8 +99,8 @@ def _send(endpoint: Endpoint, message: bytes) -> socket.socket | None:
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.setblocking(False)
-        with _address(endpoint) as address:
-            connection.connect(address)
+        with address(endpoint) as path:
+            connection.connect(path)
         connection.send(message)
     except OSError:
         connection.close()
@@ -109,7 +109,7 @@ def _send(endpoint: Endpoint, message: bytes) -> socket.socket | None:
 
 
 @contextmanager
-def _address(endpoint: Endpoint) -> Iterator[str]:
+def address(endpoint: Endpoint) -> Iterator[str]:
     """A path to the socket that is short enough for the system, however deep the sandbox lies."""
     sockets = endpoint.path.parent
     if sys.platform != "linux":

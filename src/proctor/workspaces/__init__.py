@@ -10,7 +10,7 @@ from proctor.workspaces.base import Base
 from proctor.workspaces.checkout import check_out
 from proctor.workspaces.leaks import Leak, LeakProof, prove_no_leak
 from proctor.workspaces.patches import apply_patch, patch_sha256
-from proctor.workspaces.sources import base_of, default_cache
+from proctor.workspaces.sources import base_of
 from proctor.workspaces.submissions import LeftOut, MadeSubmission, make_submission
 from proctor.workspaces.unfit import UnfitSubmission
 
@@ -25,7 +25,6 @@ __all__ = [
     "apply_patch",
     "base_of",
     "check_out",
-    "default_cache",
     "make_submission",
     "patch_sha256",
     "prove_no_leak",

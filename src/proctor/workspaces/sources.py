@@ -1,6 +1,5 @@
 """From a task's source to the base in the cache, made once and shared by all runs."""
 
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Final
 
 from proctor.core.errors import InvalidData
 from proctor.core.files import locked, sync_directory, write_atomic
+from proctor.core.places import cache_root
 from proctor.core.record import read_record, to_json
 from proctor.core.task import DirectorySource, RepositorySource
 from proctor.workspaces.base import Base, BaseFacts
@@ -21,13 +21,6 @@ _FACTS: Final = "base.json"
 _REPOSITORY: Final = "git"
 
 
-def default_cache() -> Path:
-    """``$PROCTOR_CACHE``, or ``proctor`` in the user's cache directory."""
-    if chosen := os.environ.get("PROCTOR_CACHE"):
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "proctor"
-
-
 def base_of(source: RepositorySource | DirectorySource, *, cache: Path | None = None) -> Base:
     """The base made from this source; it is made now if it is not in the cache.
 
@@ -37,7 +30,7 @@ def base_of(source: RepositorySource | DirectorySource, *, cache: Path | None = 
         InvalidData: there is no such repository, commit or directory.
         RetryableError: the repository cannot be fetched.
     """
-    cache = (cache or default_cache()).absolute()
+    cache = (cache or cache_root()).absolute()
     if isinstance(source, RepositorySource):
         return _base_of_repository(source, cache)
     return _base_of_directory(source, cache)

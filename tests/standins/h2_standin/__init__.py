@@ -7,7 +7,8 @@ messages are h2's own.
 
 Commands: version, whoami, run, pod launch|stop, status, list, stop, send, show, handle-hook, role check.
 
-What a claude_code agent does is scripted. ``H2_STANDIN`` names a JSON file; every key is optional:
+What a claude_code agent does is scripted. ``H2_STANDIN`` names a JSON file, or ``standin.json`` in the H2_DIR is one;
+every key is optional:
 
     ready_seconds    how long until the agent is idle for the first time (0.05); null: never
     child            shell command to run as the agent, instead of one that starts `grandchildren` and reads its input
@@ -17,10 +18,16 @@ What a claude_code agent does is scripted. ``H2_STANDIN`` names a JSON file; eve
     hang             the daemon takes connections and never answers (false)
     ignore_stop      the daemon says that it will stop, and goes on (false)
     stop_seconds     how long a polite stop takes (0.05)
+    status_seconds   how long the daemon takes to say how the agent is, as with a git that is slow (0)
+    queue_seconds    how long a message waits in the queue although the agent is idle (0)
+    claude           run `claude` from PATH as the child, as h2 does: it tells by its hooks what it does (false)
     turn             what follows a message: a list of steps, each with
                        after     seconds to wait first (0)
                        hook      a hook event to go through, with its `payload`
                        run       a shell command to run in the agent's working directory
+                       state     [state, sub-state] to fall into, as after an error of the provider
+                       message   what the status says about that error
+                       die       the daemon is killed (false)
     agents           the same keys for single agents, by name
 
 The default turn is UserPromptSubmit, then Stop. A false idle after a compaction, for example, is

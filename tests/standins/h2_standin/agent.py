@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import threading
 import time
@@ -24,8 +25,10 @@ STATES = {
     "PreCompact": ("active", "compacting"),
     "SessionStart": ("idle", ""),
     "Stop": ("idle", ""),
-    "SessionEnd": ("exited", ""),
 }
+# What h2 makes of errors that Claude Code reports.
+ERRORS = {"429": "usage_limit", "401": "auth_error", "5": "server_error"}
+MESSAGES = {"usage_limit": "usage_limit_message", "auth_error": "auth_error_message"}
 DECISIONS = {"ask_user": "blocked_on_permission", "allow": "tool_use"}
 
 
@@ -48,6 +51,7 @@ class Agent:
         self.type_in: Callable[[str], None] = lambda _: None
         self.messages: dict[str, dict[str, Any]] = {}
         self._state, self._sub_state = "initialized", ""
+        self._trouble = ""
         self._since = self._started = time.monotonic()
         self._tools = 0
         self._changed = threading.Condition(threading.RLock())
@@ -77,6 +81,7 @@ class Agent:
                 "queued_count": queued,
                 "tool_use_count": self._tools,
                 "blocked_on_permission": self._sub_state == "blocked_on_permission",
+                MESSAGES.get(self._sub_state, "server_error_message"): self._trouble,
             }
         always = {"name", "command", "uptime", "state", "state_display_text", "state_duration", "queued_count"}
         return {key: value for key, value in info.items() if value or key in always}
@@ -86,17 +91,35 @@ class Agent:
         with (self.session / "events.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
-    def become(self, state: str, sub_state: str = "") -> None:
+    def become(self, state: str, sub_state: str = "", trouble: str = "") -> None:
+        """Fall into a state, and write it down, whether it is another or the same."""
         with self._changed:
-            if (state, sub_state) == (self._state, self._sub_state):
-                return
-            self._state, self._sub_state, self._since = state, sub_state, time.monotonic()
+            self._enter(state, sub_state, trouble)
             self.event("state_change", {"state": state, "sub_state": sub_state})
-            self._changed.notify_all()
+
+    def leave(self) -> None:
+        """The session has ended, or the child has; the next event shows that it is still there after all."""
+        with self._changed:
+            self._enter("exited")
+            self.event("session_ended")
+
+    def _enter(self, state: str, sub_state: str = "", trouble: str = "") -> None:
+        self._state, self._sub_state, self._trouble = state, sub_state, trouble
+        self._since = time.monotonic()
+        self._changed.notify_all()
 
     def hook(self, event: str, payload: dict[str, Any]) -> None:
         with self._changed:
             self._log("hook", hook_event=event, tool_name=payload.get("tool_name"))
+            if event == "SessionEnd":
+                self.leave()
+                return
+            if self._state == "exited":
+                self._enter("initialized")
+            if event == "api_error":
+                status = str(payload.get("status", ""))
+                self.become("idle", ERRORS.get(status) or ERRORS.get(status[:1], ""), str(payload.get("error", "")))
+                return
             if event == "permission_decision":
                 decision = payload.get("decision", "")
                 self._log("permission_decision", tool_name=payload.get("tool_name"), decision=decision)
@@ -110,6 +133,8 @@ class Agent:
                 self.event("tool_started", {"ToolName": payload.get("tool_name", ""), "CallID": ""})
             if event in STATES:
                 self.become(*STATES[event])
+            if event == "Stop" and payload.get("last_assistant_message"):
+                self.event("agent_message", {"Content": payload["last_assistant_message"]})
 
     def accept(self, body: str, sender: str, priority: str, *, raw: bool) -> str:
         """Queue a message, and deliver it when its priority allows."""
@@ -136,12 +161,13 @@ class Agent:
 
     def _deliver(self, identity: str, text: str) -> None:
         message = self.messages[identity]
+        time.sleep(self.scenario.queue_seconds)
         with self._changed:
             if message["priority"].startswith("idle"):
                 self._changed.wait_for(lambda: (self._state, self._sub_state) == ("idle", ""))
             message |= {"status": "delivered", "delivered_at": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"}
         self.type_in(text)
-        if self.metadata["harness_type"] == "claude_code":
+        if self.metadata["harness_type"] == "claude_code" and not self.scenario.claude:
             self._take_turn()
 
     def _take_turn(self) -> None:
@@ -149,8 +175,21 @@ class Agent:
             time.sleep(step.after)
             if step.hook:
                 self.hook(step.hook, step.payload)
+            if step.state:
+                self.become(*step.state, step.message)
+            if step.die:
+                os.kill(os.getpid(), signal.SIGKILL)
             if step.run:
-                subprocess.run(["sh", "-c", step.run], cwd=self.metadata["cwd"], check=False, stdin=subprocess.DEVNULL)
+                subprocess.run(
+                    ["sh", "-c", step.run],
+                    cwd=self.metadata["cwd"],
+                    env={**os.environ, "H2_ACTOR": self.name},
+                    check=False,
+                    stdin=subprocess.DEVNULL,
+                )
+
+    def sum_up(self) -> None:
+        self._log("session_summary", tool_use_count=self._tools)
 
     def _log(self, event: str, **fields: Any) -> None:
         line = {"ts": now(), "actor": self.name, "session_id": self.metadata["session_id"], "event": event}

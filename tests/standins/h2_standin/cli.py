@@ -84,7 +84,10 @@ def _pod_stop(arguments: argparse.Namespace) -> None:
 
 
 def _status(arguments: argparse.Namespace) -> None:
-    answer = request(find_socket(h2_directory(), arguments.name), {"type": "status"})
+    try:
+        answer = request(find_socket(h2_directory(), arguments.name), {"type": "status"})
+    except (OSError, ValueError) as error:
+        raise H2Error(f'cannot connect to agent "{arguments.name}"') from error
     print(json.dumps(answer["agent"], indent=2))
 
 
@@ -182,6 +185,7 @@ def _launch(h2: Path, launch: Launch) -> None:
         "model": role.get("agent_model") or "",
         "cwd": str(cwd),
         "instructions": role.get("instructions") or "",
+        "additional_dirs": role.get("additional_dirs") or [],
         "started_at": now(),
     }
     (session / "session.metadata.json").write_text(json.dumps(metadata, indent=2), encoding="utf-8")
@@ -189,7 +193,7 @@ def _launch(h2: Path, launch: Launch) -> None:
     if launch.pod:
         environ["H2_POD"] = launch.pod
     with (session / "daemon.stderr.log").open("a") as log:
-        subprocess.Popen(
+        daemon = subprocess.Popen(
             [sys.executable, sys.argv[0], "_daemon", "--session-dir", str(session)],
             start_new_session=True,
             stdin=subprocess.DEVNULL,
@@ -201,7 +205,7 @@ def _launch(h2: Path, launch: Launch) -> None:
     path = agent_socket(h2, launch.name)
     deadline = time.monotonic() + 30  # the real one waits 5 s, but it is no Python program on a busy machine
     while not listens(path):
-        if time.monotonic() > deadline:
+        if time.monotonic() > deadline or daemon.poll() is not None:
             raise H2Error(f"daemon did not start (socket {path} not found)")
         time.sleep(0.01)
 

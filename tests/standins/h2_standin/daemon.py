@@ -9,6 +9,7 @@ import struct
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,6 +25,11 @@ FRAME_DATA = 0
 def child_command(metadata: dict[str, Any], scenario: Scenario) -> list[str]:
     if metadata["harness_type"] == "generic":
         return [metadata["command"]]
+    if scenario.claude:
+        words = ["claude", "--session-id", metadata["session_id"]]
+        words += ["--append-system-prompt", metadata["instructions"]] if metadata["instructions"] else []
+        words += ["--model", metadata["model"]] if metadata["model"] else []
+        return words + [word for folder in metadata["additional_dirs"] for word in ("--add-dir", folder)]
     deaf = "trap '' TERM HUP; " if scenario.ignore_term else ""
     # Each grandchild leaves the child's session, as a development server does that an agent puts into the background.
     start = "setsid sleep 86400 </dev/null >/dev/null 2>&1 & " * scenario.grandchildren
@@ -84,7 +90,8 @@ class Daemon:
 
     def _start_up(self) -> None:
         seconds = self._agent.scenario.ready_seconds
-        if self._agent.metadata["harness_type"] == "claude_code" and seconds is not None:
+        claude = self._agent.metadata["harness_type"] == "claude_code" and not self._agent.scenario.claude
+        if claude and seconds is not None:
             time.sleep(seconds)
             self._agent.hook("SessionStart", {"source": "startup"})
 
@@ -108,7 +115,7 @@ class Daemon:
                 timer.start()
         _, status = os.waitpid(self._child, 0)
         print(f"child process exited (code {os.waitstatus_to_exitcode(status)})", file=sys.stderr, flush=True)
-        self._agent.become("exited")
+        self._agent.leave()
 
     def _type(self, text: str) -> None:
         os.write(self._terminal, text.encode() + b"\r")
@@ -136,6 +143,7 @@ class Daemon:
     def _handle(self, request: dict[str, Any]) -> dict[str, Any]:
         match request["type"]:
             case "status":
+                time.sleep(self._agent.scenario.status_seconds)
                 return {"ok": True, "agent": self._agent.status()}
             case "send":
                 priority, raw = request.get("priority", ""), request.get("raw", False)
@@ -159,7 +167,9 @@ class Daemon:
 
     def _stop(self) -> NoReturn:
         """As h2 does it: the child is killed, what it started is not."""
-        os.kill(self._child, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(self._child, signal.SIGKILL)
         time.sleep(self._agent.scenario.stop_seconds)
+        self._agent.sum_up()
         self._path.unlink(missing_ok=True)
         os._exit(0)

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 MARKER = ".h2-dir.txt"
 EXPRESSION = re.compile(r"\{\{\s*(.*?)\s*\}\}")
 COUNTED = re.compile(r"\.(Index|Count)\b")
@@ -52,7 +50,7 @@ def agent_socket(h2: Path, name: str) -> Path:
 def find_socket(h2: Path, name: str) -> Path:
     found = sorted(socket_directory(h2).glob(f"*.{name}.sock"))
     if len(found) != 1:
-        raise H2Error(f'cannot find "{name}": ' + (f"{len(found)} sockets match" if found else "no socket found"))
+        raise H2Error(f'cannot connect to agent "{name}"')
     return found[0]
 
 
@@ -87,6 +85,13 @@ def render(text: str, context: Mapping[str, Any]) -> str:
     return EXPRESSION.sub(lambda match: str(value(match[1])), text)
 
 
+def read_yaml(text: str) -> dict[str, Any]:
+    import yaml  # slow, and only what launches agents reads any
+
+    value: dict[str, Any] = yaml.safe_load(text) or {}
+    return value
+
+
 def load_role(h2: Path, launch: Launch) -> dict[str, Any]:
     context = {
         "AgentName": launch.name,
@@ -98,7 +103,7 @@ def load_role(h2: Path, launch: Launch) -> dict[str, Any]:
     text = _read(h2 / "roles", launch.role, what="role")
     declared, text = _split_variables(text)
     context["Var"] = _with_defaults(declared, launch.variables)
-    role: dict[str, Any] = yaml.safe_load(render(text, context)) or {}
+    role = read_yaml(render(text, context))
     if not role.get("role_name"):
         raise H2Error(f'role "{launch.role}": role_name is required')
     return role | launch.overrides
@@ -118,7 +123,7 @@ def load_pod(h2: Path, template: str, variables: dict[str, str], pod: str | None
         return f"__DEFERRED_{len(kept) - 1}__"
 
     rendered = render(EXPRESSION.sub(defer, text), {"Var": values, "H2Dir": str(h2)})
-    content: dict[str, Any] = yaml.safe_load(rendered) or {}
+    content = read_yaml(rendered)
     name = pod or content.get("pod_name") or template
 
     def restored(value: str, index: int, count: int) -> str:
@@ -164,7 +169,7 @@ def _split_variables(text: str) -> tuple[dict[str, Any], str]:
     if start is None:
         return {}, text
     end = next((i for i in range(start + 1, len(lines)) if lines[i].strip() and lines[i][0] not in " \t#"), len(lines))
-    block = yaml.safe_load("".join(lines[start:end]))
+    block = read_yaml("".join(lines[start:end]))
     return block["variables"] or {}, "".join(lines[:start] + lines[end:])
 
 

@@ -13,6 +13,9 @@ class Step:
     hook: str | None = None
     payload: dict[str, Any] = field(default_factory=dict)
     run: str | None = None
+    state: tuple[str, str] | None = None
+    message: str = ""
+    die: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,14 +28,17 @@ class Scenario:
     hang: bool = False
     ignore_stop: bool = False
     stop_seconds: float = 0.05
+    status_seconds: float = 0.0
+    queue_seconds: float = 0.0
+    claude: bool = False
     turn: tuple[Step, ...] = (Step(hook="UserPromptSubmit"), Step(after=0.05, hook="Stop"))
 
 
 def scenario_for(agent: str) -> Scenario:
-    source = os.environ.get("H2_STANDIN")
-    if not source:
+    source = Path(os.environ.get("H2_STANDIN") or Path(os.environ.get("H2_DIR", "."), "standin.json"))
+    if not source.is_file():
         return Scenario()
-    values: dict[str, Any] = json.loads(Path(source).read_text(encoding="utf-8"))
+    values: dict[str, Any] = json.loads(source.read_text(encoding="utf-8"))
     chosen = {key: value for key, value in values.items() if key != "agents"} | values.get("agents", {}).get(agent, {})
     if "turn" in chosen:
         chosen["turn"] = tuple(Step(**step) for step in chosen["turn"])

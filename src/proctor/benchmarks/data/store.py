@@ -12,8 +12,8 @@ from typing import Final
 from proctor.core.benchmark import Fetched
 from proctor.core.errors import UsageError
 from proctor.core.files import locked
+from proctor.core.places import cache_root
 from proctor.core.record import from_json, to_json
-from proctor.results.cache import cache_root
 
 _RECORD: Final = "fetched.json"
 _FILES: Final = "files"

@@ -7,8 +7,8 @@ import asyncio
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -41,7 +41,7 @@ GRADER: Final = f"suites/{proctor.__version__}"
 
 async def grade(bench: Bench, prediction: Prediction, *, runs: int) -> Evaluated:
     """Grade one submission, running its tests `runs` times."""
-    with _scratch(bench) as scratch:
+    async with _scratch(bench) as scratch:
         before = await baseline(bench, scratch)
         trouble = baseline_trouble(before.run, bench.expectation)
         if trouble is not None:
@@ -109,7 +109,7 @@ async def _proven_stable(bench: Bench) -> bool:
 
 async def check_health(bench: Bench, gold: Prediction | None, *, runs: int) -> Health:
     """Prove an instance on this machine: fails as labelled, is solved by its oracle, repeats, and leaks nothing."""
-    with _scratch(bench) as scratch:
+    async with _scratch(bench) as scratch:
         pristine, solved = scratch / "baseline", scratch / "oracle"
         await asyncio.to_thread(lay_out_pristine, bench.instance, pristine)
         before = [(await run_step(bench, pristine, f"baseline.det{number}")).run for number in range(runs)]
@@ -164,17 +164,24 @@ async def _health(
     )
 
 
-@contextmanager
-def _scratch(bench: Bench) -> Iterator[Path]:
+@asynccontextmanager
+async def _scratch(bench: Bench) -> AsyncIterator[Path]:
     """A folder for trees; kept among the artifacts if that was asked for. What an earlier run left goes first."""
-    shutil.rmtree(bench.folder, ignore_errors=True)
-    (bench.folder / "patch").mkdir(parents=True)
-    (bench.folder / "instance.json").write_bytes(bench.instance.path.read_bytes())
+    await asyncio.to_thread(_clear, bench)
     if bench.place.options.keep_artifacts:
         yield bench.folder / "repo"
         return
-    with tempfile.TemporaryDirectory(prefix="proctor-grade-") as folder:
-        yield Path(folder)
+    folder = Path(tempfile.mkdtemp(prefix="proctor-grade-"))
+    try:
+        yield folder
+    finally:
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+def _clear(bench: Bench) -> None:
+    shutil.rmtree(bench.folder, ignore_errors=True)
+    (bench.folder / "patch").mkdir(parents=True)
+    (bench.folder / "instance.json").write_bytes(bench.instance.path.read_bytes())
 
 
 def _unfit(bench: Bench, prediction: Prediction, cause: Cause, reason: str, *, before: Step) -> Evaluated:

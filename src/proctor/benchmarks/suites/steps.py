@@ -21,7 +21,7 @@ from proctor.core.errors import InfrastructureError, LimitReached
 from proctor.core.evaluation import RepairSummary, TestSummary
 from proctor.core.record import Record, to_json
 from proctor.core.verdict import TestStatus
-from proctor.grading import Expectation, Results, TestFormat, TestPlan, TestRun, Trouble, Unreadable, run_tests
+from proctor.grading import Expectation, Results, TestFormat, TestPlan, TestRun, Trouble, Unreadable, run_tests_apart
 from proctor.workspaces import UnfitSubmission
 
 TEST_SECONDS: Final = 300.0
@@ -128,10 +128,12 @@ async def _room(bench: Bench, tree: Path) -> Environment:
 
 async def _run(bench: Bench, tests: TestsEval, tree: Path, *, is_pristine: bool) -> TestRun:
     needed = bench.instance.file.requires if is_pristine else ()
+    if not tests.setup and not needed:
+        return await _tested(bench, tests, tree)
     if not tests.setup:
         async with await _room(bench, tree) as room:
             await _check_programs(room, needed)
-            return await run_tests(room, _plan(tests), timeout=bench.timeout)
+        return await _tested(bench, tests, tree)
     with tempfile.TemporaryDirectory(prefix="proctor-setup-") as folder:
         ready = Path(folder) / "tree"
         async with await _room(bench, tree) as room:
@@ -143,8 +145,12 @@ async def _run(bench: Bench, tests: TestsEval, tree: Path, *, is_pristine: bool)
         # What was run there may have been the submission's own: nothing of it is left running, and the tests are put
         # back to what they were.
         await asyncio.to_thread(restore_protected, bench.instance, tree, ready)
-        async with await _room(bench, ready) as room:
-            return await run_tests(room, _plan(tests), timeout=bench.timeout)
+        return await _tested(bench, tests, ready)
+
+
+async def _tested(bench: Bench, tests: TestsEval, tree: Path) -> TestRun:
+    room = msgspec.structs.replace(bench.spec, workspace=tree)
+    return await run_tests_apart(bench.place.provider, room, _plan(tests), timeout=bench.timeout)
 
 
 def _plan(tests: TestsEval) -> TestPlan:

@@ -14,6 +14,8 @@ COMMANDS: Final = {
     "report": ("proctor.cli.bench.report", "Compare a benchmark's runs."),
     "compare": ("proctor.cli.bench.compare", "Two runs on the same tasks: is one better?"),
     "show": ("proctor.cli.bench.show", "One run, or one task of it."),
+    "export": ("proctor.cli.bench.export", "Write a run in another tool's format."),
+    "import": ("proctor.cli.bench.import_", "Store another tool's results as a run."),
     "score": ("proctor.cli.bench.score", "The key figures of a report."),
 }
 

@@ -14,7 +14,7 @@ def command(first: str, second: str, *, as_json: bool) -> None:
 
     What else was different between them is said too: only what is under test should be.
     """
-    from proctor.analysis.paired import compare  # noqa: PLC0415 - the help page needs none of it
+    from proctor.analysis import Observation, compare  # noqa: PLC0415 - the help page needs none of it
     from proctor.core.errors import UsageError  # noqa: PLC0415
     from proctor.report import differences, run_row, runs_text  # noqa: PLC0415
     from proctor.results import find_run  # noqa: PLC0415
@@ -26,7 +26,8 @@ def command(first: str, second: str, *, as_json: bool) -> None:
             f"these are runs of two benchmarks, {configs[0].benchmark} and {configs[1].benchmark}",
             fix="compare runs of the same one",
         )
-    paired, unlike = compare(one.results(), other.results()), differences(*configs)
+    seen = [list(run.results_as(Observation)) for run in (one, other)]
+    paired, unlike = compare(*seen, names=(one.run_id, other.run_id)), differences(*configs)
     if as_json:
         print_json({"comparison": paired, "sentence": paired.sentence, "differences": unlike})
         return

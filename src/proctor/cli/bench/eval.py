@@ -50,7 +50,7 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
     from proctor.benchmarks import x07_document  # noqa: PLC0415 - the help page needs none of it
     from proctor.core.record import to_json  # noqa: PLC0415
 
-    source = load(bench, suite, split)
+    source = load(bench, suite, split, given["runner"])
     report = asyncio.run(_evaluate(source, given))
     form = "json" if given["as_json"] else given["form"]
     document, errors = to_json(report), report.summary.errors

@@ -1,8 +1,9 @@
 """Options that several `bench` commands share, and what they stand for."""
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -15,6 +16,28 @@ F = TypeVar("F", bound=Callable[..., Any])
 AT_LEAST_ONE = click.IntRange(min=1)
 
 
+class Size(click.ParamType[int]):
+    """An amount of bytes, as people write it: 500MB, 40GB, 1.5TiB."""
+
+    name = "size"
+    _units: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12} | {
+        f"{letter}I": 1 << (10 * power) for power, letter in enumerate("KMGT", start=1)
+    }
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number of bytes."""
+        if isinstance(value, int):
+            return value
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?\s*", str(value).upper())
+        unit = self._units.get(match[2]) if match else None
+        if match is None or unit is None or not float(match[1]):
+            self.fail(f"{value!r} is not a size; write 500MB, 40GB or 1.5TiB", param, ctx)
+        return int(float(match[1]) * unit)
+
+
+image_disk_option = click.option(
+    "--image-disk", type=Size(), metavar="SIZE", help="What images pulled for --runner docker may take, as 40GB."
+)
 image_map_option = click.option(
     "--image-map",
     type=click.Path(path_type=Path),
@@ -51,6 +74,7 @@ def room_options(function: F) -> F:
     """In which rooms, and how many at once."""
     for option in (
         click.option("--isolation", type=click.Choice(["on", "off"]), default="on", help="off: no walls. Unsafe."),
+        image_disk_option,
         image_map_option,
         click.option("--docker-image", metavar="IMAGE", help="The image for --runner docker."),
         click.option("--runner", type=click.Choice(["local", "docker"]), default="local", show_default=True),
@@ -75,18 +99,18 @@ def repair_options(function: F) -> F:
     return function
 
 
-def load(bench: str | None, suite: str | None, split: str | None) -> Benchmark:
-    """The benchmark that is meant.
+def load(bench: str | None, suite: str | None, split: str | None, runner: str | None = None) -> Benchmark:
+    """The benchmark that is meant, for the rooms of `runner`.
 
     Raises:
-        UsageError: none, or two at once.
+        UsageError: none, or two at once, or not in such rooms.
     """
-    from proctor.benchmarks import benchmark, suite_benchmark  # noqa: PLC0415 - help pages need none of it
+    from proctor.benchmarks import benchmark, in_rooms, suite_benchmark  # noqa: PLC0415 - help pages need none of it
 
     if (bench is None) == (suite is None):
         raise UsageError("say which benchmark: BENCH or --suite, not both", fix="`proctor bench list` names them")
     if suite is None:
-        return benchmark(str(bench), split)
+        return in_rooms(benchmark(str(bench), split), runner)
     if split is not None:
         raise UsageError("a suite has no splits", fix="leave --split out")
     return suite_benchmark(suite)
@@ -130,7 +154,9 @@ def provider(given: Mapping[str, Any]) -> EnvironmentProvider:
     from proctor.environments import provider as find  # noqa: PLC0415 - help pages need none of it
 
     images = read_image_map(given["image_map"])
-    options = {"image_map": images} if images and given["runner"] == "docker" else {}
+    options: dict[str, Any] = {}
+    if given["runner"] == "docker":
+        options = {"image_map": images, "image_disk": given["image_disk"]}
     return find(given["runner"], isolation=given["isolation"] == "on", **options)
 
 

@@ -22,4 +22,5 @@ def command(run: str, **given: Any) -> int:
 
     store = find_run(run)
     config = store.config()
-    return sit(store, reopen(config.benchmark, config.source, config.split), given, access_of(given))
+    source = reopen(config.benchmark, config.source, config.split, runner=config.runner)
+    return sit(store, source, given, access_of(given))

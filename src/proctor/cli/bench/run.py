@@ -28,13 +28,23 @@ DOLLARS = click.FloatRange(min=0, min_open=True)
 
 @click.command()
 @source_options
-@click.option("--mode", type=click.Choice(["baseline"]), default="baseline", show_default=True)
 @click.option(
-    "--agent", default="claude_code", show_default=True, help="claude_code, command, oracle, nop, or a plugin's."
+    "--mode",
+    type=click.Choice(["baseline", "h2"]),
+    default="baseline",
+    show_default=True,
+    help="One agent, or a pod of agents that h2 runs.",
 )
+@click.option("--agent", help="claude_code (the default), command, oracle, nop, or a plugin's.")
 @click.option("--agent-command", metavar="WORDS", help="With --agent command: what to run, as in a shell.")
 @click.option("--model", help="A model id or short name; script:FILE; replay:RUN.")
-@click.option("--preset", default="empty", show_default=True, help="The preset of the agents' sandboxes.")
+@click.option("--preset", help="The preset of the agents' sandboxes. [default: empty; with --mode h2: opus]")
+@click.option(
+    "--pod-template",
+    metavar="NAME|FILE",
+    help="With --mode h2: a pod template of the preset, or a file. [default: benchmark]",
+)
+@click.option("--var", "variables", multiple=True, metavar="K=V", help="With --mode h2: a variable of the template.")
 @selection_options
 @click.option("--attempts", type=AT_LEAST_ONE, default=1, show_default=True, help="Answers wanted to each task.")
 @click.option("--shuffle", type=int, metavar="SEED", help="Take the tasks in the order that this seed gives.")
@@ -60,9 +70,13 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
     from proctor.runner.selection import select  # noqa: PLC0415 - the help page needs none of it
     from proctor.runner.start import begin, check_access, configure  # noqa: PLC0415
 
-    source, chosen, asked = load(bench, suite, split), selection(given), _asked(given)
+    source, chosen, asked = load(bench, suite, split, given["runner"]), selection(given), _asked(given)
     tasks = select(source.tasks(), chosen, known=[bad.task_id for bad in source.unusable()])
-    config = asyncio.run(configure(asked, source, tasks, excluded=chosen.excluded, program=given["claude_bin"]))
+    config = asyncio.run(
+        configure(
+            asked, source, tasks, excluded=chosen.excluded, program=given["claude_bin"], h2_program=given["h2_bin"]
+        )
+    )
     access = access_of(given)
     if given["dry_run"]:
         _print_plan(config, as_json=given["as_json"])
@@ -76,18 +90,29 @@ def _asked(given: dict[str, Any]) -> "Asked":
     from proctor.core.run import Budget, Mode  # noqa: PLC0415
     from proctor.runner.plan import Asked  # noqa: PLC0415
 
-    if given["agent_command"] is not None and given["agent"] != "command":
+    mode = Mode(given["mode"])
+    agent = given["agent"] or ("h2_pod" if mode is Mode.H2 else "claude_code")
+    if (agent == "h2_pod") != (mode is Mode.H2):
+        raise UsageError(
+            f"--mode {mode.value} is not for the agent {agent}",
+            fix="leave --agent out" if mode is Mode.H2 else "give --mode h2",
+        )
+    if mode is not Mode.H2 and (given["pod_template"] is not None or given["variables"]):
+        raise UsageError("--pod-template and --var are for pods", fix="give --mode h2 too, or leave them out")
+    if given["agent_command"] is not None and agent != "command":
         raise UsageError("--agent-command is for --agent command", fix="give that too, or leave the command out")
     try:
         words = tuple(shlex.split(given["agent_command"] or ""))
     except ValueError as error:
         raise UsageError(f"--agent-command cannot be read as a shell would: {error}") from error
     return Asked(
-        mode=Mode(given["mode"]),
-        agent=given["agent"],
+        mode=mode,
+        agent=agent,
         command=words,
         model=given["model"],
-        preset=given["preset"],
+        preset=given["preset"] or ("opus" if mode is Mode.H2 else "empty"),
+        pod_template=given["pod_template"],
+        variables=_variables(given["variables"]),
         runner=given["runner"],
         image=given["docker_image"],
         image_map=read_image_map(given["image_map"]),
@@ -101,6 +126,16 @@ def _asked(given: dict[str, Any]) -> "Asked":
         max_turns=given["max_turns"],
         shuffle=given["shuffle"],
     )
+
+
+def _variables(pairs: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for pair in pairs:
+        name, separator, value = pair.partition("=")
+        if not separator or not name:
+            raise UsageError(f"--var {pair} is not of the form NAME=VALUE")
+        found[name] = value
+    return found
 
 
 def _print_plan(config: "RunConfig", *, as_json: bool) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from proctor.cli.bench.options import image_disk_option
 from proctor.cli.output import note, print_json
 from proctor.core.errors import InfrastructureError, Interrupted
 
@@ -25,6 +26,7 @@ def sitting_options(function: Any) -> Any:
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print the run's summary as JSON."),
         click.option("--quiet", is_flag=True, help="No progress on stderr."),
+        image_disk_option,
         click.option(
             "--retries",
             type=click.IntRange(min=0),
@@ -39,6 +41,9 @@ def sitting_options(function: Any) -> Any:
         ),
         click.option("--own-login", is_flag=True, help="Let the agent's own login through, instead of adding a key."),
         click.option("--claude-bin", metavar="FILE", help="The agent's program, where it is not found by itself."),
+        click.option(
+            "--h2-bin", metavar="FILE", help="With --mode h2: the program h2, where it is not found by itself."
+        ),
         click.option(
             "--max-cost",
             type=click.FloatRange(min=0, min_open=True),
@@ -77,9 +82,11 @@ def sit(store: "RunStore", source: "Benchmark", given: dict[str, Any], access: "
     sitting = Sitting(
         access=access,
         program=given["claude_bin"],
+        h2_program=given["h2_bin"],
         retry=Retry(tries=given["retries"] + 1),
         retry_errors=given.get("retry_errors", False),
         run_usd=given["max_cost"],
+        image_disk=given["image_disk"],
     )
     try:
         with temporary_files_here(), Progress(quiet=given["quiet"]) as progress:

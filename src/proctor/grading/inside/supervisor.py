@@ -11,23 +11,34 @@ import select
 import sys
 from _blake2 import blake2b
 
-MYPY = False
-if MYPY:
-    from typing import Any
-
 MAC_BYTES = 16
 LONGEST_LINE = 4000000
 GRACE_MS = 5000
-# What a worker is started with. Its code and its token come through pipes: nothing lies on disk to be replaced.
+# What a worker is started with. Its code and its token come through pipes: nothing lies on disk to be replaced. The
+# code comes twice, compiled for one Python and as text for all others.
 BOOT = """\
 import sys
 sys.path[:] = [entry for entry in sys.path if entry]
-import builtins, io
-exec(compile(io.open(int(sys.argv[1]), "rb").read(), "<proctor>", "exec"),
-     {"__name__": "proctor", "__builtins__": dict(vars(builtins))})
+import builtins, io, marshal
+def program():
+    magic, size, rest = io.open(int(sys.argv[1]), "rb").read().split(b" ", 2)
+    if bytes.fromhex(magic.decode()) == sys.modules["_frozen_importlib_external"].MAGIC_NUMBER:
+        stream = io.BytesIO(rest)
+        parts, code = marshal.load(stream)
+        job = marshal.load(stream)
+    else:
+        parts, code, job = eval(rest[int(size):])
+        code = compile(code, "<proctor>", "exec")
+    job.update(parts)
+    return code, {"__name__": "proctor", "__builtins__": dict(vars(builtins)), "JOB": job}
+exec(*program())
 """
 # These would have a say in the worker before our own code has.
 WITHHELD = ("PYTHONPATH", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTEST_ADDOPTS", "PYTEST_PLUGINS")
+# Where the worker finds what PYTHONPATH was, and where it may keep files of its own.
+PATHS = "PROCTOR_PYTHONPATH"
+PRIVATE = "PROCTOR_PRIVATE"
+FLAGS = ("-s", "-S", "-B")
 
 
 class Chain:
@@ -67,7 +78,7 @@ def harden() -> "None":
         return
 
 
-def start_worker(source: "int", token: "int", records: "int") -> "int":
+def start_worker(source: "int", token: "int", records: "int", private: "str") -> "int":
     pid = os.fork()
     if pid:
         return pid
@@ -78,8 +89,9 @@ def start_worker(source: "int", token: "int", records: "int") -> "int":
         os.dup2(2, 1)
         os.chdir("/")
         variables = {name: value for name, value in os.environ.items() if name not in WITHHELD}
+        variables.update({PATHS: os.environ.get("PYTHONPATH") or "", PRIVATE: private})
         descriptors = [str(source), str(token), str(records)]
-        os.execve(sys.executable, [sys.executable, "-s", "-S", "-B", "-c", BOOT] + descriptors, variables)
+        os.execve(sys.executable, [sys.executable, *FLAGS, "-c", BOOT] + descriptors, variables)
     finally:
         os._exit(127)
 
@@ -191,37 +203,22 @@ def children() -> "list[int]":
     return found
 
 
-def private_directory(name: "str", content: "str") -> "str":
-    """A fresh directory that holds one file: the configuration that pytest is to read."""
-    directory = os.path.join(
-        os.environ.get("TMPDIR") or "/tmp", "proctor-" + os.urandom(16).hex()
-    )  # the name is unguessable
-    os.mkdir(directory, 0o700)
-    with open(os.path.join(directory, name), "wb") as file:
-        file.write(content.encode("utf-8", "surrogateescape"))
-    return directory
-
-
-def main(key: "str", worker: "str", job: "dict[str, Any]") -> "int":
+def main(key: "str", program: "bytes") -> "int":
     chain = Chain(bytes.fromhex(key))
     emit(chain, "hello", ".".join(map(str, sys.version_info[:3])))
     token = os.urandom(32)
     source_read, source_write = os.pipe()
     token_read, token_write = os.pipe()
     records_read, records_write = os.pipe()
-    pid = start_worker(source_read, token_read, records_write)
+    private = os.path.join(os.environ.get("TMPDIR") or "/tmp", "proctor-" + os.urandom(16).hex())
+    pid = start_worker(source_read, token_read, records_write, private)
     for descriptor in (source_read, token_read, records_write):
         os.close(descriptor)
     harden()
-    directory = None
-    job["pythonpath"] = os.environ.get("PYTHONPATH") or ""
-    if job.get("config_name"):
-        directory = private_directory(job["config_name"], job["config_text"])
-        job["private"] = directory
     listener = Listener(chain, token)
     try:
         write_all(token_write, token)
-        write_all(source_write, ("JOB = " + ascii(job) + "\n" + worker + "\nmain(JOB)\n").encode())
+        write_all(source_write, program)
     except BrokenPipeError:
         pass  # it ended before it read this: its status tells
     os.close(token_write)
@@ -231,8 +228,8 @@ def main(key: "str", worker: "str", job: "dict[str, Any]") -> "int":
     if listener.forged:
         emit(chain, "forged")
     emit(chain, "end", str(status), str(listener.passed), str(strays))
-    if directory:
+    if os.path.exists(private):
         import shutil  # only now and then needed
 
-        shutil.rmtree(directory, ignore_errors=True)
+        shutil.rmtree(private, ignore_errors=True)
     return listener.code

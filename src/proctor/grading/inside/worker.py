@@ -204,11 +204,21 @@ def apart(function: "Any") -> "Any":
     return made
 
 
-def part(source: "str") -> "dict[str, Any]":
-    """Run a part of the reporter in a namespace of its own."""
+def part(source: "Any") -> "dict[str, Any]":
+    """Run a part of the reporter, compiled or not, in a namespace of its own."""
     names = {"__name__": "proctor_runner", "__builtins__": dict(vars(builtins))}  # type: dict[str, Any]
-    exec(compile(source, "<proctor>", "exec"), names)
+    exec(compile(source, "<proctor>", "exec") if isinstance(source, str) else source, names)
     return names
+
+
+def private_directory(name: "str", content: "str") -> "str":
+    """A fresh directory, under a name that cannot be guessed, with one file: the configuration that pytest reads."""
+    fresh = os.path.join(os.environ.get("TMPDIR") or "/tmp", "proctor-" + os.urandom(16).hex())
+    directory = os.environ.pop("PROCTOR_PRIVATE", fresh)
+    os.mkdir(directory, 0o700)
+    with open(os.path.join(directory, name), "wb") as file:
+        file.write(content.encode("utf-8", "surrogateescape"))
+    return directory
 
 
 def main(job: "dict[str, Any]", leave: "Any" = os._exit) -> "None":
@@ -217,6 +227,10 @@ def main(job: "dict[str, Any]", leave: "Any" = os._exit) -> "None":
     emit = make_emit(records, os.read(token, 32))
     os.close(token)
     open_site()
+    job["pythonpath"] = os.environ.pop("PROCTOR_PYTHONPATH", "")
+    if job.get("config_name"):
+        job["private"] = private_directory(job["config_name"], job["config_text"])
+    os.environ.pop("PROCTOR_PRIVATE", None)
     runner, watching = part(job["runner"]), part(job["watch"])
     watch = watching["make_watch"](runner["FAMILIES"], runner["PATCHERS"])
     sights = part(job["sights"])["make_sights"](lambda event, place: emit("saw", event, place), job["workdir"])
@@ -232,3 +246,7 @@ def main(job: "dict[str, Any]", leave: "Any" = os._exit) -> "None":
         # Before the workspace is let in, an error is the room's and safe to print; later its text may be a trap.
         report.stop(type(error).__name__ if report.is_begun() else f"{type(error).__name__}: {error}")
     leave(0)
+
+
+if MYPY:
+    JOB = {}  # type: dict[str, Any]  # whoever starts this program gives it one

@@ -1,0 +1,49 @@
+"""Several files in the output of one command: each begins with a line that holds a mark, a kind and a name."""
+
+import secrets
+from collections.abc import Callable
+
+Taker = Callable[[str, str, bytes], None]
+
+
+def new_mark() -> str:
+    """A mark that no file holds."""
+    return f"=={secrets.token_hex(16)}=="
+
+
+class Frames:
+    """Takes output as it comes, and passes on what belongs to which frame.
+
+    Args:
+        mark: what the first line of each frame begins with.
+        take: is given a frame's kind and name, and some of its content; at least once for each frame. The line end
+            that stands before a mark is not the content's.
+    """
+
+    def __init__(self, mark: str, take: Taker) -> None:
+        self._mark = f"{mark} ".encode()
+        self._take = take
+        self._rest = b""
+        self._frame: tuple[str, str] | None = None
+        self._held = b""
+        self.complete = False
+
+    def feed(self, data: bytes) -> None:
+        """Take some output."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            if line.startswith(self._mark):
+                self._begin(line)
+            elif self._frame is not None:
+                # The last line end of a frame is ours: each is held back until the next line shows that it was not.
+                if self._held:
+                    self._take(*self._frame, self._held)
+                self._held = line + b"\n"
+
+    def _begin(self, line: bytes) -> None:
+        if self._frame is not None:
+            self._take(*self._frame, self._held.removesuffix(b"\n"))
+        kind, _, name = line.removeprefix(self._mark).decode("utf-8", "replace").partition(" ")
+        self._held = b""
+        self._frame = (kind, name)
+        self.complete = kind == "end"

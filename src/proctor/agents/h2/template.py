@@ -1,0 +1,138 @@
+"""Pod templates: found in a preset or given as a file, and what variables they take."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from proctor.core.errors import UsageError
+from proctor.core.record import Record
+
+DEFAULT: Final = "benchmark"
+_SUFFIXES: Final = (".yaml.tmpl", ".yaml")
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]*")
+# Given by us, where a template asks for them.
+WORKING_DIR: Final = "working_dir"
+MODEL: Final = "model"
+
+
+class Template(Record):
+    """A pod template.
+
+    Attributes:
+        text: the template itself, as h2 reads it.
+        declared: the variables that it takes; whether each must be given.
+        roles: files for the sandbox's ``roles`` that came with it.
+    """
+
+    name: str
+    text: str
+    declared: dict[str, bool]
+    roles: dict[str, bytes]
+
+    @property
+    def digest(self) -> str:
+        """Identifies it, and the roles that came with it."""
+        found = hashlib.sha256(self.text.encode())
+        for name in sorted(self.roles):
+            found.update(f"\0{name}\0".encode() + self.roles[name])
+        return found.hexdigest()[:12]
+
+    def values(self, given: Mapping[str, str], *, working_dir: str, model: str | None) -> dict[str, str]:
+        """What to launch it with: what the user gives, and ours where the template asks for it."""
+        ours = {WORKING_DIR: working_dir, MODEL: model}
+        wanted = {name: value for name, value in ours.items() if name in self.declared and value is not None}
+        return {**wanted, **given}
+
+
+def is_file(wanted: str) -> bool:
+    """Whether a template is meant by its path: anything with a slash, or with the ending of a file."""
+    return "/" in wanted or wanted.endswith(_SUFFIXES)
+
+
+def load_template(wanted: str | None, preset: Mapping[str, bytes]) -> Template:
+    """The template that is meant.
+
+    Args:
+        wanted: a name in the preset, or the path of a file; `DEFAULT` if not said. A folder ``roles`` beside the file
+            brings roles of its own.
+        preset: the files of the preset, by path relative to the H2_DIR.
+
+    Raises:
+        UsageError: there is no such template, or it cannot be read.
+    """
+    if wanted is not None and is_file(wanted):
+        return _read(Path(wanted))
+    name = wanted or DEFAULT
+    for suffix in _SUFFIXES:
+        content = preset.get(f"pods/{name}{suffix}")
+        if content is not None:
+            return _parsed(name, content.decode("utf-8", "replace"), f"pods/{name}{suffix}", {})
+    there = sorted({Path(path).name.split(".")[0] for path in preset if path.startswith("pods/")})
+    has = f"it has {', '.join(there)}" if there else "it has none"
+    raise UsageError(
+        f"the preset has no pod template {name!r} ({has})", fix="choose another --preset, or give --pod-template FILE"
+    )
+
+
+def check_pod(wanted: str | None, preset: Mapping[str, bytes], given: Mapping[str, str]) -> Template:
+    """The template that is meant, once it is sure that it can be launched with these variables.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    template = load_template(wanted, preset)
+    if WORKING_DIR in given:
+        raise UsageError(f"Proctor sets {WORKING_DIR} by itself", fix="leave that variable out")
+    unknown = sorted(given.keys() - template.declared.keys())
+    if unknown:
+        names = ", ".join(sorted(template.declared.keys() - {WORKING_DIR})) or "none"
+        raise UsageError(f"the pod template {template.name} has no variable {unknown[0]!r}", fix=f"it takes {names}")
+    needed = {name for name, required in template.declared.items() if required} - {WORKING_DIR, MODEL}
+    missing = sorted(needed - given.keys())
+    if missing:
+        raise UsageError(
+            f"the pod template {template.name} needs the variable {missing[0]!r}", fix=f"give --var {missing[0]}=…"
+        )
+    return template
+
+
+def _read(path: Path) -> Template:
+    try:
+        text = path.read_text(encoding="utf-8")
+        folder = path.parent / "roles"
+        roles = {file.name: file.read_bytes() for file in sorted(folder.glob("*.yaml*")) if file.is_file()}
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"the pod template cannot be read: {reason}", where=path) from error
+    name = path.name
+    for suffix in _SUFFIXES:
+        name = name.removesuffix(suffix)
+    if not _NAME.fullmatch(name):
+        raise UsageError("a pod template's name has lower-case letters, digits and dashes", where=path)
+    return _parsed(name, text, path, roles)
+
+
+def _parsed(name: str, text: str, where: object, roles: dict[str, bytes]) -> Template:
+    return Template(name=name, text=text, declared=_declared(text, where), roles=roles)
+
+
+def _declared(text: str, where: object) -> dict[str, bool]:
+    """The ``variables:`` block. The rest is a Go template, and no YAML before it is rendered."""
+    import yaml  # noqa: PLC0415 - slow, and only pods need it
+
+    lines = text.splitlines(keepends=True)
+    start = next((index for index, line in enumerate(lines) if line.startswith("variables:")), None)
+    if start is None:
+        return {}
+    inner = range(start + 1, len(lines))
+    end = next((index for index in inner if lines[index].strip() and lines[index][0] not in " \t#"), len(lines))
+    try:
+        block: Any = yaml.safe_load("".join(lines[start:end]))
+    except yaml.YAMLError as error:
+        raise UsageError(f"the variables of the pod template cannot be read: {error}", where=where) from error
+    found = block.get("variables") if isinstance(block, dict) else None
+    if found is not None and not isinstance(found, dict):
+        raise UsageError("the variables of the pod template are no table", where=where)
+    return {str(key): not (isinstance(value, dict) and "default" in value) for key, value in (found or {}).items()}

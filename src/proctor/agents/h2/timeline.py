@@ -1,0 +1,236 @@
+"""Who was active when: from a pod's events to spans, metrics, and a drawing."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from proctor.agents.h2.events import Doing, Event, Kind, Sent
+from proctor.core.record import Record
+from proctor.core.result import AgentMetrics, Member
+
+TIMELINE: Final = "timeline.json"
+_ACTIVE: Final = frozenset({Doing.WORKING, Doing.COMPACTING})
+_SIGNS: Final = {
+    Doing.WORKING: "█",
+    Doing.COMPACTING: "▒",
+    Doing.ASKING: "?",
+    Doing.BLOCKED: "?",
+    Doing.LIMITED: "!",
+    Doing.REFUSED: "!",
+    Doing.FAILING: "!",
+}
+_REST: Final = "·"
+_MESSAGE: Final = "✉"
+
+
+class Span(Record):
+    """A time in which an agent did one thing, in seconds since the task was taken."""
+
+    start: float
+    end: float
+    doing: Doing
+
+    @property
+    def seconds(self) -> float:
+        """How long it lasted."""
+        return self.end - self.start
+
+
+class Line(Record):
+    """One agent's part of a timeline."""
+
+    name: str
+    role: str
+    spans: tuple[Span, ...]
+    prompts: int = 0
+    tools: int = 0
+    turns: int = 0
+    compactions: int = 0
+    context_resets: int = 0
+    last_words: str = ""
+
+    @property
+    def active_seconds(self) -> float:
+        """How long it was at work."""
+        return sum(span.seconds for span in self.spans if span.doing in _ACTIVE)
+
+
+class Message(Record):
+    """A message between two agents, in seconds since the task was taken."""
+
+    at: float
+    sender: str
+    to: str
+
+
+class Timeline(Record):
+    """Who was active when, from the moment the task was taken until nothing more happened.
+
+    Attributes:
+        began: when the task was taken, in seconds since 1970.
+    """
+
+    began: float
+    seconds: float
+    lines: tuple[Line, ...]
+    messages: tuple[Message, ...] = ()
+    schema_version: Literal["proctor.timeline@1"] = "proctor.timeline@1"
+
+
+def make_timeline(
+    agents: Mapping[str, str], events: Mapping[str, Sequence[Event]], sent: Iterable[Sent], *, lead: str, ended: float
+) -> Timeline | None:
+    """Put a pod's events together; None when nobody took the task.
+
+    Args:
+        agents: roles by name, in the pod's order.
+        events: of each agent, in the order in which they happened.
+        sent: messages between agents.
+        lead: who was given the task.
+        ended: until when the pod was there; it counts only if something went on until then.
+    """
+    began = next((event.at for event in events.get(lead, ()) if event.kind is Kind.PROMPT), None)
+    if began is None:
+        return None
+    lines = [_line(name, role, events.get(name, ()), began, ended) for name, role in agents.items()]
+    # Once nobody does anything, waiting for what does not come is not the pod's time.
+    seconds = max((span.end for line in lines for span in line.spans if span.doing is not Doing.IDLE), default=0.0)
+    cut = tuple(msgspec.structs.replace(line, spans=_until(line.spans, seconds)) for line in lines)
+    messages = tuple(
+        Message(at=round(max(0.0, message.at - began), 3), sender=message.sender, to=message.to) for message in sent
+    )
+    return Timeline(began=began, seconds=seconds, lines=cut, messages=messages)
+
+
+def metrics_of(timeline: Timeline | None, agents: Mapping[str, str], *, messages: int) -> AgentMetrics:
+    """A pod's metrics. What its agents used is the gateway's to say.
+
+    Args:
+        timeline: None when the pod did not get to work.
+        agents: roles by name.
+        messages: how many agents got from each other.
+    """
+    if timeline is None:
+        members = tuple(Member(name=name, role=role) for name, role in agents.items())
+        return AgentMetrics(agents=len(agents), members=members)
+    senders = [message.sender for message in timeline.messages]
+    members = tuple(
+        Member(
+            name=line.name,
+            role=line.role,
+            active_seconds=round(line.active_seconds, 3),
+            idle_seconds=round(max(0.0, timeline.seconds - line.active_seconds), 3),
+            turns=line.turns,
+            compactions=line.compactions,
+            messages=senders.count(line.name),
+        )
+        for line in timeline.lines
+    )
+    whole = timeline.seconds * len(members)
+    return AgentMetrics(
+        agents=len(members),
+        turns=sum(member.turns for member in members),
+        steps=sum(line.tools for line in timeline.lines),
+        compactions=sum(member.compactions for member in members),
+        context_resets=sum(line.context_resets for line in timeline.lines),
+        messages=max(messages, len(senders)),
+        utilisation=min(1.0, sum(member.active_seconds for member in members) / whole) if whole > 0 else None,
+        members=members,
+    )
+
+
+def _line(name: str, role: str, events: Sequence[Event], began: float, ended: float) -> Line:
+    count = [event.kind for event in events].count
+    left = [index for index, event in enumerate(events) if event.kind is Kind.ENDED]
+    said = [event.text for event in events if event.kind is Kind.SAID and event.text.strip()]
+    compactions = sum(
+        event.doing is Doing.COMPACTING and (index == 0 or _before(events, index) is not Doing.COMPACTING)
+        for index, event in enumerate(events)
+    )
+    return Line(
+        name=name,
+        role=role,
+        spans=_spans(events, began, ended),
+        prompts=count(Kind.PROMPT),
+        tools=count(Kind.TOOL),
+        turns=count(Kind.TURN),
+        compactions=compactions,
+        # It left its session and went on in another: its context was thrown away.
+        context_resets=sum(any(event.kind is not Kind.ENDED for event in events[index + 1 :]) for index in left),
+        last_words=said[-1] if said else "",
+    )
+
+
+def _before(events: Sequence[Event], index: int) -> Doing | None:
+    return next((event.doing for event in reversed(events[:index]) if event.kind is Kind.STATE), None)
+
+
+def _spans(events: Sequence[Event], began: float, ended: float) -> tuple[Span, ...]:
+    """What it did from when to when. An idle after a compaction that ends without a prompt was work."""
+    changes: list[tuple[float, Doing]] = []
+    pending: int | None = None
+    for event in events:
+        if event.kind is Kind.PROMPT:
+            pending = None
+        elif event.kind in {Kind.TOOL, Kind.TURN} and pending is not None:
+            changes[pending] = (changes[pending][0], Doing.WORKING)
+            pending = None
+        doing = Doing.LEFT if event.kind is Kind.ENDED else event.doing
+        if doing is None:
+            continue
+        after_compaction = doing is Doing.IDLE and bool(changes) and changes[-1][1] is Doing.COMPACTING
+        changes.append((event.at, doing))
+        if after_compaction:
+            pending = len(changes) - 1
+    spans: list[Span] = []
+    for index, (at, doing) in enumerate(changes):
+        until = changes[index + 1][0] if index + 1 < len(changes) else ended
+        start, end = round(max(0.0, at - began), 3), round(max(0.0, until - began), 3)
+        if end <= start:
+            continue
+        if spans and spans[-1].doing is doing:
+            spans[-1] = msgspec.structs.replace(spans[-1], end=end)
+        else:
+            spans.append(Span(start=start, end=end, doing=doing))
+    return tuple(spans)
+
+
+def _until(spans: Sequence[Span], seconds: float) -> tuple[Span, ...]:
+    return tuple(msgspec.structs.replace(span, end=min(span.end, seconds)) for span in spans if span.start < seconds)
+
+
+def draw(timeline: Timeline, width: int) -> str:
+    """The timeline for a terminal that is `width` wide: a row for each agent, and one for their messages."""
+    names = max((len(line.name) for line in timeline.lines), default=0)
+    columns = max(10, width - names - 9)
+    scale = timeline.seconds / columns if timeline.seconds > 0 else 1.0
+    rows = []
+    for line in timeline.lines:
+        share = line.active_seconds / timeline.seconds if timeline.seconds > 0 else 0.0
+        rows.append(f"{line.name:{names}}  {_row(line, columns, scale)}  {share:4.0%}")
+    if timeline.messages:
+        marks = [" "] * columns
+        for message in timeline.messages:
+            marks[min(columns - 1, int(message.at / scale))] = _MESSAGE
+        rows.append(f"{'messages':{names}.{names}}  {''.join(marks)}  {len(timeline.messages):>4}")
+    end = f"{timeline.seconds:.0f} s"
+    rows.append(f"{'':{names}}  0{end:>{columns - 1}}")
+    rows.append("█ at work  ▒ compacting  ? waits for a permission  ! limited, refused or failing  · idle")
+    return "\n".join(rows) + "\n"
+
+
+def _row(line: Line, columns: int, scale: float) -> str:
+    """Each column shows what the agent did most of that time, work before rest."""
+    cells = []
+    for column in range(columns):
+        start, end = column * scale, (column + 1) * scale
+        shares: dict[str, float] = {}
+        for span in line.spans:
+            overlap = min(end, span.end) - max(start, span.start)
+            if overlap > 0:
+                sign = _SIGNS.get(span.doing, _REST)
+                shares[sign] = shares.get(sign, 0.0) + overlap
+        busy = {sign: share for sign, share in shares.items() if sign != _REST}
+        cells.append(max(busy, key=lambda sign: busy[sign]) if busy else _REST)
+    return "".join(cells)

@@ -1,0 +1,341 @@
+"""A pod of agents that h2 runs, given one task: launched, handed the task, watched, harvested, stopped."""
+
+import asyncio
+import math
+import os
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from proctor.agents.claude_code import DEFAULTS, PINNED, PLACEHOLDER, PROGRAM, claude_program, machine_of
+from proctor.agents.claude_outcome import FAULTS
+from proctor.agents.h2 import adapter
+from proctor.agents.h2.adapter import Launched
+from proctor.agents.h2.events import Doing, Event, Sent
+from proctor.agents.h2.room import LOGS, NotLaunched, PodRoom
+from proctor.agents.h2.screen import screen_of
+from proctor.agents.h2.template import Template, load_template
+from proctor.agents.h2.timeline import TIMELINE, Timeline, make_timeline, metrics_of
+from proctor.agents.h2.watch import Patience, Pod, Seen, Step, Word, judge, to_be_asked
+from proctor.agents.outcomes import keep_outcome, nothing_done
+from proctor.agents.words import brief
+from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup
+from proctor.core.agent import Doing as Told
+from proctor.core.causes import Cause
+from proctor.core.environment import Environment, EnvironmentSpec, Mount, Network
+from proctor.core.errors import InfrastructureError, LimitReached, ProctorError, UsageError
+from proctor.core.models import ALIASES
+from proctor.core.programs import find_h2, first_line
+from proctor.core.record import to_json
+from proctor.core.result import AgentMetrics
+
+H2_PROGRAM: Final = "/proctor/h2"
+HOME: Final = "/proctor/home"
+_ACCOUNT: Final = ("claude-config", "default", ".claude.json")
+_FAULTS: Final = {
+    **FAULTS,
+    "no_git": "there is no git in the room, and h2 needs one; install git in the image",
+    "no_h2": "h2 does not run in the room; build it for the room's processor and C library (CGO_ENABLED=0)",
+}
+_UNMAPPABLE: Final = (
+    "h2 cannot follow Claude Code in the folder {}: it finds transcripts only for a real path of letters, digits, "
+    "dashes and slashes; give the task another workdir"
+)
+
+Judgement = tuple[Cause | None, str]
+
+
+class H2Pod:
+    """Answers a task with a pod of agents.
+
+    Args:
+        setup: `program` is Claude Code, `h2_program` is h2; `pod_template` and `pod_variables` say what the pod is.
+        patience: how long what is waited for.
+    """
+
+    name = "h2_pod"
+
+    def __init__(self, setup: AgentSetup | None = None, *, patience: Patience | None = None) -> None:
+        self._setup = AgentSetup() if setup is None else setup
+        self._patience = Patience() if patience is None else patience
+
+    def versions(self) -> dict[str, str]:
+        """The versions of h2 and of Claude Code on this machine."""
+        h2 = adapter.h2_version(h2_program(self._setup))
+        claude = claude_program(self._setup)
+        try:
+            return {"h2": h2, "claude": first_line([claude, "--version"])}
+        except OSError as error:
+            raise InfrastructureError(f"Claude Code does not run: {error}", where=claude) from error
+
+    def furnish(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:
+        """Show h2 and Claude Code in the room, read-only, and the whole sandbox, writable.
+
+        Raises:
+            InfrastructureError: a program or the sandbox is not on this machine, or cannot be shown in a room.
+            UsageError: the request cannot be met.
+        """
+        if spec.network is Network.NONE:
+            raise UsageError("a pod cannot reach a model from a room without network", fix="use --network model")
+        sandbox = _sandbox(request)
+        programs = (claude_program(self._setup), PROGRAM), (h2_program(self._setup), H2_PROGRAM)
+        for program, _ in programs:
+            if not self._setup.in_place and not machine_of(program) and not zipfile.is_zipfile(program):
+                raise InfrastructureError(
+                    "this is not a Linux program in one file, so it cannot be shown in a room", where=program
+                )
+        template = self._template(sandbox)
+        files = {
+            sandbox / "bin" / "claude": adapter.CLAUDE_SCRIPT.encode(),
+            sandbox / "bin" / "h2": adapter.H2_SCRIPT.encode(),
+            sandbox / "pods" / f"{template.name}.yaml.tmpl": template.text.encode(),
+            **{sandbox / "roles" / name: content for name, content in template.roles.items()},
+        }
+        for path, content in files.items():
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(content)
+            path.chmod(0o755 if path.parent.name == "bin" else 0o644)
+        mounts = [Mount(source=str(program), target=self._inside(program, place)) for program, place in programs]
+        mounts.append(Mount(source=str(sandbox), target=self._inside(sandbox, HOME), writable=True))
+        return msgspec.structs.replace(spec, mounts=(*spec.mounts, *mounts))
+
+    async def answer(self, request: AgentRequest, environment: Environment, doing: Told) -> AgentOutcome:
+        """Let the pod work on the task until it is really done."""
+        if not request.instruction.strip():
+            return keep_outcome(request, nothing_done(Cause.INVALID_TASK, "the instruction is empty"))
+        if environment.model_url is None:
+            raise InfrastructureError("the room has no way to the model gateway")
+        if not adapter.MAPPABLE.fullmatch(environment.workdir):
+            why = _UNMAPPABLE.format(environment.workdir)
+            return keep_outcome(request, nothing_done(Cause.NOT_RUNNABLE_HERE, why))
+        sandbox = _sandbox(request)
+        account = sandbox.joinpath(*_ACCOUNT)
+        known = account.read_bytes() if account.exists() else None
+        account.write_bytes(adapter.trusting(known, environment.workdir, PLACEHOLDER))
+        claude = claude_program(self._setup)
+        home = self._inside(sandbox, HOME)
+        room = PodRoom(
+            environment,
+            home=home,
+            variables=self._variables(request, environment.model_url, home),
+            isolated=not self._setup.in_place,
+        )
+        template = self._template(sandbox)
+        course = _Course(room, request, sandbox, self._patience, doing)
+        values = template.values(self._setup.pod_variables, working_dir=environment.workdir, model=request.model)
+        cancelled = False
+        try:
+            cause, detail = await course.take(machine_of(claude), template.name, values)
+        except asyncio.CancelledError:
+            cancelled, cause, detail = True, Cause.INTERRUPTED, "it was stopped from outside"
+        except LimitReached as error:
+            cause = Cause.AGENT_TIMEOUT if error.kind.startswith("wall") else Cause.AGENT_CRASHED
+            detail = f"the room ended the pod: {error.sentence}"
+        outcome = keep_outcome(request, await course.end(cause, detail))
+        if cancelled:
+            raise asyncio.CancelledError
+        return outcome
+
+    def _template(self, sandbox: Path) -> Template:
+        pods = {f"pods/{file.name}": file.read_bytes() for file in (sandbox / "pods").iterdir() if file.is_file()}
+        return load_template(self._setup.pod_template, pods)
+
+    def _inside(self, path: Path, place: str) -> str:
+        return str(path) if self._setup.in_place else place
+
+    def _variables(self, request: AgentRequest, model_url: str, home: str) -> dict[str, str]:
+        variables = {**DEFAULTS, **request.variables, **PINNED, **adapter.variables(home)}
+        host = urlsplit(model_url).hostname or ""
+        no_proxy = ",".join(dict.fromkeys(["127.0.0.1", "localhost", host]))
+        variables |= {
+            "PROCTOR_CLAUDE": self._inside(claude_program(self._setup), PROGRAM),
+            "PROCTOR_H2": self._inside(h2_program(self._setup), H2_PROGRAM),
+            "PROCTOR_MODEL_URL": model_url + (request.model_path or ""),
+            "NO_PROXY": no_proxy,
+            "no_proxy": no_proxy,
+            # A role may say `haiku`; it is to mean the same in every version of Claude Code.
+            **{f"ANTHROPIC_DEFAULT_{name.upper()}_MODEL": ALIASES[name] for name in ("haiku", "opus", "sonnet")},
+        }
+        if not request.own_login:
+            variables["ANTHROPIC_API_KEY"] = PLACEHOLDER
+        return variables
+
+
+def h2_program(setup: AgentSetup) -> Path:
+    """H2: the program that the setup names, or the one of this machine.
+
+    Raises:
+        InfrastructureError: there is none, or it is no program.
+    """
+    if setup.h2_program is not None:
+        program = Path(setup.h2_program).absolute()
+        if not os.access(program, os.X_OK) or not program.is_file():
+            raise InfrastructureError("this is no program that could be run", where=program)
+        return program.resolve()
+    found = find_h2()
+    if found is None:
+        raise InfrastructureError(
+            "h2 is not installed here", fix="build it from its repository, and name it with --h2-bin or H2_BIN"
+        )
+    return found.path.resolve()
+
+
+def _sandbox(request: AgentRequest) -> Path:
+    if request.sandbox is None or not Path(request.sandbox, adapter.MARKER).is_file():
+        raise InfrastructureError("a pod needs a sandbox, and there is none", where=request.sandbox)
+    return Path(request.sandbox)
+
+
+class _Course:
+    """One pod from its launch to its end."""
+
+    def __init__(
+        self,
+        room: PodRoom,
+        request: AgentRequest,
+        sandbox: Path,
+        patience: Patience,
+        doing: Told,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._room = room
+        self._request = request
+        self._sandbox = sandbox
+        self._patience = patience
+        self._tell = doing
+        self._clock = clock
+        self._began = clock()
+        self._deadline = math.inf if request.wall_seconds is None else self._began + request.wall_seconds
+        self._pod: tuple[Launched, ...] = ()
+        self._seen: dict[str, Seen] = {}
+        self._prepared = False
+        self._ended_at = 0.0
+
+    async def take(self, machine: str, template: str, values: dict[str, str]) -> Judgement:
+        """Go all the way. Why it ended (None: it finished), and one sentence on it."""
+        self._tell("starting the pod")
+        fault = await self._room.prepare(machine)
+        if fault == "link":
+            return Cause.NOT_RUNNABLE_HERE, _UNMAPPABLE.format("of this task, which is reached through a symlink")
+        if fault:
+            return Cause.MISSING_PROGRAM, _FAULTS.get(fault, fault)
+        self._prepared = True
+        try:
+            self._pod = await self._room.launch(template, values)
+            lead = adapter.lead_of(self._pod)
+            now = self._clock()
+            self._seen = {agent.name: Seen(name=agent.name, since=now, stirred=now) for agent in self._pod}
+            word = await self._watch(lead, launched=now, sent=None)
+            if word.step is Step.READY:
+                await self._room.send(lead, self._request.instruction)
+                word = await self._watch(lead, launched=now, sent=self._clock())
+        except NotLaunched as error:
+            return Cause.ENVIRONMENT_FAILED, error.what
+        return await self._judged(word)
+
+    async def end(self, cause: Cause | None, detail: str) -> AgentOutcome:
+        """Stop the pod, keep what it left, and say what became of it."""
+        self._ended_at = time.time()
+        seconds = self._clock() - self._began
+        if self._prepared:
+            self._tell("stopping the pod")
+            try:
+                await self._room.stop(list(self._seen) or await self._names(), seconds=self._patience.stop)
+                await self._room.harvest(Path(self._request.logs, LOGS))
+            except ProctorError as error:
+                # A room that was ended by a limit, or has broken, has ended the pod too.
+                if cause is None:
+                    cause, detail = Cause.ENVIRONMENT_FAILED, f"the pod was done and could not be stopped: {error}"
+        timeline = await asyncio.to_thread(self._timeline)
+        if cause is None and timeline is not None:
+            # How long it took, without the time in which we waited to be sure.
+            seconds = min(seconds, timeline.began + timeline.seconds - (self._ended_at - seconds))
+        metrics = self._metrics(timeline)
+        lead = adapter.lead_of(self._pod) if self._pod else ""
+        said = [line.last_words for line in timeline.lines if line.name == lead] if timeline else []
+        return AgentOutcome(
+            cause=cause,
+            detail=detail,
+            seconds=round(max(0.0, seconds), 3),
+            metrics=metrics,
+            final_text=said[0] if said else "",
+        )
+
+    async def _watch(self, lead: str, *, launched: float, sent: float | None) -> Word:
+        """Look at the pod until there is something to be done about it."""
+        look = 0
+        while True:
+            self._seen = await self._room.look(self._seen, self._clock)
+            if sent is None or to_be_asked(tuple(self._seen.values()), look):
+                self._seen = await self._room.ask(self._seen, self._clock, seconds=self._patience.status)
+            look += 1
+            now = self._clock()
+            pod = Pod(agents=tuple(self._seen.values()), lead=lead, now=now, launched=launched, sent=sent)
+            word = judge(pod, self._patience)
+            if word.step is not Step.WAIT:
+                return word
+            if now >= self._deadline:
+                waited = f"the pod was not done after {now - self._began:.0f} s and was stopped"
+                return Word(step=Step.FAILED, cause=Cause.AGENT_TIMEOUT, detail=waited)
+            self._tell(_shown(pod))
+            await asyncio.sleep(min(self._patience.look, max(0.05, self._deadline - now)))
+
+    async def _judged(self, word: Word) -> Judgement:
+        if word.whose is None:
+            return word.cause, word.detail
+        screen = await asyncio.to_thread(screen_of, self._sandbox, word.whose)
+        if self._request.model_path:
+            screen = screen.replace(self._request.model_path, "/[redacted]")
+        if not screen:
+            return word.cause, word.detail
+        file = Path(self._request.logs, f"screen-{word.whose}.txt")
+        file.write_text(screen + "\n", encoding="utf-8")  # noqa: ASYNC240 - a few lines
+        return word.cause, f"{word.detail}; on its screen: {brief(' / '.join(screen.splitlines()), 400)}"
+
+    async def _names(self) -> list[str]:
+        """Who is running of a pod that could not be launched as a whole."""
+        folder = self._sandbox / "sockets"
+        found = await asyncio.to_thread(lambda: [path.name for path in folder.glob("agent.*.sock")])
+        return [adapter.agent_of(name) for name in found]
+
+    def _timeline(self) -> Timeline | None:
+        if not self._pod:
+            return None
+        logs = Path(self._request.logs)
+        agents = {agent.name: agent.role for agent in self._ordered()}
+        events: dict[str, list[Event]] = {
+            name: list(adapter.read_events(_lines(logs / LOGS / "sessions" / name / "events.jsonl"))) for name in agents
+        }
+        sent: list[Sent] = list(adapter.read_sent(_lines(logs / LOGS / "logs" / "sent.log")))
+        timeline = make_timeline(agents, events, sent, lead=adapter.lead_of(self._pod), ended=self._ended_at)
+        if timeline is not None:
+            (logs / TIMELINE).write_bytes(to_json(timeline))
+        return timeline
+
+    def _metrics(self, timeline: Timeline | None) -> AgentMetrics:
+        folder = Path(self._request.logs, LOGS, "messages")
+        # One of them is the task.
+        messages = max(0, sum(1 for _ in folder.glob("*/*.md")) - 1) if folder.is_dir() else 0
+        return metrics_of(timeline, {agent.name: agent.role for agent in self._ordered()}, messages=messages)
+
+    def _ordered(self) -> list[Launched]:
+        return sorted(self._pod, key=lambda agent: agent.index)
+
+
+def _lines(file: Path) -> list[bytes]:
+    return file.read_bytes().splitlines() if file.is_file() else []
+
+
+def _shown(pod: Pod) -> str:
+    """What a pod is at, in a few words."""
+    if pod.sent is None:
+        ready = sum(agent.doing is Doing.IDLE for agent in pod.agents)
+        return f"{ready} of {len(pod.agents)} agents are ready"
+    busy = [agent.name for agent in pod.agents if agent.doing is not Doing.IDLE]
+    return f"at work: {', '.join(busy)}" if busy else "all agents are idle"

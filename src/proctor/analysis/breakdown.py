@@ -1,0 +1,158 @@
+"""Results by kind of task: where does it help? With intervals and correction, so that no one reads noise."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from proctor.analysis.bootstrap import rate_interval
+from proctor.analysis.chance import SIGNIFICANT, exact_mcnemar, fisher_exact, holm
+from proctor.analysis.intervals import Estimate, clustered_rate
+from proctor.analysis.observation import Observation
+from proctor.analysis.paired import by_task, majority
+from proctor.core.record import Record
+
+UNKNOWN: Final = "(not said)"
+_MOST_NUMBERS: Final = 6
+_BINS: Final = 4
+
+
+class Group(Record):
+    """The tasks that share a value of the field.
+
+    Attributes:
+        rate: of the first run, or of the only one; `second`: of the second.
+        difference: the second rate less the first, with its bootstrap interval.
+        p_value: of one run: that this group's rate is that of all other tasks (Fisher, exact); of two: that they do
+            not differ on these tasks (McNemar, exact). `adjusted_p`: after Holm's correction over the groups.
+    """
+
+    value: str
+    tasks: int
+    rate: Estimate | None
+    p_value: float
+    adjusted_p: float
+    second: Estimate | None = None
+    difference: Estimate | None = None
+    gained: int = 0
+    lost: int = 0
+
+    @property
+    def shown(self) -> bool:
+        """More than chance, all groups considered."""
+        return self.adjusted_p < SIGNIFICANT
+
+
+class Breakdown(Record):
+    """A field, and the groups that it makes of the tasks. `runs` are one, or two that are compared."""
+
+    field: str
+    runs: tuple[str, ...]
+    groups: tuple[Group, ...]
+
+    @property
+    def sentence(self) -> str:
+        """What can be said, and no more."""
+        shown = [group for group in self.groups if group.shown]
+        if len(self.runs) == 1:
+            if not shown:
+                return f"No {self.field} stands out by more than chance."
+            told = ", ".join(f"{group.value} (p = {group.adjusted_p:.3f})" for group in shown)
+            return f"By {self.field}, more than chance: {told}."
+        if not shown:
+            return f"No {self.field} in which {self.runs[1]} differs from {self.runs[0]} by more than chance."
+        words = [
+            f"{'better' if group.gained > group.lost else 'worse'} on {group.value} (p = {group.adjusted_p:.3f})"
+            for group in shown
+        ]
+        return f"{self.runs[1]} is {', '.join(words)}."
+
+
+def breakdown(
+    field: str, runs: Mapping[str, Iterable[Observation]], value_of: Callable[[str], str | None]
+) -> Breakdown:
+    """Break one run's results down by a field of its tasks, or the comparison of two."""
+    names = tuple(runs)
+    first, *rest = [by_task(observations) for observations in runs.values()]
+    groups = _one(first, value_of) if not rest else _two(first, rest[0], value_of)
+    return Breakdown(field=field, runs=names[:2], groups=groups)
+
+
+def binned(values: Mapping[str, str]) -> dict[str, str]:
+    """Numbers that are many become a few ranges of about as many tasks each; anything else stays as it is."""
+    numbers: dict[str, float] = {}
+    for task, value in values.items():
+        try:
+            numbers[task] = float(value)
+        except ValueError:
+            return dict(values)
+    distinct = sorted(set(numbers.values()))
+    if len(distinct) <= _MOST_NUMBERS or not all(map(math.isfinite, distinct)):
+        return dict(values)
+    ordered = sorted(numbers.values())
+    ends = sorted({ordered[math.ceil(len(ordered) * part / _BINS) - 1] for part in range(1, _BINS + 1)})
+    names, low = {}, -math.inf
+    for end in ends:
+        inside = [number for number in distinct if low < number <= end]
+        names[end] = f"{inside[0]:g}" if inside[0] == inside[-1] else f"{inside[0]:g} to {inside[-1]:g}"
+        low = end
+    return {task: names[min(end for end in ends if number <= end)] for task, number in numbers.items()}
+
+
+def _one(tasks: Mapping[str, Sequence[Observation]], value_of: Callable[[str], str | None]) -> tuple[Group, ...]:
+    resolved = {task: majority(answers) for task, answers in tasks.items()}
+    groups = _grouped(tasks, value_of)
+    p_values = []
+    for members in groups.values():
+        here = sum(resolved[task] for task in members)
+        others = len(tasks) - len(members)
+        p_values.append(fisher_exact(here, len(members), sum(resolved.values()) - here, others) if others else 1.0)
+    return tuple(
+        Group(value=value, tasks=len(members), rate=_rate(tasks, members), p_value=p_value, adjusted_p=adjusted)
+        for (value, members), p_value, adjusted in zip(groups.items(), p_values, holm(p_values), strict=True)
+    )
+
+
+def _two(
+    first: Mapping[str, Sequence[Observation]],
+    second: Mapping[str, Sequence[Observation]],
+    value_of: Callable[[str], str | None],
+) -> tuple[Group, ...]:
+    was, now = ({task: majority(answers) for task, answers in run.items()} for run in (first, second))
+    groups = _grouped(first.keys() & second.keys(), value_of)
+    flips = [
+        (sum(now[task] and not was[task] for task in members), sum(was[task] and not now[task] for task in members))
+        for members in groups.values()
+    ]
+    p_values = [exact_mcnemar(*flip) for flip in flips]
+    return tuple(
+        Group(
+            value=value,
+            tasks=len(members),
+            rate=_rate(first, members),
+            second=_rate(second, members),
+            difference=rate_interval([_share(second[task]) - _share(first[task]) for task in members]),
+            gained=gained,
+            lost=lost,
+            p_value=p_value,
+            adjusted_p=adjusted,
+        )
+        for (value, members), (gained, lost), p_value, adjusted in zip(
+            groups.items(), flips, p_values, holm(p_values), strict=True
+        )
+    )
+
+
+def _grouped(tasks: Iterable[str], value_of: Callable[[str], str | None]) -> dict[str, list[str]]:
+    """Tasks by value, largest group first."""
+    groups: dict[str, list[str]] = {}
+    for task in sorted(tasks):
+        groups.setdefault(value_of(task) or UNKNOWN, []).append(task)
+    return dict(sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])))
+
+
+def _rate(answers: Mapping[str, Sequence[Observation]], tasks: Iterable[str]) -> Estimate | None:
+    return clustered_rate([[float(one.resolved) for one in answers[task]] for task in tasks])
+
+
+def _share(answers: Sequence[Observation]) -> float:
+    return sum(one.resolved for one in answers) / len(answers)

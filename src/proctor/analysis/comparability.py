@@ -1,0 +1,66 @@
+"""What two runs were made with that is not the same. Only what is under test should differ between runs compared."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from msgspec import to_builtins
+
+from proctor.core.record import Record
+from proctor.core.run import RunConfig
+
+# What a comparison is usually about, and what should be the same whatever it is about.
+_SUBJECT: Final = ("agent", "command", "model", "mode", "preset", "pod_template", "variables")
+_CONDITIONS: Final = (
+    *("versions", "data_digest", "split", "tasks", "excluded", "runner", "image", "image_map", "isolation", "network"),
+    *("limits", "max_turns", "samples", "budget", "concurrency", "grade_concurrency", "machine"),
+)
+
+
+class Difference(Record):
+    """One thing that is not the same.
+
+    Attributes:
+        subject: it says who answers, and so may well be what the comparison is about; otherwise it is a condition
+            that should have been kept the same.
+    """
+
+    name: str
+    first: str
+    second: str
+    subject: bool
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.first} and {self.second}"
+
+
+def differences(one: RunConfig, other: RunConfig) -> tuple[Difference, ...]:
+    """All of them, those about who answers first."""
+    before, after = to_builtins(one), to_builtins(other)
+    return (
+        *_differences(before, after, _SUBJECT, subject=True),
+        *_differences(before, after, _CONDITIONS, subject=False),
+    )
+
+
+def _differences(
+    one: dict[str, Any], other: dict[str, Any], names: tuple[str, ...], *, subject: bool
+) -> Iterator[Difference]:
+    def unlike(name: str, first: object, second: object) -> Difference:
+        return Difference(name=name, first=str(first), second=str(second), subject=subject)
+
+    for name in names:
+        before, after = one[name], other[name]
+        if name in {"tasks", "excluded"}:
+            common = len(set(before) & set(after))
+            if set(before) != set(after):
+                yield unlike(name, len(before), f"{len(after)}, {common} in common")
+        elif isinstance(before, dict):
+            for key in sorted(before.keys() | after.keys()):
+                if before.get(key) != after.get(key):
+                    yield unlike(f"{name} {key}", before.get(key), after.get(key))
+        elif before != after:
+            yield unlike(name, _told(before), _told(after))
+
+
+def _told(value: object) -> object:
+    return (" ".join(map(str, value)) or None) if isinstance(value, list | tuple) else value

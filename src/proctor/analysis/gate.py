@@ -1,0 +1,153 @@
+"""A rule that a comparison must meet, so that a pipeline, or a sweep, can act on it.
+
+    rule    = clause {"," clause}                                   all of them must hold
+    clause  = "better" | "not worse"                                what the exact paired test can show
+            | "better by" share | "not worse by" share              where the interval of the difference in rate ends
+            | measure operator bound                                such as  rate >= 30%   cost ratio <= 1.2   p < 0.01
+
+"not worse" holds when the data show no loss, which few tasks seldom do; "not worse by 2%" holds when they rule a loss
+of two points out, which takes many. A measure that is not known, such as a cost without a price, meets no bound.
+"""
+
+import operator
+import re
+from collections.abc import Callable
+from typing import Final
+
+from proctor.analysis.paired import Change, Comparison
+from proctor.core.errors import UsageError
+from proctor.core.record import Record
+
+_OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "=": operator.eq,
+}
+_MEASURES: Final[dict[str, Callable[[Comparison], float | None]]] = {
+    "verdict": lambda it: it.verdict if it.common else None,
+    "p": lambda it: it.adjusted_p if it.common else None,
+    "common": lambda it: it.common,
+    "rate": lambda it: it.second.rate.value if it.second.rate else None,
+    "rate low": lambda it: it.second.rate.low if it.second.rate else None,
+    "gain": lambda it: it.rate.difference.value if it.rate else None,
+    "gain low": lambda it: it.rate.difference.low if it.rate else None,
+    "gain high": lambda it: it.rate.difference.high if it.rate else None,
+    "cost": lambda it: it.cost.second if it.cost else None,
+    "cost ratio": lambda it: it.cost.ratio if it.cost else None,
+    "cost ratio high": lambda it: _ratio_high(it.cost),
+    "seconds": lambda it: it.seconds.second if it.seconds else None,
+    "time ratio": lambda it: it.seconds.ratio if it.seconds else None,
+    "time ratio high": lambda it: _ratio_high(it.seconds),
+    "lost": lambda it: len(it.lost),
+    "gained": lambda it: len(it.gained),
+    "errors": lambda it: it.second.errors,
+    "findings": lambda it: it.second.findings,
+}
+MEASURES: Final = tuple(name for name in _MEASURES if name != "verdict")
+_CLAUSE: Final = re.compile(r"(?P<measure>[a-z ]+?)\s*(?P<operator>>=|<=|>|<|=)\s*(?P<bound>.+)")
+_NUMBER: Final = re.compile(r"\$?([+-]?\d+(?:\.\d+)?)\s*(%?)")
+
+
+class Clause(Record):
+    """One condition: a measure of the comparison, and what it must be."""
+
+    text: str
+    measure: str
+    operator: str
+    bound: float
+
+
+class Rule(Record):
+    """Conditions of which every one must hold."""
+
+    text: str
+    clauses: tuple[Clause, ...]
+
+
+class Outcome(Record):
+    """What became of one condition; `value` is None where the measure is not known, and then it does not hold."""
+
+    clause: str
+    measure: str
+    value: float | None
+    holds: bool
+
+
+class Decision(Record):
+    """Whether a comparison meets a rule, and why."""
+
+    passed: bool
+    sentence: str
+    outcomes: tuple[Outcome, ...]
+
+
+def parse_rule(text: str) -> Rule:
+    """Read a rule.
+
+    Raises:
+        UsageError: it is none; says which part, and what there is.
+    """
+    clauses = tuple(_clause(" ".join(part.lower().split())) for part in text.split(","))
+    return Rule(text=", ".join(clause.text for clause in clauses), clauses=clauses)
+
+
+def decide(rule: Rule, comparison: Comparison) -> Decision:
+    """Hold a comparison against a rule."""
+    outcomes = tuple(_outcome(clause, comparison) for clause in rule.clauses)
+    failed = [outcome for outcome in outcomes if not outcome.holds]
+    pair = f"{comparison.second.run} against {comparison.first.run}"
+    if not failed:
+        return Decision(passed=True, sentence=f"{pair}: the rule holds ({rule.text}).", outcomes=outcomes)
+    why = "; ".join(f"{outcome.clause!r} does not hold, {_told(outcome)}" for outcome in failed)
+    return Decision(passed=False, sentence=f"{pair}: {why}.", outcomes=outcomes)
+
+
+def _clause(text: str) -> Clause:
+    if text == "better":
+        return Clause(text=text, measure="verdict", operator=">=", bound=1)
+    if text == "not worse":
+        return Clause(text=text, measure="verdict", operator=">=", bound=0)
+    for words, sign in (("better by ", 1), ("not worse by ", -1)):
+        if text.startswith(words):
+            share = abs(_number(text.removeprefix(words), text))
+            return Clause(text=text, measure="gain low", operator=">=", bound=sign * share)
+    found = _CLAUSE.fullmatch(text)
+    if found is None or found["measure"] not in MEASURES:
+        raise UsageError(
+            f"{text!r} is no condition of a rule" if text else "a rule has an empty condition",
+            fix="say `better`, `not worse`, `better by 2%`, `not worse by 2%`, or a measure with a bound, such as "
+            f"`cost ratio <= 1.2`; the measures are {', '.join(MEASURES)}",
+        )
+    bound = _number(found["bound"], text)
+    return Clause(text=text, measure=found["measure"], operator=found["operator"], bound=bound)
+
+
+def _number(written: str, clause: str) -> float:
+    found = _NUMBER.fullmatch(written.strip())
+    if found is None:
+        raise UsageError(f"{written!r} in {clause!r} is no number", fix="write 0.3, 30%, or $1.50")
+    return float(found[1]) / (100 if found[2] else 1)
+
+
+def _outcome(clause: Clause, comparison: Comparison) -> Outcome:
+    value = _MEASURES[clause.measure](comparison)
+    holds = value is not None and _OPERATORS[clause.operator](value, clause.bound)
+    return Outcome(clause=clause.text, measure=clause.measure, value=value, holds=holds)
+
+
+def _told(outcome: Outcome) -> str:
+    if outcome.value is None:
+        return f"since {outcome.measure} is not known"
+    if outcome.measure == "verdict":
+        words = {1: "shown to be better", 0: "no difference shown", -1: "shown to be worse"}
+        return words[int(outcome.value)]
+    return f"{outcome.measure} is {outcome.value:.4g}"
+
+
+def _ratio_high(change: Change | None) -> float | None:
+    """The upper end of a ratio, from that of the difference: the first run's mean is taken as it is."""
+    if change is None or change.difference.high is None or not change.first:
+        return None
+    return 1 + change.difference.high / change.first

@@ -1,0 +1,197 @@
+"""Is a team worth it? A pod against the best of n single agents for the same money.
+
+The best of n is an estimate, not a run: it takes somebody who can tell a right answer from a wrong one, which is more
+than most users have, so it flatters the single agent. How it is estimated is said with it:
+
+- With at least n answers to each task it is pass@n, unbiased.
+- With k < n answers it lies between two bounds. More answers never hurt, so pass@n is at least pass@k. And since
+  x^(n/k) is convex, the chance that all n fail, the mean of (q^k)^(n/k) over tasks, is at least (mean of q^k)^(n/k)
+  by Jensen's inequality, so pass@n is at most 1 - (1 - pass@k)^(n/k). With one answer to each task nothing better
+  can be said; `--attempts` narrows it.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from proctor.analysis.intervals import Estimate
+from proctor.analysis.observation import Observation
+from proctor.analysis.paired import by_task
+from proctor.analysis.passes import passes
+from proctor.core.record import Record
+
+
+class RoleFigures(Record):
+    """What the agents of one role did, over all answers of a run; the cost is None when a price is unknown."""
+
+    role: str
+    members: int
+    cost_usd: float | None
+    active_seconds: float
+    idle_seconds: float
+    turns: int
+    messages: int
+    compactions: int
+
+    @property
+    def idle_share(self) -> float | None:
+        """How much of its time it waited."""
+        whole = self.active_seconds + self.idle_seconds
+        return self.idle_seconds / whole if whole else None
+
+
+class BestOf(Record):
+    """The chance that the best of n answers is right, or the bounds of it.
+
+    Attributes:
+        n: how many answers the money buys; not always a whole number.
+        samples: how many answers to each task there were to estimate it from.
+        low: the estimate, or its lower bound; `high`: the same, or its upper bound. Each with its interval.
+    """
+
+    n: float
+    samples: int
+    low: Estimate
+    high: Estimate
+    exact: bool
+
+    @property
+    def sentence(self) -> str:
+        """How it was estimated."""
+        if self.exact:
+            return f"estimated from {self.samples} answers to each task, a perfect judge choosing among {self.n:.1f}"
+        return (
+            f"bounds from {self.samples} answer{'s' if self.samples > 1 else ''} to each task, "
+            f"a perfect judge choosing among {self.n:.1f}"
+        )
+
+
+class TeamVerdict(Record):
+    """A team against single agents, on common tasks, for the same money."""
+
+    team: str
+    single: str
+    tasks: int
+    team_rate: Estimate
+    team_cost: float
+    single_cost: float
+    best_of: BestOf
+
+    @property
+    def verdict(self) -> int:
+        """1: the team is worth it; -1: it is not; 0: these data cannot say."""
+        team, best = self.team_rate, self.best_of
+        if team.low is not None and best.high.high is not None and team.low > best.high.high:
+            return 1
+        return -1 if team.high is not None and best.low.low is not None and team.high < best.low.low else 0
+
+    @property
+    def sentence(self) -> str:
+        """What can be said, and no more."""
+        best = self.best_of
+        rates = f"{best.low.value:.0%}" if best.exact else f"{best.low.value:.0%} to {best.high.value:.0%}"
+        numbers = (
+            f"{self.team} resolves {self.team_rate.value:.0%} at ${self.team_cost:.2f} a task; "
+            f"the same money buys {best.n:.1f} answers of {self.single}, of which the best resolves {rates} "
+            f"({best.sentence})"
+        )
+        says = {
+            1: "The team is worth it",
+            -1: "The team is not worth it",
+            0: "These data cannot say if the team is worth it",
+        }
+        return f"{says[self.verdict]}: {numbers}."
+
+
+def best_of(tasks: Sequence[Sequence[bool]], n: float) -> BestOf | None:
+    """The best of n answers, from the answers that there are; None without any.
+
+    Between whole numbers it is a mixture: the money buys the smaller number, and at times one more.
+    """
+    if n < 1:
+        raise ValueError(f"the best of {n} answers")
+    samples = min((len(answers) for answers in tasks), default=0)
+    if samples == 0:
+        return None
+    if n <= samples:
+        whole, part = int(n), n - int(n)
+        here, more = passes(tasks, whole), passes(tasks, whole + 1) if part else None
+        if here is None:
+            return None
+        mixed = here.any_of if more is None else _mixture(here.any_of, more.any_of, part)
+        return BestOf(n=n, samples=samples, low=mixed, high=mixed, exact=True)
+    known = passes(tasks, samples)
+    if known is None:
+        return None
+
+    def jensen(rate: float | None) -> float | None:
+        return None if rate is None else 1 - (1 - rate) ** (n / samples)
+
+    at_most = 1 - (1 - known.any_of.value) ** (n / samples)
+    high = Estimate(value=at_most, low=jensen(known.any_of.low), high=jensen(known.any_of.high))
+    return BestOf(n=n, samples=samples, low=known.any_of, high=high, exact=False)
+
+
+def team_verdict(
+    team: tuple[str, Iterable[Observation]], single: tuple[str, Iterable[Observation]]
+) -> TeamVerdict | None:
+    """Hold a team's run against a single agent's; None without common tasks, or where a cost is not known."""
+    ours, theirs = by_task(team[1]), by_task(single[1])
+    common = sorted(ours.keys() & theirs.keys())
+    spent, price = _mean_cost(ours[task] for task in common), _mean_cost(theirs[task] for task in common)
+    if spent is None or not price:
+        return None
+    one = passes([[answer.resolved for answer in ours[task]] for task in common], 1)
+    best = best_of([[answer.resolved for answer in theirs[task]] for task in common], max(1.0, spent / price))
+    if one is None or best is None:
+        return None
+    return TeamVerdict(
+        team=team[0],
+        single=single[0],
+        tasks=len(common),
+        team_rate=one.any_of,
+        team_cost=spent,
+        single_cost=price,
+        best_of=best,
+    )
+
+
+def roles(observations: Iterable[Observation]) -> tuple[RoleFigures, ...]:
+    """What each role did, in the order in which roles were first seen. A member without a role goes by its name."""
+    found: dict[str, RoleFigures] = {}
+    for observation in observations:
+        for member in observation.metrics.members:
+            role = member.role or member.name
+            known = found.get(role)
+            costs = [usage.cost_usd for usage in member.usage]
+            cost = None if None in costs else sum(price for price in costs if price is not None)
+            before = known.cost_usd if known else 0.0
+            found[role] = RoleFigures(
+                role=role,
+                members=(known.members if known else 0) + 1,
+                cost_usd=None if before is None or cost is None else before + cost,
+                active_seconds=(known.active_seconds if known else 0.0) + member.active_seconds,
+                idle_seconds=(known.idle_seconds if known else 0.0) + member.idle_seconds,
+                turns=(known.turns if known else 0) + member.turns,
+                messages=(known.messages if known else 0) + member.messages,
+                compactions=(known.compactions if known else 0) + member.compactions,
+            )
+    return tuple(found.values())
+
+
+def _mixture(less: Estimate, more: Estimate, part: float) -> Estimate:
+    def mix(a: float | None, b: float | None) -> float | None:
+        return None if a is None or b is None else a + (b - a) * part
+
+    return Estimate(
+        value=less.value + (more.value - less.value) * part, low=mix(less.low, more.low), high=mix(less.high, more.high)
+    )
+
+
+def _mean_cost(tasks: Iterable[Sequence[Observation]]) -> float | None:
+    means = []
+    for answers in tasks:
+        costs = [answer.cost_usd for answer in answers]
+        known = [cost for cost in costs if cost is not None]
+        if len(known) < len(costs):
+            return None
+        means.append(sum(known) / len(known))
+    return sum(means) / len(means) if means else None

@@ -1,0 +1,446 @@
+"""What a program can ask for: run, resume, evaluate, validate, load results. `proctor` exports it.
+
+Each function has a twin whose name ends in ``_async``, for callers that have an event loop: a server, a notebook. The
+plain ones run a loop of their own, and refuse to be called from within another, which they would block.
+"""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Literal, TypedDict, TypeVar, Unpack
+
+from proctor.benchmarks import benchmark as find_benchmark
+from proctor.benchmarks import read_predictions, reopen, suite_benchmark
+from proctor.core.benchmark import Benchmark, GradeOptions, Health
+from proctor.core.causes import Cause
+from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, Limits, Network
+from proctor.core.errors import UsageError
+from proctor.core.evaluation import Evaluated, EvaluationReport, Invocation, Prediction
+from proctor.core.result import TaskResult
+from proctor.core.run import Budget, Mode, RunConfig, RunSummary
+from proctor.core.task import Task
+from proctor.environments import provider as find_provider
+from proctor.results import RecordCache, RunStore, find_run, summarise
+from proctor.runner import evaluate as grading
+from proctor.runner.drive import Sitting, drive
+from proctor.runner.models import Access
+from proctor.runner.plan import Asked
+from proctor.runner.records import Slot
+from proctor.runner.run import Retry, Silence
+from proctor.runner.selection import Selection, select
+from proctor.runner.start import begin, check_access, configure
+
+T = TypeVar("T")
+_ARTIFACTS: Final = Path("target/proctor")
+
+
+@dataclass(frozen=True, slots=True)
+class RunResults:
+    """A run on disk. Iterating over it gives its results, read one at a time.
+
+    Attributes:
+        left: answers that are wanted and not recorded; `resume` goes on with them.
+        stopped_by: what kept this sitting from going on, where anything did; `detail`: in words.
+    """
+
+    folder: Path
+    config: RunConfig
+    summary: RunSummary
+    left: int
+    stopped_by: Cause | None = None
+    detail: str = ""
+
+    @property
+    def name(self) -> str:
+        """As commands and `resume` know it: benchmark/run-id."""
+        return f"{self.folder.parent.name}/{self.folder.name}"
+
+    def task(self, task_id: str, attempt: int = 1) -> TaskResult:
+        """The result of one answer.
+
+        Raises:
+            UsageError: there is none.
+        """
+        return RunStore(self.folder).result(task_id, attempt)
+
+    def __iter__(self) -> Iterator[TaskResult]:
+        return RunStore(self.folder).results()
+
+
+class RunOptions(TypedDict, total=False):
+    """What may be said of a run; the options of ``proctor bench run`` by the same names.
+
+    Attributes:
+        command: with the agent ``command``: the words of the command.
+        tasks: ids; all tasks if not said.
+        attempts: how many answers are wanted to each task.
+        network: ``none``, ``model`` or ``open``; as the benchmark says if not said.
+        results: where runs are kept; PROCTOR_RESULTS or ``./results`` if not said.
+        program: the agent's program, where it is not found by itself.
+        retries: how often an error that was not the agent's is tried again.
+        ended: is told of every answer that is done with: the task, which answer, and its result; None: given up.
+    """
+
+    split: str | None
+    mode: Literal["baseline", "h2"]
+    agent: str
+    command: Sequence[str]
+    model: str | None
+    preset: str
+    pod_template: str | None
+    variables: Mapping[str, str]
+    tasks: Sequence[str]
+    limit: int | None
+    shuffle: int | None
+    attempts: int
+    concurrency: int
+    grade_concurrency: int | None
+    timeout: float | None
+    max_turns: int
+    max_cost: float | None
+    max_cost_per_task: float | None
+    network: Literal["none", "model", "open"] | None
+    runner: str
+    image: str | None
+    isolation: bool
+    results: Path | None
+    program: str | None
+    retries: int
+    ended: Callable[[str, int, TaskResult | None], None]
+
+
+class EvaluateOptions(TypedDict, total=False):
+    """What may be said of an evaluation or a validation; the options of ``proctor bench eval`` by the same names.
+
+    Attributes:
+        tasks: ids; all tasks if not said.
+        artifacts: where graders leave their logs; ``target/proctor`` if not said.
+    """
+
+    split: str | None
+    tasks: Sequence[str]
+    limit: int | None
+    jobs: int
+    runner: str
+    image: str | None
+    isolation: bool
+    timeout: float | None
+    determinism_runs: int | None
+    artifacts: Path
+
+
+def run(benchmark: str | Benchmark, **options: Unpack[RunOptions]) -> RunResults:
+    """Let an agent answer a benchmark's tasks, and grade and record every answer.
+
+    Args:
+        benchmark: a benchmark's or shipped suite's name, the path of a suite, or a benchmark of your own.
+        options: see `RunOptions`.
+
+    Raises:
+        UsageError: it cannot be run as asked.
+        InfrastructureError: a program that it needs is not on this machine.
+    """
+    return _now(run_async(benchmark, **options), "run_async")
+
+
+async def run_async(benchmark: str | Benchmark, **options: Unpack[RunOptions]) -> RunResults:
+    """The same as `run`, in the caller's event loop. Cancelling it ends the agents; `resume` goes on later."""
+    source = _benchmark(benchmark, options.get("split"))
+    access = Access.from_environment(os.environ)
+    config = await configure(
+        _asked(options), source, _chosen(source, options.get("tasks", ()), options), program=options.get("program")
+    )
+    check_access(config, access)
+    store = begin(config, root=options.get("results"))
+    sitting = Sitting(access=access, program=options.get("program"), retry=_retry(options.get("retries")))
+    return await _sit(store, source, sitting, options.get("ended"))
+
+
+def resume(
+    name: str | Path,
+    *,
+    results: Path | None = None,
+    retry_errors: bool = False,
+    max_cost: float | None = None,
+    program: str | None = None,
+    retries: int | None = None,
+    ended: Callable[[str, int, TaskResult | None], None] | None = None,
+) -> RunResults:
+    """Go on with a run where it stopped. No finished stage is done again, and no answer is paid for twice.
+
+    Args:
+        name: its folder, benchmark/run-id, or a run-id that only one benchmark has.
+        results: where runs are kept, if not in PROCTOR_RESULTS or ``./results``.
+        retry_errors: try answers again that ended in an error.
+        max_cost: a new limit for the whole run, in which what it has spent before counts.
+        program: the agent's program, where it is not found by itself.
+        retries: how often an error that was not the agent's is tried again.
+        ended: as in `RunOptions`.
+
+    Raises:
+        UsageError: there is no such run.
+        InvalidData: the benchmark's data is not what the run was begun with.
+    """
+    going_on = resume_async(
+        name,
+        results=results,
+        retry_errors=retry_errors,
+        max_cost=max_cost,
+        program=program,
+        retries=retries,
+        ended=ended,
+    )
+    return _now(going_on, "resume_async")
+
+
+async def resume_async(
+    name: str | Path,
+    *,
+    results: Path | None = None,
+    retry_errors: bool = False,
+    max_cost: float | None = None,
+    program: str | None = None,
+    retries: int | None = None,
+    ended: Callable[[str, int, TaskResult | None], None] | None = None,
+) -> RunResults:
+    """The same as `resume`, in the caller's event loop."""
+    store = find_run(str(name), root=results)
+    config = store.config()
+    sitting = Sitting(
+        access=Access.from_environment(os.environ),
+        program=program,
+        retry=_retry(retries),
+        retry_errors=retry_errors,
+        run_usd=max_cost,
+    )
+    return await _sit(store, reopen(config.benchmark, config.source, config.split), sitting, ended)
+
+
+def load_results(name: str | Path, *, results: Path | None = None) -> RunResults:
+    """A run that was made before, finished or not.
+
+    Raises:
+        UsageError: there is no such run.
+    """
+    store = find_run(str(name), root=results)
+    config = store.config()
+    summary = summarise(config, store.results())
+    return RunResults(store.folder, config, summary, len(config.tasks) * config.samples - summary.tasks)
+
+
+def evaluate(
+    benchmark: str | Benchmark,
+    predictions: Path | Iterable[Prediction] | Literal["oracle"],
+    *,
+    cache: bool = True,
+    done: Callable[[Evaluated], None] | None = None,
+    **options: Unpack[EvaluateOptions],
+) -> EvaluationReport:
+    """Grade answers that are there already: of a predictions file, of your own making, or the reference answers.
+
+    Args:
+        benchmark: as for `run`.
+        predictions: what to grade; a task without one is skipped.
+        cache: take a verdict that is known for the same answer, data and room.
+        done: is told of every verdict.
+        options: see `EvaluateOptions`.
+
+    Raises:
+        UsageError: a task does not exist, or the predictions cannot be read.
+    """
+    return _now(evaluate_async(benchmark, predictions, cache=cache, done=done, **options), "evaluate_async")
+
+
+async def evaluate_async(
+    benchmark: str | Benchmark,
+    predictions: Path | Iterable[Prediction] | Literal["oracle"],
+    *,
+    cache: bool = True,
+    done: Callable[[Evaluated], None] | None = None,
+    **options: Unpack[EvaluateOptions],
+) -> EvaluationReport:
+    """The same as `evaluate`, in the caller's event loop."""
+    started, clock = datetime.now(UTC), time.monotonic()
+    source = _benchmark(benchmark, options.get("split"))
+    tasks = _chosen(source, options.get("tasks", ()), options)
+    rooms, grade_options = _rooms(options), _grade_options(options)
+    artifacts = options.get("artifacts", _ARTIFACTS).absolute()
+    file = str(predictions.absolute()) if isinstance(predictions, Path) else None  # noqa: ASYNC240 - no system call
+    try:
+        evaluated = await grading.evaluate(
+            source,
+            tasks,
+            _predictions(source, tasks, predictions),
+            provider=rooms,
+            options=grade_options,
+            artifacts=artifacts,
+            jobs=options.get("jobs", 1),
+            cache=RecordCache(Evaluated, "verdicts") if cache else None,
+            done=done or (lambda _: None),
+        )
+        environment = await rooms.digest(EnvironmentSpec(image=grade_options.image))
+    finally:
+        await rooms.close()
+    broken = () if options.get("tasks") else source.unusable()
+    return grading.make_report(
+        source,
+        (*evaluated, *map(grading.unusable, broken)),
+        seconds=time.monotonic() - clock,
+        environment=environment,
+        invocation=Invocation(
+            argv=tuple(sys.argv),
+            cwd=os.getcwd(),  # noqa: PTH109 - as it is, symlinks and all
+            started_at=started.isoformat(timespec="milliseconds"),
+            predictions=file,
+            oracle=predictions == "oracle",
+            runner=options.get("runner", "local"),
+            image=grade_options.image,
+            filter=None,
+            exact=False,
+            limit=options.get("limit"),
+            jobs=options.get("jobs", 1),
+            repair_mode=grade_options.repair,
+            keep_artifacts=False,
+            artifact_dir=str(artifacts),
+        ),
+    )
+
+
+def validate(
+    benchmark: str | Benchmark,
+    *,
+    done: Callable[[Health], None] | None = None,
+    **options: Unpack[EvaluateOptions],
+) -> tuple[Health, ...]:
+    """Prove on this machine that each task can be failed, can be solved, and is graded alike each time.
+
+    Args:
+        benchmark: as for `run`.
+        done: is told of every task.
+        options: see `EvaluateOptions`.
+    """
+    return _now(validate_async(benchmark, done=done, **options), "validate_async")
+
+
+async def validate_async(
+    benchmark: str | Benchmark,
+    *,
+    done: Callable[[Health], None] | None = None,
+    **options: Unpack[EvaluateOptions],
+) -> tuple[Health, ...]:
+    """The same as `validate`, in the caller's event loop."""
+    source = _benchmark(benchmark, options.get("split"))
+    rooms = _rooms(options)
+    try:
+        healths = await grading.validate(
+            source,
+            _chosen(source, options.get("tasks", ()), options),
+            provider=rooms,
+            options=_grade_options(options, determinism_runs=2),
+            artifacts=options.get("artifacts", _ARTIFACTS).absolute(),
+            jobs=options.get("jobs", 1),
+            done=done or (lambda _: None),
+        )
+    finally:
+        await rooms.close()
+    broken = () if options.get("tasks") else source.unusable()
+    return (*healths, *map(grading.broken_health, broken))
+
+
+class _Told(Silence):
+    """Passes on what is done with."""
+
+    def __init__(self, ended: Callable[[str, int, TaskResult | None], None] | None) -> None:
+        self._ended = ended
+
+    def ended(self, slot: Slot, result: TaskResult | None) -> None:
+        """One answer."""
+        if self._ended is not None:
+            self._ended(slot.task_id, slot.sample, result)
+
+
+async def _sit(
+    store: RunStore,
+    source: Benchmark,
+    sitting: Sitting,
+    ended: Callable[[str, int, TaskResult | None], None] | None,
+) -> RunResults:
+    ending = await drive(store, source, watch=lambda *_: _Told(ended), sitting=sitting)
+    return RunResults(store.folder, store.config(), ending.summary, ending.left, ending.stopped_by, ending.detail)
+
+
+def _now(work: Coroutine[Any, Any, T], twin: str) -> T:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    work.close()
+    raise UsageError("an event loop is running here, and would be blocked", fix=f"use `await proctor.{twin}(…)`")
+
+
+def _benchmark(which: str | Benchmark, split: str | None) -> Benchmark:
+    if not isinstance(which, str):
+        return which
+    return suite_benchmark(which) if os.sep in which or which.endswith(".json") else find_benchmark(which, split)
+
+
+def _chosen(source: Benchmark, ids: Sequence[str], options: RunOptions | EvaluateOptions) -> tuple[Task, ...]:
+    chosen = Selection(ids=tuple(ids), limit=options.get("limit"))
+    return select(source.tasks(), chosen, known=[bad.task_id for bad in source.unusable()])
+
+
+def _asked(options: RunOptions) -> Asked:
+    network = options.get("network")
+    return Asked(
+        agent=options.get("agent", "claude_code"),
+        mode=Mode(options.get("mode", "baseline")),
+        command=tuple(options.get("command", ())),
+        model=options.get("model"),
+        preset=options.get("preset", "empty"),
+        pod_template=options.get("pod_template"),
+        variables=dict(options.get("variables", {})),
+        runner=options.get("runner", "local"),
+        image=options.get("image"),
+        isolation=options.get("isolation", True),
+        network=Network(network) if network else None,
+        samples=options.get("attempts", 1),
+        concurrency=options.get("concurrency", 1),
+        grade_concurrency=options.get("grade_concurrency"),
+        limits=Limits(wall_seconds=options.get("timeout")),
+        max_turns=options.get("max_turns", 100),
+        budget=Budget(run_usd=options.get("max_cost"), task_usd=options.get("max_cost_per_task")),
+        shuffle=options.get("shuffle"),
+    )
+
+
+def _retry(retries: int | None) -> Retry:
+    return Retry() if retries is None else Retry(tries=retries + 1)
+
+
+def _rooms(options: EvaluateOptions) -> EnvironmentProvider:
+    return find_provider(options.get("runner", "local"), isolation=options.get("isolation", True))
+
+
+def _grade_options(options: EvaluateOptions, *, determinism_runs: int | None = None) -> GradeOptions:
+    return GradeOptions(
+        image=options.get("image"),
+        determinism_runs=options.get("determinism_runs", determinism_runs),
+        timeout_seconds=options.get("timeout"),
+    )
+
+
+def _predictions(
+    source: Benchmark, tasks: Sequence[Task], given: Path | Iterable[Prediction] | Literal["oracle"]
+) -> Mapping[str, Prediction]:
+    if isinstance(given, Path):
+        return read_predictions(given)
+    if isinstance(given, str):
+        answers: Iterable[Prediction | None] = map(source.gold, tasks)
+    else:
+        answers = given
+    return {answer.task_id: answer for answer in answers if answer is not None}

@@ -1,0 +1,150 @@
+"""What benchmarks have in common whose answer is a machine's state: rooms in which a script, or nobody, has worked."""
+
+import asyncio
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final, Protocol
+
+import msgspec
+
+from proctor.core.benchmark import Health, Place
+from proctor.core.causes import Cause, Status
+from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
+from proctor.core.errors import InfrastructureError
+from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.submission import PatchKind
+from proctor.core.task import Task
+from proctor.core.verdict import Verdict
+
+# As an agent would: in a shell of its own, with no copy of the script left behind.
+_WORK: Final = """
+script=$(mktemp) && trap 'rm -f "$script"' EXIT && cat >"$script" || exit 1
+"$(command -v bash || command -v sh)" "$script" </dev/null
+"""
+_DEFAULT_SECONDS: Final = 7200.0
+_NO_ROOMS: Final = ("local:", "plain:")
+
+
+class StateGraded(Protocol):
+    """The members of such a benchmark that are called here."""
+
+    name: str
+
+    async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec: ...
+
+    async def arrange(self, task: Task, environment: Environment, folder: Path) -> None: ...
+
+    async def grade(self, task: Task, prediction: Prediction, place: Place) -> Evaluated: ...
+
+    def gold(self, task: Task) -> Prediction | None: ...
+
+
+Observe = Callable[[Task, Environment, Path], Awaitable[Prediction]]
+
+
+def require_machine(environment: Environment, name: str) -> None:
+    """Refuse a room that is no machine of its own.
+
+    Raises:
+        InfrastructureError: it shows this computer's own system, where nothing can be installed.
+    """
+    if environment.digest.startswith(_NO_ROOMS):
+        raise _no_machine(name)
+
+
+async def state_after(
+    benchmark: StateGraded, task: Task, script: bytes | None, place: Place, observe: Observe
+) -> tuple[Prediction, str]:
+    """What the grader sees of a fresh room after the script has worked in it, or nobody; and how the script ended.
+
+    Raises:
+        InfrastructureError: no such room can be made here.
+    """
+    _require_containers(place.provider, benchmark.name)
+    with tempfile.TemporaryDirectory(prefix="proctor-state-") as scratch:
+        folder = Path(scratch)
+        spec = await benchmark.prepare(task, folder)
+        spec = msgspec.structs.replace(
+            spec,
+            image=place.options.image or spec.image,
+            build=None if place.options.image else spec.build,
+            limits=msgspec.structs.replace(task.public.limits, wall_seconds=None),
+            labels={**spec.labels, "task": task.id},
+        )
+        async with await place.provider.start(spec) as room:
+            await benchmark.arrange(task, room, folder)
+            said = "nobody has worked on it"
+            if script is not None:
+                seconds = task.public.limits.wall_seconds or _DEFAULT_SECONDS
+                done = await room.exec(["/bin/sh", "-c", _WORK], stdin=script, timeout=seconds)
+                said = f"the script ended with {done.exit_code} after {done.seconds:.1f} s"
+                await asyncio.to_thread(_keep, place, task, done.stdout, done.stderr)
+            return await observe(task, room, folder), said
+
+
+async def grade_script(
+    benchmark: StateGraded, task: Task, prediction: Prediction, place: Place, observe: Observe
+) -> Evaluated:
+    """Grade the state that a script brings a fresh room into."""
+    state, said = await state_after(benchmark, task, prediction.content, place, observe)
+    evaluated = await benchmark.grade(task, state, place)
+    return msgspec.structs.replace(
+        evaluated, notes=(*evaluated.notes, said), model=prediction.model, patch_kind=PatchKind.SHELL_SCRIPT
+    )
+
+
+async def check_state_health(benchmark: StateGraded, task: Task, place: Place, observe: Observe) -> Health:
+    """Nothing fails, and the reference answer, where there is one, passes as often as it is tried."""
+    before = await _verdict(benchmark, task, None, place, observe)
+    gold = benchmark.gold(task)
+    runs = 0 if gold is None else place.options.determinism_runs or 2
+    after = [await _verdict(benchmark, task, gold.content if gold else None, place, observe) for _ in range(runs)]
+    problems = []
+    if before.status is not Status.UNRESOLVED:
+        problems.append(f"an untouched room is {before.status.value}: {before.reason}")
+    solved = all(verdict.status is Status.RESOLVED for verdict in after)
+    same = len({verdict.status for verdict in after}) <= 1
+    if not solved:
+        problems.append(f"the reference answer is not resolved: {after[0].reason}")
+    if not same:
+        problems.append("the reference answer does not always end alike")
+    return Health(
+        task_id=task.id,
+        environment=place.provider.name,
+        healthy=not problems,
+        baseline_ok=before.status is Status.UNRESOLVED,
+        oracle_ok=solved,
+        determinism_ok=same,
+        problems=tuple(problems),
+    )
+
+
+def state(task: Task, evidence: bytes) -> Prediction:
+    """What was seen of a room, as what the attempt hands in."""
+    return Prediction(task_id=task.id, patch_kind=PatchKind.STATE, content=evidence)
+
+
+async def _verdict(benchmark: StateGraded, task: Task, script: bytes | None, place: Place, observe: Observe) -> Verdict:
+    seen, _ = await state_after(benchmark, task, script, place, observe)
+    return (await benchmark.grade(task, seen, place)).verdict
+
+
+def _require_containers(provider: EnvironmentProvider, name: str) -> None:
+    if provider.name == "local":
+        raise _no_machine(name)
+
+
+def _no_machine(name: str) -> InfrastructureError:
+    return InfrastructureError(
+        f"tasks of {name} need a machine of their own to be root of",
+        fix="use --runner docker",
+        cause=Cause.NOT_RUNNABLE_HERE,
+    )
+
+
+def _keep(place: Place, task: Task, stdout: bytes, stderr: bytes) -> None:
+    folder = place.folder / task.id.replace("/", "__")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "script.out").write_bytes(stdout)
+    (folder / "script.err").write_bytes(stderr)

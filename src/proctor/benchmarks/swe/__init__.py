@@ -1,0 +1,21 @@
+"""The SWE family: SWE-bench (Verified, Lite, full, Multilingual), SWE-bench Pro, SWE-EVO and FeatureBench.
+
+Four benchmarks of patches, with four official rules. `rows` reads their data, `tasks` decides what an agent sees of it,
+a `Procedure` (`verified`, `pro`, `evo`, `feature`) is what an official grader does, a `Recipe` sets an instance up in
+one kind of room, and `grade` gives both verdicts: the official one, and ours, which is harder to fool.
+"""
+
+from proctor.benchmarks.swe.benchmark import SweBenchmark
+from proctor.benchmarks.swe.recipe import Recipe, RecipeMaker, Start
+from proctor.benchmarks.swe.sources import ace_bench, swe_bench_pro, swe_bench_verified, swe_evo
+
+__all__ = [
+    "Recipe",
+    "RecipeMaker",
+    "Start",
+    "SweBenchmark",
+    "ace_bench",
+    "swe_bench_pro",
+    "swe_bench_verified",
+    "swe_evo",
+]

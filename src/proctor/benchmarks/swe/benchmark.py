@@ -1,0 +1,215 @@
+"""A data set of the SWE family as a benchmark: its rows as tasks, given out, collected, graded and validated."""
+
+import asyncio
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+import proctor
+from proctor.benchmarks.swe.alone import Floor
+from proctor.benchmarks.swe.docker_recipe import DockerRecipe
+from proctor.benchmarks.swe.grade import Bench, grade, room_of, run_once, why_unresolved
+from proctor.benchmarks.swe.patches import ended
+from proctor.benchmarks.swe.procedure import Procedure
+from proctor.benchmarks.swe.recipe import Recipe, RecipeMaker
+from proctor.benchmarks.swe.rows import Row
+from proctor.benchmarks.swe.steps import Tested
+from proctor.benchmarks.swe.tasks import fingerprint, task_of
+from proctor.core.benchmark import Fetched, GradeOptions, Health, Place, Unusable
+from proctor.core.environment import Environment, EnvironmentSpec
+from proctor.core.errors import UsageError
+from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.submission import PatchKind
+from proctor.core.task import Task
+from proctor.workspaces import make_submission, prove_no_leak
+from proctor.workspaces.git import run_git
+
+R = TypeVar("R", bound=Row)
+RECIPES: Final[Mapping[str, RecipeMaker]] = {"docker": DockerRecipe}
+
+
+class SweBenchmark(Generic[R]):
+    """Implements `core.benchmark.Benchmark` for the four data sets."""
+
+    def __init__(
+        self,
+        name: str,
+        data: Fetched,
+        rows: Sequence[R],
+        bad: Sequence[Unusable],
+        procedure: Procedure[R],
+        *,
+        kind: str = "docker",
+        recipes: Mapping[str, RecipeMaker] = RECIPES,
+    ) -> None:
+        self.name = name
+        self.split: str | None = data.split
+        self.source = data.origin
+        self.grader = f"{procedure.grader}; proctor {proctor.__version__}; {kind}"
+        self.procedure = procedure
+        self.rows = {row.instance_id: row for row in rows}
+        self._data = data
+        self._bad = tuple(bad)
+        self._kind = kind
+        self._recipes = recipes
+        self._made: dict[str, Recipe] = {}
+        self._floors: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Floor] = weakref.WeakKeyDictionary()
+
+    def in_rooms(self, kind: str) -> "SweBenchmark[R]":
+        """The same benchmark for rooms of another kind."""
+        if kind not in self._recipes:
+            raise UsageError(
+                f"{self.name} cannot be run with --runner {kind}", fix=f"choose one of {', '.join(self._recipes)}"
+            )
+        return SweBenchmark(
+            self.name,
+            self._data,
+            list(self.rows.values()),
+            self._bad,
+            self.procedure,
+            kind=kind,
+            recipes=self._recipes,
+        )
+
+    def digest(self) -> str:
+        """Identifies the data."""
+        return self._data.digest
+
+    def fingerprint(self, task: Task) -> str:
+        """Identifies the whole row."""
+        return fingerprint(self.rows[task.id])
+
+    def room(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
+        """The room of a test run, but for its tree."""
+        return room_of(self.recipe(task.id), task, options.image)
+
+    def tasks(self) -> Sequence[Task]:
+        """Every row that can be used."""
+        return self._tasks
+
+    @cached_property
+    def _tasks(self) -> tuple[Task, ...]:
+        return tuple(task_of(self.name, row, self.procedure) for row in self.rows.values())
+
+    def unusable(self) -> Sequence[Unusable]:
+        """The rows that cannot be read, or lack what grading needs."""
+        return self._bad
+
+    def gold(self, task: Task) -> Prediction | None:
+        """The reference patch."""
+        patch = self.procedure.gold(self.rows[task.id])
+        if patch is None:
+            return None
+        return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=patch, model="gold")
+
+    def recipe(self, task_id: str) -> Recipe:
+        """How an instance is set up in these rooms."""
+        if task_id not in self._made:
+            row = self.rows[task_id]
+            self._made[task_id] = self._recipes[self._kind](row, self.procedure.start(row))
+        return self._made[task_id]
+
+    async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:
+        """What the agent starts from: the repository up to its base commit, and nothing later."""
+        return await self.recipe(task.id).agent_room(folder)
+
+    async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
+        """The agent's changes as a diff against what it started from."""
+        left = folder / "left"
+        await environment.get(environment.workdir, left)
+        base = await self.recipe(task.id).base(environment.digest)
+        made = await asyncio.to_thread(make_submission, base, left)
+        return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=made.patch)
+
+    async def grade(self, task: Task, prediction: Prediction, place: Place) -> Evaluated:
+        """Apply, test, judge; officially and strictly."""
+        if prediction.patch_kind is not PatchKind.UNIFIED_DIFF:
+            raise UsageError(f"an answer to {self.name} is a unified diff", where=task.id)
+        return await grade(self._bench(task, place), prediction)
+
+    async def validate(self, task: Task, place: Place) -> Health:
+        """The reference answer resolves the task, each time; an empty one does not; nobody can look it up."""
+        bench = self._bench(task, place)
+        shutil.rmtree(bench.folder, ignore_errors=True)
+        bench.folder.mkdir(parents=True)
+        gold = self.gold(task)
+        problems: list[str] = []
+        async with bench.floor.shared():
+            empty = await run_once(bench, _nothing(bench), "empty")
+        if empty.resolved:
+            problems.append("the tests pass without an answer")
+        runs: list[Tested] = []
+        if gold is None:
+            problems.append("there is no reference answer to try")
+        else:
+            async with bench.floor.shared():
+                times = range(1, 1 + (place.options.determinism_runs or 2))
+                runs = [await run_once(bench, ended(gold.content), f"gold{number}") for number in times]
+        unsolved = [run for run in runs if not run.resolved]
+        problems += list(dict.fromkeys(f"the reference answer: {_why(run)}" for run in unsolved))
+        flaky = _flipped(runs)
+        leaks = await self._leaks(task, gold, place)
+        return Health(
+            task_id=task.id,
+            environment=await place.provider.digest(self.room(task, place.options)),
+            healthy=not problems and not flaky and not leaks,
+            baseline_ok=not empty.resolved,
+            oracle_ok=bool(runs) and not unsolved,
+            determinism_ok=not flaky,
+            problems=tuple(problems),
+            flaky=flaky,
+            leaks=leaks,
+            artifacts=str(bench.folder),
+        )
+
+    async def _leaks(self, task: Task, gold: Prediction | None, place: Place) -> tuple[str, ...]:
+        """Where an agent that is given this instance could find the answer."""
+        if gold is None:
+            return ()
+        with tempfile.TemporaryDirectory(prefix="proctor-leaks-") as folder:
+            spec = await self.prepare(task, Path(folder))
+            async with await place.provider.start(spec) as room:
+                tree = Path(folder) / "tree"
+                await room.get(room.workdir, tree)
+            commit = run_git(["rev-parse", "HEAD"], git_dir=tree / ".git").output.decode().strip()
+            proof = await asyncio.to_thread(prove_no_leak, gold.content, tree, commit=commit, kind=gold.patch_kind)
+        return tuple(f"{leak.place}: {leak.lines[0] if leak.lines else leak.kind}" for leak in proof.leaks)
+
+    def _bench(self, task: Task, place: Place) -> Bench[R]:
+        loop = asyncio.get_running_loop()
+        return Bench(
+            row=self.rows[task.id],
+            task=task,
+            procedure=self.procedure,
+            recipe=self.recipe(task.id),
+            place=place,
+            floor=self._floors.setdefault(loop, Floor()),
+            grader=self.grader,
+        )
+
+
+def _nothing(bench: Bench[R]) -> bytes:
+    """An answer that changes nothing, but can be applied: graders without a bucket for empty ones take it as it is."""
+    return b"" if bench.procedure.grades_empty else _HARMLESS
+
+
+_HARMLESS: Final = b"""\
+diff --git a/.proctor-nothing b/.proctor-nothing
+new file mode 100644
+index 0000000..e69de29
+"""
+
+
+def _why(run: Tested) -> str:
+    return f"does not apply: {run.complaint[-200:]}" if not run.applied else why_unresolved(run)[1]
+
+
+def _flipped(runs: Sequence[Tested]) -> tuple[str, ...]:
+    if len(runs) < 2:  # noqa: PLR2004 - two make a difference
+        return ()
+    names = {name for run in runs for name in run.statuses}
+    return tuple(sorted(name for name in names if len({run.statuses.get(name) for run in runs}) > 1))

@@ -1,0 +1,113 @@
+"""Instances in containers of their official images."""
+
+import asyncio
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from proctor.benchmarks.swe.recipe import Start
+from proctor.benchmarks.swe.rows import Row
+from proctor.benchmarks.swe.steps import required
+from proctor.core.environment import EnvironmentSpec, Limits, Network
+from proctor.core.task import DirectorySource
+from proctor.environments import provider
+from proctor.workspaces import Base, base_of
+
+_START: Final = "/tmp/proctor-start"  # noqa: S108 - inside a room of our own
+# Takes the repository's future out of an image: remotes, other branches, tags that are not of the past, what nothing
+# names any more. Tags of the past stay, since version tools read them (SWE-bench issue 465, SWE-bench Pro issue 93).
+SCRUB: Final = r"""
+git config --global --add safe.directory '*'
+git checkout --quiet --detach HEAD
+for remote in $(git remote); do git remote remove "$remote"; done
+git for-each-ref --format='%(refname)' | grep -v '^refs/tags/' | while read -r ref; do git update-ref -d "$ref"; done
+git tag --merged HEAD > /tmp/proctor-kept-tags
+git tag | grep -vxF -f /tmp/proctor-kept-tags | while read -r tag; do git tag -d "$tag" > /dev/null; done
+rm -rf /tmp/proctor-kept-tags .git/logs .git/FETCH_HEAD .git/ORIG_HEAD .git/MERGE_HEAD .git/lost-found
+git checkout --quiet -B main
+rm -rf .git/logs
+git reflog expire --expire=now --expire-unreachable=now --all
+git -c gc.cruftPacks=false gc --quiet --prune=now
+test -z "$(git rev-list --all --not HEAD)"
+"""
+# What git has of the workdir, and what it would take in: exactly what a diff is made against. No filter or attribute
+# of the repository has a say.
+_EXPORT: Final = f"""
+git config --global --add safe.directory '*'
+mkdir -p .git/info
+printf '* -export-ignore -export-subst -text -filter -ident -eol\\n' > .git/info/attributes
+export GIT_INDEX_FILE=/tmp/proctor-index
+rm -rf {_START} $GIT_INDEX_FILE
+git add --all .
+mkdir -p {_START}
+git checkout-index --all --force --prefix={_START}/
+"""
+_bases: dict[str, Base] = {}
+
+
+class DockerRecipe:
+    """Implements `recipe.Recipe` for `docker`."""
+
+    kind = "docker"
+
+    def __init__(self, row: Row, start: Start) -> None:
+        self.workdir = start.workdir
+        self._row = row
+        self._start = start
+
+    async def agent_room(self, folder: Path) -> EnvironmentSpec:
+        """An image of our own on top of the official one."""
+        context = folder / "image"
+        await asyncio.to_thread(_write_context, context, self._row.image, self._start)
+        return EnvironmentSpec(build=context, workdir=self.workdir, network=Network.MODEL)
+
+    async def base(self, started_from: str) -> Base:
+        """What git has in a fresh room of the image that the agent's room was made from."""
+        if started_from not in _bases:
+            _bases[started_from] = await _starting_tree(started_from.removeprefix("docker:"), self.workdir)
+        return _bases[started_from]
+
+    def grading_room(self) -> EnvironmentSpec:
+        """The official image as it is. The official graders give it a network, and some install lines need one."""
+        return EnvironmentSpec(
+            image=self._row.image, workdir=self.workdir, network=Network.OPEN, limits=Limits(output_bytes=100_000_000)
+        )
+
+    async def grading_tree(self, folder: Path) -> Path | None:
+        """None: the image has it."""
+        del folder
+        return None
+
+    def script(self, official: str) -> str:
+        """The script as it is."""
+        return official
+
+
+def _write_context(context: Path, image: str, start: Start) -> None:
+    shutil.rmtree(context, ignore_errors=True)
+    (context / "files").mkdir(parents=True)
+    for name, data in start.files.items():
+        (context / "files" / name).write_bytes(data)
+    lines = ["set -eu", "FILES=/tmp/proctor-files", f"cd {start.workdir}", start.script]
+    lines += [SCRUB] if start.keeps_history else []
+    (context / "files" / "start.sh").write_text("\n".join(lines), encoding="utf-8", errors="surrogateescape")
+    (context / "Dockerfile").write_text(
+        f"FROM {image}\n"
+        "USER root\n"
+        "COPY files /tmp/proctor-files\n"
+        "RUN /bin/bash /tmp/proctor-files/start.sh && rm -rf /tmp/proctor-files\n"
+    )
+
+
+async def _starting_tree(image: str, workdir: str) -> Base:
+    rooms = provider("docker")
+    try:
+        with tempfile.TemporaryDirectory(prefix="proctor-start-") as folder:
+            async with await rooms.start(EnvironmentSpec(image=image, workdir=workdir)) as room:
+                await required(room, f"cd {workdir}\n{_EXPORT}", "reading what the agent starts from")
+                tree = Path(folder) / "tree"
+                await room.get(_START, tree)
+            return await asyncio.to_thread(base_of, DirectorySource(path=str(tree)))
+    finally:
+        await rooms.close()

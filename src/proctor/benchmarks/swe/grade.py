@@ -1,0 +1,300 @@
+"""From an answer to a verdict: what the official grader says, what we say, and what a second try says alone.
+
+The official verdict is that of the benchmark's own procedure, on the answer as it was handed in. Ours is that of the
+same procedure with the protected files put back before the tests run; where an answer touches none, one run gives
+both. A run that fails is made once more with nothing else beside it before it counts, and both are kept.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from proctor.benchmarks.swe.alone import Floor
+from proctor.benchmarks.swe.patches import ended
+from proctor.benchmarks.swe.procedure import Procedure
+from proctor.benchmarks.swe.recipe import Recipe
+from proctor.benchmarks.swe.report import official_report
+from proctor.benchmarks.swe.rows import Row
+from proctor.benchmarks.swe.rules import FAILING, PASSING
+from proctor.benchmarks.swe.steps import Tested
+from proctor.core.benchmark import Place
+from proctor.core.causes import CONSEQUENCES, Cause, Status
+from proctor.core.environment import EnvironmentSpec
+from proctor.core.errors import LimitReached
+from proctor.core.evaluation import Evaluated, Prediction, TestSummary
+from proctor.core.names import disk_name
+from proctor.core.record import to_json
+from proctor.core.task import Task
+from proctor.core.verdict import TestOutcome, TestStatus, Verdict
+from proctor.grading import audit_diff, protected_paths
+
+R = TypeVar("R", bound=Row)
+_STATUSES: Final = {
+    "PASSED": TestStatus.PASSED,
+    "FAILED": TestStatus.FAILED,
+    "ERROR": TestStatus.ERROR,
+    "SKIPPED": TestStatus.SKIPPED,
+    "XFAIL": TestStatus.XFAILED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bench(Generic[R]):
+    """One instance on the bench.
+
+    Attributes:
+        floor: who else is testing now.
+        grader: names the rule of the verdict.
+    """
+
+    row: R
+    task: Task
+    procedure: Procedure[R]
+    recipe: Recipe
+    place: Place
+    floor: Floor
+    grader: str
+
+    @property
+    def folder(self) -> Path:
+        """Where what is left of the grading goes."""
+        return self.place.folder / self.task.benchmark / disk_name(self.task.id)
+
+    @property
+    def seconds(self) -> float:
+        """How long the tests may run."""
+        return self.place.options.timeout_seconds or self.procedure.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """A run, and the one that was made after it alone, where it failed."""
+
+    first: Tested
+    again: Tested | None = None
+
+    @property
+    def counts(self) -> Tested:
+        return self.again if self.again is not None else self.first
+
+    @property
+    def flaky(self) -> tuple[str, ...]:
+        """The tests whose two results differ."""
+        if self.again is None or not self.first.statuses or not self.again.statuses:
+            return ()
+        names = self.first.statuses.keys() | self.again.statuses.keys()
+        return tuple(sorted(name for name in names if self.first.statuses.get(name) != self.again.statuses.get(name)))
+
+
+def room_of(bench_recipe: Recipe, task: Task, image: str | None) -> EnvironmentSpec:
+    """The room in which a task's answers are tested."""
+    room = bench_recipe.grading_room()
+    return msgspec.structs.replace(
+        room, image=image or room.image, labels={"benchmark": task.benchmark, "task": task.id}
+    )
+
+
+async def grade(bench: Bench[R], prediction: Prediction) -> Evaluated:
+    """Grade one answer."""
+    patch = ended(prediction.content)
+    shutil.rmtree(bench.folder, ignore_errors=True)
+    bench.folder.mkdir(parents=True)
+    (bench.folder / "patch.diff").write_bytes(patch)
+    if not patch.strip() and not bench.procedure.grades_empty:
+        return _evaluated(bench, prediction, _verdict(bench, Cause.EMPTY, "the patch is empty"), None)
+    official = await _outcome(bench, patch, "official")
+    protected = tuple(bench.task.private.protected)
+    restored = protected_paths(official.first.touched, protected) if official.first.applied else ()
+    strict = await _outcome(bench, patch, "strict", restore=restored) if restored else official
+    repeated = await _repeat(bench, patch, restored, strict.counts)
+    cause, reason = _judge(official.counts, strict.counts, restored, is_empty=not patch.strip())
+    if repeated is not None and cause is Cause.SOLVED and not repeated.resolved:
+        cause, reason = Cause.TESTS_FAILED, "the tests pass once and fail when they are run again"
+    verdict = _verdict(bench, cause, reason)
+    theirs = Status.RESOLVED if official.counts.resolved else Status.UNRESOLVED
+    twice = _Outcome(strict.counts, repeated).flaky
+    verdict = msgspec.structs.replace(
+        verdict,
+        official=theirs if theirs is not verdict.status else None,
+        score=strict.counts.scores.get(_degree(strict.counts)),
+        scores=strict.counts.scores,
+        tests=_tests(bench.row, strict.counts),
+        findings=audit_diff(patch, protected=protected),
+        applied_with=strict.counts.applied_with,
+        flaky=tuple(dict.fromkeys((*strict.flaky, *official.flaky, *twice))),
+        seconds=strict.counts.seconds,
+    )
+    notes = [*_twice("official", official), *(_twice("strict", strict) if restored else ())]
+    if restored:
+        notes.append(f"put back before the tests: {', '.join(restored)}")
+    (bench.folder / "outcomes.json").write_bytes(to_json(_outcomes(official, strict if restored else None)))
+    return _evaluated(bench, prediction, verdict, strict.counts, notes=tuple(notes))
+
+
+async def run_once(bench: Bench[R], patch: bytes, name: str, *, restore: tuple[str, ...] = ()) -> Tested:
+    """One test run in a room of its own; what it printed is kept under `name`."""
+    with tempfile.TemporaryDirectory(prefix="proctor-swe-") as scratch:
+        spec = room_of(bench.recipe, bench.task, bench.place.options.image)
+        tree = await bench.recipe.grading_tree(Path(scratch))
+        if tree is not None:
+            spec = msgspec.structs.replace(spec, workspace=tree)
+        async with await bench.place.provider.start(spec) as room:
+            try:
+                tested = await bench.procedure.test(
+                    room, bench.row, bench.recipe, patch, restore=restore, seconds=bench.seconds
+                )
+            except LimitReached as limit:
+                # A limit of the whole room: what reaches it came with the answer.
+                tested = Tested(applied=True, unreadable=str(limit))
+    await asyncio.to_thread(_keep, bench, tested, name)
+    return msgspec.structs.replace(tested, log=b"")
+
+
+async def _outcome(bench: Bench[R], patch: bytes, name: str, *, restore: tuple[str, ...] = ()) -> _Outcome:
+    async with bench.floor.shared():
+        first = await run_once(bench, patch, name, restore=restore)
+    if first.resolved or not first.applied:
+        return _Outcome(first)
+    async with bench.floor.alone():
+        return _Outcome(first, await run_once(bench, patch, f"{name}.alone", restore=restore))
+
+
+async def _repeat(bench: Bench[R], patch: bytes, restore: tuple[str, ...], counted: Tested) -> Tested | None:
+    """Further runs of an answer that passes, as many as were asked for; the first that fails, or the last."""
+    again = None
+    for number in range(1, bench.place.options.determinism_runs or 1):
+        if not counted.resolved or (again is not None and not again.resolved):
+            break
+        async with bench.floor.shared():
+            again = await run_once(bench, patch, f"repeat{number}", restore=restore)
+    return again
+
+
+def _judge(official: Tested, strict: Tested, restored: tuple[str, ...], *, is_empty: bool) -> tuple[Cause, str]:
+    """Our verdict, from the run with protected files put back."""
+    if strict.resolved:
+        return Cause.SOLVED, _counts(strict)
+    if is_empty:
+        return Cause.EMPTY, "the patch is empty"
+    if not strict.applied:
+        return Cause.DOES_NOT_APPLY, f"the patch does not apply: {_last_line(strict.complaint)}"
+    if official.resolved:
+        return Cause.TAMPERED, f"passes only with its own {', '.join(restored)}; {why_unresolved(strict)[1]}"
+    return why_unresolved(strict)
+
+
+def why_unresolved(tested: Tested) -> tuple[Cause, str]:
+    """Why an answer that applies does not solve the task."""
+    if tested.timed_out:
+        return Cause.TEST_TIMEOUT, "the tests took too long"
+    if tested.ruling is None:
+        return Cause.TESTS_VANISHED, tested.unreadable or tested.complaint or "no test results were found"
+    fixed, kept = tested.ruling.fail_to_pass, tested.ruling.pass_to_pass
+    if fixed.failure or not kept.failure:
+        return Cause.TESTS_FAILED, f"{_counts(tested)}; first to fail: {next(iter(fixed.failure), 'the test program')}"
+    return Cause.REGRESSION, f"{_counts(tested)}; first to break: {kept.failure[0]}"
+
+
+def _counts(tested: Tested) -> str:
+    ruling = tested.ruling
+    if ruling is None:
+        return "no test results"
+    parts = [
+        f"{len(tally.success)} of {len(tally.success) + len(tally.failure)} {name}"
+        for name, tally in (("fail-to-pass", ruling.fail_to_pass), ("pass-to-pass", ruling.pass_to_pass))
+        if tally.success or tally.failure
+    ]
+    return f"{' and '.join(parts)} pass" if parts else "no labels"
+
+
+def _degree(tested: Tested) -> str:
+    """The name of the degree by which the benchmark grades, where it has one."""
+    return next(iter(tested.scores), "")
+
+
+def _tests(row: Row, tested: Tested) -> tuple[TestOutcome, ...]:
+    def after(test: str) -> TestStatus:
+        word = tested.statuses.get(test)
+        if word is None and tested.ruling is not None:
+            fixed, kept = tested.ruling.fail_to_pass, tested.ruling.pass_to_pass
+            if test in fixed.success or test in kept.success:
+                return TestStatus.PASSED  # found by the beginning of its id
+            if test in tested.ruling.fail_to_pass.failure and not tested.statuses:
+                return TestStatus.FAILED
+        return TestStatus.MISSING if word is None else _STATUSES.get(word, TestStatus.ERROR)
+
+    if tested.ruling is None:
+        return ()
+    return tuple(
+        TestOutcome(id=test, before=None, after=after(test)) for test in (*row.fail_to_pass, *row.pass_to_pass)
+    )
+
+
+def _verdict(bench: Bench[R], cause: Cause, reason: str) -> Verdict:
+    status = CONSEQUENCES[cause].status or Status.UNRESOLVED
+    return Verdict(task_id=bench.task.id, status=status, cause=cause, reason=reason, grader=bench.grader)
+
+
+def _twice(name: str, outcome: _Outcome) -> Iterator[str]:
+    if outcome.again is not None:
+        said = ["resolved" if run.resolved else "unresolved" for run in (outcome.first, outcome.again)]
+        yield f"graded twice ({name}): {said[0]}, then {said[1]} alone"
+
+
+def _outcomes(official: _Outcome, strict: _Outcome | None) -> dict[str, Any]:
+    runs = {"official": official.first, "official_alone": official.again}
+    if strict is not None:
+        runs |= {"strict": strict.first, "strict_alone": strict.again}
+    return {name: run for name, run in runs.items() if run is not None}
+
+
+def _keep(bench: Bench[R], tested: Tested, name: str) -> None:
+    folder = bench.folder / name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "test_output.txt").write_bytes(tested.log)
+    (folder / "report.json").write_text(json.dumps(official_report(bench.row.instance_id, tested), indent=4))
+
+
+def _evaluated(
+    bench: Bench[R], prediction: Prediction, verdict: Verdict, tested: Tested | None, *, notes: tuple[str, ...] = ()
+) -> Evaluated:
+    return Evaluated(
+        task_id=bench.task.id,
+        verdict=verdict,
+        tags=bench.task.tags,
+        notes=notes,
+        model=prediction.model,
+        patch_kind=prediction.patch_kind,
+        patch_sha256=hashlib.sha256(prediction.content).hexdigest(),
+        after_patch=None if tested is None or not tested.applied else _summary(tested),
+        artifacts=str(bench.folder),
+    )
+
+
+def _summary(tested: Tested) -> TestSummary:
+    words = list(tested.statuses.values())
+    return TestSummary(
+        ok=tested.resolved,
+        exit_code=tested.exit_code,
+        passed=sum(word in PASSING for word in words),
+        failed=words.count("FAILED"),
+        skipped=words.count("SKIPPED"),
+        errors=sum(word in FAILING for word in words) - words.count("FAILED"),
+        seconds=tested.seconds,
+        report="report.json",
+    )
+
+
+def _last_line(text: str) -> str:
+    with contextlib.suppress(IndexError):
+        return text.strip().splitlines()[-1]
+    return "no command takes it"

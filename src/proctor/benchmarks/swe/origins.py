@@ -1,0 +1,108 @@
+"""Where the rows come from: the hub, git repositories, or a copy on this machine, in any form they are published in."""
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from proctor.benchmarks.data import from_git, from_hub, read_rows
+from proctor.core.errors import InvalidData, UsageError
+
+Rows = list[dict[str, Any]]
+TASKS_REPOSITORY: Final = "https://github.com/SWE-bench/swe-bench-tasks"
+PRO_REPOSITORY: Final = "https://github.com/scaleapi/SWE-bench_Pro-os"
+EVO_REPOSITORY: Final = "https://github.com/SWE-EVO/SWE-EVO"
+
+
+def from_copy(origin: Path) -> Rows:
+    """Rows from a file or folder: parquet, JSON, JSON lines, CSV, or the folders of SWE-bench's task repository."""
+    if origin.is_dir():
+        folders = sorted(file.parent for file in origin.rglob("task.yaml"))
+        if folders:
+            return [_task_folder(folder) for folder in folders]
+    return read_rows(origin)
+
+
+def _task_folder(folder: Path) -> dict[str, Any]:
+    """One task of SWE-bench/swe-bench-tasks."""
+    import yaml  # noqa: PLC0415 - for those who have such folders
+
+    try:
+        row = yaml.safe_load((folder / "task.yaml").read_text(encoding="utf-8"))
+        row |= json.loads((folder / "tests.json").read_text(encoding="utf-8"))
+        texts = {
+            "problem_statement": "problem_statement.md",
+            "hints_text": "hints.md",
+            "patch": "gold.patch",
+            "test_patch": "test.patch",
+            "eval_script": "eval.sh",
+            "environment_yml": "environment.yml",
+        }
+        row |= {
+            name: (folder / file).read_bytes().decode("utf-8")
+            for name, file in texts.items()
+            if (folder / file).exists()
+        }
+    except (OSError, ValueError, TypeError, yaml.YAMLError) as error:
+        raise InvalidData(f"is no task folder: {error}", where=folder) from error
+    return {name: str(value) if name in {"version", "created_at"} else value for name, value in row.items()}
+
+
+def hub_rows(repo: str, files: Sequence[str], *, revision: str | None = None) -> tuple[Rows, str]:
+    """Rows of a data set on the hub, and their revision."""
+    with tempfile.TemporaryDirectory(prefix="proctor-fetch-") as folder:
+        found = from_hub(repo, files, Path(folder) / "files", revision=revision)
+        return read_rows(Path(folder) / "files"), found
+
+
+def git_tree(url: str, into: Path) -> str:
+    """A repository's tree, and its commit."""
+    return from_git(url, into, revision=None)
+
+
+def evo_rows(origin: Path) -> Rows:
+    """SWE-EVO's task files: of a clone, those that its own evaluator reads."""
+    inner = (
+        next((path for path in origin.rglob("output_final") if path.is_dir()), origin) if origin.is_dir() else origin
+    )
+    return from_copy(inner)
+
+
+def with_scripts(rows: Rows, repository: Path) -> Rows:
+    """Pro's rows with what its repository ships for each instance: run script, parser, Dockerfiles."""
+
+    def read(*parts: str) -> str:
+        try:
+            return repository.joinpath(*parts).read_text(encoding="utf-8", errors="surrogateescape")
+        except OSError:
+            return ""
+
+    def shipped(row: Mapping[str, Any]) -> dict[str, Any]:
+        identity = str(row.get("instance_id"))
+        files = [
+            read("dockerfiles", kind, identity, "Dockerfile") for kind in ("base_dockerfile", "instance_dockerfile")
+        ]
+        return {
+            "run_script": read("run_scripts", identity, "run_script.sh"),
+            "parser": read("run_scripts", identity, "parser.py"),
+            "dockerfiles": [text for text in files if text],
+        }
+
+    return [{**row, **{name: value for name, value in shipped(row).items() if value}} for row in rows]
+
+
+def pro_copy(origin: Path) -> Rows:
+    """Pro's rows from a copy: a file of rows, or a clone of its repository with the rows somewhere in it."""
+    if not origin.is_dir():
+        return read_rows(origin)
+    clone = next((path.parent for path in (origin, *origin.glob("*")) if path.name == "run_scripts"), None)
+    clone = clone or (origin if (origin / "run_scripts").is_dir() else None)
+    files = [file for file in origin.rglob("*") if file.suffix in {".jsonl", ".csv", ".parquet"} and file.is_file()]
+    if clone is None:
+        return read_rows(origin)
+    if not files:
+        raise UsageError(
+            "holds run scripts, but no rows", where=origin, fix="put the rows (JSONL, CSV, parquet) beside"
+        )
+    return with_scripts([row for file in sorted(files) for row in read_rows(file)], clone)

@@ -1,0 +1,10 @@
+"""What test programs print, read back: the status of each test, in the official graders' own words.
+
+One parser for each name that a data set gives in `log_parser`. The ids and words are theirs, byte for byte, since the
+labels were made with the same parsers. Formats are as SWE-bench 5 reads them; `LEGACY` holds those of its version 4,
+on which SWE-EVO's labels rest.
+"""
+
+from proctor.benchmarks.swe.parsers.registry import LEGACY, PARSERS, Parser, Statuses, find_parser
+
+__all__ = ["LEGACY", "PARSERS", "Parser", "Statuses", "find_parser"]

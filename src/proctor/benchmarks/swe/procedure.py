@@ -1,0 +1,53 @@
+"""What each of the four benchmarks does in its own way."""
+
+from typing import Protocol, TypeVar
+
+from proctor.benchmarks.swe.recipe import Recipe, Start
+from proctor.benchmarks.swe.rows import Row
+from proctor.benchmarks.swe.steps import Tested
+from proctor.core.environment import Environment
+
+R_contra = TypeVar("R_contra", bound=Row, contravariant=True)
+
+
+class Procedure(Protocol[R_contra]):
+    """An official procedure, instance by instance.
+
+    Attributes:
+        grader: names the official grader and its version.
+        seconds: how long the tests may run.
+        grades_empty: whether its grader runs the tests for an empty patch too.
+    """
+
+    grader: str
+    seconds: float
+    grades_empty: bool
+
+    def start(self, row: R_contra) -> Start:
+        """What an agent starts from."""
+        ...
+
+    def instruction(self, row: R_contra) -> str:
+        """All that an agent is told."""
+        ...
+
+    def gold(self, row: R_contra) -> bytes | None:
+        """The reference answer as a patch against what an agent starts from; None where there is none."""
+        ...
+
+    async def test(
+        self,
+        room: Environment,
+        row: R_contra,
+        recipe: Recipe,
+        patch: bytes,
+        *,
+        restore: tuple[str, ...],
+        seconds: float,
+    ) -> Tested:
+        """Test an answer in a fresh room of the recipe.
+
+        `restore` are paths of it that are put back as they were before the tests run: none for what the official
+        grader says, the protected ones for what we say.
+        """
+        ...

@@ -1,0 +1,69 @@
+"""How one instance is set up in one kind of room. What is tested, and how that is judged, is the same in all of them.
+
+`docker` takes the instance's official image; `local` a checkout of its repository beside a virtual environment.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import field
+
+from proctor.benchmarks.swe.rows import Row
+from proctor.core.environment import EnvironmentSpec
+from proctor.core.record import Record
+from proctor.workspaces import Base
+
+
+class Start(Record):
+    """What an agent starts from, told as changes to the official image.
+
+    Attributes:
+        workdir: where the repository is.
+        script: shell lines that bring it into the state that agents are given; files are in $FILES.
+        keeps_history: whether its git history is the agent's to read, up to the base commit.
+    """
+
+    workdir: str
+    script: str = ""
+    files: dict[str, bytes] = field(default_factory=dict)
+    keeps_history: bool = True
+
+
+class Recipe(Protocol):
+    """One instance in one kind of room.
+
+    Attributes:
+        kind: the name of the provider whose rooms these are.
+        workdir: where the repository is inside.
+    """
+
+    kind: str
+    workdir: str
+
+    async def agent_room(self, folder: Path) -> EnvironmentSpec:
+        """The room that an agent works in, laid out below `folder`: nothing of the repository's future, no tests.
+
+        Raises:
+            InfrastructureError: this machine cannot set the instance up; says why, with cause NOT_RUNNABLE_HERE.
+        """
+        ...
+
+    async def base(self, started_from: str) -> Base:
+        """Our own copy of what the agent found in the workdir; `started_from` is the digest of its room."""
+        ...
+
+    def grading_room(self) -> EnvironmentSpec:
+        """The room in which answers are tested, but for its tree."""
+        ...
+
+    async def grading_tree(self, folder: Path) -> Path | None:
+        """The tree for the grading room, laid out below `folder`; None where the image has it."""
+        ...
+
+    def script(self, official: str) -> str:
+        """An official eval script, written for these rooms."""
+        ...
+
+
+RecipeMaker = Callable[[Row, Start], Recipe]

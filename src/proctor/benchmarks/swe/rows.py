@@ -1,0 +1,231 @@
+"""The rows of the four data sets, each as its publisher writes it.
+
+Every row keeps what its official grader needs and what reports break results down by. What the agent may see of it
+is decided in `tasks`, nowhere else.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from proctor.benchmarks.swe.fields import field, listed, mapped, text, unquoted
+from proctor.core.benchmark import Unusable
+from proctor.core.errors import InvalidData
+from proctor.core.record import Record
+
+PRO_IMAGES: Final = "jefzda/sweap-images"
+R = TypeVar("R", bound="Row")
+
+
+class Row(Record):
+    """What all four have in common.
+
+    Attributes:
+        patch: the reference answer as published. FeatureBench publishes the diff that *masks* the answer instead.
+        test_patch: what brings the hidden tests in.
+        image: the official container image.
+    """
+
+    instance_id: str
+    repo: str
+    base_commit: str
+    patch: str
+    test_patch: str
+    problem_statement: str
+    fail_to_pass: tuple[str, ...]
+    pass_to_pass: tuple[str, ...]
+    image: str
+
+
+class SweBenchRow(Row):
+    """A row of SWE-bench: Verified, Lite, the full set or Multilingual.
+
+    Attributes:
+        eval_script: the whole bash script that tests an answer; rows from before version 5 have none.
+        log_parser: the name of the parser that reads its output.
+        eval_type: `pass_and_fail`, or `fail_only` for test programs that print failures alone.
+        environment_yml: the official pins, where the data came with them.
+    """
+
+    version: str = ""
+    environment_setup_commit: str = ""
+    created_at: str = ""
+    difficulty: str = ""
+    eval_script: str = ""
+    log_parser: str = ""
+    eval_type: str = "pass_and_fail"
+    environment_yml: str = ""
+
+
+class ProRow(Row):
+    """A row of SWE-bench Pro.
+
+    Attributes:
+        before_repo_set_cmd: four shell lines; the official grader runs the last one only.
+        selected_test_files_to_run: what the run script is given, joined by commas.
+        run_script: shipped with the instance, like its parser.
+        dockerfiles: the two files whose ENV lines hold for the tests.
+    """
+
+    requirements: str = ""
+    interface: str = ""
+    repo_language: str = ""
+    issue_specificity: str = ""
+    issue_categories: tuple[str, ...] = ()
+    before_repo_set_cmd: str = ""
+    selected_test_files_to_run: tuple[str, ...] = ()
+    run_script: str = ""
+    parser: str = ""
+    dockerfiles: tuple[str, ...] = ()
+
+
+class EvoRow(Row):
+    """A row of SWE-EVO: from one release to the next.
+
+    Attributes:
+        image: a donor's, from SWE-Gym or SWE-bench, which is reset to `base_commit`.
+        test_cmds: the official test command, without its files.
+    """
+
+    environment_setup_commit: str = ""
+    start_version: str = ""
+    end_version: str = ""
+    end_version_commit: str = ""
+    instance_id_swe: str = ""
+    bench: str = ""
+    version: str = ""
+    test_cmds: str = ""
+    log_parser: str = "parse_log_pytest"
+    pull_requests: int = 0
+
+
+class FeatureRow(Row):
+    """A row of FeatureBench, which ACE-Bench has become.
+
+    Attributes:
+        patch: the diff that masks the feature (level 1); the answer is its reverse.
+        fail_to_pass: test *files*.
+        settings: how the tests are run.
+    """
+
+    settings: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    @property
+    def level(self) -> int:
+        """1: into an existing repository; 2: a package of its own."""
+        return 2 if self.instance_id.rpartition(".")[2] == "lv2" else 1
+
+
+def swe_bench_row(row: Mapping[str, Any]) -> SweBenchRow:
+    """Read a row of SWE-bench, of any version."""
+    identity = text(row, "instance_id")
+    return SweBenchRow(
+        **_common(row, identity),
+        image=text(row, "image", default="") or swe_bench_image(identity),
+        version=text(row, "version", default=""),
+        environment_setup_commit=text(row, "environment_setup_commit", default=""),
+        created_at=str(field(row, "created_at") or ""),
+        difficulty=text(row, "difficulty", default=""),
+        eval_script=text(row, "eval_script", default=""),
+        log_parser=text(row, "log_parser", default=""),
+        eval_type=text(row, "eval_type", default="pass_and_fail"),
+        environment_yml=text(row, "environment_yml", default=""),
+    )
+
+
+def swe_bench_image(identity: str) -> str:
+    """The official image of an instance, which rows from before version 5 do not name."""
+    return f"swebench/sweb.eval.x86_64.{identity.lower().replace('__', '_1776_')}:latest"
+
+
+def pro_row(row: Mapping[str, Any]) -> ProRow:
+    """Read a row of SWE-bench Pro. Some of its texts are JSON strings inside strings."""
+    identity = text(row, "instance_id")
+    common = _common(row, identity)
+    return ProRow(
+        **common | {"problem_statement": unquoted(common["problem_statement"])},
+        image=f"{PRO_IMAGES}:{text(row, 'dockerhub_tag', default='') or pro_tag(identity, common['repo'])}",
+        requirements=unquoted(text(row, "requirements", default="")),
+        interface=unquoted(text(row, "interface", default="")),
+        repo_language=text(row, "repo_language", default="").lower(),
+        issue_specificity=str(field(row, "issue_specificity") or ""),
+        issue_categories=listed(row, "issue_categories", optional=True),
+        before_repo_set_cmd=text(row, "before_repo_set_cmd"),
+        selected_test_files_to_run=listed(row, "selected_test_files_to_run"),
+        run_script=text(row, "run_script", default=""),
+        parser=text(row, "parser", default=""),
+        dockerfiles=listed(row, "dockerfiles", optional=True),
+    )
+
+
+def pro_tag(identity: str, repo: str) -> str:
+    """The tag of Pro's image, for copies of the data without that column."""
+    owner, _, name = repo.lower().partition("/")
+    rest = identity.removeprefix("instance_").removesuffix("-vnan")
+    return f"{owner}.{'element' if name == 'element-web' else name}-{rest}"[:128]
+
+
+def evo_row(row: Mapping[str, Any]) -> EvoRow:
+    """Read a task file of SWE-EVO."""
+    identity = text(row, "instance_id")
+    requests = field(row, "PRs")
+    return EvoRow(
+        **_common(row, identity),
+        image=text(row, "image"),
+        environment_setup_commit=text(row, "environment_setup_commit", default=""),
+        start_version=text(row, "start_version"),
+        end_version=text(row, "end_version"),
+        end_version_commit=text(row, "end_version_commit", default=""),
+        instance_id_swe=text(row, "instance_id_swe", default=""),
+        bench=text(row, "bench", default=""),
+        version=text(row, "version", default=""),
+        test_cmds=text(row, "test_cmds"),
+        log_parser=text(row, "log_parser", default="parse_log_pytest"),
+        pull_requests=len(requests) if isinstance(requests, list) else 0,
+    )
+
+
+def feature_row(row: Mapping[str, Any]) -> FeatureRow:
+    """Read a row of FeatureBench."""
+    identity = text(row, "instance_id")
+    return FeatureRow(
+        **_common(row, identity, patch_required=False),
+        image=text(row, "image_name"),
+        settings=mapped(row, "repo_settings"),
+    )
+
+
+def _common(row: Mapping[str, Any], identity: str, *, patch_required: bool = True) -> dict[str, Any]:
+    return {
+        "instance_id": identity,
+        "repo": text(row, "repo"),
+        "base_commit": text(row, "base_commit"),
+        "patch": text(row, "patch", default=None if patch_required else ""),
+        "test_patch": text(row, "test_patch", default=""),
+        "problem_statement": text(row, "problem_statement"),
+        "fail_to_pass": listed(row, "FAIL_TO_PASS"),
+        "pass_to_pass": listed(row, "PASS_TO_PASS", optional=True),
+    }
+
+
+def read_all(
+    rows: Sequence[Mapping[str, Any]], read: Callable[[Mapping[str, Any]], R]
+) -> tuple[list[R], list[Unusable]]:
+    """Every row that can be used, in the order of their ids, and why the others cannot.
+
+    Raises:
+        InvalidData: two rows have one id.
+    """
+    good: dict[str, R] = {}
+    bad: list[Unusable] = []
+    for number, row in enumerate(rows, start=1):
+        try:
+            made = read(row)
+        except InvalidData as problem:
+            bad.append(Unusable(task_id=str(row.get("instance_id") or f"row {number}"), problems=(problem.what,)))
+            continue
+        if made.instance_id in good:
+            raise InvalidData(f"{made.instance_id} is there twice", where=f"row {number}")
+        good[made.instance_id] = made
+    return [good[identity] for identity in sorted(good)], bad

@@ -1,0 +1,146 @@
+"""What grading does in a room, whichever benchmark it is for: apply, put back, run a script."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec import field
+
+from proctor.benchmarks.swe.patches import touched_paths
+from proctor.benchmarks.swe.rules import Ruling
+from proctor.core.environment import Environment, ExecResult
+from proctor.core.errors import InfrastructureError
+from proctor.core.record import Record
+
+PATCH: Final = "/tmp/patch.diff"  # noqa: S108 - the official graders' place for it
+SCRIPT: Final = "/tmp/proctor-eval.sh"  # noqa: S108 - inside a room of our own
+LOG_BYTES: Final = 100_000_000
+STEP_SECONDS: Final = 600.0
+_ALREADY: Final = 80
+_NONE: Final = 90
+_MARK: Final = b"\0#applied#\0"
+
+
+class Tested(Record):
+    """One test run of an answer, as evidence.
+
+    Attributes:
+        applied: whether the patch is in place.
+        applied_with: the fallback that was needed for that.
+        touched: the paths that it changed.
+        complaint: why it could not be applied, or the tests could not be run.
+        unreadable: why nothing can be read from what the tests printed.
+        ruling: the official rule's word; None where it had nothing to judge.
+        scores: the benchmark's own degrees.
+    """
+
+    applied: bool
+    applied_with: str | None = None
+    touched: tuple[str, ...] = ()
+    complaint: str = ""
+    timed_out: bool = False
+    exit_code: int | None = None
+    unreadable: str = ""
+    statuses: dict[str, str] = field(default_factory=dict)
+    ruling: Ruling | None = None
+    scores: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+    log: bytes = b""
+
+    @property
+    def resolved(self) -> bool:
+        """What the official rule says."""
+        return self.ruling is not None and self.ruling.resolved
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedPatch:
+    """How a patch was applied in a room; `way` is the place of the command that worked, None when none did."""
+
+    way: int | None
+    touched: tuple[str, ...]
+    said: str
+
+
+async def apply(
+    room: Environment, patch: bytes, ways: Sequence[str], *, clean: bool = False, accept_reversible: bool = False
+) -> AppliedPatch:
+    """Apply a patch with the first of some commands that works.
+
+    Args:
+        room: where the repository is the workdir.
+        patch: put at `PATCH`, which is appended to each command.
+        ways: shell commands.
+        clean: bring the tree back to HEAD before each command but the first.
+        accept_reversible: a patch that could be taken back counts as applied.
+    """
+    await room.put(patch, PATCH)
+    done = await room.exec(
+        ["/bin/bash", "-c", _apply_script(room.workdir, ways, clean=clean, accept_reversible=accept_reversible)],
+        timeout=STEP_SECONDS,
+    )
+    said = done.stderr.decode(errors="replace").strip()
+    if done.exit_code not in {*range(len(ways)), _ALREADY, _NONE}:
+        raise InfrastructureError(f"a patch could not be applied: exit code {done.exit_code} ({said[-200:]})")
+    if done.exit_code == _NONE:
+        return AppliedPatch(way=None, touched=touched_paths(patch), said=said)
+    before, _, after = done.stdout.partition(_MARK)
+    changed = _changed(after) - _changed(before)
+    return AppliedPatch(
+        way=done.exit_code, touched=tuple(dict.fromkeys((*touched_paths(patch), *sorted(changed)))), said=said
+    )
+
+
+def _apply_script(workdir: str, ways: Sequence[str], *, clean: bool, accept_reversible: bool) -> str:
+    state = "git status --porcelain -z --untracked-files=all --no-renames"
+    lines = [
+        f"cd {shlex.quote(workdir)} || exit 99",
+        f"finish() {{ printf '\\0#applied#\\0'; {state}; exit $1; }}",
+        state,
+    ]
+    for number, way in enumerate(ways):
+        if number and clean:
+            lines.append("{ git checkout -- . ; git clean -fd ; } >/dev/null 2>&1")
+        lines.append(f"{way} {PATCH} >&2 && finish {number}")
+    if accept_reversible:
+        lines.append(f"git apply --check --reverse {PATCH} >&2 && finish {_ALREADY}")
+    return "\n".join([*lines, f"exit {_NONE}"])
+
+
+def _changed(status: bytes) -> set[str]:
+    """The paths that `git status -z` lists."""
+    return {entry[3:].decode("utf-8", "surrogateescape") for entry in status.split(b"\0") if entry}
+
+
+async def put_back(room: Environment, paths: Sequence[str]) -> None:
+    """Make these paths what they are in HEAD; those that are not there go."""
+    if not paths:
+        return
+    script = (
+        'for path; do if git cat-file -e "HEAD:$path" 2>/dev/null; then rm -rf -- "./$path"; '
+        'git checkout HEAD -- "./$path"; else rm -rf -- "./$path"; fi; done'
+    )
+    done = await room.exec(["/bin/bash", "-c", script, "put_back", *paths], timeout=STEP_SECONDS)
+    if done.exit_code:
+        raise InfrastructureError(f"protected files could not be put back: {done.stderr[-200:]!r}")
+
+
+async def shell(room: Environment, script: str, *, seconds: float = STEP_SECONDS) -> ExecResult:
+    """Run a bash script of ours; both of its streams come as one."""
+    await room.put(script.encode("utf-8", "surrogateescape"), SCRIPT)
+    return await room.exec(
+        ["/bin/bash", "-c", f"exec /bin/bash {SCRIPT} 2>&1"], timeout=seconds, output_bytes=LOG_BYTES
+    )
+
+
+async def required(room: Environment, script: str, what: str) -> None:
+    """Run a bash script that must succeed.
+
+    Raises:
+        InfrastructureError: it does not.
+    """
+    done = await shell(room, f"set -e\n{script}")
+    if done.exit_code:
+        end = done.stdout.decode(errors="replace").strip()[-300:]
+        raise InfrastructureError(f"{what} failed with exit code {done.exit_code}: {end}")

@@ -1,0 +1,45 @@
+"""``proctor bench export``."""
+
+from pathlib import Path
+
+import click
+
+from proctor.cli.output import note, print_json, print_table
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--format", "form", metavar="FORMAT", help="Which format; without it, the formats are listed.")
+@click.option("--out", type=click.Path(path_type=Path), help="The file or folder to write; made from the run's name.")
+@click.option("--name", help="What the answers go by in files that name who gave them.")
+@click.option("--force", is_flag=True, help="Write over what is there.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    run: str | None, form: str | None, out: Path | None, name: str | None, *, force: bool, as_json: bool
+) -> None:
+    """Write RUN in the format of another tool or of a benchmark's own harness."""
+    from proctor.core.errors import UsageError  # noqa: PLC0415 - the help page needs none of it
+    from proctor.results import find_run  # noqa: PLC0415
+    from proctor.results.formats import ExportOptions, export_run, find_format, formats  # noqa: PLC0415
+
+    if form is None:
+        known = formats()
+        if run is not None:
+            raise UsageError("say which format", fix=f"--format {'|'.join(known)}")
+        if as_json:
+            print_json(known)
+        else:
+            print_table(["FORMAT", "WHAT IT IS"], [[key, about] for key, about in known.items()])
+        return
+    found = find_format(form)
+    if run is None:
+        raise UsageError("say which run", fix="a folder, benchmark/run-id, or a run-id that only one benchmark has")
+    store = find_run(run)
+    target = out or Path(f"{store.folder.parent.name}-{store.run_id}-{form}{found.suffix}")
+    exported = export_run(store, found, target.absolute(), ExportOptions(name=name), replace=force)
+    for sentence in exported.left_out:
+        note(sentence)
+    if as_json:
+        print_json({"target": str(target), "files": exported.files, "left_out": exported.left_out})
+    else:
+        click.echo(str(target))

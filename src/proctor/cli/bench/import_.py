@@ -1,0 +1,33 @@
+"""``proctor bench import``."""
+
+from pathlib import Path
+
+import click
+
+from proctor.cli.output import note, print_json
+
+
+@click.command()
+@click.argument("source", type=click.Path(path_type=Path))
+@click.option("--format", "form", metavar="FORMAT", required=True, help="`proctor bench export` lists the formats.")
+@click.option("--benchmark", metavar="BENCH", help="Whose tasks these are, where the files do not say.")
+@click.option("--agent", help="Who answered, where the files do not say.")
+@click.option("--model", help="With which model, where the files do not say.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    source: Path, form: str, benchmark: str | None, agent: str | None, model: str | None, *, as_json: bool
+) -> None:
+    """Store SOURCE, which another tool has made, as a run: report, compare and view then work on it.
+
+    The run remembers where it came from. What the files do not say is not made up.
+    """
+    from proctor.results.formats import ImportOptions, find_format, import_run  # noqa: PLC0415 - not for the help page
+
+    imported = find_format(form).read(source, ImportOptions(benchmark=benchmark, agent=agent, model=model))
+    store = import_run(imported)
+    name = f"{store.folder.parent.name}/{store.run_id}"
+    if as_json:
+        print_json({"run": name, "folder": str(store.folder), "tasks": len(store.config().tasks)})
+    else:
+        click.echo(name)
+        note(f"stored in {store.folder}")

@@ -1,0 +1,46 @@
+"""``proctor view``: the results in a browser."""
+
+import asyncio
+import signal
+import webbrowser
+
+import click
+
+_PORT = 8707
+
+
+@click.command()
+@click.argument("runs", nargs=-1, metavar="[RUN]...")
+@click.option("--port", type=click.IntRange(0, 65535), help=f"Where to listen; {_PORT}, or any free one, if not said.")
+@click.option("--open", "open_browser", is_flag=True, help="Open it in the browser.")
+def command(runs: tuple[str, ...], port: int | None, *, open_browser: bool) -> None:
+    """Show results in a browser: all runs, or only RUN.... A run can be watched while it goes.
+
+    It listens on this machine's loopback only, changes nothing, and ends with Ctrl-C.
+    """
+    from proctor.report.viewer import serve  # noqa: PLC0415 - the help page needs none of it
+    from proctor.report.viewer.shelf import Shelf  # noqa: PLC0415
+    from proctor.results import find_run  # noqa: PLC0415
+    from proctor.results.store import results_root  # noqa: PLC0415
+
+    chosen = [find_run(run) for run in runs]
+    shelf = Shelf(results_root(), chosen)
+
+    def ready(address: str) -> None:
+        names = shelf.names() if chosen else []
+        if len(names) == 1:
+            address += f"run/{names[0]}"
+        click.echo(address)
+        if open_browser:
+            webbrowser.open(address)
+
+    async def main() -> None:
+        stopped = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stopped.set)
+        await serve(
+            shelf, port=_PORT if port is None else port, strict_port=port is not None, ready=ready, until=stopped
+        )
+
+    asyncio.run(main())

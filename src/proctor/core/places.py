@@ -1,0 +1,12 @@
+"""Where Proctor keeps things on a user's machine."""
+
+import os
+from pathlib import Path
+
+
+def cache_root() -> Path:
+    """Where everything that can be had again is kept: PROCTOR_CACHE, or the user's cache folder."""
+    given = os.environ.get("PROCTOR_CACHE")
+    if given:
+        return Path(given).absolute()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "proctor"

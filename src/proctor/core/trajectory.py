@@ -1,0 +1,136 @@
+"""What an agent did, step by step: one form for every agent.
+
+A trajectory is read from whatever an attempt has left (docs/trajectories.md says from what); nothing is asked again.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+
+from msgspec import field
+
+from proctor.core.record import Record
+from proctor.core.result import Tokens
+
+Source = Literal["system", "user", "agent"]
+StepKind = Literal["message", "compaction", "trouble"]
+LaneKind = Literal["main", "subagent", "side"]
+
+
+class ToolCall(Record):
+    """Something that an agent had done for it.
+
+    Attributes:
+        output: what came back; None when nothing did, because the agent was stopped before, or has not got it yet.
+        failed: the tool says so itself.
+    """
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    output: str | None = None
+    failed: bool = False
+
+
+class Step(Record):
+    """One thing that was said: to the agent, by it, or about it.
+
+    Attributes:
+        lane: whose conversation it belongs to.
+        at: when it was begun, ISO 8601; None when that is not known.
+        seconds: how long the model took to say it.
+        kind: a plain message; a summary that stands for what was said before; or an answer that did not come.
+        observed: what came back from outside and belongs to no call.
+        tokens: of this step alone.
+        cost_usd: of this step alone; None when no price is known.
+        note: what is remarkable about it, in a few words.
+    """
+
+    source: Source
+    lane: str = "main"
+    at: str | None = None
+    seconds: float | None = None
+    kind: StepKind = "message"
+    text: str = ""
+    thinking: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    observed: str = ""
+    model: str | None = None
+    tokens: Tokens = Tokens()
+    cost_usd: float | None = 0.0
+    note: str = ""
+
+
+class Lane(Record):
+    """One conversation with the model. Each agent of a pod has its own, and so has every sub-agent.
+
+    Attributes:
+        agent: the agent's name in its pod; empty where there is only one.
+    """
+
+    name: str
+    agent: str = ""
+    kind: LaneKind = "main"
+
+
+class Totals(Record):
+    """Everything up to some step."""
+
+    steps: int = 0
+    calls: int = 0
+    tokens: Tokens = Tokens()
+    cost_usd: float | None = 0.0
+
+    def __add__(self, step: Step) -> "Totals":
+        unknown = self.cost_usd is None or step.cost_usd is None
+        return Totals(
+            steps=self.steps + 1,
+            calls=self.calls + len(step.calls),
+            tokens=self.tokens + step.tokens,
+            cost_usd=None if unknown else (self.cost_usd or 0.0) + (step.cost_usd or 0.0),
+        )
+
+
+def totals_of(steps: Iterable[Step]) -> Totals:
+    """What all of these used."""
+    totals = Totals()
+    for step in steps:
+        totals += step
+    return totals
+
+
+class Trajectory(Record):
+    """What was done at one attempt.
+
+    Attributes:
+        agent: the program that answered, or the pod.
+        lanes: in the order in which they appear.
+        steps: of all lanes, oldest first.
+        note: what is not in it, and why; empty when all is there.
+    """
+
+    task_id: str
+    agent: str
+    version: str = ""
+    model: str | None = None
+    session_id: str | None = None
+    lanes: tuple[Lane, ...] = field(default_factory=tuple)
+    steps: tuple[Step, ...] = field(default_factory=tuple)
+    note: str = ""
+    schema_version: Literal["proctor.trajectory@1"] = "proctor.trajectory@1"
+
+    def so_far(self) -> Iterator[Totals]:
+        """For each step, what had been used when it was done."""
+        totals = Totals()
+        for step in self.steps:
+            totals += step
+            yield totals
+
+    @property
+    def totals(self) -> Totals:
+        """All of it."""
+        return totals_of(self.steps)
+
+    @property
+    def instruction(self) -> str:
+        """What the agent was first asked; empty when that was not seen."""
+        return next((step.text for step in self.steps if step.source == "user" and step.text), "")

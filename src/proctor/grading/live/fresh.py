@@ -1,0 +1,77 @@
+"""A command in a fresh shell: no profile, no terminal, no input, a session and an environment of its own."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, TypeVar
+
+from proctor.core.environment import Environment
+from proctor.core.errors import InfrastructureError
+from proctor.core.record import Record
+from proctor.grading.live.anchor import read_small
+from proctor.grading.live.processes import Leftovers
+from proctor.grading.live.settle import Settled
+
+T = TypeVar("T")
+
+# Into files, not into pipes: what the command leaves in the background would hold a pipe open as long as it lives.
+_RUN: Final = 'umask 022; exec "$1" "$2/command" >"$2/out" 2>"$2/err" </dev/null'
+_KEEP: Final = 1_000_000
+
+
+class Ran(Record):
+    """How a command in a fresh shell ended. Of each stream the head and the tail are kept."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    seconds: float
+    timed_out: bool = False
+
+
+async def run_fresh(
+    environment: Environment,
+    settled: Settled,
+    command: str,
+    *,
+    timeout: float | None,  # noqa: ASYNC109 - the room's clock, which also kills what the command started
+    cwd: str | None = None,
+    shell: str = "/bin/sh",
+    variables: Mapping[str, str] | None = None,
+) -> Ran:
+    """Run a command in a room that is settled."""
+    path = {"PATH": settled.path}
+    # In a file, not among its arguments, which every process sees.
+    await environment.put(f"{command}\n".encode(), f"{settled.folder}/command", mode=0o600)
+    for name in ("out", "err"):
+        await environment.put(b"", f"{settled.folder}/{name}", mode=0o600)
+    done = await environment.exec(
+        ["/bin/sh", "-c", _RUN, "sh", shell, settled.folder],
+        variables={**(variables or {}), **path},
+        cwd=cwd,
+        timeout=timeout,
+    )
+    streams = [
+        await environment.exec(["cat", f"{settled.folder}/{name}"], variables=path, cwd="/", output_bytes=_KEEP)
+        for name in ("out", "err")
+    ]
+    stdout, stderr = (stream.stdout.decode("utf-8", "replace") for stream in streams)
+    return Ran(exit_code=done.exit_code, stdout=stdout, stderr=stderr, seconds=done.seconds, timed_out=done.timed_out)
+
+
+async def unless_hindered(
+    environment: Environment, look: Callable[[Leftovers], Awaitable[T]], policy: Leftovers
+) -> T | None:
+    """What `look` sees. Where it cannot run its commands, it looks again once all but services are ended.
+
+    None: nothing can be run on the machine, while the engine reads its files. That is the agent's doing, and no error
+    that another try would be given for.
+
+    Raises:
+        InfrastructureError: the room is gone.
+    """
+    for leftovers in (policy, Leftovers.SERVICES):
+        try:
+            return await look(leftovers)
+        except InfrastructureError:
+            if await read_small(environment, "/etc/passwd") is None:
+                raise
+    return None

@@ -1,0 +1,1 @@
+"""Formats that hold trajectories: ATIF, and the job folders of Harbor. They register as ``proctor.formats``."""

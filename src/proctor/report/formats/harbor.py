@@ -1,0 +1,290 @@
+"""Job folders of Harbor (https://github.com/harbor-framework/harbor): a run becomes one, and one becomes a run.
+
+    <job>/{config.json, result.json}
+    <job>/<task>__<id>/{config.json, result.json, agent/trajectory.json, verifier/{reward.json, ctrf.json}, …}
+
+Harbor knows less of a trial than we do. What it has no field for lies in a file of our own beside its result; it is
+believed only as long as that result is the one that it was written for.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from proctor.core.causes import CONSEQUENCES, Cause, Status
+from proctor.core.errors import InvalidData, UsageError
+from proctor.core.record import Record, from_json, to_json
+from proctor.core.result import AgentMetrics, Attempt, ModelUsage, TaskResult, Tokens
+from proctor.core.run import RunConfig
+from proctor.core.verdict import TestOutcome, TestStatus, Verdict
+from proctor.report.formats.atif import agent_version, answer_trajectory, metrics_of
+from proctor.report.formats.harbor_job import Job, Trial, trial_files
+from proctor.report.formats.harbor_words import CAUSES, seconds_between
+from proctor.report.trajectories import ATIF_FILE, from_atif, to_atif
+from proctor.results import RunStore
+from proctor.results.answers import SUBMISSION
+from proctor.results.formats import (
+    Exported,
+    ExportOptions,
+    Imported,
+    ImportedAnswer,
+    ImportOptions,
+    count_files,
+    foreign_config,
+)
+
+OURS: Final = "proctor.json"
+_KEPT_BYTES: Final = 16 << 20
+_CTRF: Final = {"passed": TestStatus.PASSED, "failed": TestStatus.FAILED, "skipped": TestStatus.SKIPPED}
+
+
+class OurJob(Record):
+    """What we keep beside a job's result: the run that it was made from."""
+
+    config: RunConfig
+    schema_version: Literal["proctor.harbor_job@1"] = "proctor.harbor_job@1"
+
+
+class OurTrial(Record):
+    """What we keep beside a trial's result, and the digest of that result."""
+
+    sha256: str
+    result: TaskResult
+    schema_version: Literal["proctor.harbor_trial@1"] = "proctor.harbor_trial@1"
+
+
+class Harbor:
+    """A job folder, as Harbor's own viewer reads it."""
+
+    about = "a job folder of Harbor, with ATIF trajectories"
+    suffix = ""
+
+    def export(self, run: RunStore, target: Path, options: ExportOptions) -> Exported:
+        """Write a trial for every answer that was given."""
+        target.mkdir()
+        config = run.config()
+        job = Job(config, options.name or config.agent, agent_version(config))
+        left_out = list[str]()
+        for result in run.results():
+            if result.status is Status.SKIPPED:
+                left_out.append(f"{result.task_id}: it was skipped, and Harbor knows only trials that were made")
+                continue
+            trajectory = answer_trajectory(run, config, result)
+            files = trial_files(job, result, to_atif(trajectory) if trajectory and trajectory.steps else None)
+            digest = hashlib.sha256(files["result.json"]).hexdigest()
+            files[OURS] = to_json(OurTrial(sha256=digest, result=result))
+            files |= _submission(run, result)
+            _write(target / job.trial_name(result), files)
+            if len(result.attempts) > 1:
+                left_out.append(
+                    f"{result.task_id}: of {len(result.attempts)} attempts, Harbor has a place for the last"
+                )
+        _write(target, {**job.files(), OURS: to_json(OurJob(config=config))})
+        return Exported(files=count_files(target), left_out=tuple(left_out))
+
+    def read(self, source: Path, options: ImportOptions) -> Imported:
+        """Read the trials of one agent and model; a job may hold several, and a run is of one."""
+        if not (source / "result.json").is_file():
+            raise InvalidData("this is no job folder: it has no result.json", where=source)
+        trials = [
+            (folder, from_json(_bytes(folder / "result.json"), Trial, where=folder / "result.json"))
+            for folder in sorted(source.iterdir())
+            if (folder / "result.json").is_file()
+        ]
+        trials = [(folder, trial) for folder, trial in trials if _is_wanted(trial, options)]
+        who = sorted({(trial.agent_info.name, trial.model or "") for _, trial in trials})
+        if not who:
+            raise InvalidData("the job has no finished trial, or none of the agent that was asked for", where=source)
+        if len(who) > 1:
+            names = ", ".join(f"{agent} {model}".strip() for agent, model in who)
+            raise UsageError(f"the job holds the trials of several agents: {names}", fix="choose with --agent, --model")
+        config = _config(source, trials, options)
+        return Imported(config, _answers(trials, config.benchmark))
+
+
+def _config(source: Path, trials: Sequence[tuple[Path, Trial]], options: ImportOptions) -> RunConfig:
+    own = source / OURS
+    if own.is_file() and options.benchmark is None:
+        return msgspec.structs.replace(from_json(_bytes(own), OurJob, where=own).config, origin=str(source))
+    sources = sorted({trial.source or "" for _, trial in trials})
+    benchmark = options.benchmark or (sources[0] if len(sources) == 1 else "")
+    if not benchmark:
+        raise UsageError("the job does not say of which benchmark its tasks are", fix="give --benchmark BENCH")
+    first = trials[0][1]
+    versions = {first.agent_info.name: first.agent_info.version}
+    lock = source / "lock.json"
+    if lock.is_file():
+        harbor = msgspec.json.decode(_bytes(lock), type=dict[str, Any]).get("harbor")
+        if isinstance(harbor, dict) and isinstance(harbor.get("version"), str):
+            versions["harbor"] = harbor["version"]
+    environment = first.config.get("environment")
+    kind = environment.get("type") if isinstance(environment, dict) else None
+    return foreign_config(
+        benchmark=benchmark,
+        origin=str(source),
+        agent=first.agent_info.name,
+        model=first.model,
+        versions=versions,
+        created_at=min((trial.started_at for _, trial in trials if trial.started_at), default=None),
+        runner=kind if isinstance(kind, str) else "elsewhere",
+        data_digest=_checksum(trials),
+    )
+
+
+def _checksum(trials: Sequence[tuple[Path, Trial]]) -> str:
+    """Identifies the tasks' data: by Harbor's own checksum of each."""
+    lines = sorted({f"{trial.task_name} {trial.task_checksum}" for _, trial in trials})
+    return "harbor:" + hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _is_wanted(trial: Trial, options: ImportOptions) -> bool:
+    return (options.agent is None or trial.agent_info.name == options.agent) and (
+        options.model is None or trial.model == options.model
+    )
+
+
+def _answers(trials: Sequence[tuple[Path, Trial]], benchmark: str) -> Iterator[ImportedAnswer]:
+    samples: dict[str, int] = {}
+    for folder, trial in sorted(trials, key=lambda pair: (pair[1].started_at or "", pair[0].name)):
+        files = _kept(folder)
+        own = _own(folder)
+        if own is not None:
+            yield ImportedAnswer(own, files)
+            continue
+        sample = samples[trial.task_name] = samples.get(trial.task_name, 0) + 1
+        yield ImportedAnswer(_result(folder, trial, benchmark, sample, files.get(ATIF_FILE)), files)
+
+
+def _own(folder: Path) -> TaskResult | None:
+    """What we have written of this trial, if its result was not changed since."""
+    file = folder / OURS
+    if not file.is_file():
+        return None
+    own = from_json(_bytes(file), OurTrial, where=file)
+    return own.result if own.sha256 == hashlib.sha256(_bytes(folder / "result.json")).hexdigest() else None
+
+
+def _result(folder: Path, trial: Trial, benchmark: str, sample: int, trajectory: bytes | None) -> TaskResult:
+    verdict = _verdict(folder, trial)
+    cause = _cause(trial, verdict)
+    consequence = CONSEQUENCES[cause]
+    status = verdict.status if verdict and consequence.status is None else consequence.status
+    usage = _usage(trial)
+    attempt = Attempt(
+        number=1,
+        started_at=trial.started_at or "",
+        ended_at=trial.finished_at or "",
+        cause=Cause.ANSWERED if trial.exception_info is None else cause,
+        detail=trial.exception_info.exception_message if trial.exception_info else "",
+        logs="",
+        usage=usage,
+    )
+    steps = from_atif(trajectory, where=folder) if trajectory else None
+    return TaskResult(
+        run_id="",
+        benchmark=benchmark,
+        task_id=trial.task_name,
+        sample=sample,
+        status=status or Status.ERROR,
+        cause=cause,
+        verdict=verdict,
+        attempts=(attempt,),
+        usage=usage,
+        metrics=metrics_of(steps) if steps else AgentMetrics(),
+        answer_seconds=seconds_between(trial.agent_execution),
+        grade_seconds=seconds_between(trial.verifier),
+        categories={},
+    )
+
+
+def _cause(trial: Trial, verdict: Verdict | None) -> Cause:
+    """Why it ended. What the agent's own end led to was graded; other exceptions leave no valid reward."""
+    ended = CAUSES.get(trial.exception_info.exception_type, Cause.ENVIRONMENT_FAILED) if trial.exception_info else None
+    if ended is not None and (verdict is None or not CONSEQUENCES[ended].graded):
+        return Cause.GRADER_FAILED if CONSEQUENCES[ended].graded else ended
+    if verdict is None:
+        return Cause.GRADER_FAILED
+    return ended if ended is not None and verdict.status is Status.UNRESOLVED else verdict.cause
+
+
+def _verdict(folder: Path, trial: Trial) -> Verdict | None:
+    rewards = trial.verifier_result.rewards if trial.verifier_result else None
+    if not rewards:
+        return None
+    reward = rewards.get("reward", next(iter(rewards.values())) if len(rewards) == 1 else None)
+    if reward is None:
+        reward = sum(rewards.values()) / len(rewards)
+    solved = reward >= 1
+    return Verdict(
+        task_id=trial.task_name,
+        status=Status.RESOLVED if solved else Status.UNRESOLVED,
+        cause=Cause.SOLVED if solved else Cause.TESTS_FAILED,
+        reason=f"Harbor's verifier gave a reward of {reward:g}",
+        score=None if reward in {0, 1} else min(1.0, max(0.0, reward)),
+        scores={name: float(value) for name, value in rewards.items() if name != "reward"},
+        tests=_tests(folder / "verifier" / "ctrf.json"),
+        grader="harbor",
+        seconds=seconds_between(trial.verifier),
+    )
+
+
+def _tests(file: Path) -> tuple[TestOutcome, ...]:
+    """The tests that the verifier has listed. A list that cannot be read is as good as none: the reward decides."""
+    try:
+        tests = msgspec.json.decode(file.read_bytes())["results"]["tests"]
+        return tuple(
+            TestOutcome(id=str(test["name"]), before=None, after=_CTRF.get(test["status"], TestStatus.ERROR))
+            for test in tests
+        )
+    except (OSError, msgspec.DecodeError, LookupError, TypeError):
+        return ()
+
+
+def _usage(trial: Trial) -> tuple[ModelUsage, ...]:
+    used = trial.agent_result
+    if used is None or (used.n_input_tokens is None and used.n_output_tokens is None and used.cost_usd is None):
+        return ()
+    cached = used.n_cache_tokens or 0
+    tokens = Tokens(
+        input=max(0, (used.n_input_tokens or 0) - cached), output=used.n_output_tokens or 0, cache_read=cached
+    )
+    return (ModelUsage(model=trial.model or "unknown", requests=0, tokens=tokens, cost_usd=used.cost_usd),)
+
+
+def _kept(folder: Path) -> dict[str, bytes]:
+    """The files of a trial that go into the logs: its own, the trajectory, what was handed in."""
+    files = {}
+    for file in sorted(folder.rglob("*")):
+        if file.is_symlink() or not file.is_file() or file.stat().st_size > _KEPT_BYTES:
+            continue
+        name = file.relative_to(folder).as_posix()
+        if name != OURS:
+            files[f"harbor/{name}"] = _bytes(file)
+    if f"harbor/agent/{ATIF_FILE}" in files:
+        files[ATIF_FILE] = files.pop(f"harbor/agent/{ATIF_FILE}")
+    for name in SUBMISSION.values():
+        if f"harbor/artifacts/{name}" in files:
+            files[name] = files.pop(f"harbor/artifacts/{name}")
+    return files
+
+
+def _submission(run: RunStore, result: TaskResult) -> dict[str, bytes]:
+    logs = run.folder / result.attempts[-1].logs if result.attempts else None
+    files = [logs / name for name in SUBMISSION.values()] if logs else []
+    return {f"artifacts/{file.name}": file.read_bytes() for file in files if file.is_file()}
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+
+
+def _bytes(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise InvalidData(f"cannot read it: {error.strerror}", where=file) from error

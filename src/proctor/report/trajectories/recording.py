@@ -1,0 +1,150 @@
+"""A trajectory from the gateway's recording."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from proctor.core.result import Tokens
+from proctor.core.trajectory import Lane, LaneKind, Source, Step, ToolCall, Trajectory
+from proctor.gateway import read_cassette
+from proctor.gateway.cassette import Exchange, Recorded
+from proctor.gateway.classify import Role
+from proctor.gateway.sse import fold
+from proctor.report.trajectories.blocks import Result, said, shown, told
+
+_OK: Final = 200
+_LAST: Final = 1 << 62
+
+
+def read_recording(cassette: Path, *, agent: str, version: str, outputs: Mapping[str, Result]) -> Trajectory:
+    """What a recording tells. A call's output is in the request after it; of the last calls, `outputs` may know it.
+
+    Raises:
+        InvalidData: the recording cannot be read.
+    """
+    recording = read_cassette(cassette)
+    conversations: dict[str, _Conversation] = {}
+    for recorded in recording.exchanges:
+        exchange = recorded.exchange
+        lane = conversations.setdefault(exchange.conversation, _Conversation(_lane(exchange)))
+        lane.hear(recorded)
+    for refusal in recording.refusals:
+        lane = conversations.setdefault(refusal.conversation, _Conversation(Lane(name=refusal.conversation)))
+        text = f"The gateway refused with status {refusal.status}: {refusal.message}"
+        step = Step(source="system", lane=lane.lane.name, at=refusal.at, kind="trouble", text=text)
+        lane.steps.append((_LAST, step))
+    numbered = [step for lane in conversations.values() for step in lane.finished(outputs)]
+    # Times are told in milliseconds; within one, requests are in the order of their numbers.
+    steps = [step for _, step in sorted(numbered, key=lambda pair: (pair[1].at or "", pair[0]))]
+    models = [step.model for step in steps if step.model]
+    return Trajectory(
+        task_id=recording.header.task_id,
+        agent=agent,
+        version=version,
+        model=models[0] if models else None,
+        lanes=tuple(lane.lane for lane in conversations.values()),
+        steps=tuple(steps),
+    )
+
+
+class _Conversation:
+    """One lane, while it is put together."""
+
+    def __init__(self, lane: Lane) -> None:
+        self.lane = lane
+        self.steps: list[tuple[int, Step]] = []
+        self._seen: set[str] = set()
+        self._results: dict[str, Result] = {}
+
+    def hear(self, recorded: Recorded) -> None:
+        exchange = recorded.exchange
+        for message in exchange.request.add:
+            if isinstance(message, dict) and message.get("role") != "assistant":
+                self._told(message.get("content"), exchange)
+        self.steps.append((exchange.number, _answer(recorded, self.lane.name)))
+
+    def _told(self, content: Any, exchange: Exchange) -> None:
+        heard = told(content)
+        for result in heard.results:
+            self._results.setdefault(result.call, result)
+        # Nobody but the agent's own program asks for a summary.
+        user: Source = "system" if exchange.role is Role.COMPACTION else "user"
+        self._say("system", heard.reminders, exchange)
+        for text in heard.texts:
+            self._say(user, [text], exchange)
+
+    def _say(self, source: Source, texts: Iterable[str], exchange: Exchange) -> None:
+        # After a summary, and when it is asked again, a conversation repeats what was said before.
+        new = [text for text in texts if text not in self._seen]
+        self._seen.update(new)
+        if new:
+            step = Step(source=source, lane=self.lane.name, at=exchange.at, text="\n\n".join(new))
+            self.steps.append((exchange.number, step))
+
+    def finished(self, outputs: Mapping[str, Result]) -> Iterator[tuple[int, Step]]:
+        """The steps, each call with what came back from it."""
+        for number, step in self.steps:
+            calls = tuple(_with_output(call, self._results.get(call.id) or outputs.get(call.id)) for call in step.calls)
+            yield number, msgspec.structs.replace(step, calls=calls) if calls else step
+
+
+def _with_output(call: ToolCall, result: Result | None) -> ToolCall:
+    if result is None:
+        return call
+    return msgspec.structs.replace(call, output=result.output, failed=result.failed)
+
+
+def _answer(recorded: Recorded, lane: str) -> Step:
+    exchange = recorded.exchange
+    response = exchange.response
+    message = _message(exchange)
+    notes = [f"tried again after {', '.join(map(str, exchange.errors))}"] if exchange.errors else []
+    notes += ["paid for before"] if exchange.paid else []
+    notes += [f"cut short: {response.cut}"] if response.cut else []
+    tokens = Tokens()
+    for usage in exchange.usage:
+        tokens += usage.tokens
+    step = Step(
+        source="agent",
+        lane=lane,
+        at=exchange.at,
+        seconds=response.ms / 1000,
+        model=exchange.usage[0].model if exchange.usage else exchange.request.model,
+        tokens=tokens,
+        cost_usd=0.0 if exchange.paid else exchange.cost_usd,
+        note="; ".join(notes),
+    )
+    if message is None:
+        status = "none" if response.status is None else str(response.status)
+        text = f"No answer came from the model (status {status}): {_complaint(response.body)}".rstrip(": ")
+        return msgspec.structs.replace(step, source="system", kind="trouble", text=text, model=None)
+    spoken = said(message.get("content"))
+    kind = "compaction" if exchange.role is Role.COMPACTION else "message"
+    return msgspec.structs.replace(step, kind=kind, text=spoken.text, thinking=spoken.thinking, calls=spoken.calls)
+
+
+def _message(exchange: Exchange) -> dict[str, Any] | None:
+    """The model's message, as far as it came."""
+    if exchange.response.status != _OK:
+        return None
+    if exchange.events is not None:
+        events = [event for _, event, *_ in exchange.events if isinstance(event, dict)]
+        try:
+            return fold(events) or None
+        except (LookupError, TypeError, ValueError):
+            return None  # a stream in an order that no provider's answer has
+    body = exchange.response.body
+    return body if isinstance(body, dict) and body.get("type") == "message" else None
+
+
+def _complaint(body: Any) -> str:
+    if isinstance(body, dict) and isinstance(body.get("error"), dict):
+        return str(body["error"].get("message", ""))
+    return shown(body) if isinstance(body, str) else ""
+
+
+def _lane(exchange: Exchange) -> Lane:
+    kinds: dict[Role, LaneKind] = {Role.SUBAGENT: "subagent", Role.SIDE: "side"}
+    return Lane(name=exchange.conversation, agent=exchange.agent, kind=kinds.get(exchange.role, "main"))

@@ -1,0 +1,368 @@
+"""A run in memory, as far as its table needs it: read once, then kept up to date from what the journal adds."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from proctor.analysis.intervals import wilson
+from proctor.core.causes import CONSEQUENCES, Cause, Status
+from proctor.core.errors import InvalidData, UsageError
+from proctor.core.record import Record
+from proctor.core.result import Tokens
+from proctor.core.run import JournalEntry, RunConfig
+from proctor.results import RunStore
+
+PAGE: Final = 100
+_STAGES: Final = {
+    "prepared": "answering",
+    "answered": "trying again",
+    "collected": "grading",
+    "graded": "recording",
+}
+_WAITING: Final = "waiting"
+LIVE: Final = (*_STAGES.values(), _WAITING)
+SORTS: Final = ("task", "status", "cost", "time", "tokens", "steps")
+
+Key = tuple[str, int]
+
+
+class _Usage(msgspec.Struct):
+    tokens: Tokens
+    cost_usd: float | None
+
+
+class _Verdict(msgspec.Struct):
+    reason: str = ""
+    score: float | None = None
+    findings: list[msgspec.Raw] = []
+
+
+class _Metrics(msgspec.Struct):
+    agents: int = 1
+    turns: int = 0
+    steps: int = 0
+
+
+class _Result(msgspec.Struct):
+    """What the table needs of a stored result; the rest of it is not even decoded."""
+
+    task_id: str
+    sample: int
+    status: Status
+    cause: Cause
+    verdict: _Verdict | None
+    attempts: list[msgspec.Raw]
+    usage: list[_Usage]
+    metrics: _Metrics
+    answer_seconds: float
+    categories: dict[str, str]
+
+
+_RESULT: Final = msgspec.json.Decoder(_Result)
+_ENTRY: Final = msgspec.json.Decoder(JournalEntry)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One answer of the table. `status` is a result's, or what is being done about it."""
+
+    task_id: str
+    sample: int
+    status: str
+    cause: str = ""
+    reason: str = ""
+    score: float | None = None
+    findings: int = 0
+    tries: int = 0
+    agents: int = 0
+    turns: int = 0
+    steps: int = 0
+    tokens: int = 0
+    cost_usd: float | None = None
+    seconds: float = 0.0
+    categories: dict[str, str] = field(default_factory=dict)
+    words: str = ""
+
+    @property
+    def name(self) -> str:
+        """The task, and which of several answers to it."""
+        return self.task_id if self.sample == 1 else f"{self.task_id} #{self.sample}"
+
+    @property
+    def counted(self) -> bool:
+        """Whether it is in the denominator of the rate."""
+        return self.status in {"resolved", "unresolved"} and CONSEQUENCES[Cause(self.cause)].counted
+
+    @property
+    def live(self) -> bool:
+        """Whether its result is still to come."""
+        return self.status in LIVE
+
+
+class Counts(Record):
+    """A run in numbers."""
+
+    asked: int
+    resolved: int
+    unresolved: int
+    errors: int
+    skipped: int
+    waiting: int
+    at_work: int
+    counted: int
+    low: float | None
+    high: float | None
+    cost_usd: float | None
+    tokens: int
+    seconds: float
+
+    @property
+    def done(self) -> int:
+        """How many have a result."""
+        return self.resolved + self.unresolved + self.errors + self.skipped
+
+    @property
+    def rate(self) -> float | None:
+        """The share that is resolved of what counts."""
+        return self.resolved / self.counted if self.counted else None
+
+
+class Query(Record):
+    """What is to be seen of a table."""
+
+    text: str = ""
+    status: str = ""
+    cause: str = ""
+    category: str = ""
+    findings: bool = False
+    sort: str = "task"
+    descending: bool = False
+    page: int = 1
+
+
+class Found(Record):
+    """One page of what a query found."""
+
+    rows: Sequence[Row]
+    total: int
+    page: int
+    pages: int
+
+
+class RunTable:
+    """One run's rows. `refresh` reads what is new; everything else answers from memory.
+
+    Attributes:
+        version: grows whenever something has changed.
+    """
+
+    def __init__(self, store: RunStore) -> None:
+        self.store = store
+        self.version = 0
+        self.config: RunConfig = store.config()
+        self._rows: dict[Key, Row] = {}
+        self._position = 0
+        self._journal: tuple[int, int] | None = None
+        self._categories: dict[str, set[str]] = {}
+
+    def refresh(self) -> bool:
+        """Read what the journal has got since the last time; whether anything was new."""
+        try:
+            status = self.store.journal.stat()
+        except FileNotFoundError:
+            status = None
+        if status is None:
+            return self._read_all() if self.version == 0 else False
+        identity = (status.st_dev, status.st_ino)
+        if identity != self._journal or status.st_size < self._position:
+            self._begin(identity)
+        elif status.st_size == self._position and self.version:
+            return False
+        changed = self._follow()
+        self.version += changed
+        return changed
+
+    def _begin(self, identity: tuple[int, int]) -> None:
+        self._journal, self._position = identity, 0
+        self._rows = {key: _waiting(*key) for key in self._asked()}
+
+    def _asked(self) -> Iterator[Key]:
+        return ((task, sample) for sample in range(1, self.config.samples + 1) for task in self.config.tasks)
+
+    def _follow(self) -> bool:
+        with self.store.journal.open("rb") as file:
+            file.seek(self._position)
+            data = file.read()
+        end = data.rfind(b"\n") + 1
+        self._position += end
+        last: dict[Key, JournalEntry] = {}
+        for line in data[:end].splitlines():
+            try:
+                entry = _ENTRY.decode(line)
+            except msgspec.DecodeError:
+                continue  # a line of another version; what it spoke of is found when its run is resumed
+            last[entry.task_id, entry.sample] = entry
+        for key, entry in last.items():
+            self._rows[key] = self._read(*key, entry)
+        return bool(last) or self.version == 0
+
+    def _read(self, task_id: str, sample: int, entry: JournalEntry | None) -> Row:
+        if entry is not None and entry.stage != "recorded":
+            return _waiting(task_id, sample, _STAGES[entry.stage], tries=entry.attempt)
+        try:
+            data = self.store.result_file(task_id, sample).read_bytes()
+            return _row(_RESULT.decode(data))
+        except (OSError, msgspec.DecodeError, InvalidData) as error:
+            status = Status.ERROR.value
+            return Row(task_id, sample, status, Cause.GRADER_FAILED.value, f"the stored result cannot be read: {error}")
+
+    def _read_all(self) -> bool:
+        """A run without a journal: what lies in its folder is all that there is."""
+        self._rows = {key: _waiting(*key) for key in self._asked()}
+        for folder, _, files in os.walk(self.store.folder / "tasks"):
+            for name in files:
+                if name.endswith(".json") and not name.startswith("."):
+                    try:
+                        row = _row(_RESULT.decode(Path(folder, name).read_bytes()))
+                    except (OSError, msgspec.DecodeError):
+                        continue
+                    self._rows[row.task_id, row.sample] = row
+        self.version += 1
+        return True
+
+    def row(self, task_id: str, sample: int) -> Row:
+        """One answer.
+
+        Raises:
+            UsageError: the run was not asked for it.
+        """
+        try:
+            return self._rows[task_id, sample]
+        except KeyError:
+            raise UsageError(f"run {self.store.run_id} has no task {task_id!r}") from None
+
+    def all(self) -> Sequence[Row]:
+        """Every answer, by task."""
+        return sorted(self._rows.values(), key=lambda row: (row.task_id, row.sample))
+
+    def neighbours(self, task_id: str, sample: int) -> tuple[Row | None, Row | None]:
+        """The answers before and after this one."""
+        rows = self.all()
+        place = next((i for i, row in enumerate(rows) if (row.task_id, row.sample) == (task_id, sample)), None)
+        if place is None:
+            return None, None
+        return rows[place - 1] if place else None, rows[place + 1] if place + 1 < len(rows) else None
+
+    def find(self, query: Query, *, page: int = PAGE) -> Found:
+        """The rows that a query asks for."""
+        words = query.text.lower().split()
+        name, _, value = query.category.partition("=")
+        found = [
+            row
+            for row in self._rows.values()
+            if (not query.status or row.status == query.status or (query.status == "live" and row.live))
+            and (not query.cause or row.cause == query.cause)
+            and (not name or row.categories.get(name) == value)
+            and (not query.findings or row.findings)
+            and all(word in row.words for word in words)
+        ]
+        found.sort(key=lambda row: (row.task_id, row.sample))
+        if query.sort != "task":
+            found.sort(key=_ORDERS[query.sort], reverse=query.descending)
+        elif query.descending:
+            found.reverse()
+        pages = max(1, -(-len(found) // page))
+        number = min(max(1, query.page), pages)
+        return Found(rows=found[(number - 1) * page : number * page], total=len(found), page=number, pages=pages)
+
+    def choices(self) -> dict[str, list[str]]:
+        """What can be chosen: causes, and ``name=value`` of each category that tells answers apart."""
+        causes = sorted({row.cause for row in self._rows.values() if row.cause})
+        values: dict[str, set[str]] = {}
+        for row in self._rows.values():
+            for name, value in row.categories.items():
+                values.setdefault(name, set()).add(value)
+        categories = [
+            f"{name}={value}"
+            for name, known in sorted(values.items())
+            if 1 < len(known) <= _CHOICES
+            for value in sorted(known)
+        ]
+        return {"causes": causes, "categories": categories}
+
+    def counts(self) -> Counts:
+        """The run in numbers, as far as it has come."""
+        return count(self._rows.values())
+
+
+_CHOICES: Final = 60
+_ORDERS: Final = {
+    "status": lambda row: row.status,
+    "cost": lambda row: -1.0 if row.cost_usd is None else row.cost_usd,
+    "time": lambda row: row.seconds,
+    "tokens": lambda row: row.tokens,
+    "steps": lambda row: row.steps,
+}
+
+
+def count(rows: Iterable[Row]) -> Counts:
+    """Count rows. A cost is unknown as soon as one of them is."""
+    rows = list(rows)
+    statuses = [row.status for row in rows]
+    counted = [row for row in rows if row.counted]
+    resolved = statuses.count("resolved")
+    interval = wilson(resolved, len(counted))
+    costs = [row.cost_usd for row in rows if not row.live]
+    known = [cost for cost in costs if cost is not None]
+    waiting = statuses.count(_WAITING)
+    return Counts(
+        asked=len(rows),
+        resolved=resolved,
+        unresolved=statuses.count("unresolved"),
+        errors=statuses.count("error"),
+        skipped=statuses.count("skipped"),
+        waiting=waiting,
+        at_work=sum(row.live for row in rows) - waiting,
+        counted=len(counted),
+        low=interval.low if interval else None,
+        high=interval.high if interval else None,
+        cost_usd=sum(known) if len(known) == len(costs) else None,
+        tokens=sum(row.tokens for row in rows),
+        seconds=sum(row.seconds for row in rows),
+    )
+
+
+def _waiting(task_id: str, sample: int, status: str = _WAITING, *, tries: int = 0) -> Row:
+    return Row(task_id, sample, status, tries=tries, words=f"{task_id} {status}".lower())
+
+
+def _row(result: _Result) -> Row:
+    verdict = result.verdict or _Verdict()
+    costs = [usage.cost_usd for usage in result.usage]
+    known = [cost for cost in costs if cost is not None]
+    tokens = Tokens()
+    for usage in result.usage:
+        tokens += usage.tokens
+    words = (result.task_id, result.status, result.cause, *result.categories.values(), verdict.reason)
+    return Row(
+        task_id=result.task_id,
+        sample=result.sample,
+        status=result.status.value,
+        cause=result.cause.value,
+        reason=verdict.reason,
+        score=verdict.score,
+        findings=len(verdict.findings),
+        tries=len(result.attempts),
+        agents=result.metrics.agents,
+        turns=result.metrics.turns,
+        steps=result.metrics.steps,
+        tokens=tokens.total,
+        cost_usd=sum(known) if len(known) == len(costs) else None,
+        seconds=result.answer_seconds,
+        categories=result.categories,
+        words=" ".join(words).lower(),
+    )

@@ -1,0 +1,233 @@
+"""The server: addresses, and the fence around them."""
+
+import asyncio
+import importlib.resources
+import os
+import socket
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import jinja2
+from aiohttp import web
+
+from proctor.core.errors import InfrastructureError, ProctorError, UsageError
+from proctor.report.viewer import pages, words
+from proctor.report.viewer.shelf import Shelf
+
+LOOPBACK: Final = "127.0.0.1"
+_WATCH_SECONDS: Final = 0.7
+_BEAT_SECONDS: Final = 15.0
+_STATIC: Final = {"view.css": "text/css", "view.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_SAFE: Final = {
+    # Nothing but our own style sheet, script and icon is ever loaded, whatever an agent managed to put on a page.
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_RAW: Final = {"Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'"}
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Viewer:
+    """The application. One reader at a time is at the files; the others wait their turn, which is short."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+        self._reading = asyncio.Lock()
+        self._watchers: set[asyncio.Task[Any]] = set()
+        self._hosts: frozenset[str] = frozenset()
+        self._templates = _templates()
+        self._static = {
+            name: (importlib.resources.files("proctor.report.viewer") / "static" / name).read_bytes()
+            for name in _STATIC
+        }
+
+    def application(self, port: int) -> web.Application:
+        """The application for one port, the only one at which it answers to its name."""
+        self._hosts = frozenset(f"{host}:{port}" for host in (LOOPBACK, "localhost", "[::1]"))
+        app = web.Application(middlewares=[self._fence], client_max_size=1024)
+        run = "/run/{benchmark}/{run}"
+        app.add_routes(
+            [
+                web.get("/", self._page("runs.html", lambda request: pages.runs_page(self._shelf, request.query))),
+                web.get("/compare", self._page("compare.html", self._compared)),
+                web.get(run, self._page("run.html", self._of_run(pages.run_page))),
+                web.get(f"{run}/task", self._page("task.html", self._of_run(pages.task_page))),
+                web.get(f"{run}/file", self._file),
+                web.get(f"{run}/atif", self._atif),
+                web.get(f"{run}/events", self._events),
+                web.get(f"{run}/counts.json", self._counts),
+                web.get("/static/{name}", self._asset),
+            ]
+        )
+        app.on_shutdown.append(self._stop_watchers)
+        return app
+
+    @web.middleware
+    async def _fence(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.headers.get("Host", "").lower() not in self._hosts:
+            # Another name that leads here is somebody's trick: their page would read ours.
+            response: web.StreamResponse = web.Response(status=421, text="This is not the place you asked for.\n")
+        elif request.method not in {"GET", "HEAD"}:
+            response = web.Response(status=405, text="Results are only read here.\n", headers={"Allow": "GET, HEAD"})
+        elif (
+            request.headers.get("Sec-Fetch-Site") == "cross-site"
+            and request.headers.get("Sec-Fetch-Mode") != "navigate"
+        ):
+            response = web.Response(status=403, text="Other sites may not read this.\n")
+        else:
+            response = await self._answer(request, handler)
+        if not response.prepared:
+            for name, value in _SAFE.items():
+                response.headers.setdefault(name, value)
+        return response
+
+    async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except UsageError as error:
+            return self._render("error.html", {"sentence": error.sentence, "status": 404}, status=404)
+        except (ProctorError, OSError) as error:
+            sentence = error.sentence if isinstance(error, ProctorError) else str(error)
+            return self._render("error.html", {"sentence": sentence, "status": 500}, status=500)
+        except web.HTTPException as error:
+            return self._render("error.html", {"sentence": error.reason, "status": error.status}, status=error.status)
+        except Exception as error:  # noqa: BLE001 - the last fence: one page is lost, and the server goes on
+            if os.environ.get("PROCTOR_TRACEBACK"):
+                traceback.print_exception(error)
+            sentence = f"internal error ({type(error).__name__}: {error}); this is a bug in Proctor"
+            return self._render("error.html", {"sentence": sentence, "status": 500}, status=500)
+
+    def _page(self, template: str, make: Callable[[web.Request], Mapping[str, Any]]) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            page: web.Response = await self._read(lambda: self._render(template, make(request)))
+            return page
+
+        return handle
+
+    def _of_run(self, page: Callable[[Shelf, str, pages.Given], Mapping[str, Any]]) -> Callable[[web.Request], Any]:
+        return lambda request: page(self._shelf, _name(request), request.query)
+
+    def _compared(self, request: web.Request) -> Mapping[str, Any]:
+        return pages.compare_page(self._shelf, request.query, request.query.getall("run", []))
+
+    async def _read(self, work: Callable[[], Any]) -> Any:
+        async with self._reading:
+            return await asyncio.to_thread(work)
+
+    def _render(self, template: str, context: Mapping[str, Any], *, status: int = 200) -> web.Response:
+        html = self._templates.get_template(template).render(context)
+        body = html.encode("utf-8", "replace")
+        return web.Response(body=body, status=status, content_type="text/html", charset="utf-8")
+
+    async def _file(self, request: web.Request) -> web.StreamResponse:
+        path = await self._read(lambda: pages.open_file(self._shelf, _name(request), request.query))
+        # As plain text in a box of its own: a log that is a web page stays a log.
+        return web.FileResponse(path, headers={**_SAFE, **_RAW, "Content-Type": "text/plain; charset=utf-8"})
+
+    async def _atif(self, request: web.Request) -> web.StreamResponse:
+        body = await self._read(lambda: pages.atif_file(self._shelf, _name(request), request.query))
+        headers = {**_RAW, "Content-Disposition": 'attachment; filename="trajectory.json"'}
+        return web.Response(body=body, content_type="application/json", headers=headers)
+
+    async def _counts(self, request: web.Request) -> web.StreamResponse:
+        body = await self._read(lambda: pages.counts_json(self._shelf, _name(request)))
+        return web.Response(body=body, content_type="application/json")
+
+    async def _asset(self, request: web.Request) -> web.StreamResponse:
+        name = request.match_info["name"]
+        if name not in self._static:
+            raise UsageError(f"there is no {name!r} here")
+        return web.Response(body=self._static[name], content_type=_STATIC[name], charset="utf-8")
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        """Tells a page whenever it is out of date, for as long as it listens."""
+
+        def look() -> str:
+            return pages.watched(self._shelf, _name(request), request.query)
+
+        seen = await self._read(look)
+        response = web.StreamResponse(headers={**_SAFE, "Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        task = asyncio.current_task()
+        if task is not None:
+            self._watchers.add(task)
+        beat = 0.0
+        try:
+            await response.write(b": here\n\n")
+            while True:
+                await asyncio.sleep(_WATCH_SECONDS)
+                now, beat = await self._read(look), beat + _WATCH_SECONDS
+                if now != seen:
+                    await response.write(b"event: changed\ndata: 1\n\n")
+                    seen = now
+                elif beat > _BEAT_SECONDS:
+                    await response.write(b": still here\n\n")
+                    beat = 0.0
+        except (ConnectionError, ProctorError):
+            pass  # the page was left, or its run was removed
+        finally:
+            if task is not None:
+                self._watchers.discard(task)
+        return response
+
+    async def _stop_watchers(self, _: web.Application) -> None:
+        for task in self._watchers:
+            task.cancel()
+
+
+def _name(request: web.Request) -> str:
+    return f"{request.match_info['benchmark']}/{request.match_info['run']}"
+
+
+def _templates() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("proctor.report.viewer"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {name: getattr(words, name) for name in words.__all__}
+    made.globals["address"] = words.address
+    return made
+
+
+async def serve(
+    shelf: Shelf, *, port: int, strict_port: bool, ready: Callable[[str], None], until: asyncio.Event
+) -> None:
+    """Serve until told to stop. `ready` hears the address. When the port is taken and not `strict_port`, another is.
+
+    Raises:
+        InfrastructureError: the port cannot be had.
+    """
+    listening = _listen(port, strict=strict_port)
+    number = listening.getsockname()[1]
+    runner = web.AppRunner(Viewer(shelf).application(number), access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        await web.SockSite(runner, listening).start()
+        ready(f"http://{LOOPBACK}:{number}/")
+        await until.wait()
+    finally:
+        await runner.cleanup()
+
+
+def _listen(port: int, *, strict: bool) -> socket.socket:
+    for number in (port,) if strict else (port, 0):
+        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((LOOPBACK, number))
+        except OSError as error:
+            listening.close()
+            reason = error.strerror
+        else:
+            return listening
+    raise InfrastructureError(f"cannot listen on port {port}: {reason}", fix="choose another one with --port")

@@ -1,0 +1,90 @@
+"use strict";
+// The little that a page does by itself: search while you type, follow a run that goes on, and keys.
+(() => {
+  const parts = ["live-head", "live"];
+  let latest = 0;
+
+  // Put the newest state of this page in place of the old one. What is open stays open, and the scroll stays put.
+  async function renew(address) {
+    const turn = ++latest;
+    const response = await fetch(address, { headers: { Accept: "text/html" } });
+    if (!response.ok) return;
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    if (turn !== latest) return;
+    for (const id of parts) {
+      const old = document.getElementById(id), fresh = page.getElementById(id);
+      if (!old || !fresh) continue;
+      const opened = new Map([...old.querySelectorAll("details")].map((item, i) => [place(item, i), item.open]));
+      [...fresh.querySelectorAll("details")].forEach((item, i) => {
+        const known = opened.get(place(item, i));
+        if (known !== undefined) item.open = known;
+      });
+      old.replaceWith(document.adoptNode(fresh));
+    }
+    mark(-1);
+  }
+  function place(item, i) {
+    const step = item.closest("[id^=s]");
+    return step ? step.id + [...step.querySelectorAll("details")].indexOf(item) : "d" + i;
+  }
+
+  for (const form of document.querySelectorAll("form[data-live]")) {
+    let timer = 0;
+    const go = () => {
+      const said = new URLSearchParams();
+      for (const [name, value] of new FormData(form)) if (value) said.append(name, value);
+      const address = form.getAttribute("action") + (said.size ? "?" + said : "");
+      history.replaceState(null, "", address);
+      renew(address);
+    };
+    form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(go, 120); });
+    form.addEventListener("submit", (event) => { event.preventDefault(); go(); });
+  }
+
+  const stream = document.body.dataset.events;
+  if (stream) {
+    const source = new EventSource(stream);
+    source.addEventListener("changed", () => renew(location.href));
+    addEventListener("pagehide", () => source.close());
+  }
+
+  let marked = -1;
+  function mark(next) {
+    const rows = [...document.querySelectorAll("[data-row]")];
+    rows.forEach((row) => row.classList.remove("marked"));
+    marked = Math.max(-1, Math.min(next, rows.length - 1));
+    if (marked < 0) return;
+    rows[marked].classList.add("marked");
+    rows[marked].scrollIntoView({ block: "nearest" });
+  }
+  function step(by) {
+    const steps = [...document.querySelectorAll(".step")];
+    if (!steps.length) return;
+    const now = steps.findIndex((item) => item.getBoundingClientRect().bottom > 60);
+    const next = steps[Math.max(0, Math.min((now < 0 ? steps.length : now) + by, steps.length - 1))];
+    next.scrollIntoView({ block: "start" });
+  }
+  const moves = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 };
+  addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const typing = event.target.closest("input:not([type=checkbox]), select, textarea");
+    if (typing) {
+      if (event.key === "Escape") event.target.blur();
+      return;
+    }
+    const key = event.key;
+    const rows = document.querySelector("[data-row]");
+    if (key in moves && (rows || key.length === 1)) {
+      rows ? mark(marked + moves[key]) : step(moves[key]);
+    } else if (key === "Enter" && marked >= 0 && event.target === document.body) {
+      document.querySelectorAll("[data-row]")[marked].querySelector("a")?.click();
+    } else if (key === "u" && document.body.dataset.up) {
+      location.href = document.body.dataset.up;
+    } else {
+      const target = document.querySelector(`[data-key="${CSS.escape(key)}"]`);
+      if (!target) return;
+      target.matches("input") ? (target.focus(), target.select()) : target.click();
+    }
+    event.preventDefault();
+  });
+})();

@@ -1,0 +1,94 @@
+"""How things are said on a page."""
+
+import math
+import re
+from datetime import datetime
+from typing import Final
+from urllib.parse import urlencode
+
+from proctor.core.record import to_json
+from proctor.report import money
+
+NOTHING: Final = "\N{EN DASH}"
+_MINUTE: Final = 60
+_THOUSAND: Final = 1000
+_ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+# What cannot be seen, or turns the direction of what can: a line must read as it is.
+_HIDDEN: Final = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
+    r"|[\U000e0000-\U000e007f]"
+)
+
+__all__ = ["address", "ago", "clock", "duration", "money", "number", "percent", "shown_json", "size", "visible"]
+
+
+def visible(text: str) -> str:
+    """Text without terminal escapes, in which every character that cannot be seen is named."""
+    return _HIDDEN.sub(
+        lambda found: f"\N{LEFT WHITE SQUARE BRACKET}{ord(found[0]):X}\N{RIGHT WHITE SQUARE BRACKET}",
+        _ESCAPES.sub("", text.replace("\r\n", "\n")),
+    )
+
+
+def duration(seconds: float | None) -> str:
+    """A length of time for people."""
+    if seconds is None or not math.isfinite(seconds):
+        return NOTHING
+    if seconds < 10:  # noqa: PLR2004 - where tenths matter
+        return f"{seconds:.1f} s"
+    if seconds < _MINUTE:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), _MINUTE)
+    if minutes < _MINUTE:
+        return f"{minutes} m {rest:02} s"
+    return f"{minutes // _MINUTE} h {minutes % _MINUTE:02} m"
+
+
+def number(value: float) -> str:
+    """A count, short."""
+    for unit, size in (("M", _THOUSAND**2), ("k", _THOUSAND)):
+        if value >= size * 10:
+            return f"{value / size:,.0f} {unit}"
+        if value >= size:
+            return f"{value / size:.1f} {unit}"
+    return f"{value:,.0f}"
+
+
+def size(count: int) -> str:
+    """How much a file holds."""
+    return f"{count} B" if count < _THOUSAND else f"{number(count)}B"
+
+
+def percent(share: float | None) -> str:
+    """A share between 0 and 1."""
+    return NOTHING if share is None else f"{share:.1%}"
+
+
+def clock(moment: str | None) -> str:
+    """A moment, to the second, in its own time zone; what is none is shown as it is."""
+    try:
+        return datetime.fromisoformat(moment or "").strftime("%Y-%m-%d %H:%M:%S")
+    except ValueError:
+        return moment or ""
+
+
+def ago(moment: str | None, start: str | None) -> str:
+    """How long after the start a moment was."""
+    try:
+        passed = (datetime.fromisoformat(moment or "") - datetime.fromisoformat(start or "")).total_seconds()
+    except (ValueError, TypeError):
+        return ""
+    return f"+{duration(max(0.0, passed))}"
+
+
+def shown_json(value: object) -> str:
+    """A value that came as JSON, laid out to be read."""
+    return to_json(value).decode().rstrip()
+
+
+def address(path: str, /, **parameters: object) -> str:
+    """A page's address; parameters that say nothing are left out."""
+    said = {name: value for name, value in parameters.items() if value not in {None, "", False}}
+    return (
+        f"{path}?{urlencode({name: '1' if value is True else value for name, value in said.items()})}" if said else path
+    )

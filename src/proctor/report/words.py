@@ -1,0 +1,63 @@
+"""How numbers are written for people."""
+
+from typing import Final
+
+from proctor.analysis.intervals import Estimate
+
+_CENTS: Final = 0.1
+_MINUTE: Final = 60
+NOTHING: Final = "-"
+
+
+def money(usd: float | None) -> str:
+    """An amount: cents, or where that would be nothing, hundredths of them."""
+    if usd is None:
+        return "unknown"
+    return f"${usd:,.2f}" if usd >= _CENTS or usd == 0 else f"${usd:.4f}"
+
+
+def duration(seconds: float | None) -> str:
+    """Minutes and seconds."""
+    if seconds is None:
+        return NOTHING
+    minutes, rest = divmod(round(seconds), _MINUTE)
+    return f"{minutes}m {rest:02}s"
+
+
+def percent(share: float | None) -> str:
+    """A share of a whole."""
+    return NOTHING if share is None else f"{share:.0%}"
+
+
+def points(share: float | None) -> str:
+    """A difference of two shares, with its sign."""
+    return NOTHING if share is None else f"{100 * share:+.1f} points"
+
+
+def number(value: float | None, digits: int = 1) -> str:
+    """A plain number."""
+    return NOTHING if value is None else f"{value:,.{digits}f}"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """The two ends of a rate's interval."""
+    return NOTHING if low is None or high is None else f"{low:.0%} to {high:.0%}"
+
+
+def money_interval(estimate: Estimate | None) -> str:
+    """An amount with its interval, where there is one."""
+    if estimate is None:
+        return NOTHING
+    if estimate.low is None or estimate.high is None:
+        return money(estimate.value)
+    return f"{money(estimate.value)} ({money(estimate.low)} to {money(estimate.high)})"
+
+
+def count(value: float | None) -> str:
+    """A large number in few digits."""
+    if value is None:
+        return NOTHING
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:.1f}{letter}"
+    return f"{value:.0f}"

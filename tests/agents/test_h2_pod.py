@@ -1,0 +1,386 @@
+"""Pods that misbehave as h2's do, in real rooms: each ends in the right way, in time, with the reason."""
+
+import asyncio
+import json
+import socket
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pods import one_file
+from proctor.agents import kept_outcome
+from proctor.agents.h2.timeline import TIMELINE, Timeline
+from proctor.agents.h2.watch import Patience
+from proctor.agents.h2_pod import H2Pod
+from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup
+from proctor.core.causes import Cause
+from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Network
+from proctor.core.record import read_record
+from proctor.environments import local_available
+from proctor.environments.local import LocalProvider
+from proctor.sandboxes import Sandbox, Sandboxes
+from rooms import make_provider, sh
+
+SETTLE = 1.0
+# Longer than a pod that seems to be done is waited for.
+LONG = 2.5
+PATIENCE = Patience(
+    look=0.25,
+    ready=20,
+    taken=20,
+    settle=SETTLE,
+    unfinished=20,
+    delivery=20,
+    blocked=0.3,
+    asking=0.6,
+    trouble=0.3,
+    doubt=1.0,
+    status=8,
+    silent=1.0,
+    dead=0.5,
+    stop=10,
+)
+PROMPT = {"hook": "UserPromptSubmit"}
+STOP = {"hook": "Stop"}
+TOOL = {"hook": "PreToolUse", "payload": {"tool_name": "Bash"}}
+WORK = {"run": "echo done >result"}
+ALONE = "pod_name: alone\nagents:\n  - name: concierge\n    role: concierge\n"
+PAIR = ALONE + "  - name: coder-1\n    role: coder\n"
+
+
+@dataclass
+class Desk:
+    """A sandbox, programs, and a place for a room."""
+
+    folder: Path
+    programs: Path
+    provider: EnvironmentProvider
+    sandbox: Sandbox
+    door: socket.socket
+    doing: list[str] = field(default_factory=list)
+    room: Environment | None = None
+    patience: Patience = PATIENCE
+    in_place: bool = False
+
+    @property
+    def logs(self) -> Path:
+        return self.folder / "logs"
+
+    @property
+    def timeline(self) -> Timeline:
+        return read_record(self.logs / TIMELINE, Timeline)
+
+    def script(self, pod: str = ALONE, **scenario: Any) -> None:
+        (self.sandbox.home / "pods" / "test.yaml").write_text(pod)
+        (self.sandbox.home / "standin.json").write_text(json.dumps({"grandchildren": 0, **scenario}))
+
+    def request(self, wall_seconds: float | None = 40) -> AgentRequest:
+        self.logs.mkdir(exist_ok=True)
+        return AgentRequest(
+            task_id="t",
+            instruction="Do it.",
+            logs=str(self.logs),
+            sandbox=str(self.sandbox.home),
+            model="claude-sonnet-4-5",
+            wall_seconds=wall_seconds,
+        )
+
+    async def answer(self, request: AgentRequest | None = None, workdir: str = "/workspace") -> AgentOutcome:
+        request = request or self.request()
+        setup = AgentSetup(
+            program=str(self.programs / "claude"),
+            h2_program=str(self.programs / "h2"),
+            pod_template="test",
+            in_place=self.in_place,
+        )
+        agent = H2Pod(setup, patience=self.patience)
+        workspace = self.folder / "tree"
+        workspace.mkdir(exist_ok=True)
+        spec = EnvironmentSpec(
+            workspace=workspace, workdir=workdir, network=Network.MODEL, model_socket=self.folder / "door"
+        )
+        self.room = await self.provider.start(agent.furnish(spec, request))
+        return await agent.answer(request, self.room, self.doing.append)
+
+    async def said(self, command: str) -> str:
+        assert self.room is not None
+        return (await sh(self.room, command)).stdout.decode()
+
+    async def result(self) -> str:
+        return (await self.said("cat result 2>/dev/null")).strip()
+
+    def activity(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.logs / "h2/logs/session-activity.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("programs")
+    for name in ("h2", "claude"):
+        one_file(name, folder)
+    return folder
+
+
+@pytest.fixture
+def door(tmp_path: Path) -> Iterator[socket.socket]:
+    """Where the gateway would be; none of these agents asks a model."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "door"))
+        listener.listen()
+        yield listener
+
+
+@pytest.fixture
+async def desk(tmp_path: Path, programs: Path, door: socket.socket) -> AsyncIterator[Desk]:
+    if (why := await local_available()) is not None:
+        pytest.skip(why)
+    sandbox = Sandboxes(tmp_path / "sandboxes").create("s1", preset="opus")
+    made = Desk(tmp_path, programs, LocalProvider(rooms=tmp_path / "rooms"), sandbox, door)
+    yield made
+    if made.room is not None:
+        await made.room.stop()
+
+
+async def test_a_pod_is_given_the_task_by_file_and_is_done_when_it_is_done(desk: Desk) -> None:
+    desk.script(turn=[PROMPT, TOOL, {"after": 0.3, **WORK}, {**STOP, "payload": {"last_assistant_message": "Done."}}])
+    outcome = await desk.answer()
+    assert (outcome.cause, outcome.detail) == (None, "every agent of the pod has finished")
+    assert (await desk.result(), outcome.final_text) == ("done", "Done.")
+    (message,) = (desk.logs / "h2/messages/concierge").iterdir()
+    assert message.read_text().split() == ["Do", "it."]
+    assert len(message.read_bytes()) > 300, "a short one would be typed, line ends and all"
+    assert outcome.metrics.agents == 1
+    assert outcome.metrics.steps == 1
+    assert (outcome.metrics.utilisation or 0) > 0.9
+    assert outcome.seconds < time.monotonic()
+    assert kept_outcome(desk.logs) == outcome
+
+
+async def test_idle_after_a_compaction_is_not_the_end(desk: Desk) -> None:
+    compact = {"hook": "SessionStart", "payload": {"source": "compact"}}
+    desk.script(turn=[PROMPT, {"hook": "PreCompact"}, compact, {"after": LONG, **TOOL}, WORK, STOP])
+    outcome = await desk.answer()
+    assert (outcome.cause, await desk.result()) == (None, "done")
+    assert outcome.metrics.compactions == 1
+    (line,) = desk.timeline.lines
+    assert line.active_seconds > LONG, "the turn went on all the time"
+
+
+async def test_idle_before_the_prompt_registers_is_not_the_end(desk: Desk) -> None:
+    desk.script(turn=[{"after": LONG, **PROMPT}, WORK, STOP])
+    outcome = await desk.answer()
+    assert (outcome.cause, await desk.result()) == (None, "done")
+
+
+async def test_a_task_that_is_never_taken_is_an_error(desk: Desk) -> None:
+    desk.script(turn=[])
+    desk.patience = Patience(look=0.1, taken=0.5, settle=0.1)
+    outcome = await desk.answer()
+    assert outcome.cause is Cause.ENVIRONMENT_FAILED
+    assert "concierge: it did not take the task" in outcome.detail
+
+
+async def test_an_agent_that_left_its_session_and_came_back_was_not_gone(desk: Desk) -> None:
+    desk.script(turn=[PROMPT, {"hook": "SessionEnd"}, {"after": LONG, **TOOL}, WORK, STOP])
+    outcome = await desk.answer()
+    assert (outcome.cause, await desk.result()) == (None, "done")
+    assert outcome.metrics.context_resets == 1
+
+
+async def test_a_program_that_has_ended_is_not_idle_whatever_h2_says(desk: Desk) -> None:
+    # The last event comes after the end, and h2 goes on to say idle.
+    desk.script(child="read -r line; echo I give up; exit 3", turn=[PROMPT, {"after": 0.3, **STOP}])
+    outcome = await desk.answer()
+    assert outcome.cause is Cause.AGENT_CRASHED
+    assert "concierge: its program exited with code 3 in the middle of the work" in outcome.detail
+    assert "I give up" in outcome.detail
+
+
+@pytest.mark.parametrize("late", [{"queue_seconds": LONG}, {"turn": [{"after": LONG, **PROMPT}, WORK, STOP]}])
+async def test_a_message_on_its_way_keeps_the_pod_at_work(desk: Desk, late: dict[str, Any]) -> None:
+    coder = {"turn": [PROMPT, WORK, STOP], **late}
+    desk.script(PAIR, turn=[PROMPT, {"run": "h2 send --priority idle coder-1 go on"}, STOP], agents={"coder-1": coder})
+    outcome = await desk.answer()
+    assert (outcome.cause, await desk.result()) == (None, "done")
+    assert outcome.metrics.messages == 1
+    assert [(message.sender, message.to) for message in desk.timeline.messages] == [("concierge", "coder-1")]
+    assert [member.messages for member in outcome.metrics.members] == [1, 0]
+
+
+async def test_a_start_up_dialog_is_shown(desk: Desk) -> None:
+    desk.script(child="printf 'Do you trust\\033[1m this folder?\\r\\n'; sleep 60", ready_seconds=None)
+    desk.patience = Patience(look=0.1, ready=0.8)
+    outcome = await desk.answer()
+    assert outcome.cause is Cause.ENVIRONMENT_FAILED
+    assert "concierge: it is still starting" in outcome.detail
+    assert "Do you trust this folder?" in outcome.detail
+    assert "trust this folder" in (desk.logs / "screen-concierge.txt").read_text()
+
+
+ASK = {"hook": "PermissionRequest", "payload": {"tool_name": "Bash"}}
+ASK_USER = {"hook": "permission_decision", "payload": {"tool_name": "Bash", "decision": "ask_user"}}
+LIMIT = {"state": ["idle", "usage_limit"], "message": "You've hit your limit"}
+ENDS: dict[str, tuple[list[dict[str, Any]], Cause, str]] = {
+    "blocked": ([PROMPT, ASK, ASK_USER], Cause.AGENT_CRASHED, "it waits for a person to allow what it wants to do"),
+    "undecided": ([PROMPT, ASK], Cause.AGENT_CRASHED, "nothing decides on the permission that it asks for"),
+    "limited": ([PROMPT, LIMIT], Cause.RATE_LIMITED, "its usage limit is reached: You've hit your limit"),
+    "refused": ([PROMPT, {"state": ["idle", "auth_error"], "message": "Bad key"}], Cause.BAD_LOGIN, "Bad key"),
+    "failing": (
+        [PROMPT, {"state": ["idle", "server_error"], "message": "529 Overloaded"}],
+        Cause.PROVIDER_ERROR,
+        "the provider went on failing: 529 Overloaded",
+    ),
+    "daemon dies": ([PROMPT, {"die": True}], Cause.ENVIRONMENT_FAILED, "its h2 daemon has died"),
+}
+
+
+@pytest.mark.parametrize(("turn", "cause", "sentence"), ENDS.values(), ids=ENDS.keys())
+async def test_a_pod_that_cannot_go_on_ends_with_the_reason(
+    desk: Desk, turn: list[dict[str, Any]], cause: Cause, sentence: str
+) -> None:
+    desk.script(turn=turn)
+    started = time.monotonic()
+    outcome = await desk.answer()
+    assert outcome.cause is cause
+    assert "concierge: " in outcome.detail
+    assert sentence in outcome.detail
+    assert time.monotonic() - started < 20, "long before the time is up"
+
+
+async def test_server_errors_that_pass_are_waited_for(desk: Desk) -> None:
+    failing = {"state": ["idle", "server_error"], "message": "500"}
+    desk.script(turn=[PROMPT, failing, {"after": 0.5, **TOOL}, failing, {"after": 0.5, **TOOL}, WORK, STOP])
+    outcome = await desk.answer()
+    assert (outcome.cause, await desk.result()) == (None, "done")
+
+
+async def test_a_daemon_that_does_not_answer_is_given_up_in_time(desk: Desk) -> None:
+    desk.script(PAIR, agents={"coder-1": {"hang": True}})
+    started = time.monotonic()
+    # Somebody who hangs from the start never lets the pod begin.
+    desk.patience = Patience(look=0.2, status=1.5, silent=0.5, stop=1)
+    outcome = await desk.answer()
+    assert outcome.cause is Cause.ENVIRONMENT_FAILED
+    assert "coder-1: its h2 daemon gave no answer" in outcome.detail
+    assert time.monotonic() - started < 45
+    assert await survivors(desk) == ""
+
+
+async def test_an_agent_with_a_slow_git_is_waited_for_and_stopped(desk: Desk) -> None:
+    """`h2 list` and `h2 pod stop` give a status 2 s and then act as if there were no agent."""
+    desk.script(PAIR, status_seconds=2.5, turn=[PROMPT, WORK, STOP])
+    outcome = await desk.answer()
+    assert (outcome.cause, await desk.result()) == (None, "done")
+    ended = {line["actor"] for line in desk.activity() if line["event"] == "session_summary"}
+    assert ended == {"concierge", "coder-1"}, "each was stopped, not killed"
+
+
+async def survivors(desk: Desk) -> str:
+    """What still runs of a pod."""
+    return await desk.said(
+        "for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' <$f; echo; done | grep -E '[s]leep|[_]daemon'"
+    )
+
+
+async def test_nothing_that_an_agent_started_survives(desk: Desk) -> None:
+    hidden = "setsid env -i sleep 86400 </dev/null >/dev/null 2>&1 & sleep 0.1"
+    desk.script(PAIR, grandchildren=2, ignore_term=True, turn=[PROMPT, {"run": hidden}, STOP])
+    outcome = await desk.answer()
+    assert outcome.cause is None
+    assert await survivors(desk) == ""
+    assert list((desk.sandbox.home / "sockets").iterdir()) == []
+
+
+async def test_an_agent_that_never_starts_fails_the_pod_and_the_others_are_stopped(desk: Desk) -> None:
+    desk.script(PAIR, grandchildren=1, agents={"coder-1": {"fail": "claude: not found"}})
+    outcome = await desk.answer()
+    assert outcome.cause is Cause.ENVIRONMENT_FAILED
+    assert "daemon did not start" in outcome.detail
+    assert "coder-1: error: claude: not found" in outcome.detail
+    assert await survivors(desk) == ""
+
+
+async def test_a_program_that_ends_at_once_is_an_error_and_not_the_agents_failure(desk: Desk) -> None:
+    desk.script(child="echo cannot be used with root privileges; exit 1")
+    outcome = await desk.answer()
+    assert outcome.cause is Cause.ENVIRONMENT_FAILED
+    assert "exited with code 1 before it had begun; on its screen: cannot be used with root" in outcome.detail
+
+
+async def test_a_workspace_that_h2_cannot_map_is_not_tried(desk: Desk) -> None:
+    desk.script()
+    outcome = await desk.answer(workdir="/work_space")
+    assert outcome.cause is Cause.NOT_RUNNABLE_HERE
+    assert "h2 cannot follow Claude Code in the folder /work_space" in outcome.detail
+
+
+async def test_a_pod_that_takes_too_long_is_stopped_and_what_it_left_is_kept(desk: Desk) -> None:
+    desk.script(turn=[PROMPT, TOOL, WORK, {"run": "sleep 60"}, STOP])
+    outcome = await desk.answer(desk.request(wall_seconds=3))
+    assert outcome.cause is Cause.AGENT_TIMEOUT
+    assert "was not done after 3 s" in outcome.detail
+    assert (await desk.result(), await survivors(desk)) == ("done", "")
+    assert (desk.logs / "h2/sessions/concierge/events.jsonl").is_file()
+    assert any("at work: concierge" in what for what in desk.doing)
+
+
+async def test_a_pod_that_is_cancelled_is_stopped_and_its_outcome_is_kept(desk: Desk) -> None:
+    desk.script(turn=[PROMPT, TOOL, {"run": "sleep 60"}])
+    working = asyncio.create_task(desk.answer())
+    while "at work: concierge" not in desk.doing:
+        await asyncio.sleep(0.05)
+        assert not working.done()
+    working.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await working
+    kept = kept_outcome(desk.logs)
+    assert kept is not None
+    assert kept.cause is Cause.INTERRUPTED
+    assert await survivors(desk) == ""
+
+
+async def test_a_pod_without_walls_leaves_nothing_either(tmp_path: Path, programs: Path, door: socket.socket) -> None:
+    place = Path("/tmp") / f"pod{tmp_path.parent.name.replace('_', '')}{time.time_ns() % 10**6}"
+    sandbox = Sandboxes(tmp_path / "sandboxes").create("s1", preset="opus")
+    provider = LocalProvider(isolation=False, rooms=place / "rooms")
+    desk = Desk(tmp_path, programs, provider, sandbox, door, in_place=True)
+    desk.script(grandchildren=1, turn=[PROMPT, WORK, STOP])
+    try:
+        outcome = await desk.answer()
+        if outcome.cause is Cause.NOT_RUNNABLE_HERE:
+            pytest.skip(outcome.detail)
+        assert (outcome.cause, await desk.result()) == (None, "done")
+        named = f"H2_DIR={sandbox.home}"
+        left = [path for path in Path("/proc").glob("[0-9]*/environ") if named in _read(path).split("\0")]
+        assert left == []
+    finally:
+        if desk.room is not None:
+            await desk.room.stop()
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+@pytest.mark.slow
+async def test_a_pod_works_in_a_container(tmp_path: Path, programs: Path, door: socket.socket) -> None:
+    provider = make_provider("docker", tmp_path)
+    sandbox = Sandboxes(tmp_path / "sandboxes").create("s1", preset="opus")
+    desk = Desk(tmp_path, programs, provider, sandbox, door)
+    desk.script(PAIR, grandchildren=1, turn=[PROMPT, WORK, STOP])
+    try:
+        outcome = await desk.answer()
+        assert (outcome.cause, await desk.result()) == (None, "done"), outcome.detail
+        assert await survivors(desk) == ""
+        assert (desk.logs / "h2/sessions/coder-1/events.jsonl").is_file()
+    finally:
+        if desk.room is not None:
+            await desk.room.stop()
+        await provider.close()

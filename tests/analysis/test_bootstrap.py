@@ -1,0 +1,100 @@
+import numpy as np
+import pytest
+from scipy import stats  # type: ignore[import-untyped]
+
+from proctor.analysis.bootstrap import mean_interval, rate_interval
+
+
+def test_the_mean_interval_is_that_of_a_studentised_bootstrap_made_another_way() -> None:
+    draw = np.random.default_rng(1)
+    values = draw.gamma(2.0, 1.0, 80)
+    samples = draw.choice(values, (40_000, 80))
+    t = (samples.mean(1) - values.mean()) / stats.sem(samples, axis=1)
+    reach = np.quantile(abs(t), 0.95) * stats.sem(values)
+    found = mean_interval(values.tolist(), resamples=9999)
+    assert found is not None
+    assert found.value == pytest.approx(values.mean())
+    assert found.low == pytest.approx(values.mean() - reach, abs=0.015)
+    assert found.high == pytest.approx(values.mean() + reach, abs=0.015)
+
+
+def test_the_rate_interval_is_that_of_scipys_percentile_bootstrap_with_the_two_made_up_tasks() -> None:
+    differences = [1.0] * 12 + [-1.0] * 5 + [0.0] * 63
+    expected = stats.bootstrap(
+        ([*differences, 1.0, -1.0],),
+        np.mean,
+        method="percentile",
+        n_resamples=9999,
+        rng=np.random.default_rng(2),
+    ).confidence_interval
+    found = rate_interval(differences, resamples=9999)
+    assert found is not None
+    assert found.value == pytest.approx(7 / 80)
+    assert found.low == pytest.approx(expected.low, abs=0.013)
+    assert found.high == pytest.approx(expected.high, abs=0.013)
+
+
+def test_runs_that_agree_on_ten_tasks_may_still_differ() -> None:
+    found = rate_interval([0.0] * 10)
+    assert found is not None
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < -0.1
+    assert found.high > 0.1
+    many = rate_interval([0.0] * 2000)
+    assert many is not None
+    assert many.low == pytest.approx(0, abs=0.002)
+
+
+def test_the_same_data_give_the_same_interval() -> None:
+    assert mean_interval([1.0, 2.0, 5.0, 9.0]) == mean_interval([1.0, 2.0, 5.0, 9.0])
+    assert rate_interval([1.0, 0.0, -1.0]) == rate_interval([1.0, 0.0, -1.0])
+
+
+def test_too_few_values_have_no_interval() -> None:
+    assert mean_interval([]) is None
+    assert rate_interval([]) is None
+    one = mean_interval([3.0])
+    assert one is not None
+    assert (one.value, one.low, one.high) == (3.0, None, None)
+    two = mean_interval([1.0, 2.0])  # half of all draws show no spread at all
+    assert two is not None
+    assert (two.value, two.low) == (1.5, None)
+    equal = mean_interval([2.0, 2.0, 2.0])
+    assert equal is not None
+    assert (equal.low, equal.high) == (2.0, 2.0)
+
+
+def test_large_values_that_differ_little_keep_their_digits() -> None:
+    values = [1e9 + step / 10 for step in range(50)]
+    found, small = mean_interval(values), mean_interval([value - 1e9 for value in values])
+    assert found is not None
+    assert small is not None
+    assert found.low == pytest.approx(1e9 + (small.low or 0), abs=1e-3)
+
+
+@pytest.mark.parametrize("tasks", [40, 80])
+def test_the_interval_of_a_difference_in_rate_holds_the_truth(tasks: int) -> None:
+    draw = np.random.default_rng(tasks)
+    held, rounds = 0, 2000
+    for _ in range(rounds):
+        gained, lost = draw.uniform(0.05, 0.3), draw.uniform(0.05, 0.3)
+        flips = draw.choice([1.0, -1.0, 0.0], tasks, p=[gained, lost, 1 - gained - lost])
+        found = rate_interval(flips.tolist(), resamples=199)
+        assert found is not None
+        held += (found.low or 0) <= gained - lost <= (found.high or 0)
+    assert 0.94 <= held / rounds <= 0.96
+
+
+@pytest.mark.parametrize("dearer", [1.2, 3.0])
+def test_the_interval_of_a_difference_in_cost_holds_the_truth(dearer: float) -> None:
+    """Costs are skewed, those of one task are alike in both runs, and their differences have heavy tails."""
+    draw = np.random.default_rng(6)
+    held, rounds, tasks = 0, 2000, 60
+    for _ in range(rounds):
+        hard = draw.gamma(3.0, 1.0, tasks)
+        differences = hard * (dearer * draw.gamma(4.0, 0.25, tasks) - draw.gamma(4.0, 0.25, tasks))
+        found = mean_interval(differences.tolist(), resamples=199)
+        assert found is not None
+        held += (found.low or 0) <= 3.0 * (dearer - 1) <= (found.high or 0)
+    assert 0.94 <= held / rounds <= 0.96

@@ -1,0 +1,80 @@
+import pytest
+from scipy import stats  # type: ignore[import-untyped]
+
+from observations import answers, flipped
+from proctor.analysis.breakdown import UNKNOWN, binned, breakdown
+from proctor.analysis.chance import holm
+from proctor.analysis.intervals import wilson
+
+
+def marks(**groups: str) -> dict[str, str]:
+    """Tasks called by their group and place in it: py="+-" is py0 and py1."""
+    return {f"{group}{place}": mark for group, some in groups.items() for place, mark in enumerate(some)}
+
+
+def letters(task: str) -> str:
+    return task.rstrip("0123456789")
+
+
+def test_one_run_is_held_against_the_rest_of_itself() -> None:
+    found = breakdown(
+        "language", {"r": answers(**marks(py="+" * 18 + "-" * 2, go="+" * 3 + "-" * 12, js="+-" * 4))}, letters
+    )
+    groups = {group.value: group for group in found.groups}
+    assert list(groups) == ["py", "go", "js"]
+    expected = [
+        stats.fisher_exact([[18, 2], [7, 16]]).pvalue,
+        stats.fisher_exact([[3, 12], [22, 6]]).pvalue,
+        stats.fisher_exact([[4, 4], [21, 14]]).pvalue,
+    ]
+    assert [group.p_value for group in found.groups] == pytest.approx(expected)
+    assert [group.adjusted_p for group in found.groups] == pytest.approx(holm(expected))
+    interval = wilson(18, 20)
+    assert interval is not None
+    rate = groups["py"].rate
+    assert rate is not None
+    assert (rate.low, rate.high) == (interval.low, interval.high)
+    assert found.sentence == "By language, more than chance: py (p = 0.000), go (p = 0.001)."
+
+
+def test_two_runs_are_held_against_each_other_group_by_group() -> None:
+    before = answers(**marks(py="-" * 12, go="+" * 6 + "-" * 6))
+    after = answers(**marks(py="+" * 10 + "--", go="-+" * 6))
+    found = breakdown("language", {"old": before, "new": after}, letters)
+    go, py = found.groups
+    assert (py.gained, py.lost, go.gained, go.lost) == (10, 0, 3, 3)
+    assert py.p_value == pytest.approx(stats.binomtest(10, 10).pvalue)
+    assert py.adjusted_p == pytest.approx(2 * py.p_value)
+    assert py.difference is not None
+    assert py.difference.value == pytest.approx(10 / 12)
+    assert found.sentence == "new is better on py (p = 0.004)."
+
+
+def test_noise_is_not_read() -> None:
+    before, after = flipped(5, 0, 20)
+    many = breakdown("task", {"old": before, "new": after}, lambda task: task)
+    assert len(many.groups) == 25
+    assert many.sentence == "No task in which new differs from old by more than chance."
+    assert breakdown("task", {"old": before}, lambda task: task).sentence == "No task stands out by more than chance."
+
+
+def test_tasks_of_which_the_field_is_not_known_are_a_group() -> None:
+    found = breakdown("x", {"r": answers(a="+", b="-")}, {"a": "one"}.get)
+    assert [group.value for group in found.groups] == [UNKNOWN, "one"]
+    assert breakdown("x", {"r": []}, letters).groups == ()
+
+
+def test_many_numbers_become_a_few_ranges_of_like_size() -> None:
+    found = binned({f"t{n}": str(n) for n in range(1, 41)})
+    assert sorted(set(found.values())) == ["1 to 10", "11 to 20", "21 to 30", "31 to 40"]
+    skewed = binned({f"t{n}": str(n if n > 90 else 1) for n in range(100)})
+    assert set(skewed.values()) == {"1", "91 to 99"}
+
+
+def test_few_numbers_and_words_stay_as_they_are() -> None:
+    few = {f"t{n}": str(n % 4) for n in range(40)}
+    assert binned(few) == few
+    words = {f"t{n}": f"v{n}" for n in range(40)}
+    assert binned(words) == words
+    mixed = {**{f"t{n}": str(n) for n in range(40)}, "x": "nan"}
+    assert binned(mixed) == mixed

@@ -1,0 +1,86 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats  # type: ignore[import-untyped]
+from statsmodels.stats.contingency_tables import mcnemar  # type: ignore[import-untyped]
+from statsmodels.stats.multitest import multipletests  # type: ignore[import-untyped]
+
+from proctor.analysis.chance import exact_mcnemar, fisher_exact, holm, tasks_needed, visible_difference
+
+
+@given(gained=st.integers(0, 60), lost=st.integers(0, 60))
+@settings(max_examples=60, deadline=None)
+def test_the_p_value_is_that_of_two_libraries(gained: int, lost: int) -> None:
+    expected = stats.binomtest(gained, gained + lost).pvalue if gained + lost else 1.0
+    assert exact_mcnemar(gained, lost) == pytest.approx(expected)
+    if gained + lost:
+        assert exact_mcnemar(gained, lost) == pytest.approx(mcnemar([[5, gained], [lost, 7]], exact=True).pvalue)
+
+
+def test_thousands_of_flips_are_no_trouble() -> None:
+    assert exact_mcnemar(2000, 2000) == 1.0
+    assert exact_mcnemar(1000, 2000) == pytest.approx(stats.binomtest(1000, 3000).pvalue)
+
+
+@given(st.integers(1, 40).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))), st.integers(0, 30))
+@settings(max_examples=60, deadline=None)
+def test_fishers_test_is_that_of_scipy(group: tuple[int, int], other: int) -> None:
+    tasks, resolved = group
+    expected = stats.fisher_exact([[resolved, tasks - resolved], [other, 30 - other]]).pvalue
+    assert fisher_exact(resolved, tasks, other, 30) == pytest.approx(expected)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+@settings(max_examples=60, deadline=None)
+def test_holms_correction_is_that_of_statsmodels(p_values: list[float]) -> None:
+    assert holm(p_values) == pytest.approx(multipletests(p_values, method="holm")[1])
+
+
+def test_of_no_p_values_there_is_nothing_to_correct() -> None:
+    assert holm([]) == ()
+
+
+@pytest.mark.parametrize(("gained", "lost"), [(0.15, 0.05), (0.30, 0.20), (0.08, 0.01), (0.40, 0.10)])
+def test_so_many_tasks_show_the_difference_four_times_in_five(gained: float, lost: float) -> None:
+    """The power of the exact test at that many tasks, summed over every number of flips and every split of them."""
+    tasks = tasks_needed(gained, lost)
+    assert tasks is not None
+    assert tasks_needed(lost, gained) == tasks
+    share = gained / (gained + lost)
+    flips = np.arange(1, tasks + 1)
+    chance = stats.binom.pmf(flips, tasks, gained + lost)
+    power = 0.0
+    for number, weight in zip(flips, chance, strict=True):
+        if weight > 1e-9:
+            splits = np.arange(number + 1)
+            shown = [exact_mcnemar(int(one), int(number - one)) < 0.05 and one * 2 > number for one in splits]
+            power += weight * stats.binom.pmf(splits, number, share)[shown].sum()
+    # The formula is for the test without the exactness, which costs a little.
+    assert 0.70 < power < 0.83
+
+
+def test_connors_formula_worked_by_hand() -> None:
+    """(1.959964 · √0.375 + 1.281552 · √(0.375 - 0.125²))² / 0.125² = 3.874961 / 0.015625 = 247.9975."""
+    assert tasks_needed(0.25, 0.125, power=0.9) == 248
+
+
+def test_no_difference_takes_no_number_of_tasks() -> None:
+    assert tasks_needed(0.1, 0.1) is None
+
+
+@given(st.floats(0.05, 0.6), st.integers(50, 3000))
+def test_the_smallest_visible_difference_needs_just_the_tasks_there_are(flips: float, tasks: int) -> None:
+    smallest = visible_difference(flips, tasks)
+    if smallest is None:
+        assert (tasks_needed(flips, 0.0) or 0) > tasks
+        return
+    needed = tasks_needed((flips + smallest) / 2, (flips - smallest) / 2)
+    assert needed is not None
+    assert needed <= tasks
+    less = smallest * 0.97
+    assert (tasks_needed((flips + less) / 2, (flips - less) / 2) or 0) > tasks * 0.99
+
+
+def test_where_nothing_flips_nothing_is_visible() -> None:
+    assert visible_difference(0.0, 100) is None

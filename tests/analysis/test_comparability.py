@@ -1,0 +1,34 @@
+from observations import config
+from proctor.analysis.comparability import differences
+from proctor.core.environment import Limits, Network
+
+
+def test_what_two_runs_were_made_with_is_compared_but_for_names_and_times() -> None:
+    one = config()
+    other = config(
+        run_id="run-002",
+        created_at="later",
+        concurrency=9,
+        model="claude-y",
+        command=("a", "b"),
+        versions={"claude": "2.2", "h2": "1"},
+        network=Network.OPEN,
+        limits=Limits(wall_seconds=60),
+        tasks=tuple("abcxyz"),
+        data_digest="e",
+    )
+    assert differences(one, one) == ()
+    found = differences(one, other)
+    assert [str(difference) for difference in found if difference.subject] == [
+        "command: None and a b",
+        "model: claude-x and claude-y",
+    ]
+    assert [str(difference) for difference in found if not difference.subject] == [
+        "versions claude: 2.1 and 2.2",
+        "versions h2: None and 1",
+        "data_digest: d and e",
+        "tasks: 6 and 6, 3 in common",
+        "network: None and open",
+        "limits wall_seconds: None and 60",
+        "concurrency: 1 and 9",
+    ]

@@ -1,0 +1,35 @@
+import pytest
+
+from observations import seen
+from proctor.analysis.failures import MODES, error_causes, failure_mode, failure_modes, finding_codes
+from proctor.analysis.observation import SeenFinding, SeenVerdict
+from proctor.core.causes import CONSEQUENCES, Cause, Status
+
+
+@pytest.mark.parametrize("cause", list(Cause))
+def test_every_way_to_fail_has_a_name_and_nothing_else_has_one(cause: Cause) -> None:
+    consequence = CONSEQUENCES[cause]
+    failing = consequence.counted and cause is not Cause.SOLVED
+    assert (cause in MODES) is failing
+    mode = failure_mode(seen("a", "-", cause=cause, status=consequence.status or Status.UNRESOLVED))
+    assert mode == (MODES[cause] if failing else None)
+
+
+def test_modes_and_causes_are_counted_most_frequent_first() -> None:
+    observations = [
+        *(seen(f"a{n}", "-", cause=Cause.EMPTY) for n in range(2)),
+        *(seen(f"b{n}", "-") for n in range(3)),
+        seen("late", "+", cause=Cause.AGENT_TIMEOUT),
+        seen("c", "e"),
+        seen("d", "e", cause=Cause.DISK_FULL),
+        seen("e", "e"),
+    ]
+    assert list(failure_modes(observations).items()) == [("tests still fail", 3), ("handed in nothing", 2)]
+    assert list(error_causes(observations).items()) == [("provider_error", 2), ("disk_full", 1)]
+
+
+def test_a_finding_counts_once_for_an_answer() -> None:
+    found = SeenVerdict(
+        status=Status.RESOLVED, cause=Cause.SOLVED, findings=tuple(SeenFinding(code=code) for code in "xxy")
+    )
+    assert finding_codes([seen("a", verdict=found), seen("b"), seen("c", "e", verdict=found)]) == {"x": 1, "y": 1}

@@ -1,0 +1,96 @@
+import pytest
+
+from observations import answers, flipped, seen
+from proctor.analysis import compare, decide, parse_rule
+from proctor.analysis.gate import MEASURES
+from proctor.analysis.paired import Comparison
+from proctor.core.errors import UsageError
+
+BETTER = compare(*flipped(9, 0, 40), names=("old", "new"))
+WORSE = compare(*flipped(0, 9, 40), names=("old", "new"))
+ALIKE = compare(*flipped(3, 3, 40), names=("old", "new"))
+CLOSE = compare(*flipped(2, 2, 1996), names=("old", "new"))
+DEAR = compare(
+    answers(a="+", b="-"),
+    [seen("a", "+", cost=1.5, seconds=30), seen("b", "-", cost=1.5, seconds=30)],
+    names=("old", "new"),
+)
+FREE = compare([seen("a", cost=None)], [seen("a", cost=None)], names=("old", "new"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "comparison", "holds"),
+    [
+        ("better", BETTER, True),
+        ("better", ALIKE, False),
+        ("better", WORSE, False),
+        ("not worse", BETTER, True),
+        ("not worse", ALIKE, True),
+        ("not worse", WORSE, False),
+        ("not worse by 2%", CLOSE, True),
+        ("not worse by 2%", ALIKE, False),  # 46 tasks cannot rule so small a loss out
+        ("better by 5%", BETTER, True),
+        ("better by 15%", BETTER, False),
+        ("p < 0.01", BETTER, True),
+        ("p<0.001", BETTER, False),
+        ("rate >= 50%, gain > 0", BETTER, True),
+        ("rate >= 0.5 , gain > 10 %,lost = 0", BETTER, True),
+        ("common >= 50", BETTER, False),
+        ("cost ratio <= 1.5", DEAR, True),
+        ("cost <= $1.49", DEAR, False),
+        ("TIME  RATIO < 0.6, Seconds = 30", DEAR, True),
+        ("cost ratio < 2", FREE, False),
+        ("errors = 0, findings = 0", ALIKE, True),
+    ],
+)
+def test_a_rule_holds_or_does_not(rule: str, comparison: Comparison, holds: bool) -> None:
+    assert decide(parse_rule(rule), comparison).passed is holds
+
+
+def test_a_decision_names_each_condition_that_does_not_hold() -> None:
+    decision = decide(parse_rule("not worse, rate >= 90%, cost ratio <= 1.1"), DEAR)
+    assert decision.sentence == (
+        "new against old: 'rate >= 90%' does not hold, rate is 0.5; "
+        "'cost ratio <= 1.1' does not hold, cost ratio is 1.5."
+    )
+    assert [outcome.holds for outcome in decision.outcomes] == [True, False, False]
+    assert decide(parse_rule("better"), WORSE).sentence == (
+        "new against old: 'better' does not hold, shown to be worse."
+    )
+
+
+def test_what_is_not_known_meets_no_bound_and_says_so() -> None:
+    decision = decide(parse_rule("cost < 9"), FREE)
+    assert decision.sentence == "new against old: 'cost < 9' does not hold, since cost is not known."
+    assert decide(parse_rule("not worse"), compare([], [])).passed is False
+
+
+def test_a_rule_that_holds_says_so() -> None:
+    assert decide(parse_rule("not  worse"), ALIKE).sentence == "new against old: the rule holds (not worse)."
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_every_measure_can_be_asked_for(name: str) -> None:
+    (outcome,) = decide(parse_rule(f"{name} >= -99"), DEAR).outcomes
+    assert outcome.value is not None
+    assert outcome.holds
+
+
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [
+        ("", "a rule has an empty condition"),
+        ("better,", "a rule has an empty condition"),
+        ("best", "'best' is no condition of a rule"),
+        ("verdict >= 1", "'verdict >= 1' is no condition of a rule"),
+        ("cost <= much", "'much' in 'cost <= much' is no number"),
+        ("better by", "'better by' is no condition of a rule"),
+        ("better by far", "'far' in 'better by far' is no number"),
+        ("rate >= 3 % 4", "'3 % 4' in 'rate >= 3 % 4' is no number"),
+    ],
+)
+def test_what_is_no_rule_is_refused_with_what_is(rule: str, says: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse_rule(rule)
+    assert error.value.what == says
+    assert error.value.fix

@@ -1,0 +1,116 @@
+"""The benchmark's rule and ours, on what a grader can see."""
+
+import subprocess
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.benchmarks.setupbench.quirks import Flaw, Quirk
+from proctor.benchmarks.setupbench.rule import Evidence, disguised, hindered, judge, officially, strictly
+from proctor.core.causes import Cause, Status
+from proctor.core.verdict import Verdict
+from proctor.grading.live import Ran, Settled
+
+TOKEN = "setup-0123456789"
+SAID = "Setup successful"
+
+
+def ran(stdout: str = "", stderr: str = "", code: int = 0, *, timed_out: bool = False) -> Ran:
+    return Ran(exit_code=code, stdout=stdout, stderr=stderr, seconds=1.0, timed_out=timed_out)
+
+
+def really(command: str) -> Ran:
+    """What a real shell makes of a command."""
+    done = subprocess.run(["sh", "-c", disguised(command, TOKEN)], capture_output=True, text=True, check=False)
+    return ran(done.stdout, done.stderr, done.returncode)
+
+
+def verdict(
+    seen: Ran,
+    rule: Literal["exit_code", "marker"] = "marker",
+    *,
+    fakes: tuple[str, ...] = (),
+    quirk: Quirk | None = None,
+    strict: Ran | None = None,
+) -> Verdict:
+    settled = Settled(folder="/run/x", path="/bin", fakes=fakes)
+    evidence = Evidence(task_id="t", token=TOKEN, ran=seen, settled=settled, environment="e", strict=strict)
+    return judge(evidence, rule, quirk, "g")
+
+
+@pytest.mark.parametrize(
+    ("command", "rule", "official", "ours"),
+    [
+        (f"true && echo '{SAID}' || echo 'Setup failed'", "marker", True, True),
+        (f"false && echo '{SAID}' || echo 'Setup failed'", "marker", False, False),
+        ("true", "exit_code", True, True),
+        ("no-such-program", "exit_code", False, False),
+        ("true", "marker", False, False),
+        (f"echo '{SAID}' >&2; exit 1", "marker", True, False),
+        (f"echo '{SAID}'; echo 'Setup failed'", "marker", True, False),
+        (f"echo 'Setup failed'; echo '{SAID}'", "marker", True, True),
+        (f"if true; then echo '{SAID}'", "marker", False, False),
+        (f"set -x; false && echo '{SAID}'", "marker", False, False),
+        (f"python3 -c \"x = ('{SAID}' if\"", "marker", True, False),
+        (f"echo '{SAID}'; kill -TERM $$", "marker", True, True),
+        (f"printf '  {SAID}  \\n'", "marker", True, True),
+    ],
+)
+def test_the_edge_cases_of_both_rules(
+    command: str, rule: Literal["exit_code", "marker"], official: bool, ours: bool
+) -> None:
+    seen = really(command)
+    assert (officially(seen, TOKEN, rule), strictly(seen, TOKEN, rule)) == (official, ours), seen
+
+
+def test_words_that_the_command_did_not_print_are_no_success() -> None:
+    forged = verdict(ran(f"{SAID}\n"))
+    assert (forged.status, forged.cause, forged.official) == (Status.UNRESOLVED, Cause.TAMPERED, Status.RESOLVED)
+    traceback = verdict(ran("", f"    print('{TOKEN}' if 'SMA' in dir(talib))\nModuleNotFoundError", 1))
+    assert (traceback.status, traceback.cause) == (Status.UNRESOLVED, Cause.TESTS_FAILED)
+    assert traceback.official is Status.RESOLVED
+
+
+def test_a_success_that_rests_on_a_fake_program_is_refused() -> None:
+    fake = verdict(ran(f"{TOKEN}\n"), fakes=("curl",))
+    assert (fake.status, fake.cause, fake.official) == (Status.UNRESOLVED, Cause.TAMPERED, Status.RESOLVED)
+    assert "curl" in fake.reason
+    assert verdict(ran("Setup failed\n"), fakes=("curl",)).cause is Cause.TESTS_FAILED
+
+
+def test_a_grader_that_is_too_kind_needs_a_second_opinion() -> None:
+    quirk = Quirk(flaw=Flaw.TOO_KIND, what="counts nothing", strict="a stricter one")
+    assert verdict(ran(f"{TOKEN}\n"), quirk=quirk, strict=ran(f"{TOKEN}\n")).status is Status.RESOLVED
+    empty = verdict(ran(f"{TOKEN}\n"), quirk=quirk, strict=ran("Setup failed\n"))
+    assert (empty.status, empty.official) == (Status.UNRESOLVED, Status.RESOLVED)
+    assert "counts nothing" in empty.reason
+    assert verdict(ran("Setup failed\n"), quirk=quirk, strict=ran(f"{TOKEN}\n")).status is Status.UNRESOLVED
+
+
+def test_a_grader_that_cannot_pass_is_answered_by_a_like_one_and_stays_official() -> None:
+    quirk = Quirk(flaw=Flaw.UNPASSABLE, what="asks in vain", strict="a like one", instead=True)
+    right = verdict(ran("Setup failed\n"), quirk=quirk, strict=ran(f"{TOKEN}\n"))
+    assert (right.status, right.official, right.scores["official"]) == (Status.RESOLVED, Status.UNRESOLVED, 0.0)
+    assert verdict(ran("Setup failed\n"), quirk=quirk, strict=ran()).official is None
+    forged = verdict(ran(f"{SAID}\n"), quirk=quirk, strict=ran(f"{TOKEN}\n"))
+    assert forged.status is Status.UNRESOLVED
+
+
+def test_a_grader_that_does_not_end_has_not_passed() -> None:
+    for rule in ("marker", "exit_code"):
+        late = verdict(ran(code=0, timed_out=True), rule)
+        assert (late.status, late.cause, late.official) == (Status.UNRESOLVED, Cause.TEST_TIMEOUT, None)
+
+
+def test_a_machine_on_which_nothing_runs_has_failed() -> None:
+    dead = judge(hindered("t", "e"), "marker", None, "g")
+    assert (dead.status, dead.cause) == (Status.UNRESOLVED, Cause.TESTS_FAILED)
+    assert [finding.code for finding in dead.findings] == ["hindered"]
+
+
+@given(st.text(), st.text(), st.integers(-1, 255), st.booleans())
+def test_nothing_that_does_not_hold_the_token_is_resolved(stdout: str, stderr: str, code: int, timed_out: bool) -> None:
+    seen = verdict(ran(stdout.replace(TOKEN, ""), stderr, code, timed_out=timed_out))
+    assert seen.status is Status.UNRESOLVED

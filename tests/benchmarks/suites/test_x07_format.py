@@ -1,0 +1,59 @@
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from paths import shared_data
+from proctor.benchmarks.suites.x07_format import X07
+from proctor.core.causes import Cause, Status
+from proctor.core.errors import InvalidData
+from proctor.results.formats import ExportOptions, ImportOptions, export_run, import_run
+from stored_runs import small_run
+
+
+def test_a_report_of_x07_becomes_a_run_and_a_report_again(tmp_path: Path) -> None:
+    source = shared_data("x07", "report_core_v0_oracle.json")
+    run = import_run(X07().read(source, ImportOptions()), root=tmp_path / "results")
+    original = json.loads(source.read_text())
+    config = run.config()
+    assert (config.agent, config.benchmark, config.versions) == (
+        *("oracle", original["suite"]["suite_id"]),
+        {"x07": original["tool"]["version"]},
+    )
+    export_run(run, X07(), tmp_path / "again.json", ExportOptions())
+    again = json.loads((tmp_path / "again.json").read_text())
+    schema = json.loads(shared_data("x07", "x07-bench.report.schema.json").read_text())
+    jsonschema.validate(again, schema)
+    for one, other in zip(original["instances"], again["instances"], strict=True):
+        assert other == one
+    for name in ("instances_total", "resolved", "unresolved", "errors", "skipped"):
+        assert again["summary"][name] == original["summary"][name]
+
+
+def test_a_run_of_ours_becomes_a_valid_report_and_a_run_again(tmp_path: Path) -> None:
+    store = small_run(tmp_path / "results")
+    exported = export_run(store, X07(), tmp_path / "report.json", ExportOptions(name="me"))
+    assert "1 further answers" in exported.left_out[0]
+    document = json.loads((tmp_path / "report.json").read_text())
+    jsonschema.validate(document, json.loads(shared_data("x07", "x07-bench.report.schema.json").read_text()))
+    assert {one["instance_id"]: (one["status"], one["model_name_or_path"]) for one in document["instances"]} == {
+        "org/one": ("resolved", "me"),
+        "three": ("error", "me"),
+        "two": ("unresolved", "me"),
+    }
+    again = import_run(X07().read(tmp_path / "report.json", ImportOptions(agent="me")), root=tmp_path / "again")
+    assert {result.task_id: result.status for result in again.results()} == {
+        "org/one": Status.RESOLVED,
+        "three": Status.ERROR,
+        "two": Status.UNRESOLVED,
+    }
+    assert again.result("three").cause is Cause.GRADER_FAILED
+    assert again.config().agent == "me"
+
+
+def test_what_is_no_report_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "x.json"
+    file.write_text('{"schema_version": "x07.bench.report@0.1.0"}')
+    with pytest.raises(InvalidData, match="missing required field"):
+        X07().read(file, ImportOptions())

@@ -1,0 +1,87 @@
+"""Answers for the analysis to look at, written down in a few marks."""
+
+from typing import Any
+
+import msgspec
+
+from proctor.analysis import Observation
+from proctor.analysis.observation import SeenVerdict
+from proctor.core.causes import Cause, Status
+from proctor.core.environment import Limits
+from proctor.core.result import AgentMetrics, ModelUsage, Tokens
+from proctor.core.run import Budget, Machine, Mode, RunConfig
+
+MARKS = {
+    "+": (Status.RESOLVED, Cause.SOLVED),
+    "-": (Status.UNRESOLVED, Cause.TESTS_FAILED),
+    "e": (Status.ERROR, Cause.PROVIDER_ERROR),
+    "s": (Status.SKIPPED, Cause.EXCLUDED),
+}
+
+
+def seen(
+    task: str, mark: str = "+", *, cost: float | None = 1.0, seconds: float = 60.0, sample: int = 1, **more: Any
+) -> Observation:
+    """One answer: + resolved, - unresolved, e error, s skipped."""
+    status, cause = MARKS[mark]
+    made = Observation(
+        task_id=task,
+        sample=sample,
+        status=status,
+        cause=cause,
+        verdict=SeenVerdict(status=status, cause=cause),
+        usage=(ModelUsage(model="m", requests=1, tokens=Tokens(input=100), cost_usd=cost),),
+        metrics=AgentMetrics(),
+        answer_seconds=seconds,
+    )
+    return msgspec.structs.replace(made, **more)
+
+
+def answers(**marks: str) -> list[Observation]:
+    """One answer per mark: ``answers(a="+", b="+-")`` has one answer to a and two to b."""
+    return [
+        seen(task, mark, sample=number)
+        for task, samples in marks.items()
+        for number, mark in enumerate(samples, start=1)
+    ]
+
+
+def flipped(gained: int, lost: int, same: int = 0) -> tuple[list[Observation], list[Observation]]:
+    """Two runs that differ in so many tasks."""
+    was = {f"g{n}": "-" for n in range(gained)} | {f"l{n}": "+" for n in range(lost)}
+    now = {f"g{n}": "+" for n in range(gained)} | {f"l{n}": "-" for n in range(lost)}
+    rest = {f"s{n}": "+-"[n % 2] for n in range(same)}
+    return answers(**was, **rest), answers(**now, **rest)
+
+
+def config(**changes: Any) -> RunConfig:
+    """A run of six tasks, but for what is said otherwise."""
+    made = RunConfig(
+        run_id="run-001",
+        benchmark="core",
+        source="core",
+        mode=Mode.BASELINE,
+        agent="claude_code",
+        command=(),
+        model="claude-x",
+        preset="empty",
+        pod_template=None,
+        variables={},
+        runner="local",
+        image=None,
+        isolation=True,
+        network=None,
+        samples=1,
+        concurrency=1,
+        grade_concurrency=1,
+        limits=Limits(),
+        max_turns=100,
+        budget=Budget(),
+        tasks=tuple("abcdef"),
+        excluded=(),
+        data_digest="d",
+        versions={"claude": "2.1"},
+        machine=Machine(platform="linux", python="3.11", cpus=2, memory_mb=1000),
+        created_at="now",
+    )
+    return msgspec.structs.replace(made, **changes)

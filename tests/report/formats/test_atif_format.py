@@ -1,0 +1,32 @@
+from pathlib import Path
+
+import pytest
+
+from proctor.core.causes import Status
+from proctor.core.errors import UsageError
+from proctor.report.formats.atif import Atif, answer_trajectory
+from proctor.results.formats import ExportOptions, ImportOptions, export_run, import_run
+from recorded import record_pod
+from stored_runs import small_run
+
+
+async def test_trajectories_go_out_and_come_back(tmp_path: Path) -> None:
+    store = small_run(tmp_path / "results")
+    await record_pod(store.logs("org/one", 1, 1) / "cassette.jsonl", "org/one")
+    await record_pod(store.logs("org/one", 2, 1) / "cassette.jsonl", "org/one")
+    exported = export_run(store, Atif(), tmp_path / "out", ExportOptions())
+    assert exported.files == 2
+    assert sorted(sentence.split(":")[0] for sentence in exported.left_out) == ["three", "two"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["org%2fone.json", "org%2fone~2.json"]
+    with pytest.raises(UsageError, match="--benchmark"):
+        Atif().read(tmp_path / "out", ImportOptions())
+    again = import_run(Atif().read(tmp_path / "out", ImportOptions(benchmark="toy")), root=tmp_path / "again")
+    assert (again.config().agent, again.config().samples) == ("claude_code", 2)
+    result = again.result("org/one")
+    # What was done is known; whether it was right is not, and nobody says that it was.
+    assert (result.status, result.verdict) == (Status.SKIPPED, None)
+    theirs = answer_trajectory(again, again.config(), result)
+    assert theirs is not None
+    assert theirs == answer_trajectory(store, store.config(), store.result("org/one"))
+    assert result.metrics.agents == 2
+    assert sum(usage.tokens.input for usage in result.usage) == theirs.totals.tokens.input

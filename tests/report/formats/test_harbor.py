@@ -1,0 +1,170 @@
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from paths import shared_data
+from proctor.core.causes import Cause, Status
+from proctor.core.errors import InvalidData, UsageError
+from proctor.core.result import TaskResult
+from proctor.core.verdict import TestStatus
+from proctor.report.formats.harbor import Harbor
+from proctor.report.formats.harbor_job import pass_at
+from proctor.results import RunStore
+from proctor.results.formats import ExportOptions, ImportOptions, export_run, import_run
+from recorded import record_pod, record_single
+from stored_runs import answer, finish, small_run
+
+
+@pytest.fixture
+async def stored(tmp_path: Path) -> RunStore:
+    store = small_run(tmp_path / "results")
+    await record_single(store.logs("org/one", 1, 1) / "cassette.jsonl", "org/one", ask="Fix it.")
+    await record_pod(store.logs("two", 1, 1) / "cassette.jsonl", "two")
+    return store
+
+
+def taken_in(job: Path, root: Path, **options: str) -> RunStore:
+    return import_run(Harbor().read(job, ImportOptions(**options)), root=root)
+
+
+def essence(results: list[TaskResult]) -> list[TaskResult]:
+    return [msgspec.structs.replace(result, run_id="") for result in results]
+
+
+async def test_an_exported_job_reads_back_equal(stored: RunStore, tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    exported = export_run(stored, Harbor(), job, ExportOptions())
+    assert exported.left_out == ()
+    again = taken_in(job, tmp_path / "again")
+    assert essence(list(again.results())) == essence(list(stored.results()))
+    before, after = stored.config(), again.config()
+    assert msgspec.structs.replace(after, origin=None, tasks=before.tasks) == before
+    first, second = (store.logs("org/one", 1, 1) / "submission.diff" for store in (stored, again))
+    assert first.read_bytes() == second.read_bytes()
+    second_job = tmp_path / "second"
+    export_run(again, Harbor(), second_job, ExportOptions())
+    for file in job.rglob("*.json"):
+        name = file.relative_to(job)
+        if name.name != "proctor.json":
+            assert json.loads(file.read_text()) == json.loads((second_job / name).read_text()), name
+
+
+async def test_a_job_has_what_harbor_looks_for(stored: RunStore, tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    export_run(stored, Harbor(), job, ExportOptions(name="mine"))
+    result = json.loads((job / "result.json").read_text())
+    (key,) = result["stats"]["evals"]
+    assert key == "mine__claude-sonnet-4-5__toy"
+    numbers = result["stats"]["evals"][key]
+    assert (numbers["n_trials"], numbers["n_errors"], numbers["metrics"]) == (3, 1, [{"mean": 0.25}])
+    assert {reward: len(trials) for reward, trials in numbers["reward_stats"]["reward"].items()} == {"1.0": 1, "0.0": 2}
+    assert list(numbers["exception_stats"]) == ["ApiError"]
+    assert (result["stats"]["cost_usd"], result["stats"]["n_output_tokens"]) == (1.0, 52)
+    trials = {json.loads(file.read_text())["task_name"]: file.parent for file in job.glob("*/result.json")}
+    assert set(trials) == {"org/one", "two", "three"}
+    solved = next(file.parent.parent for file in job.glob("*/verifier/reward.txt") if file.read_text() == "1\n")
+    assert solved.name.startswith("org_2fone__")
+    assert len(solved.name.rpartition("__")[2]) == 7
+    assert (solved / "agent/trajectory.json").is_file()
+    tests = json.loads((solved / "verifier/ctrf.json").read_text())["results"]["tests"]
+    assert [(test["name"], test["status"]) for test in tests] == [("t::a", "passed"), ("t::b", "passed")]
+
+
+async def test_a_result_that_was_changed_by_others_is_believed_over_ours(stored: RunStore, tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    export_run(stored, Harbor(), job, ExportOptions())
+    (file,) = (file for file in job.glob("two__*/result.json"))
+    file.write_text(file.read_text().replace('"reward": 0.0', '"reward": 1.0'))
+    result = taken_in(job, tmp_path / "again").result("two")
+    assert (result.status, result.cause) == (Status.RESOLVED, Cause.SOLVED)
+    assert result.verdict is not None
+    assert [test.after for test in result.verdict.tests] == [TestStatus.FAILED, TestStatus.PASSED]
+
+
+def test_a_job_of_harbors_own_is_stored_as_a_run(tmp_path: Path) -> None:
+    run = taken_in(shared_data("harbor_job"), tmp_path)
+    config = run.config()
+    assert (config.benchmark, config.agent, config.model, config.runner) == ("tasks", "oracle", None, "docker")
+    assert config.versions == {"oracle": "1.0.0", "harbor": "0.24.0"}
+    results = list(run.results())
+    assert [(result.status, result.usage) for result in results] == [(Status.RESOLVED, ())] * 2
+    assert results[0].answer_seconds == pytest.approx(0.535988)
+    assert results[0].grade_seconds == pytest.approx(29.0005)
+    logs = run.folder / results[0].attempts[0].logs
+    assert (logs / "harbor/verifier/reward.txt").read_text() == "1\n"
+
+
+def trial(job: Path, name: str, **changes: object) -> None:
+    document = {
+        "task_name": name,
+        "trial_name": f"{name}__0000000",
+        "source": "set",
+        "task_checksum": "",
+        "agent_info": {"name": "a", "version": "1", "model_info": {"name": "m", "provider": "p"}},
+        "verifier_result": {"rewards": {"reward": 0.0}},
+        **changes,
+    }
+    (job / f"{name}__0000000").mkdir(parents=True)
+    (job / f"{name}__0000000/result.json").write_text(json.dumps(document))
+    (job / "result.json").write_text("{}")
+
+
+def raised(kind: str) -> dict[str, str]:
+    return {"exception_type": kind, "exception_message": "so it was"}
+
+
+def test_an_exception_says_whether_the_reward_counts(tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    trial(job, "late", exception_info=raised("AgentTimeoutError"))
+    trial(job, "late-but-right", exception_info=raised("AgentTimeoutError"), verifier_result={"rewards": {"reward": 1}})
+    trial(job, "limited", exception_info=raised("ApiRateLimitError"))
+    trial(job, "strange", exception_info=raised("SomethingNewError"))
+    trial(job, "ungraded", verifier_result=None)
+    trial(job, "partly", verifier_result={"rewards": {"reward": 0.5, "speed": 3}})
+    found = {result.task_id: result for result in taken_in(job, tmp_path / "results").results()}
+    assert {name: (str(result.status), str(result.cause)) for name, result in found.items()} == {
+        "late": ("unresolved", "agent_timeout"),
+        "late-but-right": ("resolved", "solved"),
+        "limited": ("error", "rate_limited"),
+        "strange": ("error", "environment_failed"),
+        "ungraded": ("error", "grader_failed"),
+        "partly": ("unresolved", "tests_failed"),
+    }
+    partly = found["partly"].verdict
+    assert partly is not None
+    assert (partly.score, partly.scores) == (0.5, {"speed": 3.0})
+
+
+def test_a_job_of_several_agents_must_be_told_which(tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    trial(job, "one")
+    trial(job, "two", agent_info={"name": "b", "version": "1"})
+    with pytest.raises(UsageError, match="several agents: a p/m, b"):
+        Harbor().read(job, ImportOptions())
+    assert taken_in(job, tmp_path / "results", agent="b").config().tasks == ("two",)
+    with pytest.raises(InvalidData, match="none of the agent"):
+        Harbor().read(job, ImportOptions(agent="c"))
+
+
+def test_what_is_no_job_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidData, match="no job folder"):
+        Harbor().read(tmp_path, ImportOptions())
+    trial(tmp_path, "one", agent_info=3)
+    with pytest.raises(InvalidData, match=r"one__0000000/result.json: not a valid Trial"):
+        Harbor().read(tmp_path, ImportOptions())
+
+
+def test_several_answers_give_pass_at_k(tmp_path: Path) -> None:
+    store = small_run(tmp_path / "results")
+    for sample in range(1, 5):
+        answer(store, "two", Cause.SOLVED if sample < 2 else Cause.TESTS_FAILED, sample=sample)
+        answer(store, "org/one", Cause.SOLVED, sample=sample)
+        answer(store, "three", Cause.TESTS_FAILED, sample=sample)
+    finish(store)
+    export_run(store, Harbor(), tmp_path / "job", ExportOptions())
+    stats = json.loads((tmp_path / "job/result.json").read_text())["stats"]["evals"]
+    (numbers,) = stats.values()
+    assert numbers["pass_at_k"] == {"2": pytest.approx((1 + 0.5 + 0) / 3), "4": pytest.approx(2 / 3)}
+    assert pass_at(4, 1, 2) == pytest.approx(1 - (3 / 4) * (2 / 3))

@@ -1,0 +1,44 @@
+"""What one attempt does, in which order."""
+
+from pathlib import Path
+
+from toy_benchmark import Toy
+
+from proctor.core.environment import Environment
+from proctor.core.errors import InfrastructureError
+from proctor.core.task import Task
+from sittings import Toys, script
+
+
+class Arranged(Toy):
+    """A toy whose rooms are seen to from inside before the agent comes."""
+
+    def __init__(self, refusal: str = "") -> None:
+        super().__init__(1)
+        self.refusal = refusal
+        self.folders: list[Path] = []
+
+    async def arrange(self, task: Task, environment: Environment, folder: Path) -> None:
+        if self.refusal:
+            raise InfrastructureError(self.refusal)
+        assert (folder / "workspace").is_dir()
+        self.folders.append(folder)
+        await environment.exec(["sh", "-c", "echo right >arranged.txt"])
+
+
+async def test_a_benchmark_sees_to_the_room_before_the_agent_comes(tmp_path: Path) -> None:
+    benchmark = Arranged()
+    toys = Toys(tmp_path, benchmark)
+    command = script(tmp_path, "open('answer.txt', 'w').write(open('arranged.txt').read())")
+    ending = await toys.run(agent="command", command=command)
+    assert ending.summary.resolved == 1
+    assert len(benchmark.folders) == 1
+
+
+async def test_a_room_that_cannot_be_arranged_costs_no_answer(tmp_path: Path) -> None:
+    toys = Toys(tmp_path, Arranged("there is no such service here"))
+    agent = script(tmp_path, f"open({str(tmp_path / 'ran')!r}, 'w')")
+    await toys.run(agent="command", command=agent)
+    ((status, cause, _),) = toys.outcomes().values()
+    assert (status, cause) == ("error", "environment_failed")
+    assert not (tmp_path / "ran").exists()

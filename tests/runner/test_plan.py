@@ -1,0 +1,43 @@
+import msgspec
+import pytest
+from toy_benchmark import Toy
+
+from proctor.core.run import Budget
+from proctor.runner.plan import Asked, cost_bound, make_config, ordered, slots
+
+TOY = Toy(4)
+CONFIG = make_config(Asked(agent="nop"), TOY, TOY.tasks(), versions={"claude": "2.1"})
+
+
+def test_a_configuration_has_all_that_can_change_results() -> None:
+    assert CONFIG.tasks == ("toy-0001", "toy-0002", "toy-0003", "toy-0004")
+    assert CONFIG.data_digest == TOY.digest()
+    assert CONFIG.versions.keys() == {"proctor", "claude"}
+    assert CONFIG.machine.cpus >= 1
+    assert CONFIG.grade_concurrency >= 1
+
+
+def test_the_same_seed_gives_the_same_order_whatever_the_order_was() -> None:
+    tasks = list(TOY.tasks())
+    assert ordered(tasks, None) == tasks
+    assert ordered(tasks, 7) == ordered(tasks[::-1], 7)
+    assert sorted(task.id for task in ordered(tasks, 7)) == [task.id for task in tasks]
+    assert any(ordered(tasks, seed) != tasks for seed in range(5))
+
+
+def test_first_answers_to_all_tasks_come_before_second_ones() -> None:
+    config = msgspec.structs.replace(CONFIG, samples=2)
+    assert [(slot.task_id[-1], slot.sample) for slot in slots(config)] == [
+        *(("1", 1), ("2", 1), ("3", 1), ("4", 1)),
+        *(("1", 2), ("2", 2), ("3", 2), ("4", 2)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("run", "task", "bound"), [(None, None, None), (5.0, None, 5.0), (None, 0.5, 4.0), (3.0, 0.5, 3.0), (9.0, 0.5, 4.0)]
+)
+def test_a_run_costs_at_most_the_smaller_of_its_limits(
+    run: float | None, task: float | None, bound: float | None
+) -> None:
+    config = msgspec.structs.replace(CONFIG, samples=2, budget=Budget(run_usd=run, task_usd=task))
+    assert cost_bound(config) == bound

@@ -1,0 +1,346 @@
+"""The pipeline from the inside: what is done again and what is not, and who pays for a mistake."""
+
+import asyncio
+import errno
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from toy_benchmark import Toy
+
+from proctor.core.benchmark import Place
+from proctor.core.causes import Cause
+from proctor.core.environment import Environment, EnvironmentSpec
+from proctor.core.errors import InfrastructureError, InvalidData, RetryableError, UsageError
+from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.run import Budget, JournalEntry
+from proctor.core.task import Task
+from proctor.results import Journal, read_journal
+from proctor.runner.attempt import Workplaces
+from proctor.runner.run import Retry
+from sittings import TOY_COMMAND, Toys, script
+from toy_provider import ANSWER_USD, toy_provider
+
+
+class Trap(Toy):
+    """A toy benchmark that raises where and as often as it is told to."""
+
+    def __init__(self, count: int = 3, **errors: Any) -> None:
+        super().__init__(count)
+        self.errors: dict[str, list[BaseException]] = errors
+        self.calls: list[str] = []
+
+    def _spring(self, what: str, task: Task) -> None:
+        self.calls.append(f"{what} {task.id}")
+        if task.id == "toy-0002" and self.errors.get(what):
+            raise self.errors[what].pop(0)
+
+    async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:
+        self._spring("prepare", task)
+        return await super().prepare(task, folder)
+
+    async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
+        self._spring("collect", task)
+        return await super().collect(task, environment, folder)
+
+    async def grade(self, task: Task, prediction: Prediction, place: Place) -> Evaluated:
+        place.folder.mkdir(parents=True)
+        (place.folder / "log.txt").write_text("this was tried")
+        self._spring("grade", task)
+        shutil.rmtree(place.folder)
+        return await super().grade(task, prediction, place)
+
+
+def lines(toys: Toys) -> list[str]:
+    return [f"{entry.task_id} {entry.attempt} {entry.stage}" for entry in read_journal(toys.store.journal)]
+
+
+async def test_the_journal_has_every_stage_of_every_attempt(toys: Toys) -> None:
+    toys.benchmark = Toy(1)
+    await toys.run(agent="oracle")
+    entries = list(read_journal(toys.store.journal))
+    assert [entry.stage for entry in entries] == ["prepared", "collected", "graded", "recorded"]
+    assert [entry.cause for entry in entries] == [None, None, None, Cause.SOLVED]
+    assert [entry.cost_usd for entry in entries] == [None, 0, None, None]
+
+
+@pytest.mark.parametrize("stage", ["prepare", "collect"])
+async def test_what_breaks_around_the_agent_is_tried_again_and_every_try_is_kept(toys: Toys, stage: str) -> None:
+    toys.benchmark = Trap(3, **{stage: [RetryableError("the room is gone")] * 2})
+    ending = await toys.run(agent="oracle")
+    assert toys.outcomes()["toy-0002"] == ("resolved", "solved", 3)
+    assert ending.summary.resolved == 3
+    attempts = toys.store.result("toy-0002").attempts
+    assert [attempt.cause for attempt in attempts] == [Cause.ENGINE_GONE, Cause.ENGINE_GONE, Cause.ANSWERED]
+    assert [attempt.detail for attempt in attempts[:2]] == ["the room is gone"] * 2
+    assert all((toys.store.folder / attempt.logs / "answer.json").exists() for attempt in attempts)
+    assert lines(toys).count("toy-0002 1 answered") == 1
+    assert lines(toys).count("toy-0002 3 collected") == 1
+
+
+async def test_what_goes_on_breaking_ends_as_an_error_after_the_last_try(toys: Toys) -> None:
+    toys.benchmark = Trap(prepare=[InfrastructureError("no", cause=Cause.ENVIRONMENT_FAILED)] * 9)
+    ending = await toys.run(agent="oracle")
+    assert toys.outcomes()["toy-0002"] == ("error", "environment_failed", 3)
+    assert (ending.summary.resolved, ending.summary.errors, ending.left) == (2, 1, 0)
+
+
+async def test_what_another_try_cannot_mend_is_not_tried_again(toys: Toys) -> None:
+    toys.benchmark = Trap(prepare=[InvalidData("the task is broken")] * 9)
+    await toys.run(agent="oracle")
+    assert toys.outcomes()["toy-0002"] == ("error", "invalid_task", 1)
+
+
+async def test_a_plugins_mistake_costs_its_task_and_leaves_a_traceback(toys: Toys) -> None:
+    toys.benchmark = Trap(prepare=[KeyError("oops")] * 9)
+    ending = await toys.run(agent="oracle")
+    assert (ending.summary.resolved, ending.summary.errors) == (2, 1)
+    attempts = toys.store.result("toy-0002").attempts
+    assert "internal error: KeyError: 'oops' (see crash.log)" in attempts[0].detail
+    assert "Traceback" in (toys.store.folder / attempts[0].logs / "crash.log").read_text()
+
+
+async def test_a_graders_mistake_is_no_verdict_on_the_answer(toys: Toys) -> None:
+    toys.benchmark = Trap(grade=[ZeroDivisionError("in the grader")] * 9)
+    await toys.run(agent="oracle")
+    assert toys.outcomes()["toy-0002"] == ("error", "grader_failed", 1)
+
+
+async def test_grading_that_failed_is_tried_again_in_a_place_of_its_own(toys: Toys) -> None:
+    toys.benchmark = trap = Trap(grade=[RetryableError("engine down"), OSError(errno.EIO, "disk")])
+    await toys.run(agent="oracle")
+    assert toys.outcomes()["toy-0002"] == ("resolved", "solved", 1)
+    assert trap.calls.count("prepare toy-0002") == 1, "the answer is not to blame, and is not asked for again"
+    logs = toys.store.logs("toy-0002", 1, 1)
+    assert sorted(path.name for path in logs.glob("grading*")) == ["grading", "grading-2", "grading-3"]
+    assert (logs / "grading" / "log.txt").exists()
+    graded = msgspec.json.decode((logs / "graded.json").read_bytes())
+    assert graded["retried"] == ["engine_gone: engine down", "environment_failed: [Errno 5] disk"]
+
+
+async def test_a_full_disk_stops_the_run_and_the_answer_waits_for_its_grade(toys: Toys) -> None:
+    toys.benchmark = trap = Trap(grade=[OSError(errno.ENOSPC, "No space left on device")])
+    ending = await toys.run(agent="oracle", concurrency=1, grade_concurrency=1)
+    assert ending.stopped_by is Cause.DISK_FULL
+    assert "toy-0002" not in toys.outcomes()
+    ending = await toys.sit()
+    assert (ending.left, ending.summary.resolved) == (0, 3)
+    assert toys.outcomes()["toy-0002"] == ("resolved", "solved", 1)
+    assert trap.calls.count("collect toy-0002") == 1
+
+
+async def test_what_no_task_can_be_run_with_stops_the_run_once_what_is_under_way_has_ended(toys: Toys) -> None:
+    toys.benchmark = Trap(4, prepare=[UsageError("this cannot be", fix="do that")])
+    await toys.begin(agent="oracle", concurrency=1)
+    with pytest.raises(UsageError, match="this cannot be; do that"):
+        await toys.sit()
+    assert toys.outcomes() == {"toy-0001": ("resolved", "solved", 1)}
+    assert (await toys.sit()).summary.resolved == 4
+
+
+async def test_an_error_can_be_tried_again_later_and_a_grade_without_a_new_answer(toys: Toys) -> None:
+    toys.benchmark = trap = Trap(prepare=[], grade=[InfrastructureError("no grader", cause=Cause.GRADER_FAILED)] * 3)
+    await toys.run(agent="oracle")
+    assert toys.outcomes()["toy-0002"] == ("error", "grader_failed", 1)
+    assert (await toys.sit()).summary.errors == 1, "an error is a result, until it is asked for again"
+    ending = await toys.sit(retry_errors=True)
+    assert (ending.summary.errors, ending.summary.resolved) == (0, 3)
+    assert toys.outcomes()["toy-0002"] == ("resolved", "solved", 1)
+    assert trap.calls.count("collect toy-0002") == 1
+
+
+async def test_waits_end_when_the_run_stops(toys: Toys) -> None:
+    """One task waits an hour before its next try; another finds that no task can fare better."""
+    toys.benchmark = Trap(prepare=[RetryableError("later"), RetryableError("never reached")])
+
+    async def full(task: Task, prediction: Prediction, place: Place) -> Evaluated:
+        await asyncio.sleep(0.3)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    toys.benchmark.grade = full  # type: ignore[method-assign]
+    await toys.begin(agent="oracle", concurrency=3)
+    ending = await asyncio.wait_for(toys.sit(retry=Retry(tries=3, base_seconds=3600, most_seconds=3600)), 20)
+    assert ending.stopped_by is Cause.DISK_FULL
+    # It has not used up its tries: the next sitting begins another attempt.
+    assert [line for line in lines(toys) if line.startswith("toy-0002")] == [
+        "toy-0002 1 prepared",
+        "toy-0002 1 answered",
+    ]
+
+
+async def test_what_breaks_while_a_run_is_cancelled_does_not_keep_it_going(toys: Toys) -> None:
+    """A room that cannot be stopped must not turn Ctrl-C into one more attempt."""
+    started = asyncio.Event()
+
+    class Sticky(Toy):
+        async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:
+            started.set()
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                raise RetryableError("it will not stop") from None
+            raise AssertionError
+
+    toys.benchmark = Sticky(3)
+    await toys.begin(agent="oracle", concurrency=3)
+    sitting = asyncio.create_task(toys.sit())
+    await started.wait()
+    await asyncio.sleep(0.05)
+    sitting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(sitting, 5)
+    assert all(line.endswith("1 prepared") for line in lines(toys))
+
+
+async def test_a_run_that_is_cut_off_after_any_line_of_its_journal_ends_the_same(toys: Toys, tmp_path: Path) -> None:
+    toys.benchmark = Trap(3, prepare=[RetryableError("once")])
+    await toys.run(agent="oracle", concurrency=1)
+    whole, expected = toys.store.folder, toys.outcomes()
+    journal = (whole / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    chance = random.Random(3)
+    for kept in range(len(journal) + 1):
+        cut = Toys(tmp_path / f"cut-{kept}", Trap(3))
+        copy = tmp_path / f"cut-{kept}" / "results/toy/run-001"
+        shutil.copytree(whole, copy)
+        torn = journal[kept][: chance.randint(0, 20)] if kept < len(journal) else b""
+        (copy / "journal.jsonl").write_bytes(b"".join(journal[:kept]) + torn)
+        cut.store = type(toys.store)(copy)
+        ending = await cut.sit()
+        assert (ending.left, ending.summary.resolved) == (0, 3)
+        assert {task: found[:2] for task, found in cut.outcomes().items()} == {
+            task: found[:2] for task, found in expected.items()
+        }
+        finished = sum(b'"collected"' in line for line in journal[:kept])
+        assert isinstance(cut.benchmark, Trap)
+        assert sum(call.startswith("collect") for call in cut.benchmark.calls) == 3 - finished
+        # What was there of earlier attempts is there still, and no folder was used twice.
+        for result in cut.store.results():
+            assert [attempt.number for attempt in result.attempts] == list(range(1, len(result.attempts) + 1))
+
+
+async def test_a_task_may_spend_its_limit_once_however_often_it_is_begun_again(toys: Toys) -> None:
+    toys.benchmark = Toy(1)
+    async with toy_provider(turns=9, delay=0.05) as provider:
+        # Enough for four answers. Killed after some of them, it gets no more than the rest.
+        await toys.begin(provider, budget=Budget(task_usd=3.5 * ANSWER_USD))
+        for _ in range(3):
+            sitting = asyncio.create_task(toys.sit(provider))
+            served = provider.served.total()
+            while provider.served.total() == served and not sitting.done():
+                await asyncio.sleep(0.005)
+            sitting.cancel()
+            await asyncio.gather(sitting, return_exceptions=True)
+        await toys.sit(provider)
+    (result,) = toys.store.results()
+    assert (str(result.cause), str(result.status)) == ("task_budget", "unresolved")
+    assert set(provider.served.values()) == {1}
+    # One request more at most: the one that was under way when it was last cut short.
+    assert 4 * ANSWER_USD <= (result.usage[0].cost_usd or 0) + 1e-9 <= 5 * ANSWER_USD + 1e-9
+
+
+async def test_an_agent_that_is_told_that_its_money_is_gone_is_ended_if_it_does_not_end(
+    toys: Toys, tmp_path: Path
+) -> None:
+    toys.benchmark = Toy(1)
+    async with toy_provider(turns=2) as provider:
+        words = " ".join(TOY_COMMAND)
+        program = script(tmp_path, f"import os\nos.system({words!r})\nwhile True: pass\n")
+        await toys.begin(provider, command=program, budget=Budget(task_usd=ANSWER_USD))
+        await asyncio.wait_for(toys.sit(provider, notice_seconds=0.3), 30)
+    assert toys.outcomes() == {"toy-0001": ("unresolved", "task_budget", 1)}
+
+
+async def test_an_attempt_that_may_pay_begins_only_when_the_journal_says_so_for_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line that is only noted may be lost in a power cut, and with it what the attempt had spent by then."""
+    noted: list[JournalEntry] = []
+    note = Journal.note
+
+    def listen(journal: Journal, entry: JournalEntry) -> None:
+        noted.append(entry)
+        note(journal, entry)
+
+    monkeypatch.setattr(Journal, "note", listen)
+    async with toy_provider() as provider:
+        await Toys(tmp_path / "paying", Toy(1)).run(provider)
+    assert noted == []
+    await Toys(tmp_path / "free", Toy(1)).run(agent="oracle")
+    assert [entry.stage for entry in noted] == ["prepared"]
+
+
+async def test_a_workplace_that_cannot_be_emptied_serves_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = Workplaces(tmp_path)
+    async with places.lend() as first:
+        (first / "tree").mkdir()
+        (first / "link").symlink_to("/")
+        (first / "file").touch()
+    async with places.lend() as second:
+        assert (second, list(second.iterdir())) == (first, [])
+        (second / "tree").mkdir()
+        monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)
+    async with places.lend() as third:
+        assert third != second
+
+
+async def test_a_broken_line_in_the_journal_is_named_and_nothing_is_done(toys: Toys) -> None:
+    await toys.begin(agent="oracle")
+    toys.store.journal.write_text("rubbish\n")
+    with pytest.raises(InvalidData, match=r"journal\.jsonl:1"):
+        await toys.sit()
+    assert toys.outcomes() == {}
+
+
+async def test_slots_are_taken_in_order_and_places_for_answering_and_grading_are_apart(toys: Toys) -> None:
+    class Slow(Toy):
+        grading = answering = most_grading = most_answering = 0
+
+        async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:
+            self.answering += 1
+            self.most_answering = max(self.most_answering, self.answering)
+            return await super().prepare(task, folder)
+
+        async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
+            prediction = await super().collect(task, environment, folder)
+            self.answering -= 1
+            return prediction
+
+        async def grade(self, task: Task, prediction: Prediction, place: Place) -> Evaluated:
+            self.grading += 1
+            self.most_grading = max(self.most_grading, self.grading)
+            await asyncio.sleep(0.1)
+            self.grading -= 1
+            return await super().grade(task, prediction, place)
+
+    toys.benchmark = slow = Slow(8)
+    await toys.run(agent="nop", concurrency=3, grade_concurrency=2)
+    assert (slow.most_answering, slow.most_grading) == (3, 2)
+    began = [line for line in toys.diary.lines if line.startswith("began")]
+    assert began == [f"began toy-{number:04}" for number in range(1, 9)]
+
+
+@pytest.mark.parametrize(("failed", "least", "most"), [(1, 2, 3), (2, 4, 6), (4, 16, 24), (9, 120, 180)])
+def test_waits_double_up_to_a_limit_with_up_to_half_more_by_chance(failed: int, least: float, most: float) -> None:
+    retry = Retry()
+    assert retry.wait(failed, 0.0) == least
+    assert retry.wait(failed, 1.0) == most
+
+
+async def test_a_commit_that_cannot_be_written_ends_the_sitting_with_the_reason(
+    toys: Toys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await toys.begin(agent="oracle")
+
+    async def full(self: Journal, *entries: JournalEntry, **files: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Journal, "commit", full)
+    with pytest.raises(OSError, match="No space left"):
+        await toys.sit()
+    monkeypatch.undo()
+    assert (await toys.sit()).summary.resolved == 3

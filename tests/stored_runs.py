@@ -1,0 +1,181 @@
+"""Runs on disk, as the runner stores them, for those who only read."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from proctor.core.causes import Cause, Status
+from proctor.core.environment import Limits
+from proctor.core.evaluation import Evaluated
+from proctor.core.record import to_json
+from proctor.core.result import AgentMetrics, Attempt, ModelUsage, TaskResult, Tokens
+from proctor.core.run import Budget, JournalEntry, Machine, Mode, RunConfig
+from proctor.core.verdict import Finding, TestOutcome, TestStatus, Verdict
+from proctor.results import RunStore, new_run, summarise
+from proctor.results.answers import ANSWER, GRADED, Answer, Graded
+
+DIFF = """\
+diff --git a/a.py b/a.py
+index 1111111..2222222 100644
+--- a/a.py
++++ b/a.py
+@@ -1,3 +1,3 @@
+ def add(a, b):
+-    return a - b
++    return a + b
+
+"""
+
+
+def config(**changes: Any) -> RunConfig:
+    made = RunConfig(
+        run_id="run-001",
+        benchmark="toy",
+        source="toy",
+        mode=Mode.BASELINE,
+        agent="claude_code",
+        command=(),
+        model="claude-sonnet-4-5",
+        preset="empty",
+        pod_template=None,
+        variables={},
+        runner="local",
+        image=None,
+        isolation=True,
+        network=None,
+        samples=1,
+        concurrency=1,
+        grade_concurrency=1,
+        limits=Limits(),
+        max_turns=100,
+        budget=Budget(),
+        tasks=(),
+        excluded=(),
+        data_digest="d",
+        versions={"proctor": "0.1", "claude": "2.1"},
+        machine=Machine(platform="linux", python="3.11", cpus=2, memory_mb=1000),
+        created_at="2026-01-02T03:04:05.000+00:00",
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def verdict(task_id: str, cause: Cause, **changes: Any) -> Verdict:
+    solved = cause is Cause.SOLVED
+    made = Verdict(
+        task_id=task_id,
+        status=Status.RESOLVED if solved else Status.UNRESOLVED,
+        cause=cause,
+        reason="every test passes" if solved else "a test fails",
+        tests=(
+            TestOutcome(id="t::a", before=TestStatus.FAILED, after=TestStatus.PASSED if solved else TestStatus.FAILED),
+            TestOutcome(id="t::b", before=TestStatus.PASSED, after=TestStatus.PASSED),
+        ),
+        grader="toy@1",
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def answer(
+    store: RunStore,
+    task_id: str,
+    cause: Cause = Cause.SOLVED,
+    *,
+    sample: int = 1,
+    diff: str = DIFF,
+    findings: tuple[Finding, ...] = (),
+    categories: dict[str, str] | None = None,
+    logs: bool = True,
+    **changes: Any,
+) -> TaskResult:
+    """Store one answer, as the runner would have."""
+    errored = cause in {Cause.PROVIDER_ERROR, Cause.ENVIRONMENT_FAILED}
+    judged = None if errored else verdict(task_id, cause, findings=findings)
+    folder = store.logs(task_id, sample, 1)
+    usage = (
+        ModelUsage(
+            model="claude-sonnet-4-5", requests=3, tokens=Tokens(input=115, output=13, cache_read=310), cost_usd=0.25
+        ),
+    )
+    attempt = Attempt(
+        number=1,
+        started_at="2026-01-02T03:04:06.000+00:00",
+        ended_at="2026-01-02T03:05:06.000+00:00",
+        cause=cause if errored else Cause.ANSWERED,
+        detail="the provider failed" if errored else "it finished",
+        logs=folder.relative_to(store.folder).as_posix(),
+        usage=usage,
+    )
+    result = TaskResult(
+        run_id=store.run_id,
+        benchmark="toy",
+        task_id=task_id,
+        sample=sample,
+        status=Status.ERROR if errored else judged.status if judged else Status.ERROR,
+        cause=cause,
+        verdict=judged,
+        attempts=(attempt,),
+        usage=usage,
+        metrics=AgentMetrics(turns=3, steps=2),
+        answer_seconds=60.0,
+        grade_seconds=1.5,
+        categories=categories or {"language": "python"},
+    )
+    result = msgspec.structs.replace(result, **changes)
+    store.write_result(result)
+    if logs:
+        folder.mkdir(parents=True, exist_ok=True)
+        kept = Answer(
+            number=1,
+            started_at=attempt.started_at,
+            ended_at=attempt.ended_at,
+            cause=None,
+            detail="it finished",
+            seconds=60.0,
+            usage=usage,
+            metrics=result.metrics,
+            submission="submission.diff",
+        )
+        (folder / ANSWER).write_bytes(to_json(kept))
+        (folder / "submission.diff").write_text(diff)
+        if judged is not None:
+            graded = Graded(evaluated=Evaluated(task_id=task_id, verdict=judged), seconds=1.5)
+            (folder / GRADED).write_bytes(to_json(graded))
+    return result
+
+
+def finish(store: RunStore, *, asked: tuple[str, ...] | None = None, **changes: Any) -> RunConfig:
+    """Write a run's configuration, journal and summary, from the answers that it has."""
+    results = list(store.results())
+    made = config(
+        run_id=store.run_id,
+        tasks=asked or tuple(sorted({result.task_id for result in results})),
+        samples=max((result.sample for result in results), default=1),
+        **changes,
+    )
+    entries = [
+        JournalEntry(
+            at=f"2026-01-02T03:05:{number % 60:02}.000+00:00",
+            task_id=result.task_id,
+            sample=result.sample,
+            attempt=1,
+            stage="recorded",
+            cause=result.cause,
+        )
+        for number, result in enumerate(results)
+    ]
+    store.journal.write_bytes(b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries))
+    store.write_summary(summarise(made, results))
+    store.write_config(made)
+    return made
+
+
+def small_run(root: Path, **changes: Any) -> RunStore:
+    """One solved, one failed, one error, and a second answer to the first."""
+    store = new_run("toy", root=root)
+    answer(store, "org/one", Cause.SOLVED)
+    answer(store, "org/one", Cause.TESTS_FAILED, sample=2)
+    answer(store, "two", Cause.TESTS_FAILED, findings=(Finding(code="touched_tests", path="t.py", detail="it did"),))
+    answer(store, "three", Cause.PROVIDER_ERROR)
+    finish(store, **changes)
+    return store

@@ -1,0 +1,162 @@
+"""The Python API: what it exports, and that it does on a shipped suite what the command line does."""
+
+import asyncio
+import importlib
+import inspect
+import os
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import toy_benchmark
+
+import proctor
+import proctor.core
+from proctor.core.errors import UsageError
+
+SUITE, TASK, OTHER = "core-mini", "py_cache_0001", "py_duration_0002"
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "kept"
+
+
+def test_what_is_exported_is_there_and_is_all_of_core() -> None:
+    for name in proctor.__all__:
+        assert getattr(proctor, name).__name__ == name
+    assert set(proctor.__all__) <= set(dir(proctor))
+    public = set()
+    for found in pkgutil.iter_modules(proctor.core.__path__, "proctor.core."):
+        module = importlib.import_module(found.name)
+        public |= {
+            name
+            for name, value in vars(module).items()
+            if inspect.isclass(value) and value.__module__ == module.__name__ and not name.startswith("_")
+        }
+    # Programs that are looked for on this machine are no part of what a run is about.
+    assert public - {"Program"} <= set(proctor.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        proctor.nothing  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_importing_it_imports_nothing_else() -> None:
+    look = "import sys, proctor; print([name for name in sys.modules if 'proctor.' in name], 'typing' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", look], env={"PYTHONPATH": _source()}, capture_output=True, check=True
+    )
+    assert done.stdout == b"[] False\n"
+    look = "import sys, proctor; proctor.Task; print('asyncio' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, check=True)
+    assert done.stdout == b"False\n"
+
+
+def test_a_type_checker_sees_the_real_types(tmp_path: Path) -> None:
+    program = tmp_path / "user.py"
+    program.write_text(
+        "import proctor\n"
+        "def best(name: str) -> list[str]:\n"
+        "    run = proctor.load_results(name)\n"
+        "    reveal_type(run.task('a').usage)\n"
+        "    return [result.task_id for result in run if result.status is proctor.Status.RESOLVED]\n"
+        "proctor.run('core', agent='oracle', attemps=2)\n"
+    )
+    config = tmp_path / "mypy.ini"
+    config.write_text("[mypy]\nstrict = True\n")
+    command = [sys.executable, "-m", "mypy", "--config-file", str(config), "--cache-dir", str(tmp_path / "cache")]
+    done = subprocess.run(
+        [*command, "--follow-imports", "silent", str(program)], capture_output=True, text=True, check=False
+    )
+    assert "tuple[proctor.core.result.ModelUsage, ...]" in done.stdout
+    assert 'Unexpected keyword argument "attemps"' in done.stdout
+    assert "Found 1 error" in done.stdout, done.stdout
+
+
+def test_a_run_is_made_read_again_and_gone_on_with(results: Path) -> None:
+    told: list[tuple[str, int, str]] = []
+    made = proctor.run(
+        SUITE,
+        agent="oracle",
+        tasks=[TASK, OTHER],
+        isolation=False,
+        results=results,
+        ended=lambda task, sample, result: told.append((task, sample, str(result and result.status))),
+    )
+    assert (made.name, made.left, made.stopped_by) == (f"{SUITE}/run-001", 0, None)
+    assert sorted(told) == [(TASK, 1, "resolved"), (OTHER, 1, "resolved")]
+    assert {result.task_id: result.status for result in made} == dict.fromkeys((TASK, OTHER), proctor.Status.RESOLVED)
+    again = proctor.load_results("run-001", results=results)
+    assert (again.config, again.summary, again.left) == (made.config, made.summary, 0)
+    assert again.task(TASK) == made.task(TASK)
+    (results / f"{SUITE}/run-001/journal.jsonl").write_text("")
+    before = told[:]
+    resumed = proctor.resume(made.folder, ended=lambda task, sample, _: told.append((task, sample, "again")))
+    assert (resumed.left, len(told) - len(before)) == (0, 2)
+
+
+def test_a_scripted_model_answers_a_command_of_ones_own(results: Path, tmp_path: Path) -> None:
+    script = tmp_path / "script.yaml"
+    script.write_text("default:\n  - text: nothing to be done\n")
+    ask = (
+        "import os, json, urllib.request as u;"
+        "body=json.dumps({'model':os.environ['PROCTOR_MODEL'],'max_tokens':9,"
+        "'messages':[{'role':'user','content':'hello'}]}).encode();"
+        "u.urlopen(u.Request(os.environ['ANTHROPIC_BASE_URL']+'/v1/messages',body,"
+        "{'content-type':'application/json','x-api-key':os.environ['ANTHROPIC_API_KEY']})).read()"
+    )
+    made = proctor.run(
+        SUITE,
+        agent="command",
+        command=[sys.executable, "-c", ask],
+        model=f"script:{script}",
+        tasks=[TASK],
+        isolation=False,
+        results=results,
+    )
+    (result,) = made
+    assert (result.status, [usage.requests for usage in result.usage]) == (proctor.Status.UNRESOLVED, [1])
+
+
+def test_answers_are_graded_and_tasks_are_proved(results: Path, tmp_path: Path) -> None:
+    report = proctor.evaluate(SUITE, "oracle", tasks=[TASK], isolation=False)
+    assert (report.summary.resolved, report.invocation.oracle) == (1, True)
+    nothing = proctor.Prediction(task_id=TASK, patch_kind=proctor.PatchKind.UNIFIED_DIFF, content=b"")
+    seen: list[proctor.Evaluated] = []
+    report = proctor.evaluate(SUITE, [nothing], tasks=[TASK], isolation=False, done=seen.append)
+    assert [one.verdict.cause for one in seen] == [proctor.Cause.EMPTY]
+    (health,) = proctor.validate(SUITE, tasks=[TASK], isolation=False)
+    assert health.healthy, health.problems
+
+
+async def test_within_an_event_loop_the_twins_are_used(results: Path) -> None:
+    with pytest.raises(UsageError, match=r"use `await proctor\.run_async"):
+        proctor.run("core-mini", agent="nop")
+    made = await asyncio.wait_for(
+        proctor.run_async(toy_benchmark.Toy(3), agent="nop", isolation=False, results=results, concurrency=3), 60
+    )
+    assert made.summary.unresolved == 3
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "options", "sentence"),
+    [
+        ("nowhere", {"agent": "nop"}, "there is no benchmark 'nowhere'"),
+        (SUITE, {"agent": "clod", "model": "sonnet"}, "there is no agent 'clod'"),
+        (SUITE, {"agent": "nop", "tasks": ["x"]}, "there is no task 'x'"),
+        (SUITE, {}, "the agent claude_code needs a model"),
+    ],
+)
+def test_what_cannot_be_run_is_one_sentence_and_no_run(
+    results: Path, benchmark: str, options: proctor.RunOptions, sentence: str
+) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        proctor.run(benchmark, **options)
+    assert not results.exists()
+
+
+def _source() -> str:
+    return os.fspath(Path(proctor.__file__).parent.parent)
