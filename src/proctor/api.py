@@ -18,7 +18,7 @@ from proctor.benchmarks import benchmark as find_benchmark
 from proctor.benchmarks import read_predictions, reopen, suite_benchmark
 from proctor.core.benchmark import Benchmark, GradeOptions, Health
 from proctor.core.causes import Cause
-from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, Limits, Network
+from proctor.core.environment import EnvironmentProvider, Limits, Network
 from proctor.core.errors import UsageError
 from proctor.core.evaluation import Evaluated, EvaluationReport, Invocation, Prediction
 from proctor.core.result import TaskResult
@@ -34,6 +34,7 @@ from proctor.runner.records import Slot
 from proctor.runner.run import Retry, Silence
 from proctor.runner.selection import Selection, select
 from proctor.runner.start import begin, check_access, configure
+from proctor.runner.surroundings import surroundings
 
 T = TypeVar("T")
 _ARTIFACTS: Final = Path("target/proctor")
@@ -283,7 +284,7 @@ async def evaluate_async(
             cache=RecordCache(Evaluated, "verdicts") if cache else None,
             done=done or (lambda _: None),
         )
-        environment = await rooms.digest(EnvironmentSpec(image=grade_options.image))
+        environment = await surroundings(rooms, source, tasks, image=grade_options.image)
     finally:
         await rooms.close()
     broken = () if options.get("tasks") else source.unusable()

@@ -8,7 +8,7 @@ import msgspec
 from proctor.agents import needs_home, needs_model
 from proctor.agents.h2.template import check_pod, is_file
 from proctor.core.benchmark import Benchmark
-from proctor.core.environment import EnvironmentSpec, Network
+from proctor.core.environment import Network
 from proctor.core.errors import UsageError
 from proctor.core.run import Mode, RunConfig
 from proctor.core.task import Task
@@ -19,6 +19,7 @@ from proctor.runner.homes import Homes, preset_files
 from proctor.runner.models import Access, backend_for, choose_model
 from proctor.runner.plan import Asked, make_config
 from proctor.runner.scratch import socket_folder
+from proctor.runner.surroundings import surroundings
 
 
 async def configure(
@@ -51,7 +52,7 @@ async def configure(
     draft = make_config(asked, benchmark, tasks, excluded=excluded, versions=versions)
     rooms = find_provider(asked.runner, **room_options(draft))
     try:
-        environment = await rooms.digest(EnvironmentSpec(image=asked.image))
+        environment = await surroundings(rooms, benchmark, tasks, image=asked.image)
     finally:
         await rooms.close()
     answering = agents(draft, benchmark, program=program, h2_program=h2_program)(tasks[0])

@@ -36,10 +36,12 @@ from proctor.workspaces import base_of, check_out, make_submission, prove_no_lea
 ROOM: Final = Limits(memory_mb=8192, processes=1024, disk_mb=8192)
 _IMAGE_VENV: Final = f"{WORKDIR}/.venv"
 # The published images hold the reference: as a commit in their repository, which goes here. What installing has made
-# beside the repository's own files stays, the virtual environment above all.
+# beside the repository's own files stays, the virtual environment above all; the list of it keeps it out of answers.
+_GENERATED: Final = "/opt/generated-by-installing"
 _DOCKERFILE: Final = """\
 FROM {image}
-RUN cd {workdir} && git ls-files -z | xargs -0 rm -f && rm -rf .git && rm -rf build dist
+RUN cd {workdir} && git ls-files -z | xargs -0 rm -f && rm -rf .git build dist \\
+ && find . -path ./.venv -prune -o -type f -print0 >{generated}
 ENV PATH={workdir}/.venv/bin:$PATH VIRTUAL_ENV={workdir}/.venv
 WORKDIR {workdir}
 """
@@ -134,8 +136,9 @@ class Commit0:
         """The agent's changes as a diff against our own copy of the stubs."""
         left = folder / "left"
         if self._in_docker:
-            # Large, not the agent's work, and not looked at.
-            await environment.exec(["rm", "-rf", _IMAGE_VENV], timeout=_REMOVE_SECONDS)
+            # Not the agent's work, and large.
+            remove = f"rm -rf {_IMAGE_VENV}; xargs -0 -r rm -f <{_GENERATED}"
+            await environment.exec(["sh", "-c", remove], timeout=_REMOVE_SECONDS)
         await environment.get(environment.workdir, left)
         base = await asyncio.to_thread(base_of, DirectorySource(path=str(folder / "stubs")))
         made = await asyncio.to_thread(make_submission, base, left)
@@ -194,6 +197,7 @@ class Commit0:
             spec=_furnished(library, installed, scratch, image),
             python=f"{VENV if installed else _IMAGE_VENV}/bin/python",
             path=_path(installed),
+            notes=() if installed is None else tuple(f"left out in installing: {step}" for step in installed.left_out),
         )
 
     def _leaks(self, task: Task, bench: Bench) -> tuple[str, ...]:
@@ -241,7 +245,7 @@ def _furnished(library: Library, installed: Installed | None, folder: Path, imag
         return EnvironmentSpec(workdir=WORKDIR, limits=ROOM, mounts=installed.mounts, hidden=hidden, labels=labels)
     build = folder / "image"
     build.mkdir()
-    (build / "Dockerfile").write_text(_DOCKERFILE.format(image=image, workdir=WORKDIR))
+    (build / "Dockerfile").write_text(_DOCKERFILE.format(image=image, workdir=WORKDIR, generated=_GENERATED))
     return EnvironmentSpec(workdir=WORKDIR, limits=ROOM, build=build, labels=labels)
 
 

@@ -88,6 +88,7 @@ class Bench:
         spec: the room of a test run, but for its tree.
         python: the interpreter inside that has the tests' packages.
         path: the folders inside where the official command finds its programs.
+        notes: what is out of the ordinary with its environment.
     """
 
     library: Library
@@ -98,6 +99,7 @@ class Bench:
     spec: EnvironmentSpec
     python: str
     path: str | None
+    notes: tuple[str, ...] = ()
 
     @property
     def timeout(self) -> float:
@@ -304,6 +306,7 @@ def _evaluated(
     return Evaluated(
         task_id=verdict.task_id,
         verdict=verdict,
+        notes=bench.notes,
         model=prediction.model,
         patch_kind=prediction.patch_kind,
         patch_sha256=hashlib.sha256(prediction.content).hexdigest(),

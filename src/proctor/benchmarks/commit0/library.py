@@ -11,9 +11,9 @@ from typing import Final
 from proctor.benchmarks.commit0.rows import Row
 from proctor.benchmarks.data import from_git
 from proctor.core.files import locked
+from proctor.core.places import cache_root
 from proctor.core.record import to_json
 from proctor.grading import MACHINERY
-from proctor.results.cache import cache_root
 from proctor.workspaces.git import make_repository, run_git
 
 _FETCH_SECONDS: Final = 3600.0

@@ -13,7 +13,7 @@ from proctor.benchmarks.data.store import tree_digest
 from proctor.benchmarks.re_bench.desk import INSTRUCTION, Desk, read_log
 from proctor.benchmarks.re_bench.families import Family
 from proctor.benchmarks.re_bench.lacking import needs_of, refuse_lacking
-from proctor.benchmarks.re_bench.rooms import image_folder, network_of, score, set_up
+from proctor.benchmarks.re_bench.rooms import BASE_IMAGE, image_folder, network_of, score, set_up
 from proctor.benchmarks.re_bench.scoring import BUDGET_SECONDS, Scale, counting, score_within
 from proctor.benchmarks.re_bench.standard import HOME, Given
 from proctor.core.benchmark import GradeOptions, Health, Place, Unusable
@@ -92,8 +92,8 @@ class ReBench:
         return tree_digest(self._of(task)[0].folder)
 
     def room(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
-        """The room that a script is tried in, but for its image."""
-        return EnvironmentSpec(image=options.image, workdir=HOME, labels={"task": task.id})
+        """A room like those that a script is tried in: their images are built on this one."""
+        return EnvironmentSpec(image=options.image or BASE_IMAGE, workdir=HOME, labels={"task": task.id})
 
     def tasks(self) -> Sequence[Task]:
         """Every task of every family."""

@@ -66,11 +66,11 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
 
 
 async def _evaluate(source: "Benchmark", given: dict[str, Any]) -> "EvaluationReport":
-    from proctor.core.environment import EnvironmentSpec  # noqa: PLC0415
     from proctor.core.evaluation import Evaluated  # noqa: PLC0415
     from proctor.results import RecordCache  # noqa: PLC0415
     from proctor.runner.evaluate import evaluate, make_report, unusable  # noqa: PLC0415
     from proctor.runner.selection import matches, select  # noqa: PLC0415
+    from proctor.runner.surroundings import surroundings  # noqa: PLC0415
 
     started, clock = time.time(), time.monotonic()
     chosen = selection(given)
@@ -92,7 +92,7 @@ async def _evaluate(source: "Benchmark", given: dict[str, Any]) -> "EvaluationRe
             cache=None if given["no_cache"] else RecordCache(Evaluated, "verdicts"),
             done=progress,
         )
-        environment = await rooms.digest(EnvironmentSpec(image=options.image))
+        environment = await surroundings(rooms, source, tasks, image=options.image)
     except asyncio.CancelledError:
         raise Interrupted(
             f"interrupted after {progress.count} of {len(tasks)} tasks",
