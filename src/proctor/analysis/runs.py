@@ -1,8 +1,12 @@
 """One run in numbers."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import Final
 
+import msgspec
+
+from proctor.analysis.best_of import mean_best_of_k
 from proctor.analysis.failures import error_causes, failure_modes, finding_codes
 from proctor.analysis.intervals import Estimate, clustered_rate, positive_mean, ratio_of_sums
 from proctor.analysis.observation import Observation, observe
@@ -36,6 +40,8 @@ class RunRow(Record):
         rate_with_errors: the rate if every error were the agent's failure: the truth lies between the two.
         official: answers that the benchmark's own grader calls resolved.
         score: the mean score, of benchmarks that grade by degree.
+        scores: the means of the benchmark's further numbers, each over the answers that have it.
+        best_of: the mean over tasks of the expected best score of 1, 2, … answers; empty with one answer to each task.
         healthy: over the tasks that are known to be sound; None when nobody has tried.
         findings: graded answers in which the audit found something; `finding_codes` says what.
         flaky: tasks of which a test flipped between reruns.
@@ -90,6 +96,8 @@ class RunRow(Record):
     finding_codes: dict[str, int]
     passes: tuple[Passes, ...]
     roles: tuple[RoleFigures, ...]
+    scores: dict[str, float] = msgspec.field(default_factory=dict)
+    best_of: tuple[float, ...] = ()
 
 
 def run_row(
@@ -161,6 +169,8 @@ def run_row(
         finding_codes=finding_codes(counted),
         passes=_passes(tasks.values()),
         roles=roles(counted),
+        scores=_further(counted),
+        best_of=_best_of(tasks),
     )
 
 
@@ -192,6 +202,30 @@ def _passes(tasks: Iterable[Sequence[Observation]]) -> tuple[Passes, ...]:
         return ()
     found = (passes(marks, k) for k in range(1, min(most, _MOST_PASSES) + 1))
     return tuple(one for one in found if one is not None)
+
+
+def _further(counted: Iterable[Observation]) -> dict[str, float]:
+    numbers: dict[str, list[float]] = {}
+    for one in counted:
+        for name, value in (one.verdict.scores if one.verdict else {}).items():
+            numbers.setdefault(name, []).append(value)
+    return {name: fmean(values) for name, values in sorted(numbers.items())}
+
+
+def _best_of(tasks: Mapping[str, Sequence[Observation]]) -> tuple[float, ...]:
+    """Of benchmarks that grade by degree, for every k that all tasks have answers for, if each has several."""
+    reached = {task: [_reached(one) for one in answers] for task, answers in tasks.items()}
+    known = {task: [score for score in scores if score is not None] for task, scores in reached.items()}
+    most = min((len(scores) for scores in known.values()), default=0)
+    if most < 2:  # noqa: PLR2004 - as above
+        return ()
+    found = (mean_best_of_k(known, k) for k in range(1, min(most, _MOST_PASSES) + 1))
+    return tuple(one for one in found if one is not None)
+
+
+def _reached(one: Observation) -> float | None:
+    """The score of an answer, beyond 1 where the benchmark's scale goes on."""
+    return one.verdict.scores.get("normalised", one.verdict.score) if one.verdict else None
 
 
 def _pairs(amounts: Sequence[Sequence[float]], counts: Sequence[int]) -> list[tuple[float, float]]:

@@ -136,11 +136,30 @@ def healthy_table(rows: Sequence[RunRow]) -> Table:
     )
 
 
+def scores_table(rows: Sequence[RunRow]) -> Table:
+    """Of benchmarks that grade by degree: the mean score, the numbers behind it, and the best of several answers."""
+    names = sorted({name for row in rows for name in row.scores})
+    most = max((len(row.best_of) for row in rows), default=0)
+    lines = [
+        ("mean score", *(_mean_score(row) for row in rows)),
+        *((name, *(number(row.scores.get(name), 3) for row in rows)) for name in names),
+        *((f"best of {k + 1}", *(number((row.best_of + (None,) * most)[k], 3) for row in rows)) for k in range(most)),
+    ]
+    return Table(title="Scores", headings=("", *(row.run_id for row in rows)), rows=tuple(lines))
+
+
+def _mean_score(row: RunRow) -> str:
+    if row.score is None:
+        return NOTHING
+    return f"{number(row.score.value, 3)} ({number(row.score.low, 3)} to {number(row.score.high, 3)})"
+
+
 def run_tables(title: str, rows: Sequence[RunRow], published: Sequence[Published] = ()) -> tuple[Table, ...]:
     """All tables that have anything to say about these runs."""
     candidates = (
         more_table(rows),
         healthy_table(rows) if any(_counted_otherwise(row) for row in rows) else None,
+        scores_table(rows) if any(row.score is not None for row in rows) else None,
         failures_table(rows),
         passes_table(rows),
         roles_table(rows),
