@@ -106,18 +106,23 @@ def test_what_is_graded_by_degree_has_its_scores_and_the_best_of_several_answers
             cause=Cause.SCORED,
             reason="scored",
             score=min(reached, 1.0),
-            scores={"normalised": reached},
+            scores={"normalised": reached, "within_2h": reached / 2},
         )
         return result(task, Cause.SCORED, Status.UNRESOLVED, sample=sample, verdict=verdict)
 
     row = run_row(config(), [answer("a", 1, 0.2), answer("a", 2, 1.4), answer("b", 1, 0.6), answer("b", 2, 0.6)])
     assert row.score is not None
     assert row.score.value == pytest.approx(0.6)
-    assert row.scores == {"normalised": pytest.approx(0.7)}
-    assert row.best_of == pytest.approx((0.7, 1.0))
+    assert row.scores == pytest.approx({"normalised": 0.7, "within_2h": 0.35})
+    assert row.best_of["score"] == pytest.approx((0.7, 1.0))
+    assert row.best_of["within_2h"] == pytest.approx((0.35, 0.5))
     table = next(table for table in run_tables("scored", [row]) if table.title == "Scores")
     cells = {name: value for name, value in table.rows}  # noqa: C416 - rows are tuples of any length to mypy
     assert cells["mean score"].startswith("0.600 (0.")
-    assert (cells["normalised"], cells["best of 1"], cells["best of 2"]) == ("0.700", "0.700", "1.000")
-    assert run_row(config(), [SOLVED, FAILED]).best_of == ()
+    assert (cells["normalised"], cells["best of 2, score"], cells["best of 2, within_2h"]) == (
+        "0.700",
+        "1.000",
+        "0.500",
+    )
+    assert run_row(config(), [SOLVED, FAILED]).best_of == {}
     assert "Scores" not in [table.title for table in run_tables("graded", [run_row(config(), [SOLVED, FAILED])])]

@@ -41,7 +41,8 @@ class RunRow(Record):
         official: answers that the benchmark's own grader calls resolved.
         score: the mean score, of benchmarks that grade by degree.
         scores: the means of the benchmark's further numbers, each over the answers that have it.
-        best_of: the mean over tasks of the expected best score of 1, 2, … answers; empty with one answer to each task.
+        best_of: the mean over tasks of the expected best score of 1, 2, … answers, where all tasks have several: of
+            the score itself, and of each score within a time.
         healthy: over the tasks that are known to be sound; None when nobody has tried.
         findings: graded answers in which the audit found something; `finding_codes` says what.
         flaky: tasks of which a test flipped between reruns.
@@ -97,7 +98,7 @@ class RunRow(Record):
     passes: tuple[Passes, ...]
     roles: tuple[RoleFigures, ...]
     scores: dict[str, float] = msgspec.field(default_factory=dict)
-    best_of: tuple[float, ...] = ()
+    best_of: dict[str, tuple[float, ...]] = msgspec.field(default_factory=dict)
 
 
 def run_row(
@@ -212,20 +213,30 @@ def _further(counted: Iterable[Observation]) -> dict[str, float]:
     return {name: fmean(values) for name, values in sorted(numbers.items())}
 
 
-def _best_of(tasks: Mapping[str, Sequence[Observation]]) -> tuple[float, ...]:
-    """Of benchmarks that grade by degree, for every k that all tasks have answers for, if each has several."""
-    reached = {task: [_reached(one) for one in answers] for task, answers in tasks.items()}
-    known = {task: [score for score in scores if score is not None] for task, scores in reached.items()}
-    most = min((len(scores) for scores in known.values()), default=0)
-    if most < 2:  # noqa: PLR2004 - as above
-        return ()
-    found = (mean_best_of_k(known, k) for k in range(1, min(most, _MOST_PASSES) + 1))
-    return tuple(one for one in found if one is not None)
+def _best_of(tasks: Mapping[str, Sequence[Observation]]) -> dict[str, tuple[float, ...]]:
+    """For every k that all tasks have answers for, if each has several.
+
+    A budget of time that is shared by k independent answers gives each a k-th of it: the best of 4 within 2 hours is
+    what 8 hours buy when they are spent on 4 answers.
+    """
+    names = {name for answers in tasks.values() for one in answers for name in _progress(one)}
+    found = {}
+    for name in sorted(names):
+        reached = {task: [_progress(one).get(name) for one in answers] for task, answers in tasks.items()}
+        known = {task: [score for score in scores if score is not None] for task, scores in reached.items()}
+        most = min(len(scores) for scores in known.values())
+        best = [mean_best_of_k(known, k) for k in range(1, min(most, _MOST_PASSES) + 1)]
+        if most > 1:
+            found[name] = tuple(one for one in best if one is not None)
+    return found
 
 
-def _reached(one: Observation) -> float | None:
-    """The score of an answer, beyond 1 where the benchmark's scale goes on."""
-    return one.verdict.scores.get("normalised", one.verdict.score) if one.verdict else None
+def _progress(one: Observation) -> dict[str, float]:
+    """How far an answer came, beyond 1 where the benchmark's scale goes on; and how far within each time."""
+    if one.verdict is None or one.verdict.score is None:
+        return {}
+    within = {name: value for name, value in one.verdict.scores.items() if name.startswith("within_")}
+    return {"score": one.verdict.scores.get("normalised", one.verdict.score), **within}
 
 
 def _pairs(amounts: Sequence[Sequence[float]], counts: Sequence[int]) -> list[tuple[float, float]]:

@@ -139,13 +139,18 @@ def healthy_table(rows: Sequence[RunRow]) -> Table:
 def scores_table(rows: Sequence[RunRow]) -> Table:
     """Of benchmarks that grade by degree: the mean score, the numbers behind it, and the best of several answers."""
     names = sorted({name for row in rows for name in row.scores})
-    most = max((len(row.best_of) for row in rows), default=0)
+    tries = sorted({(name, k) for row in rows for name, best in row.best_of.items() for k in range(len(best))})
     lines = [
         ("mean score", *(_mean_score(row) for row in rows)),
         *((name, *(number(row.scores.get(name), 3) for row in rows)) for name in names),
-        *((f"best of {k + 1}", *(number((row.best_of + (None,) * most)[k], 3) for row in rows)) for k in range(most)),
+        *((f"best of {k + 1}, {name}", *(number(_best_of(row, name, k), 3) for row in rows)) for name, k in tries if k),
     ]
     return Table(title="Scores", headings=("", *(row.run_id for row in rows)), rows=tuple(lines))
+
+
+def _best_of(row: RunRow, name: str, place: int) -> float | None:
+    best = row.best_of.get(name, ())
+    return best[place] if place < len(best) else None
 
 
 def _mean_score(row: RunRow) -> str:
