@@ -37,6 +37,8 @@ def lacks(family: Family, task: str) -> Iterator[str]:
     memory = psutil.virtual_memory().total / 1e9
     if needs.memory_gb is not None and needs.memory_gb > memory:
         yield f"{needs.memory_gb:g} GB of memory (there are {memory:.0f})"
+    if family.described.aux_vm:
+        yield "a second machine"
     missing = [name for name in family.described.variables if name not in os.environ]
     if missing:
         yield f"the environment variable {', '.join(missing)}"

@@ -25,7 +25,10 @@ _SAVE: Final = (
     "xargs -0 -r cp -a --parents -t /tmp/kept; "
     'find "$0" -mindepth 1 -delete'
 )
-_GIVE_BACK: Final = 'cp -a "/tmp/kept$0/." "$0/" 2>/dev/null || true'
+_GIVE_BACK: Final = (
+    'cp -a "/tmp/kept$0/." "$0/" 2>/dev/null; '
+    'if id agent >/dev/null 2>&1; then find "$0" ! -group protected -exec chown -h agent {} + 2>/dev/null; fi; true'
+)
 BASE_IMAGE: Final = "python:3.11-bookworm"
 _DOCKERFILE: Final = """\
 FROM {image}
