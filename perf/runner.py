@@ -156,7 +156,7 @@ async def hollow(store: Any, benchmark: Nothing, entries: list[Any]) -> None:
     from proctor.runner.attempt import Way, Workplaces
     from proctor.runner.plan import slots
     from proctor.runner.resume import standings
-    from proctor.runner.run import Course, Retry, run
+    from proctor.runner.run import Course, Places, Retry, run
     from proctor.runner.scratch import scratch_folder
 
     nobody: Agent = find_agent("nop")
@@ -175,12 +175,10 @@ async def hollow(store: Any, benchmark: Nothing, entries: list[Any]) -> None:
         slots=[slot for slot in slots(config) if slot not in known or not known[slot].done],
         known=known,
         options=GradeOptions(),
-        concurrency=4,
-        grade_concurrency=2,
         watcher=Silent(),
         retry=Retry(),
     )
-    await run(course)
+    await run([course], Places(4, 2))
     store.write_summary(summarise(config, store.results()))
 
 

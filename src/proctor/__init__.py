@@ -22,13 +22,29 @@ if TYPE_CHECKING:
         validate_async,
     )
     from proctor.core.agent import Agent, AgentFactory, AgentOutcome, AgentRequest, AgentSetup
-    from proctor.core.benchmark import Benchmark, BenchmarkSource, Fetched, GradeOptions, Health, Place, Unusable
+    from proctor.core.benchmark import (
+        ArrangesRooms,
+        Attending,
+        Benchmark,
+        BenchmarkSource,
+        Fetched,
+        GradeOptions,
+        Health,
+        Place,
+        RoomAware,
+        Sited,
+        Unusable,
+    )
     from proctor.core.causes import Cause, Consequence, Status
     from proctor.core.environment import (
         Environment,
         EnvironmentProvider,
         EnvironmentSpec,
+        Errand,
+        ErrandResult,
+        ErrandRunner,
         ExecResult,
+        Foresighted,
         Limits,
         Mount,
         Network,
@@ -57,6 +73,7 @@ if TYPE_CHECKING:
     from proctor.core.result import AgentMetrics, Attempt, Member, ModelUsage, TaskResult, Tokens
     from proctor.core.run import Budget, JournalEntry, Machine, Mode, RunConfig, RunSummary
     from proctor.core.submission import PatchKind, PatchSubmission, Score, ScoreLogSubmission, StateSubmission
+    from proctor.core.sweep import Sweep, SweepRun
     from proctor.core.task import (
         DirectorySource,
         Gold,
@@ -67,6 +84,7 @@ if TYPE_CHECKING:
         SubmissionKind,
         Task,
     )
+    from proctor.core.trajectory import Lane, Step, ToolCall, Totals, Trajectory
     from proctor.core.verdict import Finding, TestOutcome, TestStatus, Verdict
 
 __version__ = "0.1.0"
@@ -79,7 +97,9 @@ __all__ = [
     "AgentOutcome",
     "AgentRequest",
     "AgentSetup",
+    "ArrangesRooms",
     "Attempt",
+    "Attending",
     "Benchmark",
     "BenchmarkSource",
     "Budget",
@@ -89,6 +109,9 @@ __all__ = [
     "Environment",
     "EnvironmentProvider",
     "EnvironmentSpec",
+    "Errand",
+    "ErrandResult",
+    "ErrandRunner",
     "EvaluateOptions",
     "Evaluated",
     "EvaluationReport",
@@ -96,6 +119,7 @@ __all__ = [
     "ExecResult",
     "Fetched",
     "Finding",
+    "Foresighted",
     "Gold",
     "GradeOptions",
     "Health",
@@ -105,6 +129,7 @@ __all__ = [
     "InvalidData",
     "Invocation",
     "JournalEntry",
+    "Lane",
     "LimitReached",
     "Limits",
     "Machine",
@@ -125,21 +150,29 @@ __all__ = [
     "RepairSummary",
     "RepositorySource",
     "RetryableError",
+    "RoomAware",
     "RunConfig",
     "RunOptions",
     "RunResults",
     "RunSummary",
     "Score",
     "ScoreLogSubmission",
+    "Sited",
     "StateSubmission",
     "Status",
+    "Step",
     "SubmissionKind",
+    "Sweep",
+    "SweepRun",
     "Task",
     "TaskResult",
     "TestOutcome",
     "TestStatus",
     "TestSummary",
     "Tokens",
+    "ToolCall",
+    "Totals",
+    "Trajectory",
     "Unusable",
     "UsageError",
     "Verdict",
@@ -156,7 +189,7 @@ __all__ = [
 
 _CORE = (
     *("agent", "benchmark", "causes", "environment", "errors", "evaluation", "published"),
-    *("record", "result", "run", "submission", "task", "verdict"),
+    *("record", "result", "run", "submission", "sweep", "task", "trajectory", "verdict"),
 )
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from proctor.agents.h2 import Timeline
 from proctor.analysis.score import Score
 from proctor.benchmarks.suites.format import InstanceFile, PredictionLine, SuiteFile
 from proctor.core.benchmark import Fetched, Health
@@ -19,6 +20,7 @@ from proctor.core.record import to_json
 from proctor.core.result import TaskResult
 from proctor.core.run import JournalEntry, RunConfig, RunSummary
 from proctor.core.submission import PatchSubmission, ScoreLogSubmission, StateSubmission
+from proctor.core.sweep import Sweep
 from proctor.core.task import Task
 from proctor.core.trajectory import Trajectory
 from proctor.core.verdict import Verdict
@@ -32,10 +34,12 @@ RECORDS: Final[dict[str, Any]] = {
     "run-config": RunConfig,
     "run-summary": RunSummary,
     "journal-entry": JournalEntry,
+    "sweep": Sweep,
     "report": EvaluationReport,
     "trajectory": Trajectory,
     "score": Score,
     "health": Health,
+    "timeline": Timeline,
     "fetched": Fetched,
     "published": Published,
     "diagnosis": Diagnosis,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from pods import one_file
@@ -172,6 +173,7 @@ async def test_idle_after_a_compaction_is_not_the_end(desk: Desk) -> None:
 
 async def test_idle_before_the_prompt_registers_is_not_the_end(desk: Desk) -> None:
     desk.script(turn=[{"after": LONG, **PROMPT}, WORK, STOP])
+    desk.patience = msgspec.structs.replace(PATIENCE, delivery=0)
     outcome = await desk.answer()
     assert (outcome.cause, await desk.result()) == (None, "done")
 
@@ -182,6 +184,15 @@ async def test_a_task_that_is_never_taken_is_an_error(desk: Desk) -> None:
     outcome = await desk.answer()
     assert outcome.cause is Cause.ENVIRONMENT_FAILED
     assert "concierge: it did not take the task" in outcome.detail
+
+
+async def test_a_message_that_was_typed_and_not_sent_off_is_sent_off(desk: Desk) -> None:
+    coder = {"turn": [PROMPT, WORK, STOP]}
+    desk.script(PAIR, swallow=True, turn=[PROMPT, {"run": "h2 send coder-1 go on"}, STOP], agents={"coder-1": coder})
+    desk.patience = msgspec.structs.replace(PATIENCE, nudge=0.5)
+    outcome = await desk.answer()
+    assert (outcome.cause, await desk.result()) == (None, "done")
+    assert [member.messages for member in outcome.metrics.members] == [1, 0], "Enter is no message"
 
 
 async def test_an_agent_that_left_its_session_and_came_back_was_not_gone(desk: Desk) -> None:
@@ -200,7 +211,10 @@ async def test_a_program_that_has_ended_is_not_idle_whatever_h2_says(desk: Desk)
     assert "I give up" in outcome.detail
 
 
-@pytest.mark.parametrize("late", [{"queue_seconds": LONG}, {"turn": [{"after": LONG, **PROMPT}, WORK, STOP]}])
+LATE: list[dict[str, Any]] = [{"queue_seconds": 6}, {"turn": [{"after": 6, **PROMPT}, WORK, STOP]}]
+
+
+@pytest.mark.parametrize("late", LATE, ids=["queued", "typed"])
 async def test_a_message_on_its_way_keeps_the_pod_at_work(desk: Desk, late: dict[str, Any]) -> None:
     coder = {"turn": [PROMPT, WORK, STOP], **late}
     desk.script(PAIR, turn=[PROMPT, {"run": "h2 send --priority idle coder-1 go on"}, STOP], agents={"coder-1": coder})

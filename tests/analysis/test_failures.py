@@ -1,7 +1,8 @@
 import pytest
 
-from observations import seen
-from proctor.analysis.failures import MODES, error_causes, failure_mode, failure_modes, finding_codes
+from observations import config, seen
+from proctor.analysis import run_row
+from proctor.analysis.failures import MODES, failure_mode, finding_codes
 from proctor.analysis.observation import SeenFinding, SeenVerdict
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 
@@ -24,12 +25,15 @@ def test_modes_and_causes_are_counted_most_frequent_first() -> None:
         seen("d", "e", cause=Cause.DISK_FULL),
         seen("e", "e"),
     ]
-    assert list(failure_modes(observations).items()) == [("tests still fail", 3), ("handed in nothing", 2)]
-    assert list(error_causes(observations).items()) == [("provider_error", 2), ("disk_full", 1)]
+    row = run_row(config(), observations)
+    assert list(row.failure_modes.items()) == [("tests still fail", 3), ("handed in nothing", 2)]
+    assert list(row.error_causes.items()) == [("provider_error", 2), ("disk_full", 1)]
 
 
-def test_a_finding_counts_once_for_an_answer() -> None:
+def test_a_finding_counts_once_for_an_answer_and_only_in_those_that_count() -> None:
     found = SeenVerdict(
         status=Status.RESOLVED, cause=Cause.SOLVED, findings=tuple(SeenFinding(code=code) for code in "xxy")
     )
-    assert finding_codes([seen("a", verdict=found), seen("b"), seen("c", "e", verdict=found)]) == {"x": 1, "y": 1}
+    assert finding_codes(seen("a", verdict=found)) == {"x", "y"}
+    row = run_row(config(), [seen("a", verdict=found), seen("b"), seen("c", "e", verdict=found)])
+    assert (row.findings, row.finding_codes) == (1, {"x": 1, "y": 1})

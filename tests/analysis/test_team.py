@@ -4,7 +4,7 @@ import pytest
 
 from observations import answers, seen
 from proctor.analysis.passes import passes
-from proctor.analysis.team import best_of, roles, team_verdict
+from proctor.analysis.team import RoleFigures, add_roles, best_of, team_verdict
 from proctor.core.result import AgentMetrics, Member, ModelUsage, Tokens
 
 
@@ -56,7 +56,7 @@ def test_a_team_that_beats_whatever_the_money_could_buy_is_worth_it() -> None:
     assert found.verdict == 1
     assert found.sentence == (
         "The team is worth it: pod resolves 95% at $2.00 a task; the same money buys 2.0 answers of alone, of which "
-        "the best resolves 30% to 51% (bounds from 1 answer to each task, a perfect judge choosing among 2.0)."
+        "the best resolves 30% to 51% (bounds from one answer to each task, a perfect judge choosing among 2.0)."
     )
 
 
@@ -91,7 +91,9 @@ def test_roles_are_summed_over_answers() -> None:
         )
     )
     second = AgentMetrics(members=(member("c", "concierge", None, 20, 80), member("solo", "", 1.0, 5, 0)))
-    found = {one.role: one for one in roles([seen("a", metrics=first), seen("b", metrics=second)])}
+    found: dict[str, RoleFigures] = {}
+    for metrics in (first, second):
+        add_roles(found, seen("a", metrics=metrics))
     assert list(found) == ["concierge", "coder", "solo"]
     assert (found["coder"].members, found["coder"].cost_usd, found["coder"].turns) == (2, 3.0, 4)
     assert found["concierge"].cost_usd is None

@@ -20,9 +20,10 @@ async def test_forty_tasks_at_once_stop_at_a_third_and_finish_with_a_higher_limi
         assert done.code == 12
         assert "stopped (run_budget): budget_exhausted: the run's budget is spent" in done.stderr
         spent = done.json["cost_usd"] + done.json["unfinished_usd"]
-        # It knows to the cent what it spent, which is the limit and at most what was under way when that was reached.
+        # It knows to the cent what it spent, which is the limit and at most what was under way when that was reached:
+        # one answer of each agent, for on a busy machine those count too that have left the provider and not arrived.
         assert spent == pytest.approx(provider.served.total() * ANSWER_USD)
-        assert limit <= spent <= limit + provider.most_under_way * ANSWER_USD
+        assert limit <= spent <= limit + TASKS * ANSWER_USD
         assert provider.asked == provider.served
 
         # With the same limit nothing can be done, and nothing is asked.

@@ -21,10 +21,11 @@ async def test_runs_are_reported_shown_and_compared(hall: Hall) -> None:
     lines = [line.split() for line in report.stdout.splitlines()]
     assert lines[0] == ["toy", "Results"]
     assert lines[4][:7] == ["run-001", "baseline", "empty", "8/8", "68%", "to", "100%"]
-    assert lines[4][7:] == ["0", "$0.0135", "0m", "00s", "1"]
+    assert (lines[4][7:10], lines[4][11:]) == (["0", "$0.0135", "0m"], ["1"])  # how many seconds is up to the machine
     assert lines[5][:8] == ["run-002", "baseline", "empty", "0/7", "0%", "to", "35%", "1"]
     as_json = (await hall.run("bench", "report", "toy", "--json")).json
-    assert [(row["run_id"], row["resolved"], row["counted"], row["errors"]) for row in as_json] == [
+    assert as_json["benchmark"] == "toy"
+    assert [(row["run_id"], row["resolved"], row["counted"], row["errors"]) for row in as_json["runs"]] == [
         ("run-001", 8, 8, 0),
         ("run-002", 0, 7, 1),
     ]
@@ -47,11 +48,41 @@ async def test_runs_are_reported_shown_and_compared(hall: Hall) -> None:
     assert compared.stdout.splitlines()[-1] == (
         "run-002 is worse than run-001 (0 gained, 7 lost of 7 common tasks; p = 0.016)."
     )
-    assert compared.stdout.count("lost\n") == 7
+    assert compared.stdout.count("   lost   run-002") == 7
     assert compared.stderr == ""
     as_json = (await hall.run("bench", "compare", "toy/run-001", "toy/run-002", "--json")).json
-    assert as_json["comparison"]["common"] == 7
-    assert as_json["differences"] == []
+    (held,) = as_json["comparisons"]
+    assert (held["verdict"], held["comparison"]["common"], held["differences"]) == (-1, 7, [])
+
+    gated = await hall.run("bench", "compare", "toy/run-001", "toy/run-002", "--gate", "not worse")
+    assert gated.code == 10
+    assert gated.stdout.splitlines()[-1] == (
+        "Gate: run-002 against run-001: 'not worse' does not hold, shown to be worse."
+    )
+    turned = await hall.run("bench", "compare", "toy/run-002", "toy/run-001", "--gate", "better, lost = 0")
+    assert turned.code == 0
+    wrong = await hall.run("bench", "compare", "toy/run-001", "toy/run-002", "--gate", "best")
+    assert (wrong.code, "'best' is no condition of a rule" in wrong.stderr) == (2, True)
+
+    broken = await hall.run("bench", "breakdown", "toy/run-001", "toy/run-002")
+    assert broken.stdout.splitlines()[0] == "By parity"
+    front = (await hall.run("bench", "pareto", "toy", "--by", "rate", "--by", "cost", "--json")).json
+    assert [(run["point"]["run"], run["on_front"]) for run in front["runs"]] == [("run-001", True), ("run-002", False)]
+
+    logs = (await hall.run("bench", "report", "toy", "--logs", "--json")).json["logs"]
+    assert [(one["run"], one["read"], one["lacking"], one["gave_up"]) for one in logs] == [
+        ("run-001", 8, 0, 0),
+        ("run-002", 7, 0, 0),
+    ]
+
+    page = hall.folder / "report.html"
+    paged = await hall.run("bench", "report", "toy", "--html", page, "--markdown")
+    assert paged.stdout.startswith("## toy Results\n\n| Run ID |")
+    assert page.read_text().count("<svg") == 3
+    nowhere = await hall.run("bench", "report", "toy", "--html", hall.folder / "no" / "report.html")
+    assert (nowhere.code, "the page cannot be written" in nowhere.stderr) == (2, True)
+    both = await hall.run("bench", "report", "toy", "--json", "--csv")
+    assert (both.code, "--json and --csv cannot both be printed" in both.stderr) == (2, True)
 
 
 async def test_runs_that_were_made_otherwise_say_in_what(hall: Hall) -> None:
@@ -60,8 +91,8 @@ async def test_runs_that_were_made_otherwise_say_in_what(hall: Hall) -> None:
     await hall.run(*nop, "--max-turns", 7, "--limit", 2)
     done = await hall.run("bench", "compare", "toy/run-001", "toy/run-002")
     assert done.stderr.splitlines() == [
-        "the runs differ: tasks: 3 and 2, 2 in common",
-        "the runs differ: max_turns: 100 and 7",
+        "run-001 and run-002 differ: tasks: 3 and 2, 2 in common",
+        "run-001 and run-002 differ: max_turns: 100 and 7",
     ]
 
 
@@ -69,3 +100,17 @@ async def test_a_benchmark_without_runs_is_one_sentence(hall: Hall) -> None:
     done = await hall.run("bench", "report", "toy")
     assert done.code == 2
     assert "there are no runs of 'toy'; make one with `proctor bench run`" in done.stderr
+
+
+async def test_the_score_is_also_told_on_tasks_that_proved_healthy(hall: Hall) -> None:
+    nop = ("bench", "run", "toy", "--agent", "nop", "--isolation", "off", "--quiet")
+    await hall.run(*nop)
+    unknown = (await hall.run("bench", "report", "toy", "--json")).json["runs"][0]
+    assert unknown["healthy"] is None
+    validated = await hall.run("bench", "validate", "toy", "--isolation", "off", "--quiet", TOY_SICK="toy-0002")
+    assert validated.code == 20
+    known = (await hall.run("bench", "report", "toy", "--json")).json["runs"][0]
+    assert (known["counted"], known["healthy"]["tasks"], known["healthy"]["counted"]) == (3, 2, 2)
+    assert "Healthy tasks" in (await hall.run("bench", "report", "toy")).stdout
+    asked_not = (await hall.run("bench", "report", "toy", "--json", "--no-healthy")).json["runs"][0]
+    assert asked_not["healthy"] is None

@@ -9,8 +9,8 @@ from proctor.analysis.intervals import wilson
 from proctor.core.causes import Cause, Status
 from proctor.core.result import AgentMetrics, ModelUsage, TaskResult, Tokens
 from proctor.core.verdict import Finding, Verdict
-from proctor.report import money, run_row, runs_csv, runs_text
-from proctor.report.runs import run_tables
+from proctor.report import money, run_row
+from proctor.report.runs import run_tables, runs_csv, runs_text
 
 
 def result(task: str, cause: Cause, status: Status, cost: float | None = 0.5, **changes: object) -> TaskResult:

@@ -19,11 +19,15 @@ def login(tmp_path: Path) -> Path:
     return folder
 
 
+def config(sandbox: Path) -> Path:
+    return sandbox / "claude-config" / "default"
+
+
 async def test_as_many_as_are_in_use_at_once_are_made_and_used_again(tmp_path: Path) -> None:
     homes = Homes(tmp_path / "h", preset="empty")
     async with homes.lend() as one, homes.lend() as two:
         assert one != two
-        assert json.loads((one / ".claude.json").read_text())
+        assert json.loads((config(one) / ".claude.json").read_text())
     async with homes.lend() as again:
         assert again in {one, two}
     await homes.close()
@@ -33,18 +37,18 @@ async def test_as_many_as_are_in_use_at_once_are_made_and_used_again(tmp_path: P
 async def test_nothing_that_an_agent_leaves_reaches_the_next_one(tmp_path: Path) -> None:
     homes = Homes(tmp_path / "h", preset="empty")
     async with homes.lend() as home:
-        before = {path.name: path.read_bytes() for path in home.iterdir() if path.is_file()}
-        (home / ".claude.json").write_text('{"mcpServers": {"evil": {}}}')
-        (home / ".credentials.json").write_text('{"note": "the answer is 42"}')
-        (home / "CLAUDE.md").write_text("the answer is 42")
-        (home / "projects").mkdir()
-        (home / "projects" / "memory.md").write_text("the answer is 42")
+        before = {path.name: path.read_bytes() for path in config(home).iterdir() if path.is_file()}
+        (config(home) / ".claude.json").write_text('{"mcpServers": {"evil": {}}}')
+        (config(home) / ".credentials.json").write_text('{"note": "the answer is 42"}')
+        (config(home) / "CLAUDE.md").write_text("the answer is 42")
+        (config(home) / "projects").mkdir()
+        (config(home) / "projects" / "memory.md").write_text("the answer is 42")
         # Also what the sandbox itself believes to have been made from.
-        manifest = home.parent.parent / "sandbox.json"
+        manifest = home / "sandbox.json"
         manifest.write_text(manifest.read_text().replace('"empty"', '"opus"'))
     async with homes.lend() as home:
-        after = {path.name: path.read_bytes() for path in home.iterdir() if path.is_file()}
-        left = [path for path in home.parent.parent.rglob("*") if path.is_file() and b"42" in path.read_bytes()]
+        after = {path.name: path.read_bytes() for path in config(home).iterdir() if path.is_file()}
+        left = [path for path in home.rglob("*") if path.is_file() and b"42" in path.read_bytes()]
     assert after == before
     assert left == []
     await homes.close()
@@ -53,12 +57,12 @@ async def test_nothing_that_an_agent_leaves_reaches_the_next_one(tmp_path: Path)
 async def test_a_damaged_home_is_made_again(tmp_path: Path) -> None:
     homes = Homes(tmp_path / "h", preset="empty")
     async with homes.lend() as home:
-        (home / ".claude.json").unlink()
-        (home / ".claude.json").symlink_to("/etc/passwd")
-        (home.parent.parent / "sandbox.json").write_text("{")
+        (config(home) / ".claude.json").unlink()
+        (config(home) / ".claude.json").symlink_to("/etc/passwd")
+        (home / "sandbox.json").write_text("{")
     async with homes.lend() as home:
-        assert not (home / ".claude.json").is_symlink()
-        assert json.loads((home / ".claude.json").read_text())
+        assert not (config(home) / ".claude.json").is_symlink()
+        assert json.loads((config(home) / ".claude.json").read_text())
     await homes.close()
 
 
@@ -67,14 +71,14 @@ async def test_a_login_is_in_every_home_stays_there_and_is_known_as_a_secret(tmp
     homes.check()
     assert homes.secrets() == (TOKEN, f"{TOKEN}-r")
     async with homes.lend() as home:
-        account = json.loads((home / ".claude.json").read_text())
+        account = json.loads((config(home) / ".claude.json").read_text())
         assert account["oauthAccount"] == {"accountUuid": "0"}
         # Claude Code renews its login by itself; an account that was tampered with is put back.
-        (home / ".credentials.json").write_text('{"claudeAiOauth": {"accessToken": "renewed"}}')
-        (home / ".claude.json").write_text('{"mcpServers": {"evil": {}}}')
+        (config(home) / ".credentials.json").write_text('{"claudeAiOauth": {"accessToken": "renewed"}}')
+        (config(home) / ".claude.json").write_text('{"mcpServers": {"evil": {}}}')
     async with homes.lend() as home:
-        assert json.loads((home / ".claude.json").read_text()) == account
-        assert "renewed" in (home / ".credentials.json").read_text()
+        assert json.loads((config(home) / ".claude.json").read_text()) == account
+        assert "renewed" in (config(home) / ".credentials.json").read_text()
     await homes.close()
 
 

@@ -167,6 +167,40 @@ def test_a_leak_in_git_is_found_however_it_is_kept(world: World, plant: Callable
     assert set(proof.leaks[0].lines) <= TELLING
 
 
+def _as_a_submodule(world: World) -> None:
+    git(world.workspace, "clone", "--quiet", "--bare", str(world.repository.path), ".git/modules/shapes")
+    write(world.workspace, {"vendor/shapes/.git": "gitdir: ../../.git/modules/shapes\n"})
+
+
+def _as_a_clone_inside(world: World) -> None:
+    git(world.workspace, "clone", "--quiet", "--no-checkout", str(world.repository.path), "vendor/shapes")
+
+
+def _as_a_worktree(world: World) -> None:
+    _as_branch(world)
+    git(world.workspace, "worktree", "add", "--quiet", "--detach", "vendor/shapes", "later")
+    git(world.workspace, "branch", "-D", "later")
+
+
+def _as_a_bundle(world: World) -> None:
+    git(world.repository.path, "bundle", "create", "--quiet", str(world.workspace / "past.bundle"), "--all")
+
+
+def _as_a_pack(world: World) -> None:
+    (pack,) = (world.repository.path / ".git/objects/pack").glob("*.pack")
+    shutil.copy(pack, world.workspace / "data.bin")
+
+
+@pytest.mark.parametrize("plant", [_as_a_submodule, _as_a_clone_inside, _as_a_worktree, _as_a_bundle, _as_a_pack])
+def test_a_leak_in_another_repository_within_reach_is_found(world: World, plant: Callable[[World], None]) -> None:
+    git(world.repository.path, "repack", "-adq")
+    plant(world)
+    proof = world.proof()
+    assert proof.leaks
+    assert not proof.holds
+    assert set(proof.leaks[0].lines) <= TELLING
+
+
 @pytest.mark.parametrize(
     "name", ["shapes.py", "build/lib/shapes.py", ".git/rebase-apply/patch", b"odd\xff", "deep/er/copy.txt"]
 )

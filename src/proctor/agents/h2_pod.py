@@ -1,6 +1,7 @@
 """A pod of agents that h2 runs, given one task: launched, handed the task, watched, harvested, stopped."""
 
 import asyncio
+import itertools
 import math
 import os
 import time
@@ -21,7 +22,7 @@ from proctor.agents.h2.room import LOGS, NotLaunched, PodRoom
 from proctor.agents.h2.screen import screen_of
 from proctor.agents.h2.template import Template, load_template
 from proctor.agents.h2.timeline import TIMELINE, Timeline, make_timeline, metrics_of
-from proctor.agents.h2.watch import Patience, Pod, Seen, Step, Word, judge, to_be_asked
+from proctor.agents.h2.watch import Patience, Pod, Seen, Step, Word, judge, unsubmitted
 from proctor.agents.outcomes import keep_outcome, nothing_done
 from proctor.agents.words import brief
 from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup
@@ -37,6 +38,7 @@ from proctor.core.result import AgentMetrics
 H2_PROGRAM: Final = "/proctor/h2"
 HOME: Final = "/proctor/home"
 _ACCOUNT: Final = ("claude-config", "default", ".claude.json")
+_ASKED_EVERY: Final = 5
 _FAULTS: Final = {
     **FAULTS,
     "no_git": "there is no git in the room, and h2 needs one; install git in the image",
@@ -269,22 +271,28 @@ class _Course:
 
     async def _watch(self, lead: str, *, launched: float, sent: float | None) -> Word:
         """Look at the pod until there is something to be done about it."""
-        look = 0
-        while True:
+
+        def seen() -> Pod:
+            return Pod(agents=tuple(self._seen.values()), lead=lead, now=self._clock(), launched=launched, sent=sent)
+
+        for look in itertools.count():
             self._seen = await self._room.look(self._seen, self._clock)
-            if sent is None or to_be_asked(tuple(self._seen.values()), look):
+            # Asking takes a process for each agent, and what h2 writes by itself tells nearly all. But the dead write
+            # nothing, and what is not in its files (a queue, the words of an error) counts when it is decided.
+            if look % _ASKED_EVERY == 0 or judge(seen(), self._patience).step is not Step.WAIT:
                 self._seen = await self._room.ask(self._seen, self._clock, seconds=self._patience.status)
-            look += 1
-            now = self._clock()
-            pod = Pod(agents=tuple(self._seen.values()), lead=lead, now=now, launched=launched, sent=sent)
-            word = judge(pod, self._patience)
+            pod = seen()
+            word, now = judge(pod, self._patience), pod.now
             if word.step is not Step.WAIT:
                 return word
             if now >= self._deadline:
                 waited = f"the pod was not done after {now - self._began:.0f} s and was stopped"
                 return Word(step=Step.FAILED, cause=Cause.AGENT_TIMEOUT, detail=waited)
+            if waiting := unsubmitted(pod, self._patience):
+                self._seen = await self._room.nudge(self._seen, waiting, self._clock)
             self._tell(_shown(pod))
             await asyncio.sleep(min(self._patience.look, max(0.05, self._deadline - now)))
+        raise AssertionError("one looks until there is something to be done")
 
     async def _judged(self, word: Word) -> Judgement:
         if word.whose is None:

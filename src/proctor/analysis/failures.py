@@ -1,11 +1,10 @@
 """Why answers are not resolved, in words for people: one table, from cause to failure mode."""
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Final
 
 from proctor.analysis.observation import Observation
-from proctor.core.causes import Cause, Status
+from proctor.core.causes import Cause
 
 # A cause that is not the agent's doing has no failure mode; it is counted as an error, by its own name.
 MODES: Final[dict[Cause, str]] = {
@@ -39,28 +38,12 @@ def failure_mode(observation: Observation) -> str | None:
     return MODES.get(observation.cause, observation.cause.value)
 
 
-def failure_modes(observations: Iterable[Observation]) -> dict[str, int]:
-    """How often each, most frequent first."""
-    found = Counter(mode for observation in observations if (mode := failure_mode(observation)))
-    return _ordered(found)
+def finding_codes(observation: Observation) -> frozenset[str]:
+    """What kinds of things the audit found in an answer."""
+    verdict = observation.verdict
+    return frozenset(finding.code for finding in verdict.findings) if verdict else frozenset()
 
 
-def error_causes(observations: Iterable[Observation]) -> dict[str, int]:
-    """What was not the agents' doing, by cause, most frequent first."""
-    return _ordered(Counter(seen.cause.value for seen in observations if seen.status is Status.ERROR))
-
-
-def finding_codes(observations: Iterable[Observation]) -> dict[str, int]:
-    """In how many counted answers the audit found what, most frequent first."""
-    return _ordered(
-        Counter(
-            code
-            for observation in observations
-            if observation.counted and observation.verdict is not None
-            for code in {finding.code for finding in observation.verdict.findings}
-        )
-    )
-
-
-def _ordered(counts: Counter[str]) -> dict[str, int]:
+def most_first(counts: Mapping[str, int]) -> dict[str, int]:
+    """Counts in the order of their size."""
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -45,9 +45,10 @@ def standings(
     objectives: Sequence[Objective] = OBJECTIVES,
     resamples: int = _RESAMPLES,
 ) -> tuple[Standing, ...]:
-    """Every run's standing. `answers` has each run's counted answers by task, for drawing the tasks again."""
+    """Every run's standing. `answers` has runs' counted answers by task, where it is to be said how sure they are."""
     placed = {point.run: numbers for point in points if (numbers := _numbers(point, objectives)) is not None}
-    shares = front_shares({run: answers[run] for run in placed}, objectives=objectives, resamples=resamples)
+    drawn = {run: answers[run] for run in placed if run in answers}
+    shares = front_shares(drawn, objectives=objectives, resamples=resamples)
     found = []
     for point in points:
         mine = placed.get(point.run)

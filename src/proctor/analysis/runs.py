@@ -1,5 +1,6 @@
 """One run in numbers."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Final
@@ -7,12 +8,12 @@ from typing import Final
 import msgspec
 
 from proctor.analysis.best_of import mean_best_of_k
-from proctor.analysis.failures import error_causes, failure_modes, finding_codes
+from proctor.analysis.failures import failure_mode, finding_codes, most_first
 from proctor.analysis.intervals import Estimate, clustered_rate, positive_mean, ratio_of_sums
-from proctor.analysis.observation import Observation, observe
+from proctor.analysis.observation import Observation, SeenVerdict, observe
 from proctor.analysis.passes import Passes, passes
 from proctor.analysis.spread import Spread, spread
-from proctor.analysis.team import RoleFigures, roles
+from proctor.analysis.team import RoleFigures, add_roles
 from proctor.core.causes import Cause, Status
 from proctor.core.record import Record
 from proctor.core.result import TaskResult
@@ -104,87 +105,187 @@ class RunRow(Record):
 def run_row(
     config: RunConfig, results: Iterable[Observation | TaskResult], *, healthy: Collection[str] | None = None
 ) -> RunRow:
-    """Put a run into numbers. `healthy` are the tasks that are known to be sound, where anybody has tried."""
-    seen = [result if isinstance(result, Observation) else observe(result) for result in results]
-    counted = [one for one in seen if one.counted]
-    tasks: dict[str, list[Observation]] = {}
-    for one in counted:
-        tasks.setdefault(one.task_id, []).append(one)
-    rate = _rate(tasks.values())
-    errors = sum(one.status is Status.ERROR for one in seen)
-    resolved = sum(one.resolved for one in counted)
-    costs = [[one.cost_usd for one in answers] for answers in tasks.values()]
-    known = [[cost for cost in some if cost is not None] for some in costs]
-    priced = all(len(some) == len(every) for some, every in zip(known, costs, strict=True))
-    times = [[one.answer_seconds for one in answers] for answers in tasks.values()]
-    tokens = [[float(one.tokens) for one in answers] for answers in tasks.values()]
-    right = [sum(one.resolved for one in answers) for answers in tasks.values()]
-    cost, seconds = positive_mean(known) if priced else None, positive_mean(times)
-    utilised = [one.metrics.utilisation for one in counted if one.metrics.utilisation is not None]
-    scores = [
-        [one.verdict.score for one in some if one.verdict and one.verdict.score is not None] for some in tasks.values()
-    ]
-    spent = [one.cost_usd for one in seen]
-    return RunRow(
-        run_id=config.run_id,
-        mode=config.mode.value,
-        agent=config.agent,
-        model=config.model,
-        preset=config.preset,
-        pod_template=config.pod_template,
-        resolved=resolved,
-        counted=len(counted),
-        tasks=len(tasks),
-        rate=rate.value if rate else None,
-        low=rate.low if rate else None,
-        high=rate.high if rate else None,
-        rate_with_errors=resolved / (len(counted) + errors) if counted or errors else None,
-        official=sum(_official(one) for one in counted),
-        score=clustered_rate(scores),
-        healthy=None if healthy is None else _healthy(tasks, healthy),
-        errors=errors,
-        skipped=sum(one.status is Status.SKIPPED for one in seen),
-        missing=len(config.tasks) * config.samples - len(seen),
-        findings=sum(bool(one.verdict and one.verdict.findings) for one in counted),
-        flaky=len({one.task_id for one in seen if one.cause is Cause.FLAKY or (one.verdict and one.verdict.flaky)}),
-        tries=sum(max(0, len(one.attempts) - 1) for one in seen),
-        avg_cost_usd=cost.value if cost else None,
-        avg_seconds=seconds.value if seconds else None,
-        cost=cost,
-        seconds=seconds,
-        cost_per_resolved_usd=ratio_of_sums(_pairs(known, right)) if priced else None,
-        seconds_per_resolved=ratio_of_sums(_pairs(times, right)),
-        tokens_per_resolved=ratio_of_sums(_pairs(tokens, right)),
-        total_usd=None if None in spent else sum(amount for amount in spent if amount is not None),
-        costs=spread(amount for some in known for amount in some) if priced else None,
-        times=spread(amount for some in times for amount in some),
-        tokens=sum(one.tokens for one in seen),
-        agents=max((one.metrics.agents for one in seen), default=0),
-        turns=_mean([one.metrics.turns for one in counted]),
-        steps=_mean([one.metrics.steps for one in counted]),
-        utilisation=_mean(utilised),
-        compactions=_mean([one.metrics.compactions for one in counted]),
-        context_resets=_mean([one.metrics.context_resets for one in counted]),
-        failure_modes=failure_modes(counted),
-        error_causes=error_causes(seen),
-        finding_codes=finding_codes(counted),
-        passes=_passes(tasks.values()),
-        roles=roles(counted),
-        scores=_further(counted),
-        best_of=_best_of(tasks),
-    )
+    """Put a run into numbers, reading its results once and keeping none of them.
+
+    `healthy` are the tasks that are known to be sound, where anybody has tried.
+    """
+    tally = _Tally()
+    for result in results:
+        tally.add(result if isinstance(result, Observation) else observe(result))
+    return tally.row(config, healthy)
 
 
-def _rate(tasks: Iterable[Sequence[Observation]]) -> Estimate | None:
-    return clustered_rate([[float(one.resolved) for one in answers] for answers in tasks])
+class _Task:
+    """The counted answers to one task."""
+
+    __slots__ = ("costs", "progress", "resolved", "scores", "seconds", "tokens")
+
+    def __init__(self) -> None:
+        self.resolved: list[bool] = []
+        self.costs: list[float] = []
+        self.seconds: list[float] = []
+        self.tokens: list[float] = []
+        self.scores: list[float] = []
+        self.progress: dict[str, list[float]] = {}
 
 
-def _healthy(tasks: dict[str, list[Observation]], healthy: Collection[str]) -> Healthy:
-    sound = [answers for task, answers in tasks.items() if task in healthy]
+class _Tally:
+    """Numbers that grow with every answer."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[str, _Task] = {}
+        self.seen = self.official = self.findings = self.tries = self.tokens = self.agents = 0
+        self.statuses: Counter[Status] = Counter()
+        self.flaky: set[str] = set()
+        self.total_usd: float | None = 0.0
+        self.priced = True  # of every answer that counts, the cost is known
+        self.sums: Counter[str] = Counter()
+        self.further: dict[str, list[float]] = {}
+        self.utilised: list[float] = []
+        self.modes: Counter[str] = Counter()
+        self.causes: Counter[str] = Counter()
+        self.codes: Counter[str] = Counter()
+        self.roles: dict[str, RoleFigures] = {}
+
+    def add(self, one: Observation) -> None:
+        cost = one.cost_usd
+        self.seen += 1
+        self.statuses[one.status] += 1
+        self.tries += max(0, len(one.attempts) - 1)
+        self.tokens += one.tokens
+        self.agents = max(self.agents, one.metrics.agents)
+        self.total_usd = None if self.total_usd is None or cost is None else self.total_usd + cost
+        if one.cause is Cause.FLAKY or (one.verdict and one.verdict.flaky):
+            self.flaky.add(one.task_id)
+        if one.status is Status.ERROR:
+            self.causes[one.cause.value] += 1
+        if one.counted:
+            self._count(one, cost)
+
+    def _count(self, one: Observation, cost: float | None) -> None:
+        task = self.tasks.setdefault(one.task_id, _Task())
+        task.resolved.append(one.resolved)
+        task.seconds.append(one.answer_seconds)
+        task.tokens.append(float(one.tokens))
+        if cost is None:
+            self.priced = False
+        else:
+            task.costs.append(cost)
+        if one.verdict is not None and one.verdict.score is not None:
+            task.scores.append(one.verdict.score)
+            for name, value in _progress(one.verdict).items():
+                task.progress.setdefault(name, []).append(value)
+        for name, value in (one.verdict.scores if one.verdict else {}).items():
+            self.further.setdefault(name, []).append(value)
+        codes = finding_codes(one)
+        self.official += _official(one)
+        self.findings += bool(codes)
+        self.codes.update(codes)
+        mode = failure_mode(one)
+        if mode is not None:
+            self.modes[mode] += 1
+        for name in ("turns", "steps", "compactions", "context_resets"):
+            self.sums[name] += getattr(one.metrics, name)
+        if one.metrics.utilisation is not None:
+            self.utilised.append(one.metrics.utilisation)
+        add_roles(self.roles, one)
+
+    def row(self, config: RunConfig, healthy: Collection[str] | None) -> RunRow:
+        tasks = list(self.tasks.values())
+        right = [sum(task.resolved) for task in tasks]
+        resolved, counted = sum(right), sum(len(task.resolved) for task in tasks)
+        errors = self.statuses[Status.ERROR]
+        rate = _rate(tasks)
+        times, tokens = [task.seconds for task in tasks], [task.tokens for task in tasks]
+        costs = [task.costs for task in tasks] if self.priced else []
+        cost, seconds = positive_mean(costs), positive_mean(times)
+        return RunRow(
+            run_id=config.run_id,
+            mode=config.mode.value,
+            agent=config.agent,
+            model=config.model,
+            preset=config.preset,
+            pod_template=config.pod_template,
+            resolved=resolved,
+            counted=counted,
+            tasks=len(tasks),
+            rate=rate.value if rate else None,
+            low=rate.low if rate else None,
+            high=rate.high if rate else None,
+            rate_with_errors=resolved / (counted + errors) if counted or errors else None,
+            official=self.official,
+            score=clustered_rate([task.scores for task in tasks]),
+            healthy=None if healthy is None else _healthy(self.tasks, healthy),
+            errors=errors,
+            skipped=self.statuses[Status.SKIPPED],
+            missing=len(config.tasks) * config.samples - self.seen,
+            findings=self.findings,
+            flaky=len(self.flaky),
+            tries=self.tries,
+            avg_cost_usd=cost.value if cost else None,
+            avg_seconds=seconds.value if seconds else None,
+            cost=cost,
+            seconds=seconds,
+            cost_per_resolved_usd=ratio_of_sums(_pairs(costs, right)) if costs else None,
+            seconds_per_resolved=ratio_of_sums(_pairs(times, right)),
+            tokens_per_resolved=ratio_of_sums(_pairs(tokens, right)),
+            total_usd=self.total_usd,
+            costs=spread(amount for some in costs for amount in some),
+            times=spread(amount for some in times for amount in some),
+            tokens=self.tokens,
+            agents=self.agents,
+            turns=self._mean("turns", counted),
+            steps=self._mean("steps", counted),
+            utilisation=sum(self.utilised) / len(self.utilised) if self.utilised else None,
+            compactions=self._mean("compactions", counted),
+            context_resets=self._mean("context_resets", counted),
+            failure_modes=most_first(self.modes),
+            error_causes=most_first(self.causes),
+            finding_codes=most_first(self.codes),
+            passes=_passes([task.resolved for task in tasks]),
+            roles=tuple(self.roles.values()),
+            scores={name: fmean(values) for name, values in sorted(self.further.items())},
+            best_of=_best_of(self.tasks),
+        )
+
+    def _mean(self, name: str, counted: int) -> float | None:
+        return self.sums[name] / counted if counted else None
+
+
+def _progress(verdict: SeenVerdict) -> dict[str, float]:
+    """How far an answer came, beyond 1 where the benchmark's scale goes on; and how far within each time."""
+    if verdict.score is None:
+        return {}
+    within = {name: value for name, value in verdict.scores.items() if name.startswith("within_")}
+    return {"score": verdict.scores.get("normalised", verdict.score), **within}
+
+
+def _best_of(tasks: Mapping[str, _Task]) -> dict[str, tuple[float, ...]]:
+    """For every k that all tasks have answers for, if each has several.
+
+    A budget of time that is shared by k independent answers gives each a k-th of it: the best of 4 within 2 hours is
+    what 8 hours buy when they are spent on 4 answers.
+    """
+    found = {}
+    for name in sorted({name for task in tasks.values() for name in task.progress}):
+        known = {task_id: task.progress.get(name, []) for task_id, task in tasks.items()}
+        most = min(len(scores) for scores in known.values())
+        best = [mean_best_of_k(known, k) for k in range(1, min(most, _MOST_PASSES) + 1)]
+        if most > 1:
+            found[name] = tuple(one for one in best if one is not None)
+    return found
+
+
+def _rate(tasks: Iterable[_Task]) -> Estimate | None:
+    return clustered_rate([[float(mark) for mark in task.resolved] for task in tasks])
+
+
+def _healthy(tasks: Mapping[str, _Task], healthy: Collection[str]) -> Healthy:
+    sound = [task for name, task in tasks.items() if name in healthy]
     return Healthy(
         tasks=len(sound),
-        resolved=sum(one.resolved for answers in sound for one in answers),
-        counted=sum(len(answers) for answers in sound),
+        resolved=sum(sum(task.resolved) for task in sound),
+        counted=sum(len(task.resolved) for task in sound),
         rate=_rate(sound),
     )
 
@@ -195,9 +296,8 @@ def _official(one: Observation) -> bool:
     return one.resolved if official is None else official is Status.RESOLVED
 
 
-def _passes(tasks: Iterable[Sequence[Observation]]) -> tuple[Passes, ...]:
+def _passes(marks: Sequence[Sequence[bool]]) -> tuple[Passes, ...]:
     """For every k that all tasks have answers for, if each has several."""
-    marks = [[one.resolved for one in answers] for answers in tasks]
     most = min((len(answers) for answers in marks), default=0)
     if most < 2:  # noqa: PLR2004 - of one answer, k is 1 and says what the rate says
         return ()
@@ -205,43 +305,5 @@ def _passes(tasks: Iterable[Sequence[Observation]]) -> tuple[Passes, ...]:
     return tuple(one for one in found if one is not None)
 
 
-def _further(counted: Iterable[Observation]) -> dict[str, float]:
-    numbers: dict[str, list[float]] = {}
-    for one in counted:
-        for name, value in (one.verdict.scores if one.verdict else {}).items():
-            numbers.setdefault(name, []).append(value)
-    return {name: fmean(values) for name, values in sorted(numbers.items())}
-
-
-def _best_of(tasks: Mapping[str, Sequence[Observation]]) -> dict[str, tuple[float, ...]]:
-    """For every k that all tasks have answers for, if each has several.
-
-    A budget of time that is shared by k independent answers gives each a k-th of it: the best of 4 within 2 hours is
-    what 8 hours buy when they are spent on 4 answers.
-    """
-    names = {name for answers in tasks.values() for one in answers for name in _progress(one)}
-    found = {}
-    for name in sorted(names):
-        reached = {task: [_progress(one).get(name) for one in answers] for task, answers in tasks.items()}
-        known = {task: [score for score in scores if score is not None] for task, scores in reached.items()}
-        most = min(len(scores) for scores in known.values())
-        best = [mean_best_of_k(known, k) for k in range(1, min(most, _MOST_PASSES) + 1)]
-        if most > 1:
-            found[name] = tuple(one for one in best if one is not None)
-    return found
-
-
-def _progress(one: Observation) -> dict[str, float]:
-    """How far an answer came, beyond 1 where the benchmark's scale goes on; and how far within each time."""
-    if one.verdict is None or one.verdict.score is None:
-        return {}
-    within = {name: value for name, value in one.verdict.scores.items() if name.startswith("within_")}
-    return {"score": one.verdict.scores.get("normalised", one.verdict.score), **within}
-
-
 def _pairs(amounts: Sequence[Sequence[float]], counts: Sequence[int]) -> list[tuple[float, float]]:
     return [(sum(some), float(count)) for some, count in zip(amounts, counts, strict=True)]
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None

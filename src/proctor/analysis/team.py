@@ -23,13 +23,13 @@ class RoleFigures(Record):
     """What the agents of one role did, over all answers of a run; the cost is None when a price is unknown."""
 
     role: str
-    members: int
-    cost_usd: float | None
-    active_seconds: float
-    idle_seconds: float
-    turns: int
-    messages: int
-    compactions: int
+    members: int = 0
+    cost_usd: float | None = 0.0
+    active_seconds: float = 0.0
+    idle_seconds: float = 0.0
+    turns: int = 0
+    messages: int = 0
+    compactions: int = 0
 
     @property
     def idle_share(self) -> float | None:
@@ -56,12 +56,9 @@ class BestOf(Record):
     @property
     def sentence(self) -> str:
         """How it was estimated."""
-        if self.exact:
-            return f"estimated from {self.samples} answers to each task, a perfect judge choosing among {self.n:.1f}"
-        return (
-            f"bounds from {self.samples} answer{'s' if self.samples > 1 else ''} to each task, "
-            f"a perfect judge choosing among {self.n:.1f}"
-        )
+        how = "estimated from" if self.exact else "bounds from"
+        number = "one answer" if self.samples == 1 else f"{self.samples} answers"
+        return f"{how} {number} to each task, a perfect judge choosing among {self.n:.1f}"
 
 
 class TeamVerdict(Record):
@@ -154,27 +151,23 @@ def team_verdict(
     )
 
 
-def roles(observations: Iterable[Observation]) -> tuple[RoleFigures, ...]:
-    """What each role did, in the order in which roles were first seen. A member without a role goes by its name."""
-    found: dict[str, RoleFigures] = {}
-    for observation in observations:
-        for member in observation.metrics.members:
-            role = member.role or member.name
-            known = found.get(role)
-            costs = [usage.cost_usd for usage in member.usage]
-            cost = None if None in costs else sum(price for price in costs if price is not None)
-            before = known.cost_usd if known else 0.0
-            found[role] = RoleFigures(
-                role=role,
-                members=(known.members if known else 0) + 1,
-                cost_usd=None if before is None or cost is None else before + cost,
-                active_seconds=(known.active_seconds if known else 0.0) + member.active_seconds,
-                idle_seconds=(known.idle_seconds if known else 0.0) + member.idle_seconds,
-                turns=(known.turns if known else 0) + member.turns,
-                messages=(known.messages if known else 0) + member.messages,
-                compactions=(known.compactions if known else 0) + member.compactions,
-            )
-    return tuple(found.values())
+def add_roles(found: dict[str, RoleFigures], observation: Observation) -> None:
+    """Add what each role did in one answer, in the order in which roles come. Who has no role goes by its name."""
+    for member in observation.metrics.members:
+        role = member.role or member.name
+        known = found.get(role) or RoleFigures(role=role)
+        costs = [usage.cost_usd for usage in member.usage]
+        cost = None if None in costs else sum(price for price in costs if price is not None)
+        found[role] = RoleFigures(
+            role=role,
+            members=known.members + 1,
+            cost_usd=None if known.cost_usd is None or cost is None else known.cost_usd + cost,
+            active_seconds=known.active_seconds + member.active_seconds,
+            idle_seconds=known.idle_seconds + member.idle_seconds,
+            turns=known.turns + member.turns,
+            messages=known.messages + member.messages,
+            compactions=known.compactions + member.compactions,
+        )
 
 
 def _mixture(less: Estimate, more: Estimate, part: float) -> Estimate:

@@ -1,17 +1,21 @@
 """Finding a benchmark: by entry point, or as a suite."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from proctor.core.benchmark import Benchmark, BenchmarkSource, Health, RoomAware
+from proctor.core.benchmark import Benchmark, BenchmarkSource, Health, ReadsPredictions
 from proctor.core.errors import InvalidData, UsageError
-from proctor.core.evaluation import EvaluationReport, Prediction
+from proctor.core.evaluation import Evaluated, EvaluationReport, Prediction
 from proctor.core.programs import find_x07, first_line
 from proctor.core.published import Published
 from proctor.core.record import Record
 from proctor.core.task import Task
+
+if TYPE_CHECKING:
+    from proctor.benchmarks.swe.parity import Parity
+    from proctor.benchmarks.swe.reports import SweOutcome
 
 GROUP: Final = "proctor.benchmarks"
 
@@ -100,15 +104,36 @@ def suite_benchmark(where: str) -> Benchmark:
     return SuiteBenchmark(load_suite(where))
 
 
-def read_predictions(file: Path) -> dict[str, Prediction]:
-    """The answers in a predictions file.
+def read_predictions(file: Path, source: object = None) -> dict[str, Prediction]:
+    """The answers in a predictions file: in our form, or in one of the benchmark's own.
 
     Raises:
         UsageError: it has bad lines.
     """
+    if isinstance(source, ReadsPredictions):
+        return source.read_predictions(file)
     from proctor.benchmarks.suites.predictions import read_predictions as read  # noqa: PLC0415 - as above
 
     return read(file)
+
+
+def foreign_outcomes(file: Path) -> "Sequence[SweOutcome]":
+    """What another harness's report says of each answer.
+
+    Raises:
+        UsageError: it cannot be read, or nothing there is a report.
+        InvalidData: it is no report that we know.
+    """
+    from proctor.benchmarks.swe.reports import read_outcomes  # noqa: PLC0415 - as above
+
+    return read_outcomes(file)
+
+
+def parity(name: str, theirs: "Sequence[SweOutcome]", ours: Mapping[str, Evaluated]) -> "Parity":
+    """Where another harness's verdicts and the official rule here differ."""
+    from proctor.benchmarks.swe.parity import compare  # noqa: PLC0415 - as above
+
+    return compare(name, theirs, ours)
 
 
 def x07_document(source: Benchmark, report: EvaluationReport) -> tuple[bytes, int]:
@@ -143,19 +168,10 @@ def x07_health_document(source: Benchmark, healths: Sequence[Health], seconds: f
     return x07_json(x07_validate_report(healths, suite_path=source.source, suite_id=source.name, seconds=seconds))
 
 
-def reopen(name: str, source: str, split: str | None = None, *, runner: str | None = None) -> Benchmark:
-    """The benchmark that a stored run was made with, for the rooms that it was made in."""
+def reopen(name: str, source: str, split: str | None = None) -> Benchmark:
+    """The benchmark that a stored run was made with."""
     known = {entry.name for entry in entry_points(group=GROUP)}
-    return in_rooms(benchmark(name, split) if name in known else suite_benchmark(source), runner)
-
-
-def in_rooms(source: Benchmark, kind: str | None) -> Benchmark:
-    """A benchmark for the rooms of one provider, where that makes a difference to it.
-
-    Raises:
-        UsageError: it cannot be run in such rooms.
-    """
-    return source.in_rooms(kind) if kind is not None and isinstance(source, RoomAware) else source
+    return benchmark(name, split) if name in known else suite_benchmark(source)
 
 
 def benchmark_table() -> tuple[BenchmarkRow, ...]:

@@ -33,8 +33,9 @@ Options:
   --version  Print the version.
   --help     Print this page; also for each command.
 
-Exit codes: 0 done, 2 wrong usage or unreadable input, 12 infrastructure error,
-20 invalid suite or data, 130 interrupted, 1 a bug in Proctor.
+Exit codes: 0 done, 2 wrong usage or unreadable input, 10 a gate does not hold,
+12 infrastructure error, 20 invalid suite or data, 130 interrupted, 1 a bug in
+Proctor.
 """
 
 

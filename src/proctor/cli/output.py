@@ -12,12 +12,12 @@ def print_json(value: object) -> None:
     click.echo(to_json(value).decode(), nl=False)
 
 
-def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print aligned columns on stdout."""
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, err: bool = False) -> None:
+    """Print aligned columns on stdout; on stderr, where they say something about progress."""
     widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
     for row in [headings, *rows]:
         line = "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        click.echo(line)
+        click.echo(line, err=err)
 
 
 def note(message: str) -> None:

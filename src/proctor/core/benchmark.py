@@ -185,15 +185,24 @@ class ArrangesRooms(Protocol):
 
 
 @runtime_checkable
-class RoomAware(Protocol):
-    """A benchmark whose tasks are set up in another way in each kind of room."""
+class ReadsPredictions(Protocol):
+    """A benchmark whose answers have official forms of their own, and whose exam is no smaller for a missing answer."""
 
-    def in_rooms(self, kind: str) -> Benchmark:
-        """The same benchmark for the rooms of one provider, by its name.
+    def read_predictions(self, file: Path) -> dict[str, Prediction]:
+        """The answers in a file of any form that the benchmark's own harness takes.
 
         Raises:
-            UsageError: it cannot be run in such rooms.
+            UsageError: it has entries that are no answers, or answers to no task.
         """
+        ...
+
+
+@runtime_checkable
+class Choosy(Protocol):
+    """A benchmark of which not every machine can run every task."""
+
+    def obstacle(self, task: Task) -> str | None:
+        """Why this machine cannot run a task, in one sentence; None when it can, as far as can be told untried."""
         ...
 
 

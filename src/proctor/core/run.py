@@ -37,6 +37,7 @@ class RunConfig(Record):
     """What was asked, and with what. Runs compare cleanly when these agree but for the thing under test.
 
     Attributes:
+        sweep: the sweep that it is a part of, and shares its budget with; a run by itself is part of none.
         origin: what somebody else's results were imported from; None for a run that was made here.
     """
 
@@ -68,6 +69,7 @@ class RunConfig(Record):
     created_at: str
     split: str | None = None
     image_map: dict[str, str] = field(default_factory=dict)
+    sweep: str | None = None
     origin: str | None = None
     schema_version: Literal["proctor.run_config@1"] = "proctor.run_config@1"
 

@@ -1,21 +1,12 @@
-"""Results for people and programs: tables, JSON, CSV, Markdown, HTML."""
+"""Results for people and programs: tables, JSON, CSV, Markdown, HTML.
+
+`reading` reads stored runs; `runs`, `comparison`, `front` and `groups` make documents of them; `document` and `page`
+write those down. What is not named here is imported from where it is: a report over many runs counts its megabytes.
+"""
 
 from proctor.analysis.comparability import differences
 from proctor.analysis.runs import RunRow, run_row
-from proctor.report.runs import run_tables, runs_csv, runs_table, runs_text
-from proctor.report.tables import Table, as_markdown, as_text
+from proctor.report.reading import run_names, run_rows
 from proctor.report.words import money
 
-__all__ = [
-    "RunRow",
-    "Table",
-    "as_markdown",
-    "as_text",
-    "differences",
-    "money",
-    "run_row",
-    "run_tables",
-    "runs_csv",
-    "runs_table",
-    "runs_text",
-]
+__all__ = ["RunRow", "differences", "money", "run_names", "run_row", "run_rows"]

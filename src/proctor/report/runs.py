@@ -1,10 +1,16 @@
 """The comparison of a benchmark's runs: one row per run."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from proctor.analysis.intervals import Estimate
+from proctor.analysis.pareto import Point, standings
 from proctor.analysis.runs import RunRow
 from proctor.core.published import Published
+from proctor.report.charts import front_chart, rates_chart, times_chart
+from proctor.report.document import Document, Section
+from proctor.report.logs import LogFigures
 from proctor.report.tables import Table, as_text, records_csv
 from proctor.report.words import NOTHING, count, duration, interval, money, money_interval, number, percent
 
@@ -13,6 +19,7 @@ MORE_HEADINGS: Final = (
     *("Run ID", "Cost per resolved (95 % interval)", "Time per resolved", "Tokens per resolved", "Median Time"),
     *("90 % within", "Turns", "Compactions", "Utilised", "Findings", "Flaky"),
 )
+_ACROSS: Final = 6  # more runs than this do not fit beside each other
 
 
 def runs_table(title: str, rows: Sequence[RunRow], published: Sequence[Published] = ()) -> Table:
@@ -50,19 +57,24 @@ def more_table(rows: Sequence[RunRow]) -> Table:
 
 
 def failures_table(rows: Sequence[RunRow]) -> Table:
-    """Why answers are not resolved, how often in each run; what was not the agent's doing below."""
-    modes = _union([row.failure_modes for row in rows])
-    causes = _union([row.error_causes for row in rows])
-    found = _union([row.finding_codes for row in rows])
-    return Table(
-        title="Why not",
-        headings=("", *(row.run_id for row in rows)),
-        rows=(
-            *((mode, *(str(row.failure_modes.get(mode, 0)) for row in rows)) for mode in modes),
-            *((f"error: {cause}", *(str(row.error_causes.get(cause, 0)) for row in rows)) for cause in causes),
-            *((f"finding: {code}", *(str(row.finding_codes.get(code, 0)) for row in rows)) for code in found),
-        ),
-    )
+    """Why answers are not resolved, how often in each run; what was not the agent's doing after that."""
+    counts = [
+        {
+            **row.failure_modes,
+            **{f"error: {cause}": number for cause, number in row.error_causes.items()},
+            **{f"finding: {code}": number for code, number in row.finding_codes.items()},
+        }
+        for row in rows
+    ]
+    names = sorted(_union(counts), key=lambda name: name.startswith(("error: ", "finding: ")))
+    cells = [[str(one.get(name, 0)) for one in counts] for name in names]
+    if len(rows) <= _ACROSS:
+        headings: tuple[str, ...] = ("", *(row.run_id for row in rows))
+        lines = [(name, *line) for name, line in zip(names, cells, strict=True)]
+    else:
+        headings = ("Run ID", *names)
+        lines = [(row.run_id, *(line[at] for line in cells)) for at, row in enumerate(rows)] if names else []
+    return Table(title="Why not", headings=headings, rows=tuple(lines))
 
 
 def passes_table(rows: Sequence[RunRow]) -> Table:
@@ -136,6 +148,27 @@ def healthy_table(rows: Sequence[RunRow]) -> Table:
     )
 
 
+def logs_table(logs: Sequence[LogFigures]) -> Table:
+    """What the steps were spent on."""
+    return Table(
+        title="Steps, as far as the logs show",
+        headings=("Run ID", "Logs", "Calls", "Brought nothing", "Failed", "Read again", "Repeated", "Gave up"),
+        rows=tuple(
+            (
+                one.run,
+                f"{one.read}/{one.read + one.lacking}",
+                str(one.effort.calls),
+                percent(one.effort.wasted / one.effort.calls if one.effort.calls else None),
+                str(one.effort.failed),
+                str(one.effort.reread),
+                str(one.effort.repeated),
+                str(one.gave_up),
+            )
+            for one in logs
+        ),
+    )
+
+
 def scores_table(rows: Sequence[RunRow]) -> Table:
     """Of benchmarks that grade by degree: the mean score, the numbers behind it, and the best of several answers."""
     names = sorted({name for row in rows for name in row.scores})
@@ -170,6 +203,27 @@ def run_tables(title: str, rows: Sequence[RunRow], published: Sequence[Published
         roles_table(rows),
     )
     return (runs_table(title, rows, published), *(table for table in candidates if table is not None and table.rows))
+
+
+def runs_document(
+    title: str, rows: Sequence[RunRow], published: Sequence[Published] = (), logs: Sequence[LogFigures] = ()
+) -> Document:
+    """The report on a benchmark's runs, and on their logs if they were read."""
+    tables = run_tables(title, rows, published)
+    charts = [("Resolved, with 95 % intervals", rates_chart(rows, published))]
+    if any(row.times is not None for row in rows):
+        charts.append(("Time of an answer: all, the middle half, the median", times_chart(rows)))
+    if any(row.cost is not None and row.rate is not None for row in rows):
+        charts.append(("Cost against rate, with the front", front_chart(standings(list(map(point_of, rows)), {}))))
+    first = Section(table=tables[0], charts=tuple(charts))
+    more = [*tables[1:], *([logs_table(logs)] if logs else [])]
+    return Document(title=title, sections=(first, *(Section(table=table) for table in more)))
+
+
+def point_of(row: RunRow) -> Point:
+    """Where a run is in rate, cost and time."""
+    rate = None if row.rate is None else Estimate(value=row.rate, low=row.low, high=row.high)
+    return Point(run=row.run_id, rate=rate, cost=row.cost, seconds=row.seconds)
 
 
 def runs_text(title: str, rows: Sequence[RunRow], published: Sequence[Published] = ()) -> str:
@@ -226,10 +280,9 @@ def _share(cost: float | None, every: Sequence[float | None]) -> str:
     return NOTHING if cost is None or len(known) < len(every) or not sum(known) else percent(cost / sum(known))
 
 
-def _union(counts: Sequence[dict[str, int]]) -> list[str]:
+def _union(counts: Iterable[Mapping[str, int]]) -> list[str]:
     """All names, most frequent first."""
-    total: dict[str, int] = {}
+    total: Counter[str] = Counter()
     for one in counts:
-        for name, number_of in one.items():
-            total[name] = total.get(name, 0) + number_of
+        total.update(one)
     return sorted(total, key=lambda name: (-total[name], name))

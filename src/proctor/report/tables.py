@@ -31,12 +31,12 @@ def as_text(table: Table, *, underline: str = "=") -> str:
 
 def as_markdown(table: Table, *, level: int = 2) -> str:
     """The same for a page or a pull request."""
-    lines = [f"{'#' * level} {_plain(table.title)}", ""]
-    lines.append("| " + " | ".join(map(_plain, table.headings)) + " |")
+    lines = [f"{'#' * level} {plain(table.title)}", ""]
+    lines.append("| " + " | ".join(map(plain, table.headings)) + " |")
     lines.append("|" + " --- |" * len(table.headings))
-    lines += ["| " + " | ".join(map(_plain, row)) + " |" for row in table.rows]
+    lines += ["| " + " | ".join(map(plain, row)) + " |" for row in table.rows]
     for note in table.notes:
-        lines += ["", _plain(note)]
+        lines += ["", plain(note)]
     return "\n".join(lines) + "\n"
 
 
@@ -82,7 +82,7 @@ def _reached(record: Any, path: Sequence[str]) -> Any:
     return record
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text in which no character means something to Markdown."""
     for character in "\\`*_[]<>|#":
         text = text.replace(character, f"\\{character}")

@@ -106,18 +106,22 @@ class RunStore:
 
 def new_run(benchmark: str, *, root: Path | None = None) -> RunStore:
     """Claim the next free run id of a benchmark: ``run-001``, ``run-002``, …; two at once get two."""
-    folder = (root or results_root()) / disk_name(benchmark)
-    folder.mkdir(parents=True, exist_ok=True)
-    taken = [int(match[1]) for path in folder.iterdir() if (match := re.fullmatch(r"run-(\d+)", path.name))]
+    return RunStore(claim_folder((root or results_root()) / disk_name(benchmark), "run"))
+
+
+def claim_folder(parent: Path, kind: str) -> Path:
+    """Make the next free folder of a kind below `parent`: ``<kind>-001``, ``<kind>-002``, …; two at once get two."""
+    parent.mkdir(parents=True, exist_ok=True)
+    taken = [int(match[1]) for path in parent.iterdir() if (match := re.fullmatch(rf"{kind}-(\d+)", path.name))]
     number = max(taken, default=0) + 1
     while True:
-        run = folder / f"run-{number:03}"
+        folder = parent / f"{kind}-{number:03}"
         try:
-            run.mkdir()
+            folder.mkdir()
         except FileExistsError:
             number += 1
         else:
-            return RunStore(run)
+            return folder
 
 
 def list_runs(benchmark: str, *, root: Path | None = None) -> list[RunStore]:

@@ -1,4 +1,4 @@
-"""A sitting of a stored run: everything that it needs is put together here, used, and taken down again."""
+"""A sitting of stored runs: everything that it needs is put together here, used, and taken down again."""
 
 import asyncio
 import tempfile
@@ -15,7 +15,8 @@ from proctor.agents import needs_gold, needs_home
 from proctor.core.agent import Agent, AgentSetup
 from proctor.core.benchmark import Benchmark, GradeOptions, sited
 from proctor.core.causes import Cause
-from proctor.core.errors import InvalidData
+from proctor.core.environment import EnvironmentProvider
+from proctor.core.errors import InvalidData, UsageError
 from proctor.core.files import locked
 from proctor.core.record import Record
 from proctor.core.run import RunConfig, RunSummary
@@ -29,8 +30,9 @@ from proctor.runner.attempt import Way, Workplaces
 from proctor.runner.homes import Homes
 from proctor.runner.models import Access, backend_for, choose_model
 from proctor.runner.plan import slots
+from proctor.runner.records import Slot
 from proctor.runner.resume import Standing, standings
-from proctor.runner.run import Course, Retry, Watcher, run
+from proctor.runner.run import Course, Places, Retry, Watcher, run
 from proctor.runner.scratch import scratch_folder, socket_folder
 from proctor.runner.spent import Spending, spending
 from proctor.workspaces import apply_patch
@@ -73,47 +75,99 @@ async def drive(store: RunStore, benchmark: Benchmark, *, watch: "Watch", sittin
     """Start, or go on with, a stored run.
 
     Raises:
-        UsageError: the run needs a key, a script or an agent that is not there.
+        UsageError: the run needs a key, a script or an agent that is not there, or is part of a sweep.
         InvalidData: the benchmark's data is not what the run was begun with.
         RetryableError: another process is at work on this run.
     """
-    async with AsyncExitStack() as stack:
-        stack.enter_context(
-            locked(store.folder / LOCK, what=f"run {store.folder.parent.name}/{store.run_id}", wait_seconds=0)
+    sweep = store.config().sweep
+    if sweep is not None:
+        raise UsageError(
+            f"run {store.run_id} is part of a sweep, and shares its budget",
+            fix=f"go on with `proctor bench resume {sweep}`",
         )
-        config = _configured(store, sitting)
-        tasks = _tasks(config, benchmark)
-        entries = await asyncio.to_thread(lambda: list(read_journal(store.journal)))
-        known, paid = standings(entries), await asyncio.to_thread(spending, store, entries)
-        wanted = [slot for slot in slots(config) if _is_open(known.get(slot), sitting)]
-        settled = [standing for standing in known.values() if not _is_open(standing, sitting)]
-        watcher = watch(store, config, settled, paid)
-        del entries
+    (ending,) = await drive_together([store], benchmark, watch=watch, sitting=sitting)
+    return ending
+
+
+async def drive_together(
+    stores: Sequence[RunStore], benchmark: Benchmark, *, watch: "Watch", sitting: Sitting
+) -> list[Ending]:
+    """Start, or go on with, runs of one benchmark that take turns, and share their places and their budget.
+
+    How many agents and graders work at once, in which rooms, and what may be spent, is as the first of them says.
+
+    Raises:
+        UsageError: a run needs a key, a script or an agent that is not there.
+        InvalidData: the benchmark's data is not what a run was begun with.
+        RetryableError: another process is at work on one of these runs.
+    """
+    async with AsyncExitStack() as stack:
+        for store in stores:
+            name = f"run {store.folder.parent.name}/{store.run_id}"
+            stack.enter_context(locked(store.folder / LOCK, what=name, wait_seconds=0))
+        stages = [await asyncio.to_thread(_stage, store, sitting) for store in stores]
+        tasks = [_tasks(stage.config, benchmark) for stage in stages]
+        watchers = [watch(stage.store, stage.config, stage.settled, stage.paid) for stage in stages]
+        first = stages[0].config
+        places = Places(first.concurrency, first.grade_concurrency)
         try:
-            way = await _set_up(stack, config, benchmark, sitting, spent_usd=paid.known_usd)
-            left, stop = await run(
+            ledger = Ledger(first.budget.run_usd, spent_usd=sum(stage.paid.known_usd for stage in stages))
+            # What killed runs have left goes first: rooms here, and containers where there is an engine for them.
+            await reap(docker=first.runner == "docker")
+            rooms = find_provider(first.runner, **room_options(first, image_disk=sitting.image_disk))
+            stack.push_async_callback(rooms.close)
+            courses = [
                 Course(
-                    store=store,
-                    way=way,
-                    tasks=tasks,
-                    slots=wanted,
-                    known=known,
-                    options=GradeOptions(image=config.image),
-                    concurrency=config.concurrency,
-                    grade_concurrency=config.grade_concurrency,
+                    store=stage.store,
+                    way=await _set_up(stack, stage.config, benchmark, sitting, rooms=rooms, ledger=ledger),
+                    tasks=task_map,
+                    slots=stage.wanted,
+                    known=stage.known,
+                    options=GradeOptions(image=stage.config.image),
                     watcher=watcher,
                     retry=sitting.retry,
                 )
-            )
+                for stage, task_map, watcher in zip(stages, tasks, watchers, strict=True)
+            ]
+            left, stop = await run(courses, places)
         finally:
             # However it ended: what is on disk is what there is.
-            summary = _summary(store, config)
-        return Ending(
-            summary=summary,
-            left=left,
-            stopped_by=stop.cause if stop else None,
-            detail=stop.detail if stop else "",
-        )
+            summaries = [_summary(stage.store, stage.config) for stage in stages]
+        return [
+            Ending(
+                summary=summary,
+                left=count,
+                stopped_by=stop.cause if stop else None,
+                detail=stop.detail if stop else "",
+            )
+            for summary, count in zip(summaries, left, strict=True)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """Where a stored run stands before a sitting."""
+
+    store: RunStore
+    config: RunConfig
+    known: dict[Slot, Standing]
+    wanted: list[Slot]
+    settled: list[Standing]
+    paid: Spending
+
+
+def _stage(store: RunStore, sitting: Sitting) -> _Stage:
+    config = _configured(store, sitting)
+    entries = list(read_journal(store.journal))
+    known = standings(entries)
+    return _Stage(
+        store=store,
+        config=config,
+        known=known,
+        wanted=[slot for slot in slots(config) if _is_open(known.get(slot), sitting)],
+        settled=[standing for standing in known.values() if not _is_open(standing, sitting)],
+        paid=spending(store, entries),
+    )
 
 
 # Makes the watcher of a sitting: of which run, where the slots stand that are done with, what was paid before.
@@ -121,24 +175,25 @@ Watch = Callable[[RunStore, RunConfig, Sequence[Standing], Spending], Watcher]
 
 
 async def _set_up(
-    stack: AsyncExitStack, config: RunConfig, benchmark: Benchmark, sitting: Sitting, *, spent_usd: float
+    stack: AsyncExitStack,
+    config: RunConfig,
+    benchmark: Benchmark,
+    sitting: Sitting,
+    *,
+    rooms: EnvironmentProvider,
+    ledger: Ledger,
 ) -> Way:
-    # What killed runs have left goes first: rooms here, and containers where there is an engine for them.
-    await reap(docker=config.runner == "docker")
     scratch, sockets = (
         Path(stack.enter_context(tempfile.TemporaryDirectory(dir=folder)))
         for folder in (scratch_folder(), socket_folder())
     )
-    rooms = find_provider(config.runner, **room_options(config, image_disk=sitting.image_disk))
-    stack.push_async_callback(rooms.close)
     access, secrets = sitting.access, list[str]()
     gateway, socket, model = None, None, None
     if config.model is not None:
         choice = choose_model(config.model)
         backend = backend_for(choice, access)
         secrets += backend.secrets
-        budget = Ledger(config.budget.run_usd, spent_usd=spent_usd)
-        gateway = await stack.enter_async_context(Gateway(backend, ledger=budget))
+        gateway = await stack.enter_async_context(Gateway(backend, ledger=ledger))
         socket = await gateway.listen_unix(sockets / "gateway.sock")
         model = choice.model
     homes = None

@@ -12,12 +12,21 @@ from typing import Final
 import msgspec
 
 import proctor
-from proctor.core.benchmark import HEALTH_CACHE, Benchmark, GradeOptions, Health, Place, Unusable, sited
+from proctor.core.benchmark import (
+    HEALTH_CACHE,
+    Benchmark,
+    GradeOptions,
+    Health,
+    Place,
+    ReadsPredictions,
+    Unusable,
+    sited,
+)
 from proctor.core.causes import CONSEQUENCES, Cause, Status
-from proctor.core.environment import EnvironmentProvider
+from proctor.core.environment import EnvironmentProvider, EnvironmentSpec
 from proctor.core.errors import ProctorError
 from proctor.core.evaluation import Evaluated, EvaluationReport, EvaluationSummary, Invocation, Prediction
-from proctor.core.task import Task
+from proctor.core.task import ImageSource, Task
 from proctor.core.verdict import Verdict
 from proctor.results import RecordCache
 from proctor.results.cache import cache_key
@@ -50,7 +59,9 @@ async def evaluate(
     async def one(task: Task) -> Evaluated:
         prediction = predictions.get(task.id)
         if prediction is None:
-            evaluated = ungraded(task, Cause.NO_SUBMISSION, "no prediction for this task")
+            # Where a benchmark's own harness counts over the whole exam, a missing answer is a wrong one.
+            missing = Cause.EMPTY if isinstance(benchmark, ReadsPredictions) else Cause.NO_SUBMISSION
+            evaluated = ungraded(task, missing, "no prediction for this task")
         else:
             evaluated = await _graded_once(benchmark, task, prediction, place, cache)
             healthy = await _is_healthy(benchmark, task, place)
@@ -92,6 +103,15 @@ async def validate(
         return health
 
     return await in_parallel(one, tasks, jobs)
+
+
+async def environment_of(tasks: Sequence[Task], provider: EnvironmentProvider, image: str | None) -> str:
+    """Identifies the programs of the rooms, or tells that each task brings its own."""
+    images = {task.public.source.image for task in tasks if isinstance(task.public.source, ImageSource)}
+    if image is None and images and provider.name != "local":  # images are nothing to local rooms
+        count = "one image" if len(images) == 1 else f"{len(images)} images"
+        return f"{provider.name}: {count} of the tasks"
+    return await provider.digest(EnvironmentSpec(image=image))
 
 
 def known_healths() -> RecordCache[Health]:

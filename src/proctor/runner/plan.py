@@ -5,6 +5,7 @@ import platform
 import random
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Final
 
 from msgspec import field
 
@@ -15,6 +16,10 @@ from proctor.core.record import Record
 from proctor.core.run import Budget, Machine, Mode, RunConfig
 from proctor.core.task import Task
 from proctor.runner.records import Slot
+
+# Who answers, and from which preset its sandboxes are made, where nothing else is said.
+AGENTS: Final = {Mode.BASELINE: "claude_code", Mode.H2: "h2_pod"}
+PRESETS: Final = {Mode.BASELINE: "empty", Mode.H2: "opus"}
 
 
 class Asked(Record):

@@ -1,4 +1,4 @@
-"""A run: every wanted answer from prepared to recorded, and on after whatever stopped it.
+"""Runs: every wanted answer from prepared to recorded, and on after whatever stopped it.
 
 A slot is one wanted answer. Answering waits on the network and grading uses the CPU, so each has places of its own.
 What is finished is in the journal and in files before the next stage starts; a run that is started again believes
@@ -9,6 +9,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -121,43 +122,81 @@ class Course:
     slots: Sequence[Slot]
     known: dict[Slot, Standing]
     options: GradeOptions
-    concurrency: int
-    grade_concurrency: int
     watcher: Watcher
     retry: Retry
     sleep: Sleep = asyncio.sleep
     chance: Callable[[], float] = random.random
 
 
-async def run(course: Course) -> tuple[int, Stop | None]:
-    """Bring every slot to its end, or stop where none can fare better. How many are left, and why.
+class Places:
+    """What runs that are made together share: the places at which agents and graders work, and when to stop."""
+
+    def __init__(self, answering: int, grading: int) -> None:
+        self.count = answering + grading
+        self.answering = asyncio.Semaphore(answering)
+        self.grading = asyncio.Semaphore(grading)
+        self.stopped = asyncio.Event()
+        self.stop: Stop | None = None
+        self.refused: UsageError | None = None
+
+
+async def run(courses: Sequence[Course], places: Places) -> tuple[list[int], Stop | None]:
+    """Bring every slot of these runs to its end, or stop where none can fare better; what is left of each, and why.
+
+    Several runs of the same tasks, in the same kind of rooms, take turns, task by task: what changes while they are
+    made, such as a provider's mood, hits all alike.
 
     Raises:
-        UsageError: the run cannot be made in this way; what was under way is finished first.
+        UsageError: a run cannot be made in this way; what was under way is finished first.
     """
-    rooms = Rooms(course.way.provider, course.way.benchmark, course.options)
-    rooms.expect(course.tasks[slot.task_id] for slot in course.slots)
-    async with Journal(course.store.journal) as journal:
-        sitting = _Sitting(course, journal, rooms)
-        await in_parallel(sitting.take, course.slots, course.concurrency + course.grade_concurrency)
-    if sitting.refused is not None:
-        raise sitting.refused
-    return sitting.left, sitting.stop
+    first = courses[0]
+    rooms = Rooms(first.way.provider, first.way.benchmark, first.options)
+    async with AsyncExitStack() as stack:
+        sittings = [
+            _Sitting(course, await stack.enter_async_context(Journal(course.store.journal)), places, rooms)
+            for course in courses
+        ]
+        turns = [(sittings[number], slot) for number, slot in in_turns([course.slots for course in courses])]
+        rooms.expect(first.tasks[slot.task_id] for _, slot in turns)
+        await in_parallel(lambda turn: turn[0].take(turn[1]), turns, places.count)
+    if places.refused is not None:
+        raise places.refused
+    return [sitting.left for sitting in sittings], places.stop
+
+
+def in_turns(runs: Sequence[Sequence[Slot]]) -> list[tuple[int, Slot]]:
+    """The slots of several runs, with the numbers of their runs: all runs take a slot up before the next one comes.
+
+    Each slot begins with another run than the one before, so that none is always first. A slot that a run does not
+    want, or has done with, is passed over.
+    """
+    order: dict[Slot, list[int]] = {}
+    for number, slots in enumerate(runs):
+        for slot in slots:
+            order.setdefault(slot, []).append(number)
+    # Runs that want more answers than others want their first ones as early as those; a stable sort keeps the rest.
+    ranked = sorted(order.items(), key=lambda item: item[0].sample)
+    turns = []
+    for place, (slot, numbers) in enumerate(ranked):
+        shift = place % len(numbers)
+        turns += [(number, slot) for number in (*numbers[shift:], *numbers[:shift])]
+    return turns
 
 
 class _Sitting:
     """One sitting of a run, from its start or resumption to its end or interruption."""
 
-    def __init__(self, course: Course, journal: Journal, rooms: Rooms) -> None:
+    def __init__(self, course: Course, journal: Journal, places: Places, rooms: Rooms) -> None:
         self.course = course
         self.journal = journal
+        self.places = places
         self.rooms = rooms
-        self.answering = asyncio.Semaphore(course.concurrency)
-        self.grading = asyncio.Semaphore(course.grade_concurrency)
-        self.stopped = asyncio.Event()
-        self.stop: Stop | None = None
-        self.refused: UsageError | None = None
         self.left = 0
+
+    @property
+    def stopped(self) -> asyncio.Event:
+        """Set when no further slot is to be begun."""
+        return self.places.stopped
 
     async def take(self, slot: Slot) -> None:
         """Bring one slot as far as it will go."""
@@ -169,7 +208,7 @@ class _Sitting:
             if answer is not None:
                 result = await work.grade_and_record(answer)
         except UsageError as error:
-            self.refused = self.refused or error
+            self.places.refused = self.places.refused or error
             self.halt(Stop(cause=Cause.INTERRUPTED, detail=str(error)))
         finally:
             self.rooms.finished(work.task)
@@ -179,8 +218,8 @@ class _Sitting:
 
     def halt(self, stop: Stop) -> None:
         """Let no further slot be begun; what is under way goes on to its end."""
-        if self.stop is None:
-            self.stop = stop
+        if self.places.stop is None:
+            self.places.stop = stop
             self.stopped.set()
             self.course.watcher.stopping(stop.cause, stop.detail)
 
@@ -219,7 +258,7 @@ class _Work:
         failed = 0
         while not self.sitting.stopped.is_set():
             number += 1
-            async with self.sitting.answering:
+            async with self.sitting.places.answering:
                 if self.sitting.stopped.is_set():
                     break
                 answer = await self._attempt(number, last=failed + 1 >= self.course.retry.tries)
@@ -275,7 +314,7 @@ class _Work:
         evidence: dict[Path, bytes] = {}
         lines: list[JournalEntry] = []
         if answer.submission is not None:
-            async with self.sitting.grading:
+            async with self.sitting.places.grading:
                 self.course.watcher.doing(self.slot, "grading")
                 graded = await self._grade(answer, logs)
             if graded is None:

@@ -15,11 +15,11 @@ from proctor.core.task import Task
 from proctor.environments import provider as find_provider
 from proctor.results import RunStore, new_run
 from proctor.runner.drive import agents, room_options
+from proctor.runner.evaluate import environment_of
 from proctor.runner.homes import Homes, preset_files
 from proctor.runner.models import Access, backend_for, choose_model
-from proctor.runner.plan import Asked, make_config
+from proctor.runner.plan import AGENTS, Asked, make_config
 from proctor.runner.scratch import socket_folder
-from proctor.runner.surroundings import surroundings
 
 
 async def configure(
@@ -39,6 +39,7 @@ async def configure(
     """
     if not tasks:
         raise UsageError("no task is chosen", fix="`proctor bench list` names the tasks")
+    _check_mode(asked)
     _check_model(asked)
     choice = None if asked.model is None else choose_model(asked.model)
     # As it can be read again from another folder.
@@ -52,7 +53,7 @@ async def configure(
     draft = make_config(asked, benchmark, tasks, excluded=excluded, versions=versions)
     rooms = find_provider(asked.runner, **room_options(draft))
     try:
-        environment = await surroundings(rooms, benchmark, tasks, image=asked.image)
+        environment = await environment_of(tasks, rooms, asked.image)
     finally:
         await rooms.close()
     answering = agents(draft, benchmark, program=program, h2_program=h2_program)(tasks[0])
@@ -83,6 +84,17 @@ def begin(config: RunConfig, *, root: Path | None = None) -> RunStore:
 def _findable(template: str | None) -> str | None:
     """A template's file as it can be read again from another folder; its name as it is."""
     return str(Path(template).absolute()) if template is not None and is_file(template) else template
+
+
+def _check_mode(asked: Asked) -> None:
+    pod = asked.mode is Mode.H2
+    if (asked.agent == AGENTS[Mode.H2]) is not pod:
+        raise UsageError(
+            f"--mode {asked.mode.value} is not for the agent {asked.agent}",
+            fix="leave --agent out" if pod else "give --mode h2",
+        )
+    if not pod and (asked.pod_template is not None or asked.variables):
+        raise UsageError("--pod-template and --var are for pods", fix="give --mode h2 too, or leave them out")
 
 
 def _check_model(asked: Asked) -> None:

@@ -20,7 +20,7 @@ from typing import IO, Final, Literal, Protocol
 from proctor.core.errors import UsageError
 from proctor.core.record import Record
 from proctor.core.submission import PatchKind
-from proctor.workspaces.git import GitFailed, make_repository, reading_git
+from proctor.workspaces.git import GitFailed, make_repository, reading_git, run_git
 from proctor.workspaces.objects import Listed, blob_id, files_of, read_objects
 from proctor.workspaces.paths import shown
 from proctor.workspaces.telling import Form, Hit, TellingLines, parts_of
@@ -30,6 +30,8 @@ _BLOCK: Final = 32 << 20
 _OVERLAP: Final = 64 << 10
 _MOST_UNFOLDED: Final = 2 << 30
 _MOST_SHOWN: Final = 5
+_BUNDLE: Final = (b"# v2 git bundle\n", b"# v3 git bundle\n")
+_PACK: Final = (b"PACK\0\0\0\2", b"PACK\0\0\0\3")
 _BROKEN: Final = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, NotImplementedError, RuntimeError)
 
 
@@ -175,6 +177,16 @@ class _Search:
         except GitFailed as error:
             self._give_up(git_dir, error.what)
 
+    def _pack(self, place: Path, packed: bytes) -> None:
+        """Objects that lie about in a file: a pack, or a bundle, which is one with a list of refs before it."""
+        repository = Path(tempfile.mkdtemp(dir=self.scratch)) / "git"
+        try:
+            make_repository(repository)
+            run_git(["index-pack", "--stdin", "--fix-thin"], git_dir=repository, stdin=packed, timeout=600.0)
+            self._read_objects(repository, _objects(repository), f"{_shown(place)}: ", enough=self.telling.are_enough)
+        except GitFailed as error:
+            self._give_up(place, error.what)
+
     def _read_objects(
         self, repository: Path, objects: Mapping[str, str], prefix: str, *, enough: Callable[[set[Hit]], bool]
     ) -> None:
@@ -194,8 +206,11 @@ class _Search:
                 for block in _unfolded(file):
                     found |= self.telling.find(block)
                     whole = whole or self.telling.find_whole(block)
-                if found and path in tracked and _is_as_listed(file, tracked[path]):
+                packed = _pack_in(file)
+                if (found or packed) and path in tracked and _is_as_listed(file, tracked[path]):
                     found = {(form, hit) for form, hit in found if form is Form.ANSWER}
+                elif packed:
+                    self._pack(on_disk(root, path), packed)
         except OSError as error:
             self._give_up(on_disk(root, path), error.strerror)
         except _TooMuch:
@@ -228,6 +243,19 @@ def _is_as_listed(file: IO[bytes], listed: Listed) -> bool:
     size = os.fstat(file.fileno()).st_size
     file.seek(0)
     return blob_id(file, size, like=listed) == listed.id
+
+
+def _pack_in(file: IO[bytes]) -> bytes:
+    """The pack that a file is, or that a bundle holds; nothing in any other file."""
+    file.seek(0)
+    start = file.read(16)
+    if start.startswith(_BUNDLE):
+        file.seek(0)
+        _, _, rest = file.read(_MOST_UNFOLDED).partition(b"\n\n")
+        return rest
+    if start.startswith(_PACK):
+        return start + file.read(_MOST_UNFOLDED)
+    return b""
 
 
 class _Readable(Protocol):

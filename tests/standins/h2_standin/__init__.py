@@ -20,6 +20,7 @@ every key is optional:
     stop_seconds     how long a polite stop takes (0.05)
     status_seconds   how long the daemon takes to say how the agent is, as with a git that is slow (0)
     queue_seconds    how long a message waits in the queue although the agent is idle (0)
+    swallow          the Enter behind a message is taken for a part of it; it stands there until Enter comes alone
     claude           run `claude` from PATH as the child, as h2 does: it tells by its hooks what it does (false)
     turn             what follows a message: a list of steps, each with
                        after     seconds to wait first (0)

@@ -142,8 +142,9 @@ class Agent:
         folder = self.h2 / "messages" / self.name
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = folder / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{identity[:8]}.md"
-        file.write_text(body, encoding="utf-8")
-        file.chmod(0o600)
+        if not raw:
+            file.write_text(body, encoding="utf-8")
+            file.chmod(0o600)
         with self._changed:
             self.messages[identity] = {
                 "id": identity,
@@ -167,6 +168,8 @@ class Agent:
                 self._changed.wait_for(lambda: (self._state, self._sub_state) == ("idle", ""))
             message |= {"status": "delivered", "delivered_at": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"}
         self.type_in(text)
+        if self.scenario.swallow and text:
+            return
         if self.metadata["harness_type"] == "claude_code" and not self.scenario.claude:
             self._take_turn()
 

@@ -30,6 +30,7 @@ class Scenario:
     stop_seconds: float = 0.05
     status_seconds: float = 0.0
     queue_seconds: float = 0.0
+    swallow: bool = False
     claude: bool = False
     turn: tuple[Step, ...] = (Step(hook="UserPromptSubmit"), Step(after=0.05, hook="Stop"))
 

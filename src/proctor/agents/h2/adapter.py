@@ -199,6 +199,11 @@ def send_command(agent: str, file: str) -> list[str]:
     return ["h2", "send", agent, "--priority", "idle", "--file", file]
 
 
+def enter_command(agent: str) -> list[str]:
+    """Presses Enter on an agent's terminal; on an empty prompt that does nothing."""
+    return ["h2", "send", "--raw", agent, ""]
+
+
 def agent_of(socket: str) -> str:
     """Whose socket a path is."""
     return posixpath.basename(socket).removeprefix("agent.").removesuffix(".sock")

@@ -214,6 +214,16 @@ class PodRoom:
         if done.exit_code != 0:
             raise NotLaunched(f"h2 did not take the task: {brief(adapter.complaint(done.stderr), 300)}")
 
+    async def nudge(
+        self, agents: Mapping[str, Seen], names: Sequence[str], now: Callable[[], float]
+    ) -> dict[str, Seen]:
+        """Press Enter for these agents, before which a message stands."""
+        await asyncio.gather(*(self._run(adapter.enter_command(name), timeout=_LOOK_SECONDS) for name in names))
+        at = now()
+        return {
+            name: msgspec.structs.replace(seen, nudged=at) if name in names else seen for name, seen in agents.items()
+        }
+
     async def stop(self, agents: Sequence[str], *, seconds: float) -> None:
         """Stop the pod, agent by agent, and make sure that nothing of it is left.
 

@@ -22,6 +22,7 @@ _SIGNS: Final = {
 }
 _REST: Final = "·"
 _MESSAGE: Final = "✉"
+_MESSAGES: Final = "messages"
 
 
 class Span(Record):
@@ -202,8 +203,8 @@ def _until(spans: Sequence[Span], seconds: float) -> tuple[Span, ...]:
 
 def draw(timeline: Timeline, width: int) -> str:
     """The timeline for a terminal that is `width` wide: a row for each agent, and one for their messages."""
-    names = max((len(line.name) for line in timeline.lines), default=0)
-    columns = max(10, width - names - 9)
+    names = max(len(name) for name in (_MESSAGES, *(line.name for line in timeline.lines)))
+    columns = max(10, width - names - 8)
     scale = timeline.seconds / columns if timeline.seconds > 0 else 1.0
     rows = []
     for line in timeline.lines:
@@ -213,7 +214,7 @@ def draw(timeline: Timeline, width: int) -> str:
         marks = [" "] * columns
         for message in timeline.messages:
             marks[min(columns - 1, int(message.at / scale))] = _MESSAGE
-        rows.append(f"{'messages':{names}.{names}}  {''.join(marks)}  {len(timeline.messages):>4}")
+        rows.append(f"{_MESSAGES:{names}}  {''.join(marks)}  {len(timeline.messages):>4}")
     end = f"{timeline.seconds:.0f} s"
     rows.append(f"{'':{names}}  0{end:>{columns - 1}}")
     rows.append("█ at work  ▒ compacting  ? waits for a permission  ! limited, refused or failing  · idle")

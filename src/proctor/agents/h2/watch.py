@@ -5,7 +5,6 @@ get a message. So a pod is done only when every turn that was begun has ended, n
 has stirred for a while.
 """
 
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -25,7 +24,7 @@ class Patience(Record):
         taken: until the task is registered as a prompt.
         settle: without any event, once every agent is idle and every turn has ended.
         unfinished: the same, where an agent says idle (or that it has left) in the middle of a turn.
-        delivery: for a sign that an agent has got a message.
+        delivery: for a sign that an agent has got a message; `nudge`: until Enter is pressed for it once more.
         blocked: for the answer of a person, who is not there.
         asking: for a decision on a permission, which hooks make.
         trouble: for a limit, a login or a provider that h2 is sure about; `doubt`: where it may pass.
@@ -40,6 +39,7 @@ class Patience(Record):
     settle: float = 15.0
     unfinished: float = 300.0
     delivery: float = 60.0
+    nudge: float = 5.0
     blocked: float = 10.0
     asking: float = 90.0
     trouble: float = 10.0
@@ -60,6 +60,7 @@ class Seen(Record):
         prompts: how many it has taken.
         queued: messages that wait for it in h2.
         unread_since: since when a message to it is there of which it has shown no sign.
+        nudged: when Enter was last pressed for it.
         exit_code: of its program, which has ended; h2 itself may go on saying "idle".
         dead_since: since when nobody listens for it.
         silent_since: since when its daemon takes questions and gives no answer.
@@ -74,6 +75,7 @@ class Seen(Record):
     prompts: int = 0
     queued: int = 0
     unread_since: float | None = None
+    nudged: float = 0.0
     exit_code: int | None = None
     dead_since: float | None = None
     silent_since: float | None = None
@@ -160,6 +162,20 @@ def judge(pod: Pod, patience: Patience) -> Word:
     return _starting(pod, patience) if pod.sent is None else _at_work(pod, pod.sent, patience)
 
 
+def unsubmitted(pod: Pod, patience: Patience) -> list[str]:
+    """The agents before which a message may stand that was typed, while the Enter behind it was taken for its part.
+
+    That happens on a busy machine, where a terminal's input arrives in one piece and looks like a paste.
+    """
+    return [
+        agent.name
+        for agent in pod.agents
+        if agent.doing is Doing.IDLE
+        and agent.unread_since is not None
+        and pod.now - max(agent.unread_since, agent.nudged) >= patience.nudge
+    ]
+
+
 def _broken(pod: Pod, patience: Patience) -> Word | None:
     """What no waiting mends. h2's own word for an agent counts for nothing here: it says idle of the dead."""
     started = pod.sent is not None
@@ -243,12 +259,3 @@ def _lasted(since: float | None, now: float, seconds: float) -> bool:
 
 def _failed(cause: Cause, agent: Seen, what: str) -> Word:
     return Word(step=Step.FAILED, cause=cause, detail=f"{agent.name}: {what}", whose=agent.name)
-
-
-def to_be_asked(agents: Sequence[Seen], look: int, every: int = 5) -> bool:
-    """Whether h2 is to be asked at this look, beside reading its files: asking takes a process for each agent.
-
-    While somebody works, what h2 writes by itself tells enough; now and then it is asked all the same, since a dead
-    daemon writes nothing.
-    """
-    return look % every == 0 or all(agent.doing is not Doing.WORKING for agent in agents)

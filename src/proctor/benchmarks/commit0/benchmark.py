@@ -28,7 +28,7 @@ from proctor.core.errors import InvalidData
 from proctor.core.evaluation import Evaluated, Prediction
 from proctor.core.names import disk_name
 from proctor.core.submission import PatchKind
-from proctor.core.task import DirectorySource, PrivatePart, PublicPart, RepositorySource, Task
+from proctor.core.task import DirectorySource, ImageSource, PrivatePart, PublicPart, Task
 from proctor.environments import provider as find_provider
 from proctor.environments.hiding import PATH
 from proctor.workspaces import base_of, check_out, make_submission, prove_no_leak
@@ -280,7 +280,7 @@ def _task(benchmark: str, library: Library) -> Task:
         benchmark=benchmark,
         public=PublicPart(
             instruction=instruction(row),
-            source=RepositorySource(url=f"https://github.com/{row.repo}", commit=row.base_commit),
+            source=ImageSource(image=image_of(row), workdir=WORKDIR),
             network=Network.MODEL,
         ),
         private=PrivatePart(pass_to_pass=library.ids, protected=library.protected()),

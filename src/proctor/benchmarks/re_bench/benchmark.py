@@ -23,7 +23,7 @@ from proctor.core.errors import InvalidData
 from proctor.core.evaluation import Evaluated, Prediction
 from proctor.core.record import Record, from_json, to_json
 from proctor.core.submission import PatchKind, Score
-from proctor.core.task import DirectorySource, Gold, PrivatePart, PublicPart, SubmissionKind, Task
+from proctor.core.task import Gold, ImageSource, PrivatePart, PublicPart, SubmissionKind, Task
 from proctor.core.verdict import Verdict
 from proctor.environments import provider as find_provider
 
@@ -273,7 +273,7 @@ def _task(benchmark: str, family: Family, name: str, scale: Scale) -> Task:
         benchmark=benchmark,
         public=PublicPart(
             instruction=said.instructions.rstrip() + hint + INSTRUCTION,
-            source=DirectorySource(path=str(family.folder)),
+            source=ImageSource(image=BASE_IMAGE, workdir=HOME),
             submission=SubmissionKind.SCORE_LOG,
             network=network_of(family, name, Network.MODEL),
             limits=Limits(

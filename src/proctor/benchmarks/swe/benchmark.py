@@ -13,14 +13,16 @@ import proctor
 from proctor.benchmarks.swe.alone import Floor
 from proctor.benchmarks.swe.docker_recipe import DockerRecipe
 from proctor.benchmarks.swe.grade import Bench, grade, room_of, run_once, why_unresolved
+from proctor.benchmarks.swe.local import LocalRecipe
 from proctor.benchmarks.swe.patches import ended
+from proctor.benchmarks.swe.predictions import first_attempts, read_answers
 from proctor.benchmarks.swe.procedure import Procedure
 from proctor.benchmarks.swe.recipe import Recipe, RecipeMaker
 from proctor.benchmarks.swe.rows import Row
-from proctor.benchmarks.swe.steps import Tested
+from proctor.benchmarks.swe.steps import Trial
 from proctor.benchmarks.swe.tasks import fingerprint, task_of
 from proctor.core.benchmark import Fetched, GradeOptions, Health, Place, Unusable
-from proctor.core.environment import Environment, EnvironmentSpec
+from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
 from proctor.core.errors import UsageError
 from proctor.core.evaluation import Evaluated, Prediction
 from proctor.core.submission import PatchKind
@@ -29,11 +31,22 @@ from proctor.workspaces import make_submission, prove_no_leak
 from proctor.workspaces.git import run_git
 
 R = TypeVar("R", bound=Row)
-RECIPES: Final[Mapping[str, RecipeMaker]] = {"docker": DockerRecipe}
+RECIPES: Final[Mapping[str, RecipeMaker]] = {"docker": DockerRecipe, "local": LocalRecipe}
 
 
 class SweBenchmark(Generic[R]):
-    """Implements `core.benchmark.Benchmark` for the four data sets."""
+    """Implements `core.benchmark.Benchmark` for the four data sets.
+
+    Args:
+        name: under which it is registered.
+        data: what was fetched.
+        rows: of it, those that can be used.
+        bad: why others cannot.
+        procedure: the official one.
+        kind: of the rooms.
+        recipes: how instances are set up, by kind of room.
+        again: whether a failure is graded once more, alone, before it counts.
+    """
 
     def __init__(
         self,
@@ -45,6 +58,7 @@ class SweBenchmark(Generic[R]):
         *,
         kind: str = "docker",
         recipes: Mapping[str, RecipeMaker] = RECIPES,
+        again: bool = True,
     ) -> None:
         self.name = name
         self.split: str | None = data.split
@@ -56,11 +70,13 @@ class SweBenchmark(Generic[R]):
         self._bad = tuple(bad)
         self._kind = kind
         self._recipes = recipes
+        self._again = again
         self._made: dict[str, Recipe] = {}
         self._floors: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Floor] = weakref.WeakKeyDictionary()
 
-    def in_rooms(self, kind: str) -> "SweBenchmark[R]":
-        """The same benchmark for rooms of another kind."""
+    def at(self, provider: EnvironmentProvider) -> "SweBenchmark[R]":
+        """The same benchmark for rooms of this provider."""
+        kind = provider.name
         if kind not in self._recipes:
             raise UsageError(
                 f"{self.name} cannot be run with --runner {kind}", fix=f"choose one of {', '.join(self._recipes)}"
@@ -73,6 +89,7 @@ class SweBenchmark(Generic[R]):
             self.procedure,
             kind=kind,
             recipes=self._recipes,
+            again=self._again,
         )
 
     def digest(self) -> str:
@@ -95,6 +112,10 @@ class SweBenchmark(Generic[R]):
     def _tasks(self) -> tuple[Task, ...]:
         return tuple(task_of(self.name, row, self.procedure) for row in self.rows.values())
 
+    def obstacle(self, task: Task) -> str | None:
+        """Why these rooms cannot be made for a task on this machine."""
+        return self.recipe(task.id).obstacle()
+
     def unusable(self) -> Sequence[Unusable]:
         """The rows that cannot be read, or lack what grading needs."""
         return self._bad
@@ -105,6 +126,18 @@ class SweBenchmark(Generic[R]):
         if patch is None:
             return None
         return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=patch, model="gold")
+
+    def read_predictions(self, file: Path) -> dict[str, Prediction]:
+        """The answers in a file of the official forms."""
+        found = first_attempts(read_answers(file), file)
+        strangers = sorted(found.keys() - self.rows.keys() - {bad.task_id for bad in self._bad})
+        if strangers:
+            raise UsageError(
+                f"{len(strangers)} predictions are for no task of {self.name} ({self.split}): {strangers[0]}, …",
+                where=file,
+                fix="choose the split that they are for",
+            )
+        return found
 
     def recipe(self, task_id: str) -> Recipe:
         """How an instance is set up in these rooms."""
@@ -142,7 +175,7 @@ class SweBenchmark(Generic[R]):
             empty = await run_once(bench, _nothing(bench), "empty")
         if empty.resolved:
             problems.append("the tests pass without an answer")
-        runs: list[Tested] = []
+        runs: list[Trial] = []
         if gold is None:
             problems.append("there is no reference answer to try")
         else:
@@ -176,7 +209,9 @@ class SweBenchmark(Generic[R]):
                 tree = Path(folder) / "tree"
                 await room.get(room.workdir, tree)
             commit = run_git(["rev-parse", "HEAD"], git_dir=tree / ".git").output.decode().strip()
-            proof = await asyncio.to_thread(prove_no_leak, gold.content, tree, commit=commit, kind=gold.patch_kind)
+            proof = await asyncio.to_thread(
+                prove_no_leak, gold.content, tree, commit=commit, kind=gold.patch_kind, extra=_packages(spec)
+            )
         return tuple(f"{leak.place}: {leak.lines[0] if leak.lines else leak.kind}" for leak in proof.leaks)
 
     def _bench(self, task: Task, place: Place) -> Bench[R]:
@@ -189,6 +224,7 @@ class SweBenchmark(Generic[R]):
             place=place,
             floor=self._floors.setdefault(loop, Floor()),
             grader=self.grader,
+            again=self._again,
         )
 
 
@@ -204,11 +240,17 @@ index 0000000..e69de29
 """
 
 
-def _why(run: Tested) -> str:
+def _packages(room: EnvironmentSpec) -> list[Path]:
+    """Packages that an agent can read in a room beside those of its system."""
+    found = [packages for mount in room.mounts for packages in Path(mount.source).glob("lib/python*/site-packages")]
+    return [packages for packages in found if str(packages.resolve()) not in room.hidden]
+
+
+def _why(run: Trial) -> str:
     return f"does not apply: {run.complaint[-200:]}" if not run.applied else why_unresolved(run)[1]
 
 
-def _flipped(runs: Sequence[Tested]) -> tuple[str, ...]:
+def _flipped(runs: Sequence[Trial]) -> tuple[str, ...]:
     if len(runs) < 2:  # noqa: PLR2004 - two make a difference
         return ()
     names = {name for run in runs for name in run.statuses}

@@ -56,6 +56,10 @@ class DockerRecipe:
         self._row = row
         self._start = start
 
+    def obstacle(self) -> str | None:
+        """Only a pull would tell."""
+        return None
+
     async def agent_room(self, folder: Path) -> EnvironmentSpec:
         """An image of our own on top of the official one."""
         context = folder / "image"
@@ -74,10 +78,10 @@ class DockerRecipe:
             image=self._row.image, workdir=self.workdir, network=Network.OPEN, limits=Limits(output_bytes=100_000_000)
         )
 
-    async def grading_tree(self, folder: Path) -> Path | None:
-        """None: the image has it."""
+    async def furnish(self, room: EnvironmentSpec, folder: Path) -> EnvironmentSpec:
+        """The image has it all."""
         del folder
-        return None
+        return room
 
     def script(self, official: str) -> str:
         """The script as it is."""

@@ -10,11 +10,11 @@ import msgspec
 
 from proctor.benchmarks.swe.logs import END, START, read_log_4
 from proctor.benchmarks.swe.parsers import find_parser
-from proctor.benchmarks.swe.patches import ended, files_to_test
+from proctor.benchmarks.swe.patches import ended, files_to_test, touched_paths
 from proctor.benchmarks.swe.recipe import Recipe, Start
 from proctor.benchmarks.swe.rows import EvoRow
 from proctor.benchmarks.swe.rules import swe_bench_4
-from proctor.benchmarks.swe.steps import Tested, apply, put_back, required, shell
+from proctor.benchmarks.swe.steps import Trial, apply, put_back, required, shell
 from proctor.core.environment import Environment
 
 WORKDIR: Final = "/testbed"
@@ -68,6 +68,7 @@ class SweEvo:
     grader = "swe-evo d46078d"
     seconds = SECONDS
     grades_empty = True
+    degree: str | None = "fix_rate"
 
     def start(self, row: EvoRow) -> Start:
         """The donor's image, reset to the version that the release starts from."""
@@ -88,7 +89,7 @@ class SweEvo:
 
     async def test(
         self, room: Environment, row: EvoRow, recipe: Recipe, patch: bytes, *, restore: tuple[str, ...], seconds: float
-    ) -> Tested:
+    ) -> Trial:
         """Reset, apply tests and answer, install, run the tests of the test patch."""
         await required(
             room,
@@ -106,13 +107,15 @@ class SweEvo:
                 applied = applied if later.way is not None else later
         else:
             applied = await apply(room, tests + patch, _WAYS)
+        own, theirs = set(touched_paths(patch)), set(touched_paths(tests))
+        touched = tuple(path for path in applied.touched if path in own or path not in theirs)
         if applied.way is None:
-            return Tested(applied=False, touched=applied.touched, complaint=applied.said, scores={"fix_rate": 0.0})
+            return Trial(applied=False, touched=touched, complaint=applied.said, scores={"fix_rate": 0.0})
         done = await shell(room, recipe.script(eval_script(row)), seconds=seconds)
-        tested = Tested(
+        tested = Trial(
             applied=True,
             applied_with=_LABELS[applied.way],
-            touched=applied.touched,
+            touched=touched,
             timed_out=done.timed_out,
             scores={"fix_rate": 0.0},
             log=done.stdout,
@@ -121,7 +124,7 @@ class SweEvo:
         return tested if done.timed_out else judged(row, tested)
 
 
-def judged(row: EvoRow, tested: Tested) -> Tested:
+def judged(row: EvoRow, tested: Trial) -> Trial:
     """A test run with what its log says."""
     parser = find_parser(row.log_parser, row.instance_id, legacy=True)
     read = read_log_4(tested.log.decode(errors="replace"), parser)

@@ -14,7 +14,7 @@ from proctor.benchmarks.swe.recipe import Recipe, Start
 from proctor.benchmarks.swe.reversing import reversed_diff
 from proctor.benchmarks.swe.rows import FeatureRow
 from proctor.benchmarks.swe.rules import Ruling, Tally, pass_rate
-from proctor.benchmarks.swe.steps import Tested, apply, put_back, required, shell
+from proctor.benchmarks.swe.steps import Trial, apply, put_back, required, shell
 from proctor.core.environment import Environment
 
 WORKDIR: Final = "/testbed"
@@ -42,6 +42,7 @@ class FeatureBench:
     grader = "featurebench 445dcba"
     seconds = SECONDS
     grades_empty = False
+    degree: str | None = "pass_rate"
 
     def start(self, row: FeatureRow) -> Start:
         """Level 1: the project without the feature and its tests, as the only commit. Level 2: next to nothing."""
@@ -68,7 +69,7 @@ class FeatureBench:
         *,
         restore: tuple[str, ...],
         seconds: float,
-    ) -> Tested:
+    ) -> Trial:
         """Lay the masked project out, apply, bring the hidden tests in, run each test file; exit codes decide."""
         files = "/tmp/proctor-files"  # noqa: S108 - inside a room of our own
         await room.put(_mask(row), f"{files}/mask.diff")
@@ -78,13 +79,13 @@ class FeatureBench:
         applied = await apply(room, ended(patch), _WAYS)
         if applied.way is None:
             scores = {"pass_rate": 0.0}
-            return Tested(applied=False, touched=applied.touched, complaint=applied.said, scores=scores)
+            return Trial(applied=False, touched=applied.touched, complaint=applied.said, scores=scores)
         await put_back(room, restore)
         brought = await shell(room, recipe.script(head + _ACTIVATE + _bring_tests(row)), seconds=seconds)
         if brought.exit_code:
             # Level 2 installs the answer here, so this may be the answer's doing.
             end = brought.stdout.decode(errors="replace")[-300:]
-            return Tested(
+            return Trial(
                 applied=True,
                 touched=applied.touched,
                 unreadable=f"the tests could not be brought in: {end}",
@@ -96,7 +97,7 @@ class FeatureBench:
 
 async def _run_files(
     room: Environment, row: FeatureRow, recipe: Recipe, touched: tuple[str, ...], seconds: float
-) -> Tested:
+) -> Trial:
     wanted = [*row.fail_to_pass, *(row.pass_to_pass if row.level == 1 else ())]
     limit = min(float(row.settings.get("timeout_run") or seconds), seconds)
     results: dict[str, bool] = {}
@@ -117,7 +118,7 @@ async def _run_files(
         fail_to_pass=_tally(results, row.fail_to_pass),
         pass_to_pass=_tally(results, wanted[len(row.fail_to_pass) :]),
     )
-    return Tested(
+    return Trial(
         applied=True,
         touched=touched,
         timed_out=timed_out,

@@ -82,7 +82,7 @@ def unquoted(value: str) -> str:
 def _literal(value: str) -> Any:
     try:
         return json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
     try:
         return ast.literal_eval(value)

@@ -25,7 +25,7 @@ from proctor.benchmarks.swe.recipe import Recipe
 from proctor.benchmarks.swe.report import official_report
 from proctor.benchmarks.swe.rows import Row
 from proctor.benchmarks.swe.rules import FAILING, PASSING
-from proctor.benchmarks.swe.steps import Tested
+from proctor.benchmarks.swe.steps import Trial
 from proctor.core.benchmark import Place
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.environment import EnvironmentSpec
@@ -54,6 +54,7 @@ class Bench(Generic[R]):
     Attributes:
         floor: who else is testing now.
         grader: names the rule of the verdict.
+        again: whether a failure is graded once more before it counts.
     """
 
     row: R
@@ -63,6 +64,7 @@ class Bench(Generic[R]):
     place: Place
     floor: Floor
     grader: str
+    again: bool = True
 
     @property
     def folder(self) -> Path:
@@ -79,11 +81,11 @@ class Bench(Generic[R]):
 class _Outcome:
     """A run, and the one that was made after it alone, where it failed."""
 
-    first: Tested
-    again: Tested | None = None
+    first: Trial
+    again: Trial | None = None
 
     @property
-    def counts(self) -> Tested:
+    def counts(self) -> Trial:
         return self.again if self.again is not None else self.first
 
     @property
@@ -110,43 +112,41 @@ async def grade(bench: Bench[R], prediction: Prediction) -> Evaluated:
     bench.folder.mkdir(parents=True)
     (bench.folder / "patch.diff").write_bytes(patch)
     if not patch.strip() and not bench.procedure.grades_empty:
-        return _evaluated(bench, prediction, _verdict(bench, Cause.EMPTY, "the patch is empty"), None)
-    official = await _outcome(bench, patch, "official")
+        return _evaluated(bench, prediction, _verdict(bench, Cause.EMPTY, "the patch is empty", None), None)
+    official = await _outcome(bench, prediction.content, "official")
     protected = tuple(bench.task.private.protected)
-    restored = protected_paths(official.first.touched, protected) if official.first.applied else ()
-    strict = await _outcome(bench, patch, "strict", restore=restored) if restored else official
+    restored = protected_paths(official.first.touched, protected)
+    # A diff without a line end at its end is torn to some graders, and nothing is lost by giving it one.
+    apart = bool(restored) or patch != prediction.content
+    strict = await _outcome(bench, patch, "strict", restore=restored) if apart else official
     repeated = await _repeat(bench, patch, restored, strict.counts)
     cause, reason = _judge(official.counts, strict.counts, restored, is_empty=not patch.strip())
     if repeated is not None and cause is Cause.SOLVED and not repeated.resolved:
         cause, reason = Cause.TESTS_FAILED, "the tests pass once and fail when they are run again"
-    verdict = _verdict(bench, cause, reason)
+    verdict = _verdict(bench, cause, reason, strict.counts)
     theirs = Status.RESOLVED if official.counts.resolved else Status.UNRESOLVED
     twice = _Outcome(strict.counts, repeated).flaky
     verdict = msgspec.structs.replace(
         verdict,
         official=theirs if theirs is not verdict.status else None,
-        score=strict.counts.scores.get(_degree(strict.counts)),
-        scores=strict.counts.scores,
         tests=_tests(bench.row, strict.counts),
         findings=audit_diff(patch, protected=protected),
         applied_with=strict.counts.applied_with,
         flaky=tuple(dict.fromkeys((*strict.flaky, *official.flaky, *twice))),
         seconds=strict.counts.seconds,
     )
-    notes = [*_twice("official", official), *(_twice("strict", strict) if restored else ())]
+    notes = [*_twice("official", official), *(_twice("strict", strict) if apart else ())]
     if restored:
         notes.append(f"put back before the tests: {', '.join(restored)}")
-    (bench.folder / "outcomes.json").write_bytes(to_json(_outcomes(official, strict if restored else None)))
+    (bench.folder / "outcomes.json").write_bytes(to_json(_outcomes(official, strict if apart else None)))
     return _evaluated(bench, prediction, verdict, strict.counts, notes=tuple(notes))
 
 
-async def run_once(bench: Bench[R], patch: bytes, name: str, *, restore: tuple[str, ...] = ()) -> Tested:
+async def run_once(bench: Bench[R], patch: bytes, name: str, *, restore: tuple[str, ...] = ()) -> Trial:
     """One test run in a room of its own; what it printed is kept under `name`."""
     with tempfile.TemporaryDirectory(prefix="proctor-swe-") as scratch:
-        spec = room_of(bench.recipe, bench.task, bench.place.options.image)
-        tree = await bench.recipe.grading_tree(Path(scratch))
-        if tree is not None:
-            spec = msgspec.structs.replace(spec, workspace=tree)
+        plain = room_of(bench.recipe, bench.task, bench.place.options.image)
+        spec = await bench.recipe.furnish(plain, Path(scratch))
         async with await bench.place.provider.start(spec) as room:
             try:
                 tested = await bench.procedure.test(
@@ -154,7 +154,7 @@ async def run_once(bench: Bench[R], patch: bytes, name: str, *, restore: tuple[s
                 )
             except LimitReached as limit:
                 # A limit of the whole room: what reaches it came with the answer.
-                tested = Tested(applied=True, unreadable=str(limit))
+                tested = Trial(applied=True, unreadable=str(limit))
     await asyncio.to_thread(_keep, bench, tested, name)
     return msgspec.structs.replace(tested, log=b"")
 
@@ -162,13 +162,13 @@ async def run_once(bench: Bench[R], patch: bytes, name: str, *, restore: tuple[s
 async def _outcome(bench: Bench[R], patch: bytes, name: str, *, restore: tuple[str, ...] = ()) -> _Outcome:
     async with bench.floor.shared():
         first = await run_once(bench, patch, name, restore=restore)
-    if first.resolved or not first.applied:
+    if first.resolved or not first.applied or not patch.strip() or not bench.again:
         return _Outcome(first)
     async with bench.floor.alone():
         return _Outcome(first, await run_once(bench, patch, f"{name}.alone", restore=restore))
 
 
-async def _repeat(bench: Bench[R], patch: bytes, restore: tuple[str, ...], counted: Tested) -> Tested | None:
+async def _repeat(bench: Bench[R], patch: bytes, restore: tuple[str, ...], counted: Trial) -> Trial | None:
     """Further runs of an answer that passes, as many as were asked for; the first that fails, or the last."""
     again = None
     for number in range(1, bench.place.options.determinism_runs or 1):
@@ -179,7 +179,7 @@ async def _repeat(bench: Bench[R], patch: bytes, restore: tuple[str, ...], count
     return again
 
 
-def _judge(official: Tested, strict: Tested, restored: tuple[str, ...], *, is_empty: bool) -> tuple[Cause, str]:
+def _judge(official: Trial, strict: Trial, restored: tuple[str, ...], *, is_empty: bool) -> tuple[Cause, str]:
     """Our verdict, from the run with protected files put back."""
     if strict.resolved:
         return Cause.SOLVED, _counts(strict)
@@ -192,7 +192,7 @@ def _judge(official: Tested, strict: Tested, restored: tuple[str, ...], *, is_em
     return why_unresolved(strict)
 
 
-def why_unresolved(tested: Tested) -> tuple[Cause, str]:
+def why_unresolved(tested: Trial) -> tuple[Cause, str]:
     """Why an answer that applies does not solve the task."""
     if tested.timed_out:
         return Cause.TEST_TIMEOUT, "the tests took too long"
@@ -204,7 +204,7 @@ def why_unresolved(tested: Tested) -> tuple[Cause, str]:
     return Cause.REGRESSION, f"{_counts(tested)}; first to break: {kept.failure[0]}"
 
 
-def _counts(tested: Tested) -> str:
+def _counts(tested: Trial) -> str:
     ruling = tested.ruling
     if ruling is None:
         return "no test results"
@@ -216,12 +216,7 @@ def _counts(tested: Tested) -> str:
     return f"{' and '.join(parts)} pass" if parts else "no labels"
 
 
-def _degree(tested: Tested) -> str:
-    """The name of the degree by which the benchmark grades, where it has one."""
-    return next(iter(tested.scores), "")
-
-
-def _tests(row: Row, tested: Tested) -> tuple[TestOutcome, ...]:
+def _tests(row: Row, tested: Trial) -> tuple[TestOutcome, ...]:
     def after(test: str) -> TestStatus:
         word = tested.statuses.get(test)
         if word is None and tested.ruling is not None:
@@ -239,9 +234,18 @@ def _tests(row: Row, tested: Tested) -> tuple[TestOutcome, ...]:
     )
 
 
-def _verdict(bench: Bench[R], cause: Cause, reason: str) -> Verdict:
-    status = CONSEQUENCES[cause].status or Status.UNRESOLVED
-    return Verdict(task_id=bench.task.id, status=status, cause=cause, reason=reason, grader=bench.grader)
+def _verdict(bench: Bench[R], cause: Cause, reason: str, tested: Trial | None) -> Verdict:
+    degree = bench.procedure.degree
+    scores = {} if degree is None else {degree: 0.0 if tested is None else tested.scores.get(degree, 0.0)}
+    return Verdict(
+        task_id=bench.task.id,
+        status=CONSEQUENCES[cause].status or Status.UNRESOLVED,
+        cause=cause,
+        reason=reason,
+        score=None if degree is None else scores[degree],
+        scores=scores,
+        grader=bench.grader,
+    )
 
 
 def _twice(name: str, outcome: _Outcome) -> Iterator[str]:
@@ -257,7 +261,7 @@ def _outcomes(official: _Outcome, strict: _Outcome | None) -> dict[str, Any]:
     return {name: run for name, run in runs.items() if run is not None}
 
 
-def _keep(bench: Bench[R], tested: Tested, name: str) -> None:
+def _keep(bench: Bench[R], tested: Trial, name: str) -> None:
     folder = bench.folder / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "test_output.txt").write_bytes(tested.log)
@@ -265,7 +269,7 @@ def _keep(bench: Bench[R], tested: Tested, name: str) -> None:
 
 
 def _evaluated(
-    bench: Bench[R], prediction: Prediction, verdict: Verdict, tested: Tested | None, *, notes: tuple[str, ...] = ()
+    bench: Bench[R], prediction: Prediction, verdict: Verdict, tested: Trial | None, *, notes: tuple[str, ...] = ()
 ) -> Evaluated:
     return Evaluated(
         task_id=bench.task.id,
@@ -280,7 +284,7 @@ def _evaluated(
     )
 
 
-def _summary(tested: Tested) -> TestSummary:
+def _summary(tested: Trial) -> TestSummary:
     words = list(tested.statuses.values())
     return TestSummary(
         ok=tested.resolved,

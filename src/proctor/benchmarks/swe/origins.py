@@ -38,6 +38,7 @@ def _task_folder(folder: Path) -> dict[str, Any]:
             "test_patch": "test.patch",
             "eval_script": "eval.sh",
             "environment_yml": "environment.yml",
+            "dockerfile": "Dockerfile",
         }
         row |= {
             name: (folder / file).read_bytes().decode("utf-8")

@@ -13,7 +13,7 @@ import msgspec
 from proctor.benchmarks.swe.recipe import Recipe, Start
 from proctor.benchmarks.swe.rows import ProRow
 from proctor.benchmarks.swe.rules import swe_bench_pro
-from proctor.benchmarks.swe.steps import Tested, apply, put_back, required, shell
+from proctor.benchmarks.swe.steps import Trial, apply, put_back, required, shell
 from proctor.core.environment import Environment
 
 WORKDIR: Final = "/app"
@@ -48,6 +48,7 @@ class SweBenchPro:
     grader = "swe-bench-pro ca10a60"
     seconds = SECONDS
     grades_empty = True
+    degree: str | None = None
 
     def start(self, row: ProRow) -> Start:
         """The image, brought to the base commit as the official grader does."""
@@ -67,7 +68,7 @@ class SweBenchPro:
 
     async def test(
         self, room: Environment, row: ProRow, recipe: Recipe, patch: bytes, *, restore: tuple[str, ...], seconds: float
-    ) -> Tested:
+    ) -> Trial:
         """Reset, apply or go on without, bring the tests in, run the script, let the instance's own parser read it."""
         commit = shlex.quote(row.base_commit)
         await required(
@@ -84,7 +85,7 @@ class SweBenchPro:
         done = await shell(room, recipe.script(entry_script(row, room.workdir)), seconds=seconds)
         # The official grader runs the tests without the patch then; an answer that changes nothing cannot pass.
         is_applied = applied.way is not None or not patch.strip()
-        tested = Tested(
+        tested = Trial(
             applied=is_applied,
             touched=applied.touched,
             complaint="" if is_applied else applied.said,
@@ -95,7 +96,7 @@ class SweBenchPro:
             return msgspec.structs.replace(tested, log=done.stdout)
         return await self._read(room, row, tested)
 
-    async def _read(self, room: Environment, row: ProRow, tested: Tested) -> Tested:
+    async def _read(self, room: Environment, row: ProRow, tested: Trial) -> Trial:
         said = await room.exec(
             ["/bin/sh", "-c", f"cat {_PLACE}/stdout.log; echo; echo '--- stderr'; cat {_PLACE}/stderr.log"],
             output_bytes=100_000_000,

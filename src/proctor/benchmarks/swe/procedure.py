@@ -4,7 +4,7 @@ from typing import Protocol, TypeVar
 
 from proctor.benchmarks.swe.recipe import Recipe, Start
 from proctor.benchmarks.swe.rows import Row
-from proctor.benchmarks.swe.steps import Tested
+from proctor.benchmarks.swe.steps import Trial
 from proctor.core.environment import Environment
 
 R_contra = TypeVar("R_contra", bound=Row, contravariant=True)
@@ -17,11 +17,13 @@ class Procedure(Protocol[R_contra]):
         grader: names the official grader and its version.
         seconds: how long the tests may run.
         grades_empty: whether its grader runs the tests for an empty patch too.
+        degree: the name of the score by which it grades beside resolved or not; None where it has none.
     """
 
     grader: str
     seconds: float
     grades_empty: bool
+    degree: str | None
 
     def start(self, row: R_contra) -> Start:
         """What an agent starts from."""
@@ -44,7 +46,7 @@ class Procedure(Protocol[R_contra]):
         *,
         restore: tuple[str, ...],
         seconds: float,
-    ) -> Tested:
+    ) -> Trial:
         """Test an answer in a fresh room of the recipe.
 
         `restore` are paths of it that are put back as they were before the tests run: none for what the official

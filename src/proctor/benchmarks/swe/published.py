@@ -1,15 +1,31 @@
-"""What others have published, from the data that ships with this package."""
+"""What others have published, from the data that ships with this package.
+
+A file lists the tasks once, and each result names those that it resolved by their place in that list.
+"""
 
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 import msgspec
 
 from proctor.core.published import Published
 
 
+class _File(msgspec.Struct):
+    ids: list[str]
+    rows: list[dict[str, Any]]
+
+
 @cache
 def published(benchmark: str) -> tuple[Published, ...]:
     """The published results of a benchmark, each with its scaffold, date and source."""
     data = files("proctor.benchmarks.swe").joinpath("baselines", f"{benchmark}.json").read_bytes()
-    return msgspec.json.decode(data, type=tuple[Published, ...])
+    found = msgspec.json.decode(data, type=_File)
+    return tuple(_row(benchmark, row, found.ids) for row in found.rows)
+
+
+def _row(benchmark: str, row: dict[str, Any], ids: list[str]) -> Published:
+    places = row.pop("resolved", None)
+    resolved = None if places is None else [ids[place] for place in places]
+    return msgspec.convert({"benchmark": benchmark, "resolved": resolved, **row}, Published)

@@ -41,6 +41,10 @@ class Recipe(Protocol):
     kind: str
     workdir: str
 
+    def obstacle(self) -> str | None:
+        """Why this machine cannot set the instance up; None when it can, as far as can be told without trying."""
+        ...
+
     async def agent_room(self, folder: Path) -> EnvironmentSpec:
         """The room that an agent works in, laid out below `folder`: nothing of the repository's future, no tests.
 
@@ -57,8 +61,12 @@ class Recipe(Protocol):
         """The room in which answers are tested, but for its tree."""
         ...
 
-    async def grading_tree(self, folder: Path) -> Path | None:
-        """The tree for the grading room, laid out below `folder`; None where the image has it."""
+    async def furnish(self, room: EnvironmentSpec, folder: Path) -> EnvironmentSpec:
+        """The grading room with all that it needs besides its image, laid out below `folder`.
+
+        Raises:
+            InfrastructureError: as for `agent_room`.
+        """
         ...
 
     def script(self, official: str) -> str:

@@ -3,10 +3,10 @@
 from typing import Any
 
 from proctor.benchmarks.swe.rules import Tally
-from proctor.benchmarks.swe.steps import Tested
+from proctor.benchmarks.swe.steps import Trial
 
 
-def official_report(instance_id: str, tested: Tested) -> dict[str, Any]:
+def official_report(instance_id: str, tested: Trial) -> dict[str, Any]:
     """What the official harness writes into ``report.json`` for such a test run."""
     said: dict[str, Any] = {
         "patch_is_None": False,

@@ -56,6 +56,7 @@ class SweBenchRow(Row):
     log_parser: str = ""
     eval_type: str = "pass_and_fail"
     environment_yml: str = ""
+    dockerfile: str = ""
 
 
 class ProRow(Row):
@@ -131,6 +132,7 @@ def swe_bench_row(row: Mapping[str, Any]) -> SweBenchRow:
         log_parser=text(row, "log_parser", default=""),
         eval_type=text(row, "eval_type", default="pass_and_fail"),
         environment_yml=text(row, "environment_yml", default=""),
+        dockerfile=text(row, "dockerfile", default=""),
     )
 
 

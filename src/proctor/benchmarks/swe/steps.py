@@ -22,7 +22,7 @@ _NONE: Final = 90
 _MARK: Final = b"\0#applied#\0"
 
 
-class Tested(Record):
+class Trial(Record):
     """One test run of an answer, as evidence.
 
     Attributes:

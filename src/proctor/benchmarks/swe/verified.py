@@ -12,7 +12,7 @@ from proctor.benchmarks.swe.parsers import find_parser
 from proctor.benchmarks.swe.recipe import Recipe, Start
 from proctor.benchmarks.swe.rows import SweBenchRow
 from proctor.benchmarks.swe.rules import swe_bench
-from proctor.benchmarks.swe.steps import Tested, apply, put_back, shell
+from proctor.benchmarks.swe.steps import Trial, apply, put_back, shell
 from proctor.core.environment import Environment
 
 WORKDIR: Final = "/testbed"
@@ -42,6 +42,7 @@ class SweBench:
     grader = "swebench 5.0"
     seconds = SECONDS
     grades_empty = False  # an empty patch is not run, and has a bucket of its own in their reports
+    degree: str | None = None
 
     def start(self, row: SweBenchRow) -> Start:
         """The image as it is: its HEAD is a commit of the image's own, on top of the base commit."""
@@ -66,14 +67,14 @@ class SweBench:
         *,
         restore: tuple[str, ...],
         seconds: float,
-    ) -> Tested:
+    ) -> Trial:
         """Apply, put back what is protected, run the eval script, read its log."""
         applied = await apply(room, patch, _WAYS, clean=True, accept_reversible=True)
         if applied.way is None:
-            return Tested(applied=False, touched=applied.touched, complaint=applied.said)
+            return Trial(applied=False, touched=applied.touched, complaint=applied.said)
         await put_back(room, restore)
         done = await shell(room, recipe.script(with_exit_code(row.eval_script)), seconds=seconds)
-        tested = Tested(
+        tested = Trial(
             applied=True,
             applied_with=_LABELS[applied.way],
             touched=applied.touched,
@@ -84,7 +85,7 @@ class SweBench:
         return tested if done.timed_out else judged(row, tested)
 
 
-def judged(row: SweBenchRow, tested: Tested) -> Tested:
+def judged(row: SweBenchRow, tested: Trial) -> Trial:
     """A test run with what its log says."""
     read = read_log(tested.log.decode(errors="replace"), find_parser(row.log_parser, row.instance_id))
     ruling = None

@@ -1,42 +1,45 @@
 """``proctor bench compare``."""
 
+from typing import Any, Final
+
 import click
 
-from proctor.cli.output import note, print_json, print_table
+from proctor.cli.bench.telling import check_forms, form_options, tell
+from proctor.core.errors import UsageError
+
+GATE: Final = 10  # the exit code of a gate that does not hold
+_PAIR: Final = 2
 
 
 @click.command()
-@click.argument("first")
-@click.argument("second")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(first: str, second: str, *, as_json: bool) -> None:
-    """Compare two runs on the tasks that both have graded, and say whether the difference is more than chance.
+@click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...")
+@click.option(
+    "--gate",
+    "rule",
+    metavar="RULE",
+    help="What every run must meet against the first, such as 'not worse, cost ratio <= 1.2'; exit code 10 if not.",
+)
+@form_options
+def command(runs: tuple[str, ...], *, rule: str | None, **given: Any) -> int:
+    """Hold runs against the first of them, on the tasks that both have graded, and say if it is more than chance.
 
-    What else was different between them is said too: only what is under test should be.
+    What else was different between them is said too: only what is under test should be. Several runs at once are
+    corrected for being several (Holm).
     """
-    from proctor.analysis import Observation, compare  # noqa: PLC0415 - the help page needs none of it
-    from proctor.core.errors import UsageError  # noqa: PLC0415
-    from proctor.report import differences, run_row, runs_text  # noqa: PLC0415
+    from proctor.analysis import Comparison, parse_rule  # noqa: PLC0415 - the help page needs none of it
+    from proctor.report.comparison import comparison_document, comparison_json, hold  # noqa: PLC0415
+    from proctor.report.tables import records_csv  # noqa: PLC0415
     from proctor.results import find_run  # noqa: PLC0415
 
-    one, other = find_run(first), find_run(second)
-    configs = one.config(), other.config()
-    if configs[0].benchmark != configs[1].benchmark:
-        raise UsageError(
-            f"these are runs of two benchmarks, {configs[0].benchmark} and {configs[1].benchmark}",
-            fix="compare runs of the same one",
-        )
-    seen = [list(run.results_as(Observation)) for run in (one, other)]
-    paired, unlike = compare(*seen, names=(one.run_id, other.run_id)), differences(*configs)
-    if as_json:
-        print_json({"comparison": paired, "sentence": paired.sentence, "differences": unlike})
-        return
-    rows = [run_row(run.config(), run.results()) for run in (one, other)]
-    click.echo(runs_text(f"{first} against {second}", rows), nl=False)
-    if paired.gained or paired.lost:
-        click.echo()
-        flips = [[task, "gained"] for task in paired.gained] + [[task, "lost"] for task in paired.lost]
-        print_table(["TASK", "FLIP"], flips)
-    click.echo(f"\n{paired.sentence}")
-    for difference in unlike:
-        note(f"the runs differ: {difference}")
+    check_forms(given)
+    gate = parse_rule(rule) if rule is not None else None
+    if len(runs) < _PAIR:
+        raise UsageError("one run has nothing to be compared with", fix="name two or more")
+    rows, held = hold([find_run(name) for name in runs], gate)
+    tell(
+        lambda: comparison_document(rows, held),
+        given,
+        as_json=lambda: comparison_json(rows, held),
+        as_csv=lambda: records_csv(Comparison, [one.comparison for one in held]),
+    )
+    return GATE if any(one.decision is not None and not one.decision.passed for one in held) else 0

@@ -50,7 +50,7 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
     from proctor.benchmarks import x07_document  # noqa: PLC0415 - the help page needs none of it
     from proctor.core.record import to_json  # noqa: PLC0415
 
-    source = load(bench, suite, split, given["runner"])
+    source = load(bench, suite, split)
     report = asyncio.run(_evaluate(source, given))
     form = "json" if given["as_json"] else given["form"]
     document, errors = to_json(report), report.summary.errors
@@ -68,9 +68,8 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
 async def _evaluate(source: "Benchmark", given: dict[str, Any]) -> "EvaluationReport":
     from proctor.core.evaluation import Evaluated  # noqa: PLC0415
     from proctor.results import RecordCache  # noqa: PLC0415
-    from proctor.runner.evaluate import evaluate, make_report, unusable  # noqa: PLC0415
+    from proctor.runner.evaluate import environment_of, evaluate, make_report, unusable  # noqa: PLC0415
     from proctor.runner.selection import matches, select  # noqa: PLC0415
-    from proctor.runner.surroundings import surroundings  # noqa: PLC0415
 
     started, clock = time.time(), time.monotonic()
     chosen = selection(given)
@@ -92,7 +91,7 @@ async def _evaluate(source: "Benchmark", given: dict[str, Any]) -> "EvaluationRe
             cache=None if given["no_cache"] else RecordCache(Evaluated, "verdicts"),
             done=progress,
         )
-        environment = await surroundings(rooms, source, tasks, image=options.image)
+        environment = await environment_of(tasks, rooms, options.image)
     except asyncio.CancelledError:
         raise Interrupted(
             f"interrupted after {progress.count} of {len(tasks)} tasks",
@@ -117,7 +116,7 @@ def _predictions(source: "Benchmark", tasks: "Sequence[Task]", given: dict[str, 
         return {prediction.task_id: prediction for prediction in gold if prediction is not None}
     from proctor.benchmarks import read_predictions  # noqa: PLC0415
 
-    return read_predictions(given["predictions"])
+    return read_predictions(given["predictions"], source)
 
 
 def _invocation(given: dict[str, Any], started: float) -> "Invocation":

@@ -1,19 +1,27 @@
 """``proctor bench list``."""
 
-from typing import Any
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from proctor.cli.bench.options import load, selection, selection_options, source_options
 from proctor.cli.output import print_json, print_table
 
+if TYPE_CHECKING:
+    from proctor.core.benchmark import Benchmark
+    from proctor.core.task import Task
+
 
 @click.command()
 @source_options
 @selection_options
+@click.option("--runnable", is_flag=True, help="Say which tasks this machine can run, and why not the others.")
+@click.option("--runner", type=click.Choice(["local", "docker"]), default="local", help="With --runnable: in what.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.option("--format", "form", type=click.Choice(["text", "json", "x07"]), default="text", show_default=True)
-def command(bench: str | None, suite: str | None, split: str | None, *, as_json: bool, form: str, **choice: Any) -> int:
+def command(bench: str | None, suite: str | None, split: str | None, *, as_json: bool, form: str, **given: Any) -> int:
     """List the benchmarks; with BENCH or --suite, the tasks of one."""
     from proctor.benchmarks import benchmark_table  # noqa: PLC0415 - the help page needs none of it
     from proctor.runner.selection import matches, select  # noqa: PLC0415 - likewise
@@ -32,10 +40,12 @@ def command(bench: str | None, suite: str | None, split: str | None, *, as_json:
             )
         return 0
     source = load(bench, suite, split)
-    chosen = selection(choice)
+    chosen = selection(given)
     unusable = [bad for bad in source.unusable() if matches(bad.task_id, (), chosen)]
     tasks = select(source.tasks(), chosen, known=[bad.task_id for bad in unusable])
-    if form == "x07":
+    if given["runnable"]:
+        _print_runnable(source, tasks, given["runner"], as_json=as_json or form == "json")
+    elif form == "x07":
         from proctor.benchmarks import x07_list_document  # noqa: PLC0415 - for this form only
 
         click.echo(x07_list_document(source, tasks).decode(), nl=False)
@@ -59,3 +69,18 @@ def command(bench: str | None, suite: str | None, split: str | None, *, as_json:
             for problem in bad.problems:
                 click.echo(f"unusable: {bad.task_id}: {problem}", err=True)
     return 0
+
+
+def _print_runnable(source: "Benchmark", tasks: "Sequence[Task]", runner: str, *, as_json: bool) -> None:
+    from proctor.runner.obstacles import obstacles  # noqa: PLC0415 - for those who ask
+
+    known = asyncio.run(obstacles(source, tasks, runner))
+    if as_json:
+        rows = [{"id": name, "runnable": why is None, "obstacle": why} for name, why in known.items()]
+        print_json({"benchmark": source.name, "runner": runner, "tasks": rows})
+        return
+    print_table(
+        ["TASK", "RUNS HERE", "WHY NOT"], [[name, "no" if why else "yes", why or ""] for name, why in known.items()]
+    )
+    count = sum(why is None for why in known.values())
+    click.echo(f"\n{source.name}: {count} of {len(known)} tasks can be run on this machine with --runner {runner}")

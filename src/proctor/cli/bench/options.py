@@ -99,18 +99,18 @@ def repair_options(function: F) -> F:
     return function
 
 
-def load(bench: str | None, suite: str | None, split: str | None, runner: str | None = None) -> Benchmark:
-    """The benchmark that is meant, for the rooms of `runner`.
+def load(bench: str | None, suite: str | None, split: str | None) -> Benchmark:
+    """The benchmark that is meant.
 
     Raises:
-        UsageError: none, or two at once, or not in such rooms.
+        UsageError: none, or two at once.
     """
-    from proctor.benchmarks import benchmark, in_rooms, suite_benchmark  # noqa: PLC0415 - help pages need none of it
+    from proctor.benchmarks import benchmark, suite_benchmark  # noqa: PLC0415 - help pages need none of it
 
     if (bench is None) == (suite is None):
         raise UsageError("say which benchmark: BENCH or --suite, not both", fix="`proctor bench list` names them")
     if suite is None:
-        return in_rooms(benchmark(str(bench), split), runner)
+        return benchmark(str(bench), split)
     if split is not None:
         raise UsageError("a suite has no splits", fix="leave --split out")
     return suite_benchmark(suite)

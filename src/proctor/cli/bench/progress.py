@@ -3,7 +3,7 @@
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
@@ -32,6 +32,7 @@ class Board:
 
     def __init__(self, store: RunStore, config: RunConfig, settled: Sequence[Standing], paid: Spending) -> None:
         self.name = f"{store.folder.parent.name}/{store.run_id}"
+        self.label = ""
         self.config = config
         self.total = len(config.tasks) * config.samples
         self.statuses: Counter[Status] = Counter()
@@ -115,24 +116,35 @@ class _Lines(Board):
 
     def retrying(self, slot: Slot, cause: Cause, detail: str, seconds: float) -> None:
         super().retrying(slot, cause, detail, seconds)
-        note(f"retry in {seconds:.0f} s: {slot.task_id}: {cause.value}: {detail}")
+        note(f"retry in {seconds:.0f} s: {self._prefix}{slot.task_id}: {cause.value}: {detail}")
 
     def ended(self, slot: Slot, result: TaskResult | None) -> None:
         super().ended(slot, result)
         if result is not None:
             which = slot.task_id if self.config.samples == 1 else f"{slot.task_id} #{slot.sample}"
-            note(f"[{self.done}/{self.total}] {which} {result.status.value} ({result.cause.value})")
+            note(f"{self._prefix}[{self.done}/{self.total}] {which} {result.status.value} ({result.cause.value})")
 
     def stopping(self, cause: Cause, detail: str) -> None:
         super().stopping(cause, detail)
         note(self.stop)
 
+    @property
+    def _prefix(self) -> str:
+        return f"{self.label}: " if self.label else ""
+
 
 class Progress:
-    """Shows a run where stderr goes, for the length of a `with` block; `board` is what the run tells."""
+    """Shows runs where stderr goes, for the length of a `with` block; a `board` is what a run tells.
 
-    def __init__(self, *, quiet: bool) -> None:
+    Args:
+        quiet: show nothing.
+        labels: what runs that are made together are called, by their ids.
+    """
+
+    def __init__(self, *, quiet: bool, labels: Mapping[str, str] | None = None) -> None:
         self._quiet = quiet
+        self._labels = labels or {}
+        self._boards: list[Board] = []
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -145,27 +157,28 @@ class Progress:
 
     def board(self, store: RunStore, config: RunConfig, settled: Sequence[Standing], paid: Spending) -> Board:
         """A watcher of this run, shown from now on."""
-        if self._quiet:
-            return Board(store, config, settled, paid)
-        if not sys.stderr.isatty():
-            return _Lines(store, config, settled, paid)
-        board = Board(store, config, settled, paid)
-        self._show(board)
+        terminal = not self._quiet and sys.stderr.isatty()
+        kind = Board if self._quiet or terminal else _Lines
+        board = kind(store, config, settled, paid)
+        board.label = self._labels.get(store.run_id, "")
+        self._boards.append(board)
+        if terminal and len(self._boards) == 1:
+            self._show()
         return board
 
-    def _show(self, board: Board) -> None:
+    def _show(self) -> None:
         from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
         from rich.live import Live  # noqa: PLC0415
 
         console = Console(stderr=True)
-        self._stack.enter_context(Live(_View(board), console=console, refresh_per_second=4, transient=True))
+        self._stack.enter_context(Live(_View(self._boards), console=console, refresh_per_second=4, transient=True))
 
 
 class _View:
-    """The board on a terminal: the headline, then a line for each slot that is running, as many as fit."""
+    """The boards on a terminal: a headline each, then a line for each slot that is running, as many as fit."""
 
-    def __init__(self, board: Board) -> None:
-        self._board = board
+    def __init__(self, boards: Sequence[Board]) -> None:
+        self._boards = boards
 
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "Iterator[RenderableType]":
         from rich.text import Text  # noqa: PLC0415 - loaded already
@@ -174,14 +187,16 @@ class _View:
             clean = "".join(letter if letter.isprintable() else " " for letter in text)
             return Text(clean, style=style, no_wrap=True, overflow="ellipsis")
 
-        board = self._board
-        yield line(f"{board.name}  {board.headline()}", "bold")
-        if board.stop:
-            yield line(board.stop, "red")
-        room = max(1, (options.max_height or console.height) - 3)
-        running = list(board.running.items())
-        for slot, what in running[:room]:
+        for board in self._boards:
+            yield line(f"{board.label or board.name}  {board.headline()}", "bold")
+        stop = next((board.stop for board in self._boards if board.stop), "")
+        if stop:
+            yield line(stop, "red")
+        room = max(1, (options.max_height or console.height) - 2 - len(self._boards))
+        # Another thread draws: what it goes through must not change under it.
+        running = [(board, slot, what) for board in self._boards for slot, what in list(board.running.items())]
+        for board, slot, what in running[:room]:
             which = slot.task_id if slot.sample == 1 else f"{slot.task_id} #{slot.sample}"
-            yield line(f"  {which}  {what}")
+            yield line(f"  {board.label}{': ' if board.label else ''}{which}  {what}")
         if len(running) > room:
             yield line(f"  and {len(running) - room} more")

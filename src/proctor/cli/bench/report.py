@@ -1,30 +1,69 @@
 """``proctor bench report``."""
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
-from proctor.cli.output import print_json
+from proctor.cli.bench.telling import check_forms, form_options, tell
 from proctor.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from proctor.report.document import Document
+    from proctor.report.logs import LogFigures
+    from proctor.results import RunStore
 
 
 @click.command()
 @click.argument("bench")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV instead of a table.")
-def command(bench: str, *, as_json: bool, as_csv: bool) -> None:
-    """Compare the runs of BENCH: resolve rate with its interval, errors apart, cost and time per answer."""
-    from proctor.report import run_row, runs_csv, runs_text  # noqa: PLC0415 - the help page needs none of it
+@click.option(
+    "--healthy/--no-healthy",
+    default=None,
+    help="Also the score on the tasks that `validate` found healthy; by default where that needs no image.",
+)
+@click.option(
+    "--logs", is_flag=True, help="Also read the logs: which steps brought nothing, who gave up. Takes longer."
+)
+@form_options
+def command(bench: str, *, healthy: bool | None, logs: bool, **given: Any) -> None:
+    """Report on the runs of BENCH: resolve rates with their intervals, errors apart, cost, time, why answers fail.
+
+    What others have published is shown beside, where it is known.
+    """
+    from proctor.report.reading import run_rows  # noqa: PLC0415 - the help page needs none of it
     from proctor.results import list_runs  # noqa: PLC0415
     from proctor.results.store import results_root  # noqa: PLC0415
+    from proctor.runner.health import KnownHealth  # noqa: PLC0415
 
+    check_forms(given)
     runs = list_runs(bench)
     if not runs:
         raise UsageError(
             f"there are no runs of {bench!r}", where=results_root(), fix="make one with `proctor bench run`"
         )
-    rows = [run_row(run.config(), run.results()) for run in runs]
-    if as_json:
-        print_json(rows)
-    elif as_csv:
-        click.echo(runs_csv(rows), nl=False)
-    else:
-        click.echo(runs_text(f"{bench} Results", rows), nl=False)
+    rows = run_rows(runs, KnownHealth(asked=healthy))
+    from proctor.benchmarks import published_rows  # noqa: PLC0415 - in the memory that the results have left by now
+
+    published = published_rows(bench)
+    told = _read_logs(runs) if logs else []
+
+    def document() -> "Document":
+        from proctor.report.runs import runs_document  # noqa: PLC0415
+
+        return runs_document(f"{bench} Results", rows, published, told)
+
+    def as_json() -> object:
+        found = {"benchmark": bench, "runs": rows, "published": published}
+        return {**found, "logs": told} if logs else found
+
+    def as_csv() -> str:
+        from proctor.report.runs import runs_csv  # noqa: PLC0415
+
+        return runs_csv(rows)
+
+    tell(document, given, as_json=as_json, as_csv=as_csv)
+
+
+def _read_logs(runs: "list[RunStore]") -> "list[LogFigures]":
+    from proctor.report.logs import log_figures  # noqa: PLC0415 - trajectories are for those who ask for them
+
+    return [log_figures(run) for run in runs]

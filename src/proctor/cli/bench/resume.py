@@ -14,13 +14,19 @@ from proctor.cli.bench.sitting import access_of, sit, sitting_options
 def command(run: str, **given: Any) -> int:
     """Go on with RUN where it stopped. No finished stage is done again, and no answer is paid for twice.
 
-    RUN is a folder, benchmark/run-id, or a run-id that only one benchmark has. With --max-cost the run gets a new
-    limit, which counts what it has spent before.
+    RUN is a folder, benchmark/run-id, or a run-id that only one benchmark has; a sweep is named alike, and gone on with
+    as one. With --max-cost it gets a new limit, which counts what it has spent before.
     """
     from proctor.benchmarks import reopen  # noqa: PLC0415 - the help page needs none of it
-    from proctor.results import find_run  # noqa: PLC0415
+    from proctor.cli.bench.sweep import sit_sweep  # noqa: PLC0415
+    from proctor.results import find_run, find_sweep  # noqa: PLC0415
 
+    sweep = find_sweep(run)
+    if sweep is not None:
+        config = sweep.sweep().runs[0].config
+        source = reopen(config.benchmark, config.source, config.split, runner=config.runner)
+        return sit_sweep(sweep, source, given, access_of(given))
     store = find_run(run)
     config = store.config()
-    source = reopen(config.benchmark, config.source, config.split, runner=config.runner)
+    source = reopen(config.benchmark, config.source, config.split)
     return sit(store, source, given, access_of(given))

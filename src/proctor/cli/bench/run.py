@@ -70,7 +70,7 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
     from proctor.runner.selection import select  # noqa: PLC0415 - the help page needs none of it
     from proctor.runner.start import begin, check_access, configure  # noqa: PLC0415
 
-    source, chosen, asked = load(bench, suite, split, given["runner"]), selection(given), _asked(given)
+    source, chosen, asked = load(bench, suite, split), selection(given), _asked(given)
     tasks = select(source.tasks(), chosen, known=[bad.task_id for bad in source.unusable()])
     config = asyncio.run(
         configure(
@@ -88,17 +88,10 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
 def _asked(given: dict[str, Any]) -> "Asked":
     from proctor.core.environment import Limits, Network  # noqa: PLC0415
     from proctor.core.run import Budget, Mode  # noqa: PLC0415
-    from proctor.runner.plan import Asked  # noqa: PLC0415
+    from proctor.runner.plan import AGENTS, PRESETS, Asked  # noqa: PLC0415
 
     mode = Mode(given["mode"])
-    agent = given["agent"] or ("h2_pod" if mode is Mode.H2 else "claude_code")
-    if (agent == "h2_pod") != (mode is Mode.H2):
-        raise UsageError(
-            f"--mode {mode.value} is not for the agent {agent}",
-            fix="leave --agent out" if mode is Mode.H2 else "give --mode h2",
-        )
-    if mode is not Mode.H2 and (given["pod_template"] is not None or given["variables"]):
-        raise UsageError("--pod-template and --var are for pods", fix="give --mode h2 too, or leave them out")
+    agent = given["agent"] or AGENTS[mode]
     if given["agent_command"] is not None and agent != "command":
         raise UsageError("--agent-command is for --agent command", fix="give that too, or leave the command out")
     try:
@@ -110,7 +103,7 @@ def _asked(given: dict[str, Any]) -> "Asked":
         agent=agent,
         command=words,
         model=given["model"],
-        preset=given["preset"] or ("opus" if mode is Mode.H2 else "empty"),
+        preset=given["preset"] or PRESETS[mode],
         pod_template=given["pod_template"],
         variables=_variables(given["variables"]),
         runner=given["runner"],

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 import click
 
 from proctor.cli.output import print_json, print_table
+from proctor.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from proctor.core.result import TaskResult
+    from proctor.core.result import Member, TaskResult
     from proctor.results import RunStore
 
 
@@ -15,17 +16,22 @@ if TYPE_CHECKING:
 @click.argument("run")
 @click.argument("task", required=False)
 @click.option("--attempt", "sample", type=click.IntRange(min=1), default=1, show_default=True, help="Which answer.")
+@click.option("--timeline", is_flag=True, help="With TASK: who of a pod was active when.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(run: str, task: str | None, *, sample: int, as_json: bool) -> None:
+def command(run: str, task: str | None, *, sample: int, timeline: bool, as_json: bool) -> None:
     """Show RUN: its configuration and every task; or one TASK of it: verdict, evidence, cost, where the logs are."""
     from proctor.results import find_run  # noqa: PLC0415 - the help page needs none of it
 
     store = find_run(run)
+    if timeline and task is None:
+        raise UsageError("--timeline is of one task", fix="name the TASK too")
     if task is None:
         _show_run(store, as_json=as_json)
         return
     result = store.result(task, sample)
-    if as_json:
+    if timeline:
+        _show_timeline(store, result, as_json=as_json)
+    elif as_json:
         print_json(result)
     else:
         _show_task(store, result)
@@ -80,12 +86,38 @@ def _show_task(store: "RunStore", result: "TaskResult") -> None:
     click.echo()
     metrics = result.metrics
     click.echo(f"{metrics.turns} turns, {metrics.steps} steps, {metrics.compactions} compactions")
+    if len(metrics.members) > 1:
+        share = "unknown" if metrics.utilisation is None else f"{metrics.utilisation:.0%}"
+        resets = f", {metrics.context_resets} context resets" if metrics.context_resets else ""
+        click.echo(f"{metrics.agents} agents, {metrics.messages} messages, utilisation {share}{resets}\n")
+        print_table(
+            ["AGENT", "ROLE", "ACTIVE", "IDLE", "TURNS", "SENT", "TOKENS", "COST"],
+            [_member_cells(member) for member in metrics.members],
+        )
+        click.echo()
     click.echo(f"answered in {result.answer_seconds:.1f} s, graded in {result.grade_seconds:.1f} s")
     for usage in result.usage:
         click.echo(f"{usage.model}: {usage.requests} requests, {usage.tokens.total:,} tokens, {money(usage.cost_usd)}")
     for attempt in result.attempts:
         click.echo(f"attempt {attempt.number}: {attempt.cause.value}: {attempt.detail}")
         click.echo(f"  {store.folder / attempt.logs}")
+
+
+def _show_timeline(store: "RunStore", result: "TaskResult", *, as_json: bool) -> None:
+    import shutil  # noqa: PLC0415 - for this option only
+
+    from proctor.agents.h2 import TIMELINE, Timeline, draw  # noqa: PLC0415
+    from proctor.core.record import read_record  # noqa: PLC0415
+
+    attempt = result.attempts[-1]
+    file = store.folder / attempt.logs / TIMELINE
+    if not file.is_file():
+        raise UsageError(f"there is no timeline of {_name(result)}", fix="only pods that took their task leave one")
+    timeline = read_record(file, Timeline)
+    if as_json:
+        print_json(timeline)
+    else:
+        click.echo(draw(timeline, shutil.get_terminal_size((100, 24)).columns), nl=False)
 
 
 def _name(result: "TaskResult") -> str:
@@ -96,3 +128,19 @@ def _cost(result: "TaskResult") -> float | None:
     from proctor.results import total_cost  # noqa: PLC0415
 
     return total_cost(result.usage)
+
+
+def _member_cells(member: "Member") -> list[str]:
+    from proctor.report import money  # noqa: PLC0415
+    from proctor.results import total_cost  # noqa: PLC0415
+
+    return [
+        member.name,
+        member.role,
+        f"{member.active_seconds:.1f} s",
+        f"{member.idle_seconds:.1f} s",
+        str(member.turns),
+        str(member.messages),
+        f"{sum(usage.tokens.total for usage in member.usage):,}",
+        money(total_cost(member.usage)),
+    ]

@@ -15,7 +15,7 @@ from proctor.core.errors import InfrastructureError, Interrupted
 if TYPE_CHECKING:
     from proctor.core.benchmark import Benchmark
     from proctor.results import RunStore
-    from proctor.runner.drive import Ending
+    from proctor.runner.drive import Ending, Sitting
     from proctor.runner.models import Access
 
 T = TypeVar("T")
@@ -74,20 +74,11 @@ def access_of(given: dict[str, Any]) -> "Access":
 def sit(store: "RunStore", source: "Benchmark", given: dict[str, Any], access: "Access") -> int:
     """Go on with a run and report how the sitting ended."""
     from proctor.cli.bench.progress import Progress  # noqa: PLC0415 - help pages need none of it
-    from proctor.runner.drive import Sitting, drive  # noqa: PLC0415
-    from proctor.runner.run import Retry  # noqa: PLC0415
+    from proctor.runner.drive import drive  # noqa: PLC0415
     from proctor.runner.scratch import temporary_files_here  # noqa: PLC0415
 
     name = f"{store.folder.parent.name}/{store.run_id}"
-    sitting = Sitting(
-        access=access,
-        program=given["claude_bin"],
-        h2_program=given["h2_bin"],
-        retry=Retry(tries=given["retries"] + 1),
-        retry_errors=given.get("retry_errors", False),
-        run_usd=given["max_cost"],
-        image_disk=given["image_disk"],
-    )
+    sitting = sitting_of(given, access)
     try:
         with temporary_files_here(), Progress(quiet=given["quiet"]) as progress:
             ending = run_until_signalled(drive(store, source, watch=progress.board, sitting=sitting))
@@ -98,6 +89,22 @@ def sit(store: "RunStore", source: "Benchmark", given: dict[str, Any], access: "
         ) from None
     _report(name, ending, as_json=given["as_json"])
     return InfrastructureError.exit_code if ending.summary.errors or ending.left else 0
+
+
+def sitting_of(given: dict[str, Any], access: "Access") -> "Sitting":
+    """What holds for this sitting, as the options say."""
+    from proctor.runner.drive import Sitting  # noqa: PLC0415 - help pages need none of it
+    from proctor.runner.run import Retry  # noqa: PLC0415
+
+    return Sitting(
+        access=access,
+        program=given["claude_bin"],
+        h2_program=given["h2_bin"],
+        retry=Retry(tries=given["retries"] + 1),
+        retry_errors=given.get("retry_errors", False),
+        run_usd=given["max_cost"],
+        image_disk=given["image_disk"],
+    )
 
 
 def run_until_signalled(work: Coroutine[Any, Any, T]) -> T:

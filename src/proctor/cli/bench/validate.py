@@ -41,7 +41,7 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
 
     Exits 20 when a task is not healthy.
     """
-    source = load(bench, suite, split, given["runner"])
+    source = load(bench, suite, split)
     clock = time.monotonic()
     healths = asyncio.run(_validate(source, given))
     sick = [health for health in healths if not health.healthy and not health.skipped]

@@ -1,5 +1,6 @@
 """What each page shows. Everything here reads files and may take a while: the server calls it in a thread."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,8 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
+from proctor.agents.h2.timeline import TIMELINE, Timeline
 from proctor.analysis.chance import exact_mcnemar
 from proctor.core.errors import InvalidData, ProctorError, UsageError
+from proctor.core.record import read_record
 from proctor.core.result import TaskResult
 from proctor.core.trajectory import Lane, Step, Totals, Trajectory, totals_of
 from proctor.core.verdict import TestOutcome, TestStatus
@@ -126,6 +129,7 @@ def task_page(shelf: Shelf, name: str, given: Given) -> Context:
         "patch": _patch(logs),
         "files": list_files(logs),
         "trouble": trouble,
+        "timeline": _timeline(logs),
         **_steps(trajectory, given),
     }
 
@@ -168,6 +172,15 @@ def _steps(trajectory: Trajectory | None, given: Given) -> Context:
         "lane": wanted,
         "start": next((step.at for step in trajectory.steps if step.at), None),
     }
+
+
+def _timeline(logs: Path) -> Timeline | None:
+    """Who of a pod was at work when, where that was kept; one that cannot be read is as good as none."""
+    try:
+        made = read_record(logs / TIMELINE, Timeline)
+    except InvalidData:
+        return None
+    return made if made.lines and made.seconds > 0 else None
 
 
 def _asked(table: RunTable, task_id: str) -> str:
@@ -296,7 +309,7 @@ def compare_page(shelf: Shelf, given: Given, runs: list[str]) -> Context:
         Pair(task, one.get(task, []), other.get(task, []), _flip(one.get(task), other.get(task)))
         for task in sorted(one.keys() | other.keys())
     ]
-    counts = {flip: sum(pair.flip == flip for pair in pairs) for flip in ("gained", "lost", "both", "neither", "apart")}
+    counts = dict.fromkeys(("gained", "lost", "both", "neither", "apart"), 0) | Counter(pair.flip for pair in pairs)
     common = sum(counts.values()) - counts["apart"]
     wanted, words = given.get("flip", ""), given.get("q", "").lower().split()
     found = [

@@ -1,6 +1,7 @@
 """A run in memory, as far as its table needs it: read once, then kept up to date from what the journal adds."""
 
 import os
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,7 +69,12 @@ _ENTRY: Final = msgspec.json.Decoder(JournalEntry)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One answer of the table. `status` is a result's, or what is being done about it."""
+    """One answer of the table. `status` is a result's, or what is being done about it.
+
+    Attributes:
+        words: all that a search looks at, in small letters.
+        counted: it is in the denominator of the rate.
+    """
 
     task_id: str
     sample: int
@@ -86,16 +92,12 @@ class Row:
     seconds: float = 0.0
     categories: dict[str, str] = field(default_factory=dict)
     words: str = ""
+    counted: bool = False
 
     @property
     def name(self) -> str:
         """The task, and which of several answers to it."""
         return self.task_id if self.sample == 1 else f"{self.task_id} #{self.sample}"
-
-    @property
-    def counted(self) -> bool:
-        """Whether it is in the denominator of the rate."""
-        return self.status in {"resolved", "unresolved"} and CONSEQUENCES[Cause(self.cause)].counted
 
     @property
     def live(self) -> bool:
@@ -167,7 +169,9 @@ class RunTable:
         self._rows: dict[Key, Row] = {}
         self._position = 0
         self._journal: tuple[int, int] | None = None
-        self._categories: dict[str, set[str]] = {}
+        self._sorted: list[Row] = []
+        self._counts: Counts | None = None
+        self._choices: dict[str, list[str]] | None = None
 
     def refresh(self) -> bool:
         """Read what the journal has got since the last time; whether anything was new."""
@@ -183,8 +187,14 @@ class RunTable:
         elif status.st_size == self._position and self.version:
             return False
         changed = self._follow()
-        self.version += changed
+        if changed:
+            self._changed()
         return changed
+
+    def _changed(self) -> None:
+        self.version += 1
+        self._sorted = sorted(self._rows.values(), key=lambda row: (row.task_id, row.sample))
+        self._counts = self._choices = None
 
     def _begin(self, identity: tuple[int, int]) -> None:
         self._journal, self._position = identity, 0
@@ -231,7 +241,7 @@ class RunTable:
                     except (OSError, msgspec.DecodeError):
                         continue
                     self._rows[row.task_id, row.sample] = row
-        self.version += 1
+        self._changed()
         return True
 
     def row(self, task_id: str, sample: int) -> Row:
@@ -247,14 +257,12 @@ class RunTable:
 
     def all(self) -> Sequence[Row]:
         """Every answer, by task."""
-        return sorted(self._rows.values(), key=lambda row: (row.task_id, row.sample))
+        return self._sorted
 
     def neighbours(self, task_id: str, sample: int) -> tuple[Row | None, Row | None]:
         """The answers before and after this one."""
-        rows = self.all()
-        place = next((i for i, row in enumerate(rows) if (row.task_id, row.sample) == (task_id, sample)), None)
-        if place is None:
-            return None, None
+        rows = self._sorted
+        place = bisect_left(rows, (task_id, sample), key=lambda row: (row.task_id, row.sample))
         return rows[place - 1] if place else None, rows[place + 1] if place + 1 < len(rows) else None
 
     def find(self, query: Query, *, page: int = PAGE) -> Found:
@@ -263,14 +271,13 @@ class RunTable:
         name, _, value = query.category.partition("=")
         found = [
             row
-            for row in self._rows.values()
+            for row in self._sorted
             if (not query.status or row.status == query.status or (query.status == "live" and row.live))
             and (not query.cause or row.cause == query.cause)
             and (not name or row.categories.get(name) == value)
             and (not query.findings or row.findings)
             and all(word in row.words for word in words)
         ]
-        found.sort(key=lambda row: (row.task_id, row.sample))
         if query.sort != "task":
             found.sort(key=_ORDERS[query.sort], reverse=query.descending)
         elif query.descending:
@@ -281,6 +288,11 @@ class RunTable:
 
     def choices(self) -> dict[str, list[str]]:
         """What can be chosen: causes, and ``name=value`` of each category that tells answers apart."""
+        if self._choices is None:
+            self._choices = self._choose()
+        return self._choices
+
+    def _choose(self) -> dict[str, list[str]]:
         causes = sorted({row.cause for row in self._rows.values() if row.cause})
         values: dict[str, set[str]] = {}
         for row in self._rows.values():
@@ -296,10 +308,13 @@ class RunTable:
 
     def counts(self) -> Counts:
         """The run in numbers, as far as it has come."""
-        return count(self._rows.values())
+        if self._counts is None:
+            self._counts = count(self._rows.values())
+        return self._counts
 
 
 _CHOICES: Final = 60
+_GRADED: Final = frozenset({Status.RESOLVED, Status.UNRESOLVED})
 _ORDERS: Final = {
     "status": lambda row: row.status,
     "cost": lambda row: -1.0 if row.cost_usd is None else row.cost_usd,
@@ -365,4 +380,5 @@ def _row(result: _Result) -> Row:
         seconds=result.answer_seconds,
         categories=result.categories,
         words=" ".join(words).lower(),
+        counted=result.status in _GRADED and CONSEQUENCES[result.cause].counted,
     )

@@ -7,7 +7,9 @@ from typing import Final
 from urllib.parse import urlencode
 
 from proctor.core.record import to_json
+from proctor.core.result import ModelUsage
 from proctor.report import money
+from proctor.results import total_cost
 
 NOTHING: Final = "\N{EN DASH}"
 _MINUTE: Final = 60
@@ -19,13 +21,28 @@ _HIDDEN: Final = re.compile(
     r"|[\U000e0000-\U000e007f]"
 )
 
-__all__ = ["address", "ago", "clock", "duration", "money", "number", "percent", "shown_json", "size", "visible"]
+__all__ = [
+    "address",
+    "ago",
+    "clock",
+    "duration",
+    "money",
+    "number",
+    "percent",
+    "shown_json",
+    "size",
+    "sum_cost",
+    "sum_tokens",
+    "visible",
+]
 
 
 def visible(text: str) -> str:
     """Text without terminal escapes, in which every character that cannot be seen is named."""
     return _HIDDEN.sub(
-        lambda found: f"\N{LEFT WHITE SQUARE BRACKET}{ord(found[0]):X}\N{RIGHT WHITE SQUARE BRACKET}",
+        lambda found: (
+            f"\N{MATHEMATICAL LEFT WHITE SQUARE BRACKET}{ord(found[0]):X}\N{MATHEMATICAL RIGHT WHITE SQUARE BRACKET}"
+        ),
         _ESCAPES.sub("", text.replace("\r\n", "\n")),
     )
 
@@ -84,6 +101,16 @@ def ago(moment: str | None, start: str | None) -> str:
 def shown_json(value: object) -> str:
     """A value that came as JSON, laid out to be read."""
     return to_json(value).decode().rstrip()
+
+
+def sum_tokens(usage: tuple[ModelUsage, ...]) -> int:
+    """All tokens of all models."""
+    return sum(model.tokens.total for model in usage)
+
+
+def sum_cost(usage: tuple[ModelUsage, ...]) -> float | None:
+    """What they cost together; unknown when one of them is."""
+    return total_cost(usage)
 
 
 def address(path: str, /, **parameters: object) -> str:

@@ -94,11 +94,14 @@ def karma(log: str) -> Statuses:
     found: Statuses = {}
     suites: list[str] = []
     indented = -1
-    _, started, rest = log.partition("Starting browser")
-    for line in rest.split("\n")[1:] if started else ():
+    started = False
+    for line in log.split("\n"):
         if line.startswith("SUMMARY:"):
             break
-        if "Starting browser" in line or (match := _KARMA.match(line)) is None:
+        if "Starting browser" in line:
+            started = True
+            continue
+        if not started or (match := _KARMA.match(line)) is None:
             continue
         indent, tick, name = match.groups()
         if tick:

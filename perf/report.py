@@ -1,0 +1,106 @@
+"""A report over many runs, beside bare loops that read the same files with the standard library's JSON.
+
+    python perf/report.py [RUNS] [TASKS]       100 1000 if not said
+
+Each row is a process of its own, files in the page cache. `bare` decodes every file and counts what is resolved; it
+keeps nothing, and so could not tell a median. `bare, by run` holds the results of one run at a time, as it takes for
+that. `report` is `proctor bench report --json`, which does all that a report does. Memory is the most that the process
+held; `start` is what Python and the command line take before any file is read.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+from drawn_runs import store_run
+
+TARGET = 2.0
+BARE = """
+import json, os, sys
+resolved = 0
+for folder, _, files in os.walk(sys.argv[1]):
+    for name in files:
+        if name.endswith(".json") and name != "config.json":
+            with open(os.path.join(folder, name), "rb") as file:
+                resolved += json.load(file)["status"] == "resolved"
+print(resolved)
+"""
+BARE_BY_RUN = """
+import json, os, sys
+for run in os.scandir(sys.argv[1]):
+    results = []
+    for name in os.listdir(run.path + "/tasks"):
+        with open(run.path + "/tasks/" + name, "rb") as file:
+            results.append(json.load(file))
+    print(sum(result["status"] == "resolved" for result in results))
+"""
+OURS = """
+from proctor.cli import main
+main()
+"""
+# A process tells its own peak: what the kernel tells of a child counts its parent's pages too, from before the exec.
+PEAK = """
+import atexit, os
+def tell():
+    with open("/proc/self/status") as status:
+        peak = next(line for line in status if line.startswith("VmHWM"))
+    os.write(2, f"{sum(os.times()[:2])} {int(peak.split()[1]) / 1024}".encode())
+atexit.register(tell)
+"""
+
+
+def measured(program: str, *arguments: str, results: Path) -> tuple[float, float, float]:
+    """Wall seconds, CPU seconds, and the most memory in MB, the best of three."""
+    environment = {**os.environ, "PROCTOR_RESULTS": str(results), "PROCTOR_CACHE": str(results / ".cache")}
+    tries = []
+    for _ in range(3):
+        clock = time.monotonic()
+        command = [sys.executable, "-c", PEAK + program, *arguments]
+        done = subprocess.run(command, env=environment, check=True, capture_output=True)
+        cpu, memory = map(float, done.stderr.split())
+        tries.append((time.monotonic() - clock, cpu, memory))
+    return min(tries)
+
+
+def make(results: Path, runs: int, tasks: int) -> int:
+    """Write the runs; files are those of one run, drawn, and the same bytes in every other."""
+    first = store_run(results, "run-001", tasks=tasks, seed=1, odds={"tests": 30})
+    size = sum(file.stat().st_size for file in (first.folder / "tasks").iterdir())
+    for number in range(2, runs + 1):
+        folder = first.folder.with_name(f"run-{number:03}")
+        (folder / "tasks").mkdir(parents=True)
+        config = json.loads((first.folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**config, "run_id": folder.name}))
+        for file in (first.folder / "tasks").iterdir():
+            (folder / "tasks" / file.name).write_bytes(file.read_bytes())
+    return size * runs
+
+
+def main() -> int:
+    runs, tasks = (int(word) for word in (*sys.argv[1:], *("100", "1000")[len(sys.argv) - 1 :]))
+    with tempfile.TemporaryDirectory(prefix="perf-report-") as folder:
+        results = Path(folder)
+        size = make(results, runs, tasks)
+        print(f"{runs} runs of {tasks} tasks, {size / 1e6:.0f} MB")
+        bare = measured(BARE, str(results / "core"), results=results)
+        by_run = measured(BARE_BY_RUN, str(results / "core"), results=results)
+        report = measured(OURS, "bench", "report", "core", "--json", results=results)
+        start = measured(OURS, "bench", "report", "--help", results=results)
+    print(f"{'':14}{'seconds':>9}{'CPU':>8}{'MB':>8}")
+    for name, row in (("start", start), ("bare", bare), ("bare, by run", by_run), ("report", report)):
+        print(f"{name:14}{row[0]:9.2f}{row[1]:8.2f}{row[2]:8.1f}")
+    wall, memory = report[0] / bare[0], report[2] / by_run[2]
+    print(f"report / bare: {wall:.2f} in time, {report[2] / bare[2]:.2f} in memory")
+    print(f"report / bare, by run: {report[0] / by_run[0]:.2f} in time, {memory:.2f} in memory")
+    print(f"target: at most {TARGET:g} in time against the first, in memory against the second")
+    return int(max(wall, memory) > TARGET)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

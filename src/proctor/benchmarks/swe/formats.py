@@ -1,0 +1,226 @@
+"""The official formats as this package registers them: a stored run becomes their files, and theirs become a run."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from proctor.benchmarks.swe.predictions import (
+    SweAnswer,
+    read_answers,
+    to_evo,
+    to_featurebench,
+    to_pro,
+    to_swebench,
+)
+from proctor.benchmarks.swe.reports import (
+    SweOutcome,
+    read_outcomes,
+    to_evo_report,
+    to_feature_report,
+    to_pro_report,
+    to_swebench_report,
+)
+from proctor.core.causes import Cause, Status
+from proctor.core.errors import UsageError
+from proctor.core.result import AgentMetrics, Attempt, TaskResult
+from proctor.core.submission import PatchKind
+from proctor.core.verdict import TestOutcome, TestStatus, Verdict
+from proctor.results import RunStore
+from proctor.results.answers import SUBMISSION
+from proctor.results.formats import Exported, ExportOptions, Imported, ImportedAnswer, ImportOptions, foreign_config
+
+_DIFF = SUBMISSION[PatchKind.UNIFIED_DIFF]
+
+
+class _WriteReport(Protocol):
+    def __call__(self, outcomes: Sequence[SweOutcome], *, total: Sequence[str]) -> bytes: ...
+
+
+class SweFormat:
+    """Predictions and the report of a run, in one harness's words: a folder with two files."""
+
+    suffix = ""
+    about: str
+    benchmark: str
+    predictions: str
+    report: str
+
+    def export(self, run: RunStore, target: Path, options: ExportOptions) -> Exported:
+        """Write the first answer to each task, and what the official rule says of it."""
+        config = run.config()
+        name = options.name or "__".join(part for part in (config.agent, config.model or "") if part)
+        results = [result for result in run.results() if result.sample == 1]
+        answers = [answer for result in results if (answer := _answer(run, result)) is not None]
+        target.mkdir()
+        (target / self.predictions).write_bytes(self.write_answers(answers, name))
+        outcomes = [_outcome(result) for result in results if result.status in {Status.RESOLVED, Status.UNRESOLVED}]
+        report = self.report.format(name=name.replace("/", "__"), run=run.run_id)
+        (target / report).write_bytes(self.write_report()(outcomes, total=config.tasks))
+        left_out = [
+            f"{result.task_id}: {result.cause.value}, so that there is no verdict to tell"
+            for result in results
+            if result.status not in {Status.RESOLVED, Status.UNRESOLVED}
+        ]
+        if config.samples > 1:
+            left_out.append(f"of {config.samples} answers to each task, the first")
+        return Exported(files=2, left_out=tuple(left_out))
+
+    def read(self, source: Path, options: ImportOptions) -> Imported:
+        """Read a report, or a folder with one, and the predictions beside it."""
+        report, answers = self._find(source)
+        outcomes = read_outcomes(report)
+        models = {answer.model for answer in answers.values() if answer.model}
+        config = foreign_config(
+            benchmark=options.benchmark or self.benchmark,
+            origin=str(source),
+            agent=options.agent or "elsewhere",
+            model=options.model or (models.pop() if len(models) == 1 else None),
+        )
+        return Imported(config, _imported(config.benchmark, outcomes, answers))
+
+    def write_answers(self, answers: Sequence[SweAnswer], name: str) -> bytes:
+        """The predictions file."""
+        raise NotImplementedError
+
+    def write_report(self) -> _WriteReport:
+        """How the report is written."""
+        raise NotImplementedError
+
+    def _find(self, source: Path) -> tuple[Path, dict[str, SweAnswer]]:
+        folder = source if source.is_dir() else source.parent
+        files = [file for file in (folder / self.predictions, *sorted(folder.glob("*pred*.json*"))) if file.is_file()]
+        answers = {answer.instance_id: answer for answer in read_answers(files[0])} if files else {}
+        if source.is_file():
+            return source, answers
+        reports = [file for file in sorted(source.glob("*.json")) if file not in files]
+        if len(reports) > 1:
+            raise UsageError("several files here may be the report", where=source, fix="name the one that is meant")
+        return (reports[0] if reports else source), answers
+
+
+class SweBenchFormat(SweFormat):
+    """SWE-bench."""
+
+    about = "predictions and report of the SWE-bench harness"
+    benchmark = "swe_bench_verified"
+    predictions = "predictions.jsonl"
+    report = "{name}.{run}.json"
+
+    def write_answers(self, answers: Sequence[SweAnswer], name: str) -> bytes:
+        """JSON lines."""
+        return to_swebench(answers, model=name)
+
+    def write_report(self) -> _WriteReport:
+        """Schema version 2."""
+        return to_swebench_report
+
+
+class ProFormat(SweFormat):
+    """SWE-bench Pro."""
+
+    about = "patches and eval_results.json of SWE-bench Pro"
+    benchmark = "swe_bench_pro"
+    predictions = "predictions.json"
+    report = "eval_results.json"
+
+    def write_answers(self, answers: Sequence[SweAnswer], name: str) -> bytes:
+        """A list."""
+        return to_pro(answers, prefix=name)
+
+    def write_report(self) -> _WriteReport:
+        """True or false by id."""
+        return to_pro_report
+
+
+class EvoFormat(SweFormat):
+    """SWE-EVO."""
+
+    about = "preds.json and rates of SWE-EVO"
+    benchmark = "swe_evo"
+    predictions = "preds.json"
+    report = "report.json"
+
+    def write_answers(self, answers: Sequence[SweAnswer], name: str) -> bytes:
+        """An object by id."""
+        return to_evo(answers, model=name)
+
+    def write_report(self) -> _WriteReport:
+        """Rates over the whole exam."""
+        return to_evo_report
+
+
+class FeatureFormat(SweFormat):
+    """FeatureBench."""
+
+    about = "output.jsonl and report.json of FeatureBench (ACE-Bench)"
+    benchmark = "ace_bench"
+    predictions = "output.jsonl"
+    report = "report.json"
+
+    def write_answers(self, answers: Sequence[SweAnswer], name: str) -> bytes:
+        """JSON lines."""
+        return to_featurebench(answers, model=name)
+
+    def write_report(self) -> _WriteReport:
+        """One attempt."""
+        return to_feature_report
+
+
+def _answer(run: RunStore, result: TaskResult) -> SweAnswer | None:
+    """What was handed in last; None where nothing was."""
+    if not result.attempts:
+        return None
+    try:
+        patch = (run.folder / result.attempts[-1].logs / _DIFF).read_bytes()
+    except OSError:
+        return SweAnswer(instance_id=result.task_id, model_patch=None)
+    return SweAnswer(instance_id=result.task_id, model_patch=patch.decode("utf-8", "surrogateescape"))
+
+
+def _outcome(result: TaskResult) -> SweOutcome:
+    """What the official rule says, which the verdict names where it is not ours."""
+    verdict = result.verdict
+    official = (verdict.official if verdict else None) or result.status
+    resolved = official is Status.RESOLVED
+    return SweOutcome(
+        instance_id=result.task_id,
+        resolved=resolved,
+        cause=Cause.SOLVED if resolved else result.cause,
+        score=verdict.score if verdict else None,
+    )
+
+
+def _imported(
+    benchmark: str, outcomes: Sequence[SweOutcome], answers: dict[str, SweAnswer]
+) -> Iterator[ImportedAnswer]:
+    status: Callable[[bool], TestStatus] = lambda good: TestStatus.PASSED if good else TestStatus.FAILED  # noqa: E731
+    for outcome in outcomes:
+        tests = outcome.tests or {}
+        verdict = Verdict(
+            task_id=outcome.instance_id,
+            status=outcome.status,
+            cause=outcome.cause,
+            reason=f"as the official harness reports it: {outcome.cause.value}",
+            score=outcome.score,
+            tests=tuple(TestOutcome(id=test, before=None, after=status(good)) for test, good in tests.items()),
+            grader="elsewhere",
+        )
+        attempt = Attempt(number=1, started_at="", ended_at="", cause=Cause.ANSWERED, detail="", logs="")
+        result = TaskResult(
+            run_id="",
+            benchmark=benchmark,
+            task_id=outcome.instance_id,
+            sample=1,
+            status=outcome.status,
+            cause=outcome.cause,
+            verdict=verdict,
+            attempts=(attempt,),
+            usage=(),
+            metrics=AgentMetrics(),
+            answer_seconds=0.0,
+            grade_seconds=0.0,
+            categories={},
+        )
+        answer = answers.get(outcome.instance_id)
+        patch = answer.model_patch if answer else None
+        yield ImportedAnswer(result, {_DIFF: patch.encode("utf-8", "surrogateescape")} if patch else {})

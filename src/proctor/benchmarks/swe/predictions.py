@@ -1,0 +1,191 @@
+"""Answers in the forms of the official harnesses: all four are read alike, each is written in its own way.
+
+| | file | answer |
+|---|---|---|
+| SWE-bench | JSON lines, a list, or an object by id | `model_patch` |
+| SWE-bench Pro | a list | `patch`, with a `prefix` |
+| SWE-EVO | an object by id, or OpenHands' JSON lines | `model_patch`, or `test_result.git_patch` |
+| FeatureBench | JSON lines | `model_patch`, with `n_attempt` and `success` |
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from proctor.benchmarks.swe.patches import ended
+from proctor.core.errors import UsageError
+from proctor.core.evaluation import Prediction
+from proctor.core.record import Record
+from proctor.core.submission import PatchKind
+
+
+class SweAnswer(Record):
+    """One answer, with all that any of the four forms says of it.
+
+    Attributes:
+        model_patch: None where the agent handed nothing in.
+        n_attempt: counted from 1.
+        success: whether the agent came to its end; FeatureBench leaves the others out of its count.
+    """
+
+    instance_id: str
+    model_patch: str | None
+    model: str = ""
+    n_attempt: int = 1
+    prefix: str = ""
+    success: bool = True
+
+    @property
+    def prediction(self) -> Prediction:
+        """The answer as our graders take it."""
+        content = (self.model_patch or "").encode("utf-8", "surrogateescape")
+        return Prediction(
+            task_id=self.instance_id, patch_kind=PatchKind.UNIFIED_DIFF, content=content, model=self.model or None
+        )
+
+
+def read_answers(file: Path) -> list[SweAnswer]:
+    """The answers in a file of any of the four forms.
+
+    Raises:
+        UsageError: it cannot be read, or a line or entry of it is not an answer; lists every bad one.
+    """
+    try:
+        text = file.read_bytes().decode("utf-8-sig", "surrogateescape")
+    except OSError as error:
+        raise UsageError(f"cannot read predictions: {error.strerror}", where=file) from error
+    answers: list[SweAnswer] = []
+    problems: list[str] = []
+    for place, entry in _entries(text, file):
+        try:
+            answers.append(_answer(entry))
+        except _NoAnswerError as wrong:
+            problems.append(f"{file}:{place}: {wrong}")
+    if problems:
+        raise UsageError(f"{len(problems)} bad predictions, nothing was run", where=file, details=problems)
+    return answers
+
+
+def first_attempts(answers: Iterable[SweAnswer], file: Path) -> dict[str, Prediction]:
+    """One answer to each task: the first attempt.
+
+    Raises:
+        UsageError: two answers are the same attempt at one task.
+    """
+    chosen: dict[str, SweAnswer] = {}
+    for answer in answers:
+        known = chosen.get(answer.instance_id)
+        if known is not None and known.n_attempt == answer.n_attempt:
+            raise UsageError(f"{answer.instance_id} is answered twice", where=file)
+        if known is None or answer.n_attempt < known.n_attempt:
+            chosen[answer.instance_id] = answer
+    return {identity: answer.prediction for identity, answer in chosen.items()}
+
+
+class _NoAnswerError(Exception):
+    """What is wrong with one entry."""
+
+
+def _entries(text: str, file: Path) -> Iterable[tuple[str, Any]]:
+    """Every entry with its place: a list's, an object's values with their ids, or one a line."""
+    if file.suffix != ".jsonl":
+        try:
+            whole = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            if file.suffix == ".json":
+                raise UsageError(f"this is not JSON: {error}", where=file) from error
+        else:
+            if isinstance(whole, list):
+                return [(f"[{number}]", entry) for number, entry in enumerate(whole)]
+            if isinstance(whole, dict) and whole and all(isinstance(entry, dict) for entry in whole.values()):
+                return [(identity, {"instance_id": identity, **entry}) for identity, entry in whole.items()]
+            return [("1", whole)]
+    found: list[tuple[str, Any]] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            try:
+                found.append((str(number), json.loads(line)))
+            except (ValueError, RecursionError) as error:
+                found.append((str(number), _NoAnswerError(f"not JSON: {error}")))
+    return found
+
+
+def _answer(entry: Any) -> SweAnswer:
+    if isinstance(entry, _NoAnswerError):
+        raise entry
+    if not isinstance(entry, dict):
+        raise _NoAnswerError("not an object")
+    identity = entry.get("instance_id")
+    if not isinstance(identity, str) or not identity:
+        raise _NoAnswerError("it has no instance_id")
+    result = entry.get("test_result")
+    inner = result.get("git_patch") if isinstance(result, dict) else None
+    if not {"model_patch", "patch"} & entry.keys() and not isinstance(result, dict):
+        raise _NoAnswerError(f"{identity} has none of model_patch, patch and test_result.git_patch")
+    patch = entry.get("model_patch", entry.get("patch", inner))
+    if patch is not None and not isinstance(patch, str):
+        raise _NoAnswerError(f"the patch of {identity} is not a text")
+    attempt = entry.get("n_attempt", 1)
+    return SweAnswer(
+        instance_id=identity,
+        model_patch=patch,
+        model=str(entry.get("model_name_or_path") or ""),
+        n_attempt=attempt if isinstance(attempt, int) else 1,
+        prefix=str(entry.get("prefix") or ""),
+        success=entry.get("success") is not False,
+    )
+
+
+def to_swebench(answers: Iterable[SweAnswer], *, model: str) -> bytes:
+    """SWE-bench: JSON lines."""
+    return _lines(
+        {"instance_id": answer.instance_id, "model_name_or_path": answer.model or model, "model_patch": _whole(answer)}
+        for answer in answers
+    )
+
+
+def to_pro(answers: Iterable[SweAnswer], *, prefix: str) -> bytes:
+    """SWE-bench Pro: a list. Its grader has one way to apply a patch, so each ends in a line end."""
+    entries = [
+        {"instance_id": answer.instance_id, "patch": _whole(answer) or "", "prefix": answer.prefix or prefix}
+        for answer in answers
+    ]
+    return json.dumps(entries, indent=2).encode() + b"\n"
+
+
+def to_evo(answers: Iterable[SweAnswer], *, model: str) -> bytes:
+    """SWE-EVO: an object by id, as SWE-agent's preds.json."""
+    entries = {
+        answer.instance_id: {
+            "model_name_or_path": answer.model or model,
+            "instance_id": answer.instance_id,
+            "model_patch": _whole(answer) or "",
+        }
+        for answer in answers
+    }
+    return json.dumps(entries, indent=2).encode() + b"\n"
+
+
+def to_featurebench(answers: Iterable[SweAnswer], *, model: str) -> bytes:
+    """FeatureBench: JSON lines. `success` is always true: an answer that it leaves out makes a smaller exam."""
+    return _lines(
+        {
+            "instance_id": answer.instance_id,
+            "model_name_or_path": answer.model or model,
+            "n_attempt": answer.n_attempt,
+            "model_patch": _whole(answer) or "",
+            "success": True,
+        }
+        for answer in answers
+    )
+
+
+def _whole(answer: SweAnswer) -> str | None:
+    if answer.model_patch is None:
+        return None
+    return ended(answer.model_patch.encode("utf-8", "surrogateescape")).decode("utf-8", "backslashreplace")
+
+
+def _lines(entries: Iterable[Mapping[str, Any]]) -> bytes:
+    return b"".join(json.dumps(entry).encode() + b"\n" for entry in entries)

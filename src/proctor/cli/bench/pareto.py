@@ -1,0 +1,44 @@
+"""``proctor bench pareto``."""
+
+from typing import Any, Final
+
+import click
+
+from proctor.cli.bench.telling import check_forms, form_options, tell
+from proctor.core.errors import UsageError
+
+_NAMES: Final = {"rate": "rate", "cost": "cost", "time": "seconds"}
+
+
+@click.command()
+@click.argument("bench")
+@click.option(
+    "--by",
+    "names",
+    multiple=True,
+    type=click.Choice(list(_NAMES)),
+    help="What counts; may be repeated. Rate, cost and time, if not said.",
+)
+@form_options
+def command(bench: str, *, names: tuple[str, ...], **given: Any) -> None:
+    """Say which runs of BENCH no other run beats in rate, cost and time at once, and how sure that is."""
+    from proctor.analysis import Standing  # noqa: PLC0415 - the help page needs none of it
+    from proctor.report.front import front_document, front_of  # noqa: PLC0415
+    from proctor.report.tables import records_csv  # noqa: PLC0415
+    from proctor.results import list_runs  # noqa: PLC0415
+    from proctor.results.store import results_root  # noqa: PLC0415
+
+    check_forms(given)
+    runs = list_runs(bench)
+    if not runs:
+        raise UsageError(
+            f"there are no runs of {bench!r}", where=results_root(), fix="make one with `proctor bench run`"
+        )
+    objectives: Any = tuple(_NAMES[name] for name in dict.fromkeys(names or _NAMES))
+    standings = front_of(runs, objectives)
+    tell(
+        lambda: front_document(f"{bench}: {', '.join(dict.fromkeys(names or _NAMES))}", standings, objectives),
+        given,
+        as_json=lambda: {"benchmark": bench, "objectives": objectives, "runs": standings},
+        as_csv=lambda: records_csv(Standing, standings),
+    )

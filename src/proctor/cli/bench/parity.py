@@ -1,0 +1,101 @@
+"""``proctor bench parity``."""
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from proctor.cli.bench.options import (
+    grade_options,
+    load,
+    provider,
+    repair_options,
+    room_options,
+    selection,
+    selection_options,
+)
+from proctor.cli.output import note, print_json, print_table
+from proctor.core.errors import InfrastructureError, InvalidData
+
+if TYPE_CHECKING:
+    from proctor.core.evaluation import Evaluated
+
+
+@click.command()
+@click.argument("bench")
+@click.argument("file", type=click.Path(path_type=Path, exists=True))
+@click.option("--split", metavar="NAME", help="A part of the benchmark, where it has several.")
+@click.option(
+    "--predictions", type=click.Path(path_type=Path), required=True, help="The answers that were graded there."
+)
+@selection_options
+@room_options
+@repair_options
+@click.option("--no-cache", is_flag=True, help="Grade anew what was graded before.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@click.option("--quiet", is_flag=True, help="No progress on stderr.")
+def command(bench: str, file: Path, split: str | None, **given: Any) -> int:
+    """Grade the answers of another harness here, and list where its report FILE and the official rule here differ.
+
+    FILE is a report of the benchmark's own harness, or a folder of its instances' reports. Exits 0 when all that could
+    be graded agrees, 20 when something does not, 12 when an answer could not be graded here.
+    """
+    from proctor.benchmarks import foreign_outcomes  # noqa: PLC0415 - the help page needs none of it
+    from proctor.benchmarks import parity as compare  # noqa: PLC0415
+
+    theirs = foreign_outcomes(file)
+    ours = asyncio.run(_graded(bench, split, {outcome.instance_id for outcome in theirs}, given))
+    parity = compare(bench, theirs, {evaluated.task_id: evaluated for evaluated in ours})
+    if given["as_json"]:
+        print_json(parity)
+    else:
+        rows = [
+            [one.task_id, one.theirs.value, one.ours.value, one.evidence, one.artifacts or ""]
+            for one in parity.disagreements
+        ]
+        if rows:
+            print_table(["TASK", "THEIRS", "OURS", "EVIDENCE", "LOGS"], rows)
+        click.echo(f"{bench}: {parity.agreed} of {parity.compared} verdicts agree")
+    for task, reason in parity.errors.items():
+        note(f"{task} could not be graded here: {reason}")
+    if parity.only_theirs:
+        note(f"{len(parity.only_theirs)} verdicts of theirs have no prediction, or no task, here")
+    if parity.errors:
+        return InfrastructureError.exit_code
+    return InvalidData.exit_code if parity.disagreements else 0
+
+
+async def _graded(bench: str, split: str | None, known: set[str], given: dict[str, Any]) -> "tuple[Evaluated, ...]":
+    from proctor.benchmarks import read_predictions  # noqa: PLC0415
+    from proctor.core.evaluation import Evaluated  # noqa: PLC0415
+    from proctor.results import RecordCache  # noqa: PLC0415
+    from proctor.runner.evaluate import evaluate  # noqa: PLC0415
+    from proctor.runner.selection import select  # noqa: PLC0415
+
+    source = load(bench, None, split)
+    answers = read_predictions(given["predictions"], source)
+    tasks = [task for task in select(source.tasks(), selection(given)) if task.id in known and task.id in answers]
+    done = 0
+
+    def tell(evaluated: "Evaluated") -> None:
+        nonlocal done
+        done += 1
+        if not given["quiet"]:
+            note(f"[{done}/{len(tasks)}] {evaluated.verdict.status.value:10} {evaluated.task_id}")
+
+    rooms = provider(given)
+    try:
+        return await evaluate(
+            source,
+            tasks,
+            answers,
+            provider=rooms,
+            options=grade_options({**given, "determinism_runs": None}),
+            artifacts=given["artifact_dir"].absolute(),
+            jobs=given["jobs"],
+            cache=None if given["no_cache"] else RecordCache(Evaluated, "verdicts"),
+            done=tell,
+        )
+    finally:
+        await rooms.close()

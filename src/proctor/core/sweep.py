@@ -1,0 +1,33 @@
+"""A sweep: several runs of one benchmark that are made together, to be compared."""
+
+from typing import Literal
+
+from proctor.core.record import Record
+from proctor.core.run import RunConfig
+
+
+class SweepRun(Record):
+    """One configuration of a sweep, by the name that it has there."""
+
+    label: str
+    config: RunConfig
+
+
+class Sweep(Record):
+    """What was asked of a sweep. Its runs are stored as runs of their own.
+
+    Attributes:
+        file: the sweep's file, as it was when the sweep was begun.
+        baseline: the label of the run that the others are held against.
+        rule: the decision rule, written down before there was a result to decide on; None: none was.
+    """
+
+    sweep_id: str
+    name: str
+    benchmark: str
+    file: str
+    runs: tuple[SweepRun, ...]
+    baseline: str
+    rule: str | None
+    created_at: str
+    schema_version: Literal["proctor.sweep@1"] = "proctor.sweep@1"

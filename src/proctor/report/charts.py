@@ -1,0 +1,286 @@
+"""Charts, as specifications in Vega-Lite's grammar, and how they become pictures.
+
+`vl-convert-python` carries Vega-Lite and draws static SVG from a specification: no browser, no script in the page, no
+request to anybody, one wheel without dependencies. Colours are CSS variables of the page, so that one picture is right
+in the dark, in the light and on paper.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from proctor.analysis.breakdown import Breakdown
+from proctor.analysis.paired import Comparison
+from proctor.analysis.pareto import Standing
+from proctor.analysis.runs import RunRow
+from proctor.core.errors import UsageError
+from proctor.core.published import Published
+from proctor.report.document import Chart
+
+_INK, _MUTED, _LINE, _MARK, _OTHER = "var(--ink)", "var(--muted)", "var(--line)", "var(--mark)", "var(--other)"
+_WIDTH: Final = 320
+_ROW: Final = 26
+_MOST_PUBLISHED: Final = 8
+_STYLE: Final[Mapping[str, Any]] = {
+    "background": None,
+    "font": "system-ui, sans-serif",
+    "view": {"stroke": None},
+    "axis": {
+        "domainColor": _LINE,
+        "gridColor": _LINE,
+        "tickColor": _LINE,
+        "labelColor": _INK,
+        "titleColor": _MUTED,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "labelLimit": 170,
+    },
+    "legend": {
+        "columnPadding": 18,
+        "labelColor": _INK,
+        "labelFontSize": 12,
+        "title": None,
+        "orient": "top",
+        "labelLimit": 220,
+    },
+    "rule": {"color": _MARK, "strokeWidth": 2},
+    "point": {"color": _MARK, "filled": True, "size": 70, "opacity": 1},
+    "tick": {"color": _INK, "thickness": 2, "size": 16},
+    "bar": {"color": _MARK},
+    "text": {"color": _INK, "fontSize": 12},
+}
+_PERCENT: Final = {"format": "%"}
+
+
+def draw(chart: Chart) -> str:
+    """The picture, as SVG to be put into a page.
+
+    Raises:
+        UsageError: the library that draws is not installed.
+    """
+    try:
+        import vl_convert  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: PLC0415 - only here
+    except ImportError as error:
+        raise UsageError("charts are drawn by vl-convert-python", fix="pip install 'proctor[charts]'") from error
+
+    specification = {"$schema": "https://vega.github.io/schema/vega-lite/v5.json", "config": _STYLE, **chart}
+    picture: str = vl_convert.vegalite_to_svg(specification, allowed_base_urls=[])
+    return picture
+
+
+def rates_chart(rows: Sequence[RunRow], published: Sequence[Published] = ()) -> Chart:
+    """Every run's rate with its interval; what others have published below, hollow and without one."""
+    ours = [
+        {"name": row.run_id, "rate": row.rate, "low": row.low, "high": row.high, "whose": "ours"}
+        for row in rows
+        if row.rate is not None
+    ]
+    theirs = [
+        {"name": f"{one.model} + {one.agent}", "rate": one.rate, "whose": "published"}
+        for one in published[:_MOST_PUBLISHED]
+        if one.rate is not None
+    ]
+    values: list[dict[str, Any]] = [*ours, *theirs]
+    across = {"field": "rate", "type": "quantitative", "title": "resolved", "axis": _PERCENT, "scale": _whole(values)}
+    return {
+        "width": _WIDTH,
+        "height": _ROW * len(values),
+        "data": {"values": values},
+        "encoding": {"y": _down("name", [str(value["name"]) for value in values])},
+        "layer": [
+            {"mark": "rule", "encoding": {"x": {**across, "field": "low"}, "x2": {"field": "high"}}},
+            {
+                "transform": [{"filter": "datum.whose == 'ours'"}],
+                "mark": "point",
+                "encoding": {"x": across},
+            },
+            {
+                "transform": [{"filter": "datum.whose != 'ours'"}],
+                "mark": {"type": "point", "filled": False, "color": _MUTED, "strokeWidth": 2},
+                "encoding": {"x": across},
+            },
+        ],
+    }
+
+
+def front_chart(standings: Sequence[Standing]) -> Chart:
+    """Cost against rate, each with its interval; the runs that no other beats in both are joined."""
+    values: list[dict[str, Any]] = [
+        {
+            "run": standing.point.run,
+            "rate": standing.point.rate.value,
+            "low": standing.point.rate.low,
+            "high": standing.point.rate.high,
+            "cost": standing.point.cost.value,
+            "least": standing.point.cost.low if standing.point.cost.low is not None else standing.point.cost.value,
+            "most": standing.point.cost.high if standing.point.cost.high is not None else standing.point.cost.value,
+        }
+        for standing in standings
+        if standing.point.rate is not None and standing.point.cost is not None
+    ]
+    for place, value in enumerate(sorted(values, key=lambda value: (value["cost"], value["rate"]))):
+        value["above"] = place % 2 == 0  # neighbours' names do not lie on each other
+        value["front"] = "on the front" if _unbeaten(value, values) else "beaten in both"
+    costs = [float(value["cost"]) for value in values]
+    wide = len(costs) > 1 and min(costs) > 0 and max(costs) / min(costs) > 30  # noqa: PLR2004 - more than one axis shows
+    across = {
+        "field": "cost",
+        "type": "quantitative",
+        "title": "dollars per answer",
+        "axis": {"format": "$~r", "tickCount": 5},
+        "scale": {"type": "log"} if wide else {"zero": True, "nice": True},
+    }
+    up = {"field": "rate", "type": "quantitative", "title": "resolved", "axis": _PERCENT, "scale": _whole(values)}
+    colour = {
+        "field": "front",
+        "type": "nominal",
+        "scale": {"domain": ["on the front", "beaten in both"], "range": [_MARK, _OTHER]},
+        "legend": {"title": None},
+    }
+    return {
+        "width": _WIDTH,
+        "height": 260,
+        "data": {"values": values},
+        "layer": [
+            {
+                "transform": [{"filter": "datum.front == 'on the front'"}],
+                "mark": {"type": "line", "interpolate": "step-after", "color": _MARK, "strokeDash": [4, 3]},
+                "encoding": {"x": across, "y": up, "order": {"field": "cost", "type": "quantitative"}},
+            },
+            {
+                "mark": {"type": "rule", "strokeWidth": 1},
+                "encoding": {"x": across, "y": {**up, "field": "low"}, "y2": {"field": "high"}, "color": colour},
+            },
+            {
+                "mark": {"type": "rule", "strokeWidth": 1},
+                "encoding": {"x": {**across, "field": "least"}, "x2": {"field": "most"}, "y": up, "color": colour},
+            },
+            {"mark": "point", "encoding": {"x": across, "y": up, "color": colour}},
+            *(
+                {
+                    "transform": [{"filter": f"datum.above == {str(above).lower()}"}],
+                    "mark": {"type": "text", "align": "left", "dx": 6, "dy": -8 if above else 12},
+                    "encoding": {"x": across, "y": up, "text": {"field": "run", "type": "nominal"}},
+                }
+                for above in (True, False)
+            ),
+        ],
+    }
+
+
+def times_chart(rows: Sequence[RunRow]) -> Chart:
+    """How long answers took: from the shortest to the longest, the middle half as a bar, the median as a tick."""
+    values = [
+        {
+            "run": row.run_id,
+            "minimum": row.times.minimum / 60,
+            "quarter": row.times.quarter / 60,
+            "median": row.times.median / 60,
+            "three_quarters": row.times.three_quarters / 60,
+            "maximum": row.times.maximum / 60,
+        }
+        for row in rows
+        if row.times is not None
+    ]
+    across = {"type": "quantitative", "title": "minutes per answer", "scale": {"zero": True}}
+    return {
+        "width": _WIDTH,
+        "height": _ROW * len(values),
+        "data": {"values": values},
+        "encoding": {"y": _down("run", [str(value["run"]) for value in values])},
+        "layer": [
+            {
+                "mark": {"type": "rule", "strokeWidth": 1},
+                "encoding": {"x": {**across, "field": "minimum"}, "x2": {"field": "maximum"}},
+            },
+            {
+                "mark": {"type": "bar", "height": 12},
+                "encoding": {"x": {**across, "field": "quarter"}, "x2": {"field": "three_quarters"}},
+            },
+            {"mark": "tick", "encoding": {"x": {**across, "field": "median"}}},
+        ],
+    }
+
+
+def flips_chart(comparisons: Sequence[Comparison]) -> Chart:
+    """How many tasks were gained, and how many lost, against the first run."""
+    values = [
+        value
+        for one in comparisons
+        for value in (
+            {"run": one.second.run, "flip": "gained", "tasks": len(one.gained)},
+            {"run": one.second.run, "flip": "lost", "tasks": -len(one.lost)},
+        )
+    ]
+    return {
+        "width": _WIDTH,
+        "height": _ROW * len(comparisons),
+        "data": {"values": values},
+        "mark": {"type": "bar", "height": 14},
+        "encoding": {
+            "y": _down("run", [one.second.run for one in comparisons]),
+            "x": {
+                "field": "tasks",
+                "type": "quantitative",
+                "title": f"tasks lost and gained against {comparisons[0].first.run}",
+                "axis": {"format": "+d", "tickMinStep": 1},
+            },
+            "color": {
+                "field": "flip",
+                "type": "nominal",
+                "scale": {"domain": ["lost", "gained"], "range": [_OTHER, _MARK]},
+                "legend": {"title": None},
+            },
+        },
+    }
+
+
+def breakdown_chart(found: Breakdown) -> Chart:
+    """The rate in every group with its interval, of one run or of two."""
+    values = [
+        {"group": group.value, "run": run, "rate": estimate.value, "low": estimate.low, "high": estimate.high}
+        for group in found.groups
+        for run, estimate in zip(found.runs, (group.rate, group.second), strict=False)
+        if estimate is not None
+    ]
+    across = {"field": "rate", "type": "quantitative", "title": "resolved", "axis": _PERCENT, "scale": _whole(values)}
+    groups = [group.value for group in found.groups]
+    shared = {
+        "y": _down("group", groups),
+        "yOffset": {"field": "run", "type": "nominal", "sort": list(found.runs)},
+        "color": {
+            "field": "run",
+            "type": "nominal",
+            "scale": {"domain": list(found.runs), "range": [_MARK, _OTHER][: len(found.runs)]},
+            "legend": {"title": None} if len(found.runs) > 1 else None,
+        },
+    }
+    return {
+        "width": _WIDTH,
+        "height": _ROW * len(groups) * len(found.runs),
+        "data": {"values": values},
+        "encoding": shared,
+        "layer": [
+            {"mark": "rule", "encoding": {"x": {**across, "field": "low"}, "x2": {"field": "high"}}},
+            {"mark": "point", "encoding": {"x": across}},
+        ],
+    }
+
+
+def _down(field: str, order: Sequence[str]) -> dict[str, Any]:
+    return {"field": field, "type": "nominal", "title": None, "sort": list(order), "axis": {"ticks": False}}
+
+
+def _whole(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """From nothing to a little above the highest rate shown, so that small rates can be told apart."""
+    highest = max((float(value.get("high") or value["rate"]) for value in values), default=1.0)
+    return {"domain": [0, min(1.0, max(0.1, highest * 1.05))], "nice": True, "clamp": True}
+
+
+def _unbeaten(mine: Mapping[str, Any], values: Sequence[Mapping[str, Any]]) -> bool:
+    return not any(
+        other["rate"] >= mine["rate"]
+        and other["cost"] <= mine["cost"]
+        and (other["rate"], other["cost"]) != (mine["rate"], mine["cost"])
+        for other in values
+    )

@@ -1,0 +1,175 @@
+"""Runs held against the first of them, in words and pictures."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from proctor.analysis.comparability import Difference, differences
+from proctor.analysis.gate import Decision, Rule, decide
+from proctor.analysis.observation import Observation
+from proctor.analysis.paired import Change, Comparison, compare, corrected
+from proctor.analysis.runs import RunRow, run_row
+from proctor.analysis.team import TeamVerdict, team_verdict
+from proctor.core.errors import UsageError
+from proctor.core.record import Record
+from proctor.report.charts import flips_chart, rates_chart
+from proctor.report.document import Document, Section
+from proctor.report.reading import run_names
+from proctor.report.runs import runs_table
+from proctor.report.tables import Table
+from proctor.report.words import NOTHING, duration, money
+from proctor.results import RunStore
+
+
+class Held(Record):
+    """One run held against the first: what flipped and what changed, in what else they differ, what a gate makes of it.
+
+    Attributes:
+        team: what a team is worth, where one of the two runs is one.
+    """
+
+    comparison: Comparison
+    differences: tuple[Difference, ...]
+    team: TeamVerdict | None = None
+    decision: Decision | None = None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """In what the two runs differ: what is under test should, and nothing else."""
+        pair = f"{self.comparison.first.run} and {self.comparison.second.run} differ"
+        return tuple(f"{pair}: {one}" for one in self.differences if not one.subject)
+
+
+def hold(stores: Sequence[RunStore], gate: Rule | None = None) -> tuple[list[RunRow], list[Held]]:
+    """Hold runs against the first of them, and each against a rule if there is one.
+
+    Raises:
+        UsageError: they are runs of more than one benchmark.
+    """
+    configs = [store.config() for store in stores]
+    other = next((config.benchmark for config in configs if config.benchmark != configs[0].benchmark), None)
+    if other is not None:
+        raise UsageError(
+            f"these are runs of two benchmarks, {configs[0].benchmark} and {other}", fix="compare runs of the same one"
+        )
+    names = run_names(stores)
+    first = list(stores[0].results_as(Observation))
+    rows, found, teams = [replace(run_row(configs[0], first), run_id=names[0])], [], []
+    for store, config, name in zip(stores[1:], configs[1:], names[1:], strict=True):
+        second = list(store.results_as(Observation))
+        rows.append(replace(run_row(config, second), run_id=name))
+        found.append(compare(first, second, names=(names[0], name)))
+        teams.append(_team((rows[0], first), (rows[-1], second)))
+    return rows, [
+        Held(
+            comparison=comparison,
+            differences=differences(configs[0], config),
+            team=team,
+            decision=None if gate is None else decide(gate, comparison),
+        )
+        for comparison, config, team in zip(corrected(found), configs[1:], teams, strict=True)
+    ]
+
+
+def comparison_document(rows: Sequence[RunRow], held: Sequence[Held]) -> Document:
+    """What `compare` says."""
+    names = [row.run_id for row in rows]
+    title = f"{', '.join(names[1:])} against {names[0]}"
+    comparisons = [one.comparison for one in held]
+    sections = [
+        Section(table=runs_table(title, rows), charts=(("Resolved, with 95 % intervals", rates_chart(rows)),)),
+        Section(table=_changes(comparisons)),
+    ]
+    flips = _flips(comparisons)
+    if flips.rows:
+        sections.append(Section(table=flips, charts=(("Tasks lost and gained", flips_chart(comparisons)),)))
+    subjects = dict.fromkeys(str(unlike) for one in held for unlike in one.differences if unlike.subject)
+    if subjects:
+        sections.append(Section(sentences=tuple(f"Under test, {difference}" for difference in subjects)))
+    return Document(
+        title=title,
+        sections=tuple(sections),
+        summary=(
+            *(one.team.sentence for one in held if one.team),
+            *(one.comparison.sentence for one in held),
+            *(f"Gate: {one.decision.sentence}" for one in held if one.decision),
+        ),
+        warnings=tuple(warning for one in held for warning in one.warnings),
+    )
+
+
+def comparison_json(rows: Sequence[RunRow], held: Sequence[Held]) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "runs": rows,
+        "comparisons": [
+            {
+                "comparison": one.comparison,
+                "verdict": one.comparison.verdict,
+                "sentence": one.comparison.sentence,
+                "differences": one.differences,
+                "team": None if one.team is None else {"numbers": one.team, "sentence": one.team.sentence},
+                "gate": one.decision,
+            }
+            for one in held
+        ],
+    }
+
+
+def _team(one: tuple[RunRow, Sequence[Observation]], other: tuple[RunRow, Sequence[Observation]]) -> TeamVerdict | None:
+    """What the team is worth, if one of the two runs is a team's and the other is not."""
+    (single, answers), (team, teams) = sorted((one, other), key=lambda run: run[0].agents)
+    if not single.agents <= 1 < team.agents:
+        return None
+    return team_verdict((team.run_id, teams), (single.run_id, answers))
+
+
+def _changes(comparisons: Sequence[Comparison]) -> Table:
+    return Table(
+        title="What changed, per task",
+        headings=(
+            *("Run ID", "Common", "Rate (95 % interval)", "Cost (95 % interval)", "Time (95 % interval)"),
+            *("p", "Corrected", "Can show"),
+        ),
+        rows=tuple(
+            (
+                one.second.run,
+                str(one.common),
+                _rate(one.rate),
+                _amount(one.cost, money),
+                _amount(one.seconds, duration),
+                f"{one.p_value:.3f}",
+                f"{one.adjusted_p:.3f}",
+                NOTHING if one.visible is None else f"{100 * one.visible:.1f} points",
+            )
+            for one in comparisons
+        ),
+    )
+
+
+def _rate(change: Change | None) -> str:
+    if change is None or change.difference.low is None or change.difference.high is None:
+        return NOTHING
+    value, low, high = change.difference.value, change.difference.low, change.difference.high
+    return f"{100 * value:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f})"
+
+
+def _amount(change: Change | None, words: Callable[[float | None], str]) -> str:
+    if change is None:
+        return "unknown"
+    told = f"{words(change.first)} to {words(change.second)}"
+    found = change.difference
+    if found.low is None or found.high is None or not change.first:
+        return told
+    return f"{told} ({found.low / change.first:+.0%} to {found.high / change.first:+.0%})"
+
+
+def _flips(comparisons: Sequence[Comparison]) -> Table:
+    rows = [
+        (task, flip, one.second.run)
+        for one in comparisons
+        for flip, tasks in (("gained", one.gained), ("lost", one.lost))
+        for task in tasks
+    ]
+    return Table(title="Tasks that flipped", headings=("Task", "Flip", "Run ID"), rows=tuple(rows))

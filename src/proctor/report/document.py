@@ -1,0 +1,55 @@
+"""What a command has to say, before it is known for whom: sections of sentences, tables and charts."""
+
+from typing import Any, Final
+
+from proctor.core.record import Record
+from proctor.report.tables import Table, as_markdown, as_text, plain
+
+Chart = dict[str, Any]  # a Vega-Lite specification
+_UNDERLINES: Final = "=-"
+
+
+class Section(Record):
+    """One thing that is said. Charts are for those who can see them; the table has the same numbers."""
+
+    sentences: tuple[str, ...] = ()
+    table: Table | None = None
+    charts: tuple[tuple[str, Chart], ...] = ()
+
+
+class Document(Record):
+    """All of it.
+
+    Attributes:
+        summary: what it comes to; on a page it is what one reads first, at a terminal last.
+        warnings: what to keep in mind when reading it.
+    """
+
+    title: str
+    sections: tuple[Section, ...]
+    summary: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def document_text(document: Document) -> str:
+    """For people at a terminal. Warnings are left out: a command says them beside its results, not among them."""
+    parts: list[str] = []
+    for section in document.sections:
+        if section.table is not None:
+            parts.append(as_text(section.table, underline=_UNDERLINES[bool(parts)]))
+        if section.sentences:
+            parts.append("\n".join(section.sentences) + "\n")
+    if document.summary:
+        parts.append("\n".join(document.summary) + "\n")
+    return "\n".join(parts)
+
+
+def document_markdown(document: Document) -> str:
+    """For a page or a pull request."""
+    parts = [f"> {plain(warning)}\n" for warning in document.warnings]
+    parts += [f"{plain(sentence)}\n" for sentence in document.summary]
+    for section in document.sections:
+        if section.table is not None:
+            parts.append(as_markdown(section.table))
+        parts += [f"{plain(sentence)}\n" for sentence in section.sentences]
+    return "\n".join(parts)

@@ -1,0 +1,41 @@
+"""A document as one HTML file that needs nothing else: no script, no font, no request."""
+
+from importlib.resources import files
+from pathlib import Path
+
+import proctor
+from proctor.core.errors import UsageError
+from proctor.core.files import write_atomic
+from proctor.report.charts import draw
+from proctor.report.document import Document
+
+
+def document_html(document: Document) -> str:
+    """The page. Whatever a task or a run is called, it is text here."""
+    from jinja2 import Environment  # noqa: PLC0415 - only pages need it
+
+    template = Environment(autoescape=True, trim_blocks=True, keep_trailing_newline=True).from_string(
+        files("proctor.report").joinpath("page.html").read_text(encoding="utf-8")
+    )
+    sections = [
+        {
+            "table": section.table,
+            "sentences": section.sentences,
+            "pictures": [(caption, draw(chart)) for caption, chart in section.charts],
+        }
+        for section in document.sections
+    ]
+    return template.render(document=document, sections=sections, version=proctor.__version__)
+
+
+def write_page(document: Document, file: Path) -> None:
+    """Write the page, whole or not at all.
+
+    Raises:
+        UsageError: it cannot be written there.
+    """
+    page = document_html(document)
+    try:
+        write_atomic(file, page)
+    except OSError as error:
+        raise UsageError(f"the page cannot be written: {error.strerror}", where=file) from error

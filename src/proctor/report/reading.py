@@ -1,0 +1,38 @@
+"""Stored runs, read as far as a report needs them."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from proctor.analysis.observation import Observation
+from proctor.analysis.runs import RunRow, run_row
+from proctor.core.errors import UsageError
+from proctor.core.run import RunConfig
+from proctor.results import RunStore
+
+
+def run_names(stores: Sequence[RunStore]) -> list[str]:
+    """What to call these runs: their ids, or where two are called the same, their folders; each name once.
+
+    Raises:
+        UsageError: one run is there twice.
+    """
+    folders = [str(store.folder.resolve()) for store in stores]
+    if len(set(folders)) < len(folders):
+        raise UsageError("a run has nothing to be compared with in itself", fix="name another one")
+    ids = [store.run_id for store in stores]
+    return ids if len(set(ids)) == len(ids) else folders
+
+
+def run_rows(
+    stores: Iterable[RunStore], healthy: Callable[[RunConfig], Collection[str] | None] = lambda _: None
+) -> list[RunRow]:
+    """Runs in numbers, one after the other: of a run that has been put into numbers, nothing else is kept.
+
+    Args:
+        stores: the runs.
+        healthy: says which of a run's tasks are known to be sound, where anybody has tried.
+    """
+    rows = []
+    for store in stores:
+        config = store.config()
+        rows.append(run_row(config, store.results_as(Observation), healthy=healthy(config)))
+    return rows

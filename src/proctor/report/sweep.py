@@ -1,0 +1,59 @@
+"""What a sweep has shown, for people."""
+
+from collections.abc import Iterator
+
+from proctor.analysis.sweep import Contender, SweepOutcome
+from proctor.report.tables import Table, as_text
+from proctor.report.words import NOTHING, duration, interval, money, points
+
+
+def sweep_text(outcome: SweepOutcome) -> str:
+    """The table, what the comparisons can show, and what the rule says."""
+    table = Table(
+        title=f"{outcome.name}: {outcome.benchmark}, {len(outcome.contenders)} configurations",
+        headings=(
+            *("Configuration", "Run ID", "Resolved", "95 % interval", "Errors", "Avg Cost", "Avg Time"),
+            *("Difference", "95 % interval", "Rule"),
+        ),
+        rows=tuple(_cells(contender, outcome) for contender in outcome.contenders),
+        notes=tuple(_notes(outcome)),
+    )
+    return as_text(table)
+
+
+def _cells(contender: Contender, outcome: SweepOutcome) -> tuple[str, ...]:
+    row, comparison, decision = contender.row, contender.comparison, contender.decision
+    change = comparison.rate.difference if comparison and comparison.rate else None
+    ends = (
+        f"{100 * change.low:+.1f} to {100 * change.high:+.1f}"
+        if change and change.low is not None and change.high is not None
+        else NOTHING
+    )
+    if contender.label == outcome.baseline:
+        verdict = "baseline"
+    else:
+        verdict = NOTHING if decision is None else "met" if decision.passed else "not met"
+    return (
+        contender.label,
+        contender.run_id,
+        f"{row.resolved}/{row.counted}",
+        interval(row.low, row.high),
+        str(row.errors) + (f" ({row.missing} missing)" if row.missing else ""),
+        money(row.avg_cost_usd) if row.counted else NOTHING,
+        duration(row.avg_seconds),
+        points(change.value) if change else NOTHING,
+        ends,
+        verdict,
+    )
+
+
+def _notes(outcome: SweepOutcome) -> Iterator[str]:
+    for contender in outcome.contenders:
+        if contender.comparison is not None:
+            yield contender.comparison.sentence
+        if contender.decision is not None and not contender.decision.passed:
+            yield contender.decision.sentence
+    errors = sum(contender.row.errors for contender in outcome.contenders)
+    if errors:
+        yield f"{errors} errors were not the agents' doing and are left out of the rates."
+    yield outcome.sentence

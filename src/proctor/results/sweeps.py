@@ -1,0 +1,84 @@
+"""Sweeps on disk: ``results/<benchmark>/<sweep-id>/sweep.json``, their runs beside them."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from proctor.core.errors import UsageError
+from proctor.core.files import write_atomic
+from proctor.core.names import disk_name
+from proctor.core.record import read_record, to_json
+from proctor.core.sweep import Sweep, SweepRun
+from proctor.results.store import CONFIG, RunStore, claim_folder, new_run, results_root
+
+SWEEP: Final = "sweep.json"
+
+
+class SweepStore:
+    """One sweep's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def name(self) -> str:
+        """As commands know it: benchmark/sweep-id."""
+        return f"{self.folder.parent.name}/{self.folder.name}"
+
+    def sweep(self) -> Sweep:
+        """What was asked."""
+        return read_record(self.folder / SWEEP, Sweep)
+
+    def write(self, sweep: Sweep) -> None:
+        """Store what is asked; a folder without this file is no sweep."""
+        write_atomic(self.folder / SWEEP, to_json(sweep))
+
+    def runs(self) -> list[tuple[str, RunStore]]:
+        """Its runs, by label. One that a kill kept from being begun is begun now: the sweep knows all of it."""
+        found = []
+        for run in self.sweep().runs:
+            store = RunStore(self.folder.parent / run.config.run_id)
+            if not (store.folder / CONFIG).exists():
+                store.folder.mkdir(exist_ok=True)
+                store.write_config(run.config)
+            found.append((run.label, store))
+        return found
+
+
+def new_sweep(sweep: Sweep, *, root: Path | None = None) -> SweepStore:
+    """Give a sweep and its runs their names and folders.
+
+    The runs' folders are claimed first, and are no runs yet; what they are is stored with the sweep, in one file. So a
+    kill leaves empty folders, or a whole sweep.
+    """
+    base = root or results_root()
+    store = SweepStore(claim_folder(base / disk_name(sweep.benchmark), "sweep"))
+    runs = tuple(_named(run, store.name, new_run(sweep.benchmark, root=base)) for run in sweep.runs)
+    store.write(msgspec.structs.replace(sweep, sweep_id=store.folder.name, runs=runs))
+    return store
+
+
+def find_sweep(name: str, *, root: Path | None = None) -> SweepStore | None:
+    """A sweep by its folder, as ``benchmark/sweep-id``, or by an id that only one benchmark has; None: no sweep.
+
+    Raises:
+        UsageError: more than one is called so.
+    """
+    base = root or results_root()
+    for path in (Path(name), base / name):
+        if (path / SWEEP).is_file():
+            return SweepStore(path.absolute())
+    if not re.fullmatch(r"sweep-\d+", name):
+        return None
+    found = sorted(file.parent for file in base.glob(f"*/{name}/{SWEEP}"))
+    if len(found) > 1:
+        names = ", ".join(path.relative_to(base).as_posix() for path in found)
+        raise UsageError(f"several sweeps are called {name!r}", fix=f"say which: {names}")
+    return SweepStore(found[0]) if found else None
+
+
+def _named(run: SweepRun, sweep: str, store: RunStore) -> SweepRun:
+    config = msgspec.structs.replace(run.config, run_id=store.run_id, sweep=sweep)
+    return msgspec.structs.replace(run, config=config)

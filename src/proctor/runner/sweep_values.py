@@ -1,0 +1,118 @@
+"""What may stand in a sweep's file: every key, and what its value must be."""
+
+import shlex
+from collections.abc import Callable
+from typing import Any, Final
+
+from proctor.core.environment import Network
+from proctor.core.run import Mode
+
+
+class Bad(Exception):
+    """Why a value cannot be taken, in a few words."""
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise Bad("must be a text")
+    return value
+
+
+def _one_of(*choices: str) -> Callable[[object], str]:
+    def check(value: object) -> str:
+        if value not in choices:
+            raise Bad(f"must be one of {', '.join(choices)}")
+        return str(value)
+
+    return check
+
+
+def _count(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise Bad("must be a whole number, at least 1")
+    return value
+
+
+def _seed(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise Bad("must be a whole number")
+    return value
+
+
+def _positive(value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < float("inf"):
+        raise Bad("must be a number above 0")
+    return float(value)
+
+
+def _truth(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise Bad("must be true or false")
+    return value
+
+
+def _words(value: object) -> tuple[str, ...]:
+    """A command: one text, read as a shell would, or a list of words."""
+    if isinstance(value, str):
+        try:
+            words = tuple(shlex.split(value))
+        except ValueError as error:
+            raise Bad(f"cannot be read as a shell would: {error}") from error
+    elif isinstance(value, list) and all(isinstance(word, str) for word in value):
+        words = tuple(value)
+    else:
+        raise Bad("must be a command: a text, or a list of words")
+    if not words:
+        raise Bad("must not be empty")
+    return words
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        raise Bad("must be a list of texts")
+    return tuple(value)
+
+
+def variable(value: object) -> str:
+    """What a template's variable is filled in with."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise Bad("must be a text, a number, true or false")
+
+
+Check = Callable[[object], Any]
+SETTINGS: Final[dict[str, Check]] = {
+    "mode": _one_of(*(mode.value for mode in Mode)),
+    "agent": _text,
+    "command": _words,
+    "model": _text,
+    "preset": _text,
+    "pod_template": _text,
+    "attempts": _count,
+    "timeout": _positive,
+    "max_turns": _count,
+}
+SHARED: Final[dict[str, Check]] = {
+    "name": _text,
+    "benchmark": _text,
+    "suite": _text,
+    "split": _text,
+    "tasks": _texts,
+    "filter": _text,
+    "tags": _texts,
+    "exclude": _text,
+    "limit": _count,
+    "shuffle": _seed,
+    "concurrency": _count,
+    "grade_concurrency": _count,
+    "max_cost": _positive,
+    "max_cost_per_task": _positive,
+    "network": _one_of(*(network.value for network in Network)),
+    "runner": _text,
+    "image": _text,
+    "isolation": _truth,
+    "baseline": _text,
+    "rule": _text,
+}

@@ -1,0 +1,171 @@
+"""SWE-bench without Docker, on a small repository of flask's shape: built, given out, collected, graded, validated."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from proctor.benchmarks.swe.local.recipe import repository
+from proctor.core.benchmark import GradeOptions, Place
+from proctor.core.causes import Cause, Status
+from proctor.core.errors import InfrastructureError
+from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.submission import PatchKind
+from proctor.environments.local import LocalProvider
+from rooms import sh
+from swe_local_world import CHEAT, FIXED, PYTHON, World, make_wheels
+from workspaces_world import git
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("swe-local")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PROCTOR_CACHE", str(folder / "cache"))
+        patch.setenv("PROCTOR_REPOSITORIES", str(folder / "repositories"))
+        patch.setenv("PIP_NO_INDEX", "1")
+        patch.setenv("PIP_FIND_LINKS", str(make_wheels(folder / "wheels")))
+        yield World(folder)
+
+
+async def graded(world: World, patch: bytes, folder: Path) -> Evaluated:
+    benchmark = world.benchmark()
+    (task,) = benchmark.tasks()
+    place = Place(provider=LocalProvider(), folder=folder, options=GradeOptions())
+    prediction = Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=patch, model="m")
+    return await benchmark.grade(task, prediction, place)
+
+
+async def test_the_reference_answer_resolves_the_instance(world: World, tmp_path: Path) -> None:
+    verdict = (await graded(world, world.gold.encode(), tmp_path)).verdict
+    assert (verdict.status, verdict.official) == (Status.RESOLVED, None), verdict.reason
+
+
+async def test_another_change_and_none_do_not(world: World, tmp_path: Path) -> None:
+    other = b"--- a/README\n+++ b/README\n@@ -1 +1 @@\n-base\n+other\n"
+    wrong = (await graded(world, other, tmp_path / "wrong")).verdict
+    assert (wrong.status, wrong.cause) == (Status.UNRESOLVED, Cause.TESTS_FAILED)
+    empty = (await graded(world, b"", tmp_path / "empty")).verdict
+    assert (empty.status, empty.cause) == (Status.UNRESOLVED, Cause.EMPTY)
+
+
+async def test_a_conftest_that_reports_passes_fools_the_official_grader_and_not_ours(
+    world: World, tmp_path: Path
+) -> None:
+    verdict = (await graded(world, CHEAT, tmp_path)).verdict
+    assert (verdict.official, verdict.status, verdict.cause) == (Status.RESOLVED, Status.UNRESOLVED, Cause.TAMPERED)
+    assert {finding.path for finding in verdict.findings} == {"conftest.py"}
+    assert "conftest" in {finding.code for finding in verdict.findings}
+
+
+async def test_an_agent_gets_the_past_the_project_installed_and_nothing_later(world: World, tmp_path: Path) -> None:
+    benchmark = world.benchmark()
+    (task,) = benchmark.tasks()
+    spec = await benchmark.prepare(task, tmp_path)
+    async with await LocalProvider().start(spec) as room:
+        assert room.workdir == "/testbed"
+        assert (await sh(room, "cd /tmp && python -c 'import blue; print(blue.__file__)'")).stdout == (
+            b"/testbed/src/blue.py\n"
+        )
+        assert (await sh(room, "git log --all --format=%s")).stdout == b"SWE-bench\nchange\nchange\n"
+        assert (await sh(room, "git tag")).stdout == b"v1.0\n"
+        assert (await sh(room, "git fsck --unreachable --no-reflogs 2>/dev/null; git status --short")).stdout == b""
+        assert (await sh(room, f"git cat-file -e {world.fix}")).exit_code
+        assert (await sh(room, "grep -c edited tox.ini")).stdout == b"1\n"
+        written = await sh(room, "pip --version && touch /env/written && rm -r /env/lib/*/site-packages/pytest")
+        assert written.exit_code == 0, written.stderr
+        await room.put(FIXED.encode(), "/testbed/src/blue.py")
+        await room.put(b"new\n", "/testbed/NEWS")
+        handed_in = await benchmark.collect(task, room, tmp_path)
+    assert handed_in.content.decode().count("diff --git") == 2
+    assert "tox.ini" not in handed_in.content.decode()
+    verdict = (await graded(world, handed_in.content, tmp_path / "grading")).verdict
+    assert verdict.status is Status.RESOLVED, verdict.reason
+
+
+async def test_the_instance_proves_sound_here(world: World, tmp_path: Path) -> None:
+    benchmark = world.benchmark()
+    (task,) = benchmark.tasks()
+    place = Place(provider=LocalProvider(), folder=tmp_path, options=GradeOptions(determinism_runs=1))
+    health = await benchmark.validate(task, place)
+    assert health.healthy, health
+
+
+async def test_an_answer_in_an_installed_package_is_a_leak(world: World, tmp_path: Path) -> None:
+    benchmark = world.benchmark()
+    (task,) = benchmark.tasks()
+    spec = await benchmark.prepare(task, tmp_path)
+    env = next(Path(mount.source) for mount in spec.mounts if mount.private)
+    (packages,) = env.glob("lib/python*/site-packages")
+    planted = packages / "blue_later.py"
+    planted.write_text(FIXED)
+    try:
+        place = Place(provider=LocalProvider(), folder=tmp_path, options=GradeOptions(determinism_runs=1))
+        health = await benchmark.validate(task, place)
+    finally:
+        planted.unlink()
+    assert any("blue_later.py" in leak for leak in health.leaks)
+
+
+async def test_instances_with_the_same_pins_share_an_environment_that_is_built_once(
+    world: World, tmp_path: Path
+) -> None:
+    other = world.row(instance_id="acme__blue-2", base_commit=git(world.repository.path, "rev-parse", f"{world.base}^"))
+    benchmark = world.benchmark(world.row(), other)
+    specs = await asyncio.gather(*(benchmark.prepare(task, tmp_path) for task in benchmark.tasks()))
+    assert len({str(spec.workspace) for spec in specs}) == 2
+    (home,) = {Path(str(spec.workspace)).parents[2] / "environments" for spec in specs}
+    assert len([path for path in home.iterdir() if path.is_dir()]) == 1
+
+
+def test_what_keeps_an_instance_from_this_machine_is_said(world: World) -> None:
+    rows = {
+        "its pins are not in the data": world.row(environment_yml=""),
+        "it needs Python 4.7 or a newer one; this machine has": world.row(
+            environment_yml=world.row()["environment_yml"].replace(f"python={PYTHON}.10", "python=4.7.1")
+        ),
+        "it needs cdms2, which conda has": world.row(
+            environment_yml=world.row()["environment_yml"].replace("  - pip:", "  - cdms2=3.1=py311_0\n  - pip:")
+        ),
+        "it needs the system packages no-such-package-at-all": world.row(
+            dockerfile=world.row()["dockerfile"].replace("sed", "apt-get install -y no-such-package-at-all\nsed")
+        ),
+    }
+    for expected, row in rows.items():
+        benchmark = world.benchmark(row)
+        (task,) = benchmark.tasks()
+        assert str(benchmark.obstacle(task)).startswith(expected)
+        with pytest.raises(InfrastructureError) as raised:
+            benchmark.room(task, GradeOptions())
+        assert raised.value.cause is Cause.NOT_RUNNABLE_HERE
+    benchmark = world.benchmark()
+    assert benchmark.obstacle(benchmark.tasks()[0]) is None
+
+
+async def test_pins_that_cannot_be_installed_are_said_and_leave_nothing(world: World, tmp_path: Path) -> None:
+    text = world.row()["environment_yml"].replace(
+        "      - pytest==", "      - no-such-package-at-all==1.0\n      - pytest=="
+    )
+    benchmark = world.benchmark(world.row(environment_yml=text))
+    (task,) = benchmark.tasks()
+    with pytest.raises(InfrastructureError, match="no-such-package-at-all") as raised:
+        await benchmark.prepare(task, tmp_path)
+    assert raised.value.cause is Cause.NOT_RUNNABLE_HERE
+    spec = await world.benchmark().prepare(task, tmp_path)
+    home = Path(str(spec.workspace)).parents[2]
+    assert not list(home.glob("*/.*.partial"))
+
+
+def test_a_repository_is_had_from_a_folder_of_clones_or_from_github(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROCTOR_REPOSITORIES", str(tmp_path))
+    assert repository("acme/blue") == "https://github.com/acme/blue"
+    for form in ("acme__blue/.git", "acme/blue/.git"):
+        (tmp_path / form).mkdir(parents=True)
+        assert repository("acme/blue") == str((tmp_path / form).parent)
+    monkeypatch.delenv("PROCTOR_REPOSITORIES")
+    assert repository("acme/blue") == "https://github.com/acme/blue"

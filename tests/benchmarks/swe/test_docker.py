@@ -1,0 +1,241 @@
+"""Synthetic instances of all four shapes in containers, graded by us, and those of SWE-bench by its own harness too."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import swe_official
+from proctor.benchmarks.swe.benchmark import SweBenchmark
+from proctor.benchmarks.swe.evo import SweEvo
+from proctor.benchmarks.swe.feature import FeatureBench
+from proctor.benchmarks.swe.pro import SweBenchPro
+from proctor.benchmarks.swe.procedure import Procedure
+from proctor.benchmarks.swe.rows import evo_row, feature_row, pro_row, read_all, swe_bench_row
+from proctor.benchmarks.swe.verified import SweBench
+from proctor.core.benchmark import Fetched, GradeOptions, Place
+from proctor.core.causes import Cause, Status
+from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.submission import PatchKind
+from proctor.core.task import Task
+from proctor.environments.docker import DockerProvider
+from rooms import sh
+from swe_other_worlds import EvoWorld, FeatureWorld, ProWorld
+from swe_verified_world import VerifiedWorld
+
+SECONDS = 25
+
+
+@pytest.fixture
+async def rooms(pro: ProWorld) -> AsyncIterator[DockerProvider]:
+    provider = DockerProvider(image_map=pro.image_map)
+    yield provider
+    await provider.close()
+
+
+def benchmark(
+    name: str, rows: Mapping[str, Any], read: Any, procedure: Procedure[Any], *, again: bool = False
+) -> SweBenchmark[Any]:
+    good, bad = read_all(list(rows.values()), read)
+    assert not bad
+    data = Fetched(benchmark=name, split="test", origin="", revision="", digest="", tasks=len(good), fetched_at="")
+    return SweBenchmark(name, data, good, bad, procedure, again=again)
+
+
+def task_of(made: SweBenchmark[Any], row: Mapping[str, Any]) -> Task:
+    return next(task for task in made.tasks() if task.id == row["instance_id"])
+
+
+async def graded(
+    made: SweBenchmark[Any], row: Mapping[str, Any], patch: str, rooms: DockerProvider, folder: Path
+) -> Evaluated:
+    place = Place(provider=rooms, folder=folder, options=GradeOptions(timeout_seconds=SECONDS))
+    answer = Prediction(task_id=row["instance_id"], patch_kind=PatchKind.UNIFIED_DIFF, content=patch.encode())
+    return await made.grade(task_of(made, row), answer, place)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+async def test_ours_and_the_official_harness_say_the_same(
+    verified: VerifiedWorld, rooms: DockerProvider, tmp_path: Path
+) -> None:
+    made = benchmark("swe_bench_verified", verified.rows, swe_bench_row, SweBench())
+    answers = {row["instance_id"]: verified.answer(name) for name, row in verified.rows.items()}
+    rows = list(verified.rows.values())
+    theirs = await asyncio.to_thread(
+        swe_official.evaluate, tmp_path / "official", rows, answers, timeout=SECONDS, workers=5
+    )
+    ours = {
+        name: await graded(made, row, verified.answer(name), rooms, tmp_path) for name, row in verified.rows.items()
+    }
+    verdicts = {name: evaluated.verdict for name, evaluated in ours.items()}
+    official = {name: verdict.official or verdict.status for name, verdict in verdicts.items()}
+    resolved = {verified.rows[name]["instance_id"] for name, status in official.items() if status is Status.RESOLVED}
+    assert resolved == set(theirs["resolved_ids"])
+    assert {verdict.task_id for verdict in verdicts.values() if verdict.cause is Cause.EMPTY} == set(
+        theirs["empty_patch_ids"]
+    )
+    broken = {Cause.DOES_NOT_APPLY, Cause.TEST_TIMEOUT}
+    assert {verdict.task_id for verdict in verdicts.values() if verdict.cause in broken} == set(theirs["error_ids"])
+    # Test by test.
+    for name, evaluated in ours.items():
+        identity = verified.rows[name]["instance_id"]
+        if identity in theirs["reports"]:
+            report = json.loads((Path(str(evaluated.artifacts)) / "official" / "report.json").read_text())[identity]
+            assert report["tests_status"] == theirs["reports"][identity]["tests_status"]
+    assert {name: (verdict.status, verdict.cause) for name, verdict in verdicts.items()} == {
+        "gold": (Status.RESOLVED, Cause.SOLVED),
+        "gold_django": (Status.RESOLVED, Cause.SOLVED),
+        "empty": (Status.UNRESOLVED, Cause.EMPTY),
+        "wrong": (Status.UNRESOLVED, Cause.TESTS_FAILED),
+        "non_applying": (Status.UNRESOLVED, Cause.DOES_NOT_APPLY),
+        "breaking": (Status.UNRESOLVED, Cause.REGRESSION),
+        "flaky": (Status.UNRESOLVED, Cause.TESTS_FAILED),
+        "hanging": (Status.UNRESOLVED, Cause.TEST_TIMEOUT),
+        "conftest": (Status.UNRESOLVED, Cause.TAMPERED),
+        "fuzzy": (Status.RESOLVED, Cause.SOLVED),
+    }
+    assert verdicts["conftest"].official is Status.RESOLVED
+    assert {"conftest", "protected-path"} <= {finding.code for finding in verdicts["conftest"].findings}
+    assert verdicts["fuzzy"].applied_with == "patch --fuzz=5"
+
+
+@pytest.mark.slow
+async def test_a_failure_is_graded_once_more_before_it_counts(
+    verified: VerifiedWorld, rooms: DockerProvider, tmp_path: Path
+) -> None:
+    made = benchmark("swe_bench_verified", verified.rows, swe_bench_row, SweBench(), again=True)
+    evaluated = await graded(made, verified.rows["wrong"], verified.answer("wrong"), rooms, tmp_path)
+    assert evaluated.notes == ("graded twice (official): unresolved, then unresolved alone",)
+    folder = Path(str(evaluated.artifacts))
+    assert (folder / "official.alone" / "test_output.txt").stat().st_size > 0
+    assert set(json.loads((folder / "outcomes.json").read_text())) == {"official", "official_alone"}
+
+
+@pytest.mark.slow
+async def test_pro_is_graded_by_the_instances_own_scripts(pro: ProWorld, rooms: DockerProvider, tmp_path: Path) -> None:
+    made = benchmark("swe_bench_pro", pro.rows, pro_row, SweBenchPro())
+    verdicts = {
+        name: (await graded(made, row, pro.answer(name), rooms, tmp_path)).verdict for name, row in pro.rows.items()
+    }
+    assert {name: (verdict.cause, verdict.official) for name, verdict in verdicts.items()} == {
+        "gold": (Cause.SOLVED, None),
+        "empty": (Cause.EMPTY, None),
+        "wrong": (Cause.TESTS_FAILED, None),
+        "non_applying": (Cause.DOES_NOT_APPLY, None),
+        "breaking": (Cause.REGRESSION, None),
+        "half": (Cause.TESTS_FAILED, None),
+        "own_tests": (Cause.SOLVED, None),
+    }
+    # A diff that does not end in a line end is torn to the official grader, which has no other way to apply it.
+    torn = (await graded(made, pro.rows["gold"], pro.answer("gold").rstrip("\n"), rooms, tmp_path)).verdict
+    assert (torn.status, torn.official) == (Status.RESOLVED, Status.UNRESOLVED)
+
+
+@pytest.mark.slow
+async def test_evo_is_graded_by_degree(evo: EvoWorld, rooms: DockerProvider, tmp_path: Path) -> None:
+    made = benchmark("swe_evo", evo.rows, evo_row, SweEvo())
+    verdicts = {
+        name: (await graded(made, row, evo.answer(name), rooms, tmp_path)).verdict for name, row in evo.rows.items()
+    }
+    assert {name: (verdict.cause, verdict.score) for name, verdict in verdicts.items()} == {
+        "gold": (Cause.SOLVED, 1.0),
+        "empty": (Cause.EMPTY, 0.0),
+        "wrong": (Cause.TESTS_FAILED, 0.0),
+        "non_applying": (Cause.DOES_NOT_APPLY, 0.0),
+        "breaking": (Cause.REGRESSION, 0.0),
+        "half": (Cause.TESTS_FAILED, 0.5),
+        "own_tests": (Cause.SOLVED, 1.0),
+    }
+
+
+@pytest.mark.slow
+async def test_features_are_graded_by_exit_code_and_pass_rate(
+    feature: FeatureWorld, rooms: DockerProvider, tmp_path: Path
+) -> None:
+    made = benchmark("ace_bench", feature.rows, feature_row, FeatureBench())
+    verdicts = {
+        name: (await graded(made, row, feature.answer(name), rooms, tmp_path)).verdict
+        for name, row in feature.rows.items()
+    }
+    assert {name: (verdict.cause, verdict.score) for name, verdict in verdicts.items()} == {
+        "gold": (Cause.SOLVED, 1.0),
+        "empty": (Cause.EMPTY, 0.0),
+        "wrong": (Cause.TESTS_FAILED, 0.3333),
+        "non_applying": (Cause.DOES_NOT_APPLY, 0.0),
+        "breaking": (Cause.TESTS_FAILED, 0.6667),
+        "half": (Cause.TESTS_FAILED, 0.6667),
+        "own_tests": (Cause.SOLVED, 1.0),
+        "level_2": (Cause.SOLVED, 1.0),
+    }
+    gold = made.gold(task_of(made, feature.rows["gold"]))
+    assert gold is not None
+    assert (await graded(made, feature.rows["gold"], gold.content.decode(), rooms, tmp_path)).verdict.score == 1.0
+    assert made.gold(task_of(made, feature.rows["level_2"])) is None
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("own_cache")
+@pytest.mark.parametrize("shape", ["verified", "pro", "evo", "feature"])
+async def test_an_agent_gets_no_future_and_its_work_is_collected_and_graded(
+    shape: str, request: pytest.FixtureRequest, rooms: DockerProvider, tmp_path: Path
+) -> None:
+    world = request.getfixturevalue(shape)
+    shapes: dict[str, tuple[Any, Procedure[Any]]] = {
+        "verified": (swe_bench_row, SweBench()),
+        "pro": (pro_row, SweBenchPro()),
+        "evo": (evo_row, SweEvo()),
+        "feature": (feature_row, FeatureBench()),
+    }
+    made = benchmark(shape, {"gold": world.rows["gold"]}, *shapes[shape])
+    task = made.tasks()[0]
+    spec = await made.prepare(task, tmp_path)
+    async with await rooms.start(spec) as room:
+        told = await sh(room, "git rev-list --all --not HEAD; git remote; git fsck --unreachable --no-reflogs; git tag")
+        assert told.stdout.decode().split() == ([] if shape == "feature" else ["base", "v1"])
+        found = await sh(room, "git cat-file -e " + world.repository.future_commit)
+        assert found.exit_code != 0
+        searched = await sh(
+            room, "grep -rlE '3 [*] number' / --include=gold.py --include=*.diff; ls -A /tmp /root/my_repo"
+        )
+        assert searched.stdout.replace(b"/tmp:", b"").strip() == b""
+        gold = made.gold(task)
+        assert gold is not None
+        # What an agent does: it edits, commits, leaves rubbish behind, and configures git to lie.
+        await room.put(gold.content, "/tmp/answer.diff")
+        done = await sh(
+            room,
+            "git apply /tmp/answer.diff && git add -A && git -c user.name=A -c user.email=a@b commit -qm done"
+            " && mkdir -p calc/__pycache__ && echo x > calc/__pycache__/rubbish.pyc"
+            " && echo '* -diff' > .git/info/attributes",
+        )
+        assert done.exit_code == 0, done.stderr
+        answer = await made.collect(task, room, tmp_path)
+    assert b"rubbish" not in answer.content
+    assert {line for line in answer.content.splitlines() if line[:1] in {b"+", b"-"}} == {
+        line for line in gold.content.splitlines() if line[:1] in {b"+", b"-"}
+    }
+    evaluated = await graded(made, world.rows["gold"], answer.content.decode(), rooms, tmp_path)
+    assert evaluated.verdict.status is Status.RESOLVED
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("own_cache")
+async def test_a_sound_instance_is_healthy_and_a_broken_one_says_why(
+    verified: VerifiedWorld, rooms: DockerProvider, tmp_path: Path
+) -> None:
+    row = verified.rows["gold"]
+    wrong = {**verified.rows["wrong"], "patch": verified.answer("wrong")}
+    made = benchmark("swe_bench_verified", {"gold": row, "wrong": wrong}, swe_bench_row, SweBench())
+    options = GradeOptions(timeout_seconds=SECONDS, determinism_runs=1)
+    place = Place(provider=rooms, folder=tmp_path, options=options)
+    healthy = await made.validate(task_of(made, row), place)
+    assert healthy.healthy, healthy
+    sick = await made.validate(task_of(made, wrong), place)
+    assert not sick.healthy
+    assert sick.baseline_ok
+    assert not sick.oracle_ok
+    assert "0 of 1 fail-to-pass" in sick.problems[0]

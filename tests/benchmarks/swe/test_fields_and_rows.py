@@ -1,0 +1,191 @@
+"""Rows of the four data sets, with every way in which their fields are written."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paths import shared_data
+from proctor.benchmarks.data import read_rows
+from proctor.benchmarks.swe.fields import listed, mapped, text, unquoted
+from proctor.benchmarks.swe.origins import evo_rows, from_copy, pro_copy
+from proctor.benchmarks.swe.rows import (
+    evo_row,
+    feature_row,
+    pro_row,
+    pro_tag,
+    read_all,
+    swe_bench_image,
+    swe_bench_row,
+)
+from proctor.benchmarks.swe.sources import ace_bench, swe_bench_pro, swe_bench_verified, swe_evo
+from proctor.core.errors import InvalidData, UsageError
+
+ODD = ["tests/a.py::test_x[The", "file | suite name", 'it\'s "quoted"', "tab\there", "café", " spaced ", "a\\nb"]
+BASIC: dict[str, Any] = {
+    "instance_id": "org__repo-1",
+    "repo": "org/repo",
+    "base_commit": "0" * 40,
+    "patch": "diff --git a/x b/x\n",
+    "test_patch": "",
+    "problem_statement": "Broken.\r\nSee above.",
+    "FAIL_TO_PASS": '["a"]',
+    "PASS_TO_PASS": "[]",
+}
+
+
+@pytest.mark.parametrize("written", [ODD, json.dumps(ODD), repr(ODD), json.dumps(ODD, ensure_ascii=False)])
+def test_a_list_is_read_from_any_form_byte_for_byte(written: Any) -> None:
+    assert listed({"FAIL_TO_PASS": written}, "FAIL_TO_PASS") == tuple(ODD)
+    assert listed({"fail_to_pass": written}, "FAIL_TO_PASS") == tuple(ODD)
+
+
+@given(st.lists(st.text()))
+def test_whatever_the_ids_are_both_ways_of_writing_them_give_them_back(ids: list[str]) -> None:
+    assert listed({"x": repr(ids)}, "x", optional=True) == tuple(ids)
+    assert listed({"x": json.dumps(ids)}, "x", optional=True) == tuple(ids)
+
+
+@pytest.mark.parametrize("written", ["[1]", "{}", "nonsense", "__import__('os').system('id')", 7, [["a"]], "[" * 9999])
+def test_what_is_no_list_of_texts_is_refused_and_never_run(written: Any) -> None:
+    with pytest.raises(InvalidData, match="not a list of texts"):
+        listed({"instance_id": "i", "FAIL_TO_PASS": written}, "FAIL_TO_PASS")
+
+
+def test_a_text_that_is_a_json_string_is_read_and_others_stay() -> None:
+    assert unquoted(json.dumps('## Title\nwith "quotes"')) == '## Title\nwith "quotes"'
+    assert unquoted('"Hello" and "bye"') == '"Hello" and "bye"'
+    assert unquoted("plain \\n text") == "plain \\n text"
+    assert unquoted('"') == '"'
+
+
+def test_a_missing_or_wrong_field_is_named_with_its_row() -> None:
+    with pytest.raises(InvalidData, match="org__repo-1: has no 'repo'"):
+        swe_bench_row({**BASIC, "repo": ""})
+    with pytest.raises(InvalidData, match="not a text but int"):
+        text({"instance_id": "i", "version": 3}, "version", default="")
+    with pytest.raises(InvalidData, match="not an object"):
+        mapped({"instance_id": "i", "repo_settings": "[]"}, "repo_settings")
+
+
+def test_a_row_without_an_image_has_the_official_one() -> None:
+    assert swe_bench_row(BASIC).image == "swebench/sweb.eval.x86_64.org_1776_repo-1:latest"
+    assert swe_bench_image("Org__Repo-12") == "swebench/sweb.eval.x86_64.org_1776_repo-12:latest"
+
+
+def test_the_tag_of_pro_is_made_as_its_images_are_named() -> None:
+    sha = "a" * 40
+    assert pro_tag(f"instance_NodeBB__NodeBB-{sha}-vnan", "NodeBB/NodeBB") == f"nodebb.nodebb-NodeBB__NodeBB-{sha}"
+    assert pro_tag(f"instance_element-hq__element-web-{sha}-vnan", "element-hq/element-web").startswith(
+        "element-hq.element-element-hq__element-web-"
+    )
+    assert len(pro_tag("instance_" + "x" * 300, "a/b")) == 128
+
+
+def test_bad_rows_are_told_and_the_good_ones_are_in_order() -> None:
+    rows = [{**BASIC, "instance_id": "b"}, {**BASIC, "instance_id": "a"}, {**BASIC, "instance_id": "c", "repo": None}]
+    good, bad = read_all(rows, swe_bench_row)
+    assert [row.instance_id for row in good] == ["a", "b"]
+    assert [(row.task_id, row.problems) for row in bad] == [("c", ("has no 'repo'",))]
+    with pytest.raises(InvalidData, match="there twice"):
+        read_all([BASIC, BASIC], swe_bench_row)
+
+
+def test_the_level_of_a_feature_is_the_last_part_of_its_id() -> None:
+    row = {**BASIC, "image_name": "x", "repo_settings": '{"timeout_run": 600}', "patch": ""}
+    assert feature_row({**row, "instance_id": "a__b.1.test_lv1.2.lv2"}).level == 2
+    assert feature_row({**row, "instance_id": "a__b.1.test_x.2.lv1"}).level == 1
+    assert feature_row(row).settings == {"timeout_run": 600}
+
+
+def test_all_rows_of_verified_load() -> None:
+    good, bad = read_all(from_copy(shared_data("swe_bench_verified", "test.parquet")), swe_bench_row)
+    assert (len(good), bad) == (500, [])
+    assert sum(len(row.pass_to_pass) for row in good) // 500 == 120
+    assert {row.eval_type for row in good} == {"pass_and_fail"}
+
+
+def test_all_rows_of_the_pro_sample_load_with_their_texts_unquoted() -> None:
+    good, bad = read_all(pro_copy(shared_data("swe_bench_pro", "sample.jsonl")), pro_row)
+    assert (len(good), bad) == (80, [])
+    assert not any(row.problem_statement.startswith('"') and row.problem_statement.endswith('"') for row in good)
+    assert all(row.image.startswith("jefzda/sweap-images:") for row in good)
+
+
+def test_all_task_files_of_evo_load() -> None:
+    good, bad = read_all(evo_rows(shared_data("swe_evo", "tasks")), evo_row)
+    assert (len(good), bad) == (15, [])
+    assert all(row.start_version and row.test_cmds.startswith("pytest") for row in good)
+
+
+def test_task_folders_load_as_far_as_they_are_there() -> None:
+    rows = from_copy(shared_data("swe_bench_tasks"))
+    assert len(rows) == 10
+    flask = next(row for row in rows if row["instance_id"] == "pallets__flask-5014")
+    assert flask["version"] == "2.3"
+    assert "werkzeug==2.3.7" in flask["environment_yml"]
+    whole = swe_bench_row(flask | {"patch": "diff --git a/x b/x\n"})
+    assert whole.fail_to_pass == ("tests/test_blueprints.py::test_empty_name_not_allowed",)
+
+
+def test_prompts_of_features_are_shown_as_they_are_published() -> None:
+    for file in shared_data("ace_bench", "lite").rglob("problem_statement.md"):
+        prompt = file.read_text()
+        row = {**BASIC, "image_name": "x", "problem_statement": prompt, "instance_id": f"a.{file.parent.name}"}
+        assert feature_row(row).problem_statement == prompt
+
+
+async def test_data_is_fetched_from_a_copy_and_opened(own_cache: Path, tmp_path: Path) -> None:
+    full = {**BASIC, "eval_script": ": tests\n", "log_parser": "parse_log_pytest"}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(full) + "\n" + json.dumps({**BASIC, "instance_id": "old"}) + "\n")
+    with pytest.raises(UsageError, match="bench fetch swe_bench_verified"):
+        swe_bench_verified.open("lite")
+    got = await swe_bench_verified.fetch("lite", tmp_path / "rows.jsonl", lambda _: None)
+    assert (got.split, got.tasks) == ("lite", 2)
+    benchmark = swe_bench_verified.open("lite")
+    assert [task.id for task in benchmark.tasks()] == ["org__repo-1"]
+    assert "eval_script" in benchmark.unusable()[0].problems[0]
+    # The same rows in another form, and another order, are the same data.
+    (tmp_path / "rows.json").write_text(json.dumps([{**BASIC, "instance_id": "old"}, full]))
+    again = await swe_bench_verified.fetch("lite", tmp_path / "rows.json", lambda _: None)
+    assert again.digest == got.digest
+
+
+async def test_a_file_of_something_else_is_refused(own_cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "rows.json").write_text('[{"name": "something else"}]')
+    for source in (swe_bench_verified, swe_bench_pro, swe_evo, ace_bench):
+        with pytest.raises(InvalidData, match=f"no row is one of {source.name}"):
+            await source.fetch(None, tmp_path / "rows.json", lambda _: None)
+
+
+async def test_pro_is_fetched_from_a_clone_with_the_rows_in_it(own_cache: Path, tmp_path: Path) -> None:
+    row = {**BASIC, "before_repo_set_cmd": "a\nb", "selected_test_files_to_run": "['t.py']", "dockerhub_tag": "t"}
+    scripts = tmp_path / "run_scripts" / "org__repo-1"
+    scripts.mkdir(parents=True)
+    (scripts / "run_script.sh").write_text("echo\n")
+    (scripts / "parser.py").write_text("pass\n")
+    docker = tmp_path / "dockerfiles" / "instance_dockerfile" / "org__repo-1"
+    docker.mkdir(parents=True)
+    (docker / "Dockerfile").write_text("FROM x\nENV A=1\n")
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
+    await swe_bench_pro.fetch(None, tmp_path, lambda _: None)
+    made = swe_bench_pro.open(None).rows["org__repo-1"]
+    assert (made.run_script, made.parser, made.dockerfiles) == ("echo\n", "pass\n", ("FROM x\nENV A=1\n",))
+    # The rows alone can be listed, but not graded.
+    await swe_bench_pro.fetch(None, tmp_path / "rows.jsonl", lambda _: None)
+    assert "run_script.sh" in swe_bench_pro.open(None).unusable()[0].problems[0]
+
+
+def test_a_csv_of_pro_reads_like_its_json(tmp_path: Path) -> None:
+    import csv
+
+    row = {**BASIC, "before_repo_set_cmd": "a\nb", "selected_test_files_to_run": repr(["t.py"]), "dockerhub_tag": "t"}
+    row["FAIL_TO_PASS"] = repr(ODD)
+    with (tmp_path / "rows.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(row))
+        writer.writeheader()
+        writer.writerow(row)
+    assert pro_row(read_rows(tmp_path / "rows.csv")[0]) == pro_row(row)

@@ -1,0 +1,242 @@
+"""Answers and results in the four official forms, both ways; other harnesses' verdicts beside ours."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proctor.benchmarks.swe.parity import compare
+from proctor.benchmarks.swe.predictions import (
+    SweAnswer,
+    first_attempts,
+    read_answers,
+    to_evo,
+    to_featurebench,
+    to_pro,
+    to_swebench,
+)
+from proctor.benchmarks.swe.published import published
+from proctor.benchmarks.swe.reports import (
+    SweOutcome,
+    read_outcomes,
+    to_evo_report,
+    to_feature_report,
+    to_pro_report,
+    to_swebench_report,
+)
+from proctor.core.causes import Cause, Status
+from proctor.core.errors import InvalidData, UsageError
+from proctor.core.evaluation import Evaluated
+from proctor.core.verdict import TestOutcome, TestStatus, Verdict
+from proctor.results import RunStore, new_run, summarise
+from proctor.results.formats import ExportOptions, ImportOptions, export_run, find_format, import_run
+from stored_runs import DIFF, config
+
+ODD = "diff --git a/café b/café\n+x\r\n+\ttab"
+ANSWERS = [
+    SweAnswer(instance_id="a", model_patch=DIFF, model="m"),
+    SweAnswer(instance_id="b", model_patch=ODD, model="m"),
+    SweAnswer(instance_id="c", model_patch="", model="m"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("p.jsonl", to_swebench(ANSWERS, model="m")),
+        ("p.json", to_pro(ANSWERS, prefix="m")),
+        ("preds.json", to_evo(ANSWERS, model="m")),
+        ("output.jsonl", to_featurebench(ANSWERS, model="m")),
+    ],
+)
+def test_every_form_of_answers_reads_back_with_its_line_end(name: str, data: bytes, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(data)
+    patches = {answer.instance_id: answer.model_patch for answer in read_answers(tmp_path / name)}
+    assert patches == {"a": DIFF, "b": ODD + "\n", "c": ""}
+
+
+def test_answers_are_read_from_the_forms_of_agents_too(tmp_path: Path) -> None:
+    hands = tmp_path / "output.jsonl"
+    hands.write_text(json.dumps({"instance_id": "a", "test_result": {"git_patch": DIFF}}) + "\n\n")
+    assert read_answers(hands)[0].model_patch == DIFF
+    both = tmp_path / "p.json"
+    both.write_text(json.dumps([{"instance_id": "a", "patch": "no", "model_patch": DIFF, "prefix": "x"}]))
+    assert (read_answers(both)[0].model_patch, read_answers(both)[0].prefix) == (DIFF, "x")
+    none = tmp_path / "n.jsonl"
+    none.write_text('{"instance_id": "a", "model_patch": null}')
+    assert read_answers(none)[0].prediction.content == b""
+
+
+def test_bad_answers_are_told_all_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "p.jsonl"
+    file.write_text('{"instance_id": "a"}\nnonsense\n{"model_patch": ""}\n[1]\n{"instance_id": "a", "patch": 7}\n')
+    with pytest.raises(UsageError, match="5 bad predictions") as caught:
+        read_answers(file)
+    assert [line.partition(": ")[0].rpartition(":")[2] for line in caught.value.details] == ["1", "2", "3", "4", "5"]
+    with pytest.raises(UsageError, match="cannot read"):
+        read_answers(tmp_path / "missing.jsonl")
+    (tmp_path / "broken.json").write_text("{")
+    with pytest.raises(UsageError, match="not JSON"):
+        read_answers(tmp_path / "broken.json")
+
+
+def test_of_several_attempts_the_first_is_graded(tmp_path: Path) -> None:
+    later = SweAnswer(instance_id="a", model_patch="later", n_attempt=2)
+    assert first_attempts([later, *ANSWERS], tmp_path)["a"].content == DIFF.encode()
+    with pytest.raises(UsageError, match="a is answered twice"):
+        first_attempts([*ANSWERS, ANSWERS[0]], tmp_path)
+
+
+OUTCOMES = [
+    SweOutcome(instance_id="a", resolved=True, cause=Cause.SOLVED, score=1.0),
+    SweOutcome(instance_id="b", resolved=False, cause=Cause.TESTS_FAILED, score=0.5),
+    SweOutcome(instance_id="c", resolved=False, cause=Cause.EMPTY, score=0.0),
+    SweOutcome(instance_id="d", resolved=False, cause=Cause.DOES_NOT_APPLY, score=0.0),
+]
+TOTAL = ["a", "b", "c", "d", "e"]
+
+
+@pytest.mark.parametrize("write", [to_swebench_report, to_pro_report, to_evo_report, to_feature_report])
+def test_every_report_reads_back(write: Any, tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_bytes(write(OUTCOMES, total=TOTAL))
+    found = {outcome.instance_id: outcome.resolved for outcome in read_outcomes(tmp_path / "report.json")}
+    assert {identity: found[identity] for identity in "abcd"} == {"a": True, "b": False, "c": False, "d": False}
+
+
+def test_the_denominator_is_the_whole_exam() -> None:
+    report = json.loads(to_swebench_report(OUTCOMES, total=TOTAL))
+    assert (report["total_instances"], report["submitted_instances"]) == (5, 4)
+    assert (report["incomplete_ids"], report["error_ids"], report["empty_patch_ids"]) == (["e"], ["d"], ["c"])
+    assert json.loads(to_pro_report(OUTCOMES, total=TOTAL))["e"] is False
+    evo = json.loads(to_evo_report(OUTCOMES, total=TOTAL))
+    assert (evo["resolved_rate"], evo["fix_rate"]) == (0.2, 0.3)
+    feature = json.loads(to_feature_report(OUTCOMES, total=TOTAL))["attempt_1"]
+    assert (feature["resolved_rate"], feature["pass_rate"]) == (0.2, 0.3)
+
+
+def test_a_folder_of_instances_reports_is_read(tmp_path: Path) -> None:
+    said = {"patch_is_None": False, "patch_exists": True, "patch_successfully_applied": True, "resolved": True}
+    tests = {"FAIL_TO_PASS": {"success": ["t"], "failure": []}, "PASS_TO_PASS": {"success": [], "failure": ["u"]}}
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "report.json").write_text(json.dumps({"a": said | {"tests_status": tests}}))
+    outcome = read_outcomes(tmp_path)[0]
+    assert (outcome.resolved, outcome.tests) == (True, {"t": True, "u": False})
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match=r"no report\.json"):
+        read_outcomes(tmp_path / "empty")
+    (tmp_path / "x.json").write_text('{"something": 1}')
+    with pytest.raises(InvalidData, match="not a report"):
+        read_outcomes(tmp_path / "x.json")
+
+
+def _evaluated(identity: str, status: Status, *, official: Status | None = None, **more: Any) -> Evaluated:
+    verdict = Verdict(
+        task_id=identity, status=status, cause=Cause.TESTS_FAILED, reason="because", official=official, **more
+    )
+    return Evaluated(task_id=identity, verdict=verdict, artifacts="/logs")
+
+
+def test_disagreements_come_with_their_evidence_and_are_about_the_official_rule() -> None:
+    theirs = [
+        SweOutcome(instance_id="same", resolved=True, cause=Cause.SOLVED),
+        SweOutcome(instance_id="cheat", resolved=True, cause=Cause.SOLVED),
+        SweOutcome(
+            instance_id="differs", resolved=True, cause=Cause.SOLVED, tests={"t": True, "u": True, "elsewhere": True}
+        ),
+        SweOutcome(instance_id="broken", resolved=True, cause=Cause.SOLVED),
+        SweOutcome(instance_id="unknown", resolved=True, cause=Cause.SOLVED),
+    ]
+    tests = tuple(
+        TestOutcome(id=name, before=None, after=after)
+        for name, after in (("t", TestStatus.FAILED), ("u", TestStatus.PASSED))
+    )
+    ours = {
+        "same": _evaluated("same", Status.RESOLVED),
+        "cheat": _evaluated("cheat", Status.UNRESOLVED, official=Status.RESOLVED),
+        "differs": _evaluated("differs", Status.UNRESOLVED, tests=tests),
+        "broken": _evaluated("broken", Status.ERROR),
+    }
+    parity = compare("x", theirs, ours)
+    assert (parity.compared, parity.agreed, parity.only_theirs) == (3, 2, ("unknown",))
+    assert parity.errors == {"broken": "because"}
+    (one,) = parity.disagreements
+    assert (one.task_id, one.ours, one.theirs, one.evidence, one.tests, one.artifacts) == (
+        "differs",
+        Status.UNRESOLVED,
+        Status.RESOLVED,
+        "because",
+        ("t",),
+        "/logs",
+    )
+
+
+def _stored(root: Path) -> RunStore:
+    """A run of two answers: one resolved, one that only the official rule calls so."""
+    from proctor.core.result import AgentMetrics, Attempt, TaskResult
+
+    store = new_run("swe_bench_verified", root=root)
+    results = []
+    for identity, status, official in (("a", Status.RESOLVED, None), ("b", Status.UNRESOLVED, Status.RESOLVED)):
+        cause = Cause.SOLVED if status is Status.RESOLVED else Cause.TAMPERED
+        logs = store.logs(identity, 1, 1)
+        logs.mkdir(parents=True)
+        (logs / "submission.diff").write_text(DIFF)
+        where = logs.relative_to(store.folder).as_posix()
+        attempt = Attempt(number=1, started_at="", ended_at="", cause=Cause.ANSWERED, detail="", logs=where)
+        verdict = Verdict(task_id=identity, status=status, cause=cause, reason="", official=official, score=0.5)
+        results.append(
+            TaskResult(
+                run_id=store.run_id,
+                benchmark="swe_bench_verified",
+                task_id=identity,
+                sample=1,
+                status=status,
+                cause=cause,
+                verdict=verdict,
+                attempts=(attempt,),
+                usage=(),
+                metrics=AgentMetrics(),
+                answer_seconds=1.0,
+                grade_seconds=1.0,
+                categories={},
+            )
+        )
+        store.write_result(results[-1])
+    made = config(run_id=store.run_id, benchmark="swe_bench_verified", tasks=("a", "b", "c"))
+    store.write_summary(summarise(made, results))
+    store.write_config(made)
+    return store
+
+
+@pytest.mark.parametrize("form", ["swebench", "swebench-pro", "swe-evo", "featurebench"])
+def test_a_run_is_exported_as_the_official_rule_has_it_and_comes_back(form: str, tmp_path: Path) -> None:
+    run = _stored(tmp_path / "results")
+    exported = export_run(run, find_format(form), tmp_path / "out", ExportOptions(name="me"))
+    assert exported.files == len(list((tmp_path / "out").iterdir())) == 2
+    imported = find_format(form).read(tmp_path / "out", ImportOptions(agent="me"))
+    store = import_run(imported, root=tmp_path / "imported")
+    results = {result.task_id: result for result in store.results()}
+    assert {identity: results[identity].status for identity in "ab"} == {"a": Status.RESOLVED, "b": Status.RESOLVED}
+    kept = store.folder / results["a"].attempts[-1].logs / "submission.diff"
+    assert kept.read_text() == DIFF
+
+
+def test_published_results_have_scaffold_date_and_source() -> None:
+    for name, splits in (
+        ("swe_bench_verified", {"verified", "lite", "full"}),
+        ("swe_bench_pro", {"public", "commercial"}),
+        ("swe_evo", {"test"}),
+        ("ace_bench", {"full", "fast", "lite", "ace-bench 212"}),
+    ):
+        rows = published(name)
+        assert {row.split for row in rows} == splits
+        assert all(row.agent and row.model and row.date and row.source for row in rows)
+        assert all(row.rate is not None and 0 <= row.rate <= 1 for row in rows)
+    known = {row.model: row for row in published("swe_bench_verified") if row.resolved is not None}
+    assert {model: len(row.resolved or ()) for model, row in known.items()} == {
+        "Claude 4.5 Opus medium (20251101)": 372,
+        "Claude 4.5 Sonnet (20250929)": 353,
+        "Claude 4 Opus (20250514)": 338,
+        "Claude 4 Sonnet (20250514)": 324,
+    }

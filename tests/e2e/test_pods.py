@@ -1,0 +1,193 @@
+"""`bench run --mode h2` through the command line, with the stand-ins of h2 and of Claude Code."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from hall import Hall
+from pods import REQUESTS, USAGE, one_file, talk_about, write_preset, write_script
+from proctor.core.result import Tokens
+from proctor.environments import local_available
+from proctor.gateway import Prices
+from proctor.gateway.prices import Usage
+
+MODEL = "claude-sonnet-4-5"
+PATIENT = 240.0
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    folder = tmp_path_factory.mktemp("programs")
+    return {name: one_file(name, folder) for name in ("h2", "claude")}
+
+
+@pytest.fixture(autouse=True)
+async def needs_rooms() -> None:
+    if (why := await local_available()) is not None:
+        pytest.skip(why)
+
+
+def pod_run(programs: Mapping[str, Path], bench: str, *more: object) -> tuple[object, ...]:
+    files = ("--h2-bin", programs["h2"], "--claude-bin", programs["claude"])
+    return ("bench", "run", bench, "--mode", "h2", *files, "--timeout", 120, *more)
+
+
+def served(requests: int) -> tuple[Tokens, float]:
+    """What a scripted model has served with so many answers, and its price."""
+    tokens = Tokens(**USAGE)
+    cost = Prices.load().cost(Usage(model=MODEL, tokens=tokens))
+    assert cost is not None
+    total = Tokens()
+    for _ in range(requests):
+        total += tokens
+    return total, cost * requests
+
+
+@pytest.mark.slow
+async def test_a_pod_of_four_solves_core_mini_and_costs_what_the_model_served(
+    hall: Hall, programs: Mapping[str, Path]
+) -> None:
+    script = write_script(hall.folder, talk_about("core-mini"))
+    preset = write_preset(hall.folder, claude=True)
+    run = pod_run(programs, "core-mini", "--preset", preset, "--model", f"script:{script}", "--concurrency", 2)
+    done = await hall.start(*run, "--json").wait(PATIENT)
+    assert (done.code, done.json["resolved"], done.json["tasks"]) == (0, 4, 4), done.stderr
+    tokens, cost = served(4 * sum(REQUESTS.values()))
+    assert (done.json["tokens"], done.json["cost_usd"]) == (tokens.total, pytest.approx(cost, abs=1e-12))
+    store = hall.store("core-mini/run-001")
+    for result in store.results():
+        metrics = result.metrics
+        assert (metrics.agents, metrics.messages, metrics.turns, metrics.steps) == (4, 4, 9, 4)
+        assert 0 < (metrics.utilisation or 0) < 1
+        assert {member.name: member.role for member in metrics.members} == {
+            "concierge": "concierge",
+            "coder-1": "coder",
+            "coder-2": "coder",
+            "reviewer": "reviewer",
+        }
+        for member in metrics.members:
+            (usage,) = member.usage
+            assert (usage.requests, usage.tokens) == (REQUESTS[member.name], served(REQUESTS[member.name])[0])
+            assert (member.messages, member.turns) == (1, REQUESTS[member.name])
+            assert member.active_seconds > 0
+            assert member.idle_seconds > 0
+        logs = store.folder / result.attempts[0].logs
+        kept = {path.relative_to(logs / "h2").as_posix() for path in (logs / "h2").rglob("*") if path.is_file()}
+        assert {f"sessions/{name}/events.jsonl" for name in REQUESTS} < kept
+        assert sum(name.endswith(".jsonl") and "/projects/" in name for name in kept) == 4, "a transcript of each"
+        assert "logs/session-activity.jsonl" in kept
+    config = store.config()
+    assert (config.mode, config.agent, config.pod_template) == ("h2", "h2_pod", "benchmark")
+    assert {"h2", "claude", "pod template"} <= config.versions.keys()
+    shown = (await hall.run("bench", "show", "core-mini/run-001", "py_cache_0001", "--timeline")).stdout
+    rows = {line.split()[0]: line for line in shown.splitlines()}
+    assert "█" in rows["concierge"]
+    assert rows["messages"].count("✉") >= 1
+    table = (await hall.run("bench", "show", "core-mini/run-001", "py_cache_0001")).stdout
+    assert "4 agents, 4 messages, utilisation" in table
+    assert hall.leftovers() == []
+
+
+TURN = [
+    {"hook": "UserPromptSubmit"},
+    {"run": 'h2 send coder-1 "$(cat "$H2_DIR/task.md")"; h2 send reviewer now'},
+    {"hook": "Stop"},
+]
+ANSWER = [{"hook": "UserPromptSubmit"}, {"after": 0.2, "run": "echo right >answer.txt"}, {"hook": "Stop"}]
+
+
+@pytest.mark.slow
+async def test_eight_pods_at_once_keep_to_themselves_and_leave_nothing(
+    hall: Hall, programs: Mapping[str, Path]
+) -> None:
+    script = hall.folder / "nothing.yaml"
+    script.write_text("default: [{text: nothing}]\n")
+    preset = write_preset(
+        hall.folder,
+        turn=[{"hook": "UserPromptSubmit"}, {"hook": "Stop"}],
+        agents={
+            "concierge": {"turn": TURN},
+            "coder-1": {"turn": ANSWER},
+        },
+    )
+    run = pod_run(programs, "toy", "--preset", preset, "--model", f"script:{script}", "--concurrency", 8)
+    done = await hall.start(*run, "--json", TOY_TASKS=9).wait(PATIENT)
+    assert (done.code, done.json["resolved"]) == (0, 9), done.stderr
+    store = hall.store()
+    for result in store.results():
+        assert [str(attempt.cause) for attempt in result.attempts] == ["answered"]
+        assert (result.metrics.agents, result.metrics.messages) == (4, 2)
+        messages = store.folder / result.attempts[0].logs / "h2/messages"
+        heard = {path.parent.name: path.read_text().strip() for path in messages.glob("*/*.md")}
+        assert heard == {
+            "concierge": f"task: {result.task_id}",
+            "coder-1": f"task: {result.task_id}",
+            "reviewer": "now",
+        }
+    assert hall.leftovers() == []
+
+
+async def test_the_same_fields_are_there_of_a_lone_agent(hall: Hall) -> None:
+    script = hall.folder / "words.yaml"
+    script.write_text("default: [{text: right, usage: {input: 10, output: 5}}]\n")
+    ask = (
+        "python3 -c \"import json,os,urllib.request as u; r=u.Request(os.environ['ANTHROPIC_BASE_URL']+'/v1/messages',"
+        "json.dumps({'model':'claude-sonnet-4-5','max_tokens':9,'messages':[{'role':'user','content':'x'}]}).encode(),"
+        "{'content-type':'application/json'});"
+        " open('answer.txt','w').write(json.load(u.urlopen(r))['content'][0]['text'])\""
+    )
+    run = ("bench", "run", "toy", "--agent", "command", "--agent-command", ask, "--model", f"script:{script}")
+    done = await hall.run(*run, "--limit", 1, "--isolation", "off")
+    assert done.code == 0, done.stderr
+    (result,) = hall.store().results()
+    (member,) = result.metrics.members
+    assert (member.name, member.usage, member.turns) == ("command", result.usage, 1)
+    assert result.usage[0].tokens.total == 15
+    none = await hall.run("bench", "show", "run-001", "toy-0001", "--timeline")
+    assert "there is no timeline of toy-0001" in none.stderr
+
+
+BAD: dict[str, tuple[tuple[object, ...], str]] = {
+    "no template": (("--preset", "haiku"), "the preset has no pod template 'benchmark' (it has none)"),
+    "no such template": (("--pod-template", "duo"), "no pod template 'duo' (it has benchmark)"),
+    "no such file": (("--pod-template", "./duo.yaml"), "the pod template cannot be read"),
+    "no such variable": (("--var", "n=1"), "the pod template benchmark has no variable 'n'; it takes coders, model"),
+    "ours": (("--var", "working_dir=/"), "Proctor sets working_dir by itself"),
+    "no value": (("--var", "coders"), "--var coders is not of the form NAME=VALUE"),
+    "another agent": (("--agent", "claude_code"), "--mode h2 is not for the agent claude_code"),
+    "no h2": (("--h2-bin", "/nowhere/h2"), "/nowhere/h2: this is no program that could be run"),
+    "no network": (("--network", "none"), "cannot reach a model without network"),
+}
+
+
+@pytest.mark.parametrize(("words", "sentence"), BAD.values(), ids=BAD.keys())
+async def test_a_pod_that_cannot_be_run_is_one_sentence_and_no_run(
+    hall: Hall, programs: Mapping[str, Path], words: tuple[object, ...], sentence: str
+) -> None:
+    done = await hall.run(*pod_run(programs, "toy", "--model", "sonnet", *words), ANTHROPIC_API_KEY="sk-dummy-key")
+    assert done.code in {2, 12}
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert list(hall.results.rglob("*.json")) == []
+
+
+@pytest.mark.parametrize(("version", "word"), [("v0.2.0", "too old"), ("v0.4.0-next", "too new")])
+async def test_an_h2_of_another_time_is_named_before_anything_is_paid(
+    hall: Hall, programs: Mapping[str, Path], version: str, word: str
+) -> None:
+    other = hall.folder / "h2"
+    other.write_text(f"#!/bin/sh\necho {version}\n")
+    other.chmod(0o755)
+    run = pod_run({**programs, "h2": other}, "toy", "--model", "sonnet")
+    done = await hall.run(*run, ANTHROPIC_API_KEY="sk-dummy-key")
+    assert done.code == 12
+    assert f"h2 {version} is {word}" in done.stderr
+    assert list(hall.results.rglob("*.json")) == []
+
+
+async def test_pods_are_asked_for_by_mode(hall: Hall) -> None:
+    done = await hall.run("bench", "run", "toy", "--agent", "h2_pod", "--model", "sonnet")
+    assert (done.code, "give --mode h2" in done.stderr) == (2, True)
+    done = await hall.run("bench", "run", "toy", "--var", "coders=1", "--model", "sonnet")
+    assert (done.code, "--pod-template and --var are for pods" in done.stderr) == (2, True)

@@ -1,0 +1,200 @@
+"""`bench sweep`: many configurations on the same tasks, through the command line."""
+
+import asyncio
+import os
+import pty
+import random
+import shlex
+import signal
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from hall import PYTHON, STANDINS, Hall, access
+from proctor.core.causes import Cause, Status
+from proctor.gateway import read_cassette
+from proctor.results import find_sweep
+from toy_provider import ANSWER_USD, MODEL, ToyProvider, toy_provider
+
+AGENT = shlex.join([str(PYTHON), "-I", "-S", str(STANDINS / "toy_agent.py")])
+
+
+def write(hall: Hall, provider: ToyProvider, *lines: str, name: str = "pods.toml") -> Path:
+    """A sweep of two: one agent has a turn too few to come to the right answer, one has enough."""
+    text = "\n".join(
+        [
+            'benchmark = "toy"',
+            'agent = "command"',
+            f"command = '''{AGENT}'''",
+            f'model = "{MODEL}"',
+            "isolation = false",
+            *lines,
+            "[grid]",
+            f"max_turns = [{provider.turns - 1}, {provider.turns}]",
+        ]
+    )
+    (hall.folder / name).write_text(text)
+    return hall.folder / name
+
+
+async def test_runs_take_turns_and_the_rule_is_applied(hall: Hall) -> None:
+    async with toy_provider() as provider:
+        file = write(hall, provider, "max_cost = 1", 'rule = "better"')
+        done = await hall.run("bench", "sweep", file, **access(provider), TOY_TASKS=6)
+        assert done.code == 0, done.stderr
+        poor, able = "max_turns=2", "max_turns=3"
+        ended = [
+            line.rpartition(": [")[0] + " " + line.split()[2] for line in done.stderr.splitlines() if "] toy" in line
+        ]
+        assert ended[:4] == [f"{poor} toy-0001", f"{able} toy-0001", f"{able} toy-0002", f"{poor} toy-0002"]
+        rows = {line.split()[0]: line for line in done.stdout.splitlines() if " run-0" in line}
+        assert rows[poor].split()[1:3] == ["run-001", "0/6"]
+        assert rows[able].split()[1:3] == ["run-002", "6/6"]
+        assert rows[able].endswith(" met")
+        assert done.stdout.endswith("max_turns=3 meets the rule (better) against max_turns=2.\n")
+        assert provider.served.total() == 6 * (2 + 3)
+
+        # A sweep that is done with says what it has shown, again and for nothing.
+        again = await hall.run("bench", "resume", "toy/sweep-001", "--json", **access(provider), TOY_TASKS=6)
+        assert (again.code, provider.served.total()) == (0, 30)
+        assert (again.json["chosen"], again.json["missing"]) == ([able], 0)
+        alone = await hall.run("bench", "resume", "toy/run-002", **access(provider), TOY_TASKS=6)
+        assert alone.code == 2
+        assert "run run-002 is part of a sweep, and shares its budget" in alone.stderr
+        assert "go on with `proctor bench resume toy/sweep-001`" in alone.stderr
+    assert hall.leftovers() == []
+
+
+async def test_the_plan_and_its_cost_are_shown_and_nothing_is_written(hall: Hall) -> None:
+    async with toy_provider() as provider:
+        file = write(hall, provider, "max_cost_per_task = 0.5", "attempts = 2", "concurrency = 3")
+        done = await hall.run("bench", "sweep", file, "--dry-run", **access(provider))
+        assert done.code == 0, done.stderr
+        assert done.stdout.splitlines()[1].split() == [
+            *("max_turns=2", "(baseline)", "baseline", "command", MODEL, "3", "x", "2", "$3.00")
+        ]
+        assert "toy: 12 answers, in turns over 3 tasks, 3 agents at once" in done.stdout
+        assert "cost at most: $6.00" in done.stdout
+        tighter = await hall.run("bench", "sweep", file, "--dry-run", "--max-cost", 2, "--json", **access(provider))
+        assert (tighter.json["answers"], tighter.json["cost_at_most_usd"]) == (12, 2)
+    assert list(hall.results.iterdir()) == []
+    assert provider.asked.total() == 0
+
+
+async def test_nobody_spends_without_a_bound_by_mistake(hall: Hall) -> None:
+    async with toy_provider() as provider:
+        file = write(hall, provider)
+        done = await hall.run("bench", "sweep", file, **access(provider))
+        assert (done.code, done.stderr) == (
+            2,
+            "proctor: nothing bounds what this sweep can cost; give max_cost in its file, --max-cost, or --yes\n",
+        )
+        assert list(hall.results.iterdir()) == []
+        done = await hall.run("bench", "sweep", file, "--yes", "--quiet", **access(provider))
+        assert done.code == 0, done.stderr
+
+
+@pytest.mark.parametrize(("answer", "code", "words"), [("n", 130, "the sweep is not started"), ("y", 0, "Start?")])
+async def test_on_a_terminal_one_is_asked(hall: Hall, answer: str, code: int, words: str) -> None:
+    (hall.folder / "two.toml").write_text('benchmark = "toy"\nisolation = false\n[grid]\nagent = ["nop", "oracle"]\n')
+    ours, theirs = pty.openpty()
+    try:
+        command = [sys.executable, "-m", "proctor", "bench", "sweep", "two.toml"]
+        job = await asyncio.create_subprocess_exec(
+            *command, cwd=hall.folder, env=hall.env, stdin=theirs, stdout=-1, stderr=-1
+        )
+        os.write(ours, f"{answer}\n".encode())
+        _, errors = await asyncio.wait_for(job.communicate(), 60)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert job.returncode == code, errors
+    assert words in errors.decode()
+    assert "cost at most: $0.00" in errors.decode()
+    assert (find_sweep("toy/sweep-001", root=hall.results) is not None) == (answer == "y")
+
+
+async def test_one_budget_holds_for_all_runs_and_can_be_raised(hall: Hall) -> None:
+    async with toy_provider(delay=0.02) as provider:
+        file = write(hall, provider, f"max_cost = {7 * ANSWER_USD}", "concurrency = 2", 'rule = "better"')
+        env = {**access(provider), "TOY_TASKS": 4}
+        done = await hall.run("bench", "sweep", file, "--quiet", **env)
+        assert done.code == 12
+        assert "stopped (run_budget)" in done.stderr
+        assert "go on with `proctor bench resume toy/sweep-001`" in done.stderr
+        assert "Nothing is decided:" in done.stdout
+        assert 7 <= provider.served.total() <= 7 + 2
+        done = await hall.run("bench", "resume", "sweep-001", "--max-cost", 1, "--quiet", **env)
+    assert done.code == 0, done.stderr
+    assert set(provider.served.values()) == {1, 2}
+    assert provider.served.total() == 4 * (2 + 3)
+    assert {hall.store(f"toy/run-00{number}").config().budget.run_usd for number in (1, 2)} == {1.0}
+
+
+@pytest.mark.slow
+async def test_a_sweep_killed_at_random_moments_loses_nothing_and_pays_once(hall: Hall) -> None:
+    chance = random.Random(20260301)
+    tasks, kills = 6, 10
+    async with toy_provider(turns=4, delay=0.05) as provider:
+        env = {**access(provider), "TOY_TASKS": tasks}
+        command: tuple[object, ...] = (
+            *("bench", "sweep", write(hall, provider, "concurrency = 4", 'rule = "better"'), "--yes", "--quiet"),
+        )
+        at_work = 0
+        for _ in range(kills):
+            job = hall.start(*command, **env)
+            await asyncio.sleep(chance.uniform(0.0, 0.9))
+            at_work += job.poll() is None
+            job.signal(signal.SIGKILL)
+            await job.wait()
+            if find_sweep("toy/sweep-001", root=hall.results) is not None:
+                command = ("bench", "resume", "toy/sweep-001", "--quiet")
+        done = await hall.run(*command, **env)
+    assert done.code == 0, done.stderr
+    assert at_work >= kills // 2
+    store = find_sweep("toy/sweep-001", root=hall.results)
+    assert store is not None
+    wanted = [f"toy-{number:04}" for number in range(1, tasks + 1)]
+    for (_, run), status, turns in zip(store.runs(), (Status.UNRESOLVED, Status.RESOLVED), (3, 4), strict=True):
+        results = list(run.results())
+        assert [result.task_id for result in results] == wanted
+        assert {result.status for result in results} == {status}
+        assert {result.attempts[-1].cause for result in results} == {Cause.ANSWERED}
+        paid = Counter(
+            (cassette.parent.parent.name, sum(message["role"] == "assistant" for message in recorded.messages))
+            for cassette in run.folder.glob("logs/*/attempt-*/cassette.jsonl")
+            for recorded in (read_cassette(cassette).exchanges if cassette.stat().st_size else ())
+            if not recorded.exchange.paid and recorded.exchange.response.cut is None
+        )
+        assert paid == dict.fromkeys(((task, turn) for task in wanted for turn in range(turns)), 1)
+        assert sum(usage.cost_usd or 0 for result in results for usage in result.usage) == pytest.approx(
+            len(paid) * ANSWER_USD
+        )
+    # What was under way at a kill may have been asked for again; nothing else.
+    assert provider.asked.total() - tasks * (3 + 4) <= kills * 4
+    assert "max_turns=4 meets the rule (better) against max_turns=3." in done.stdout
+    assert hall.leftovers() == []
+
+
+async def test_a_bad_file_is_told_all_that_is_wrong_with_it(hall: Hall) -> None:
+    (hall.folder / "bad.toml").write_text('benchmark = "toy"\nlimit = 0\n[grid]\nmode = ["h3"]\n')
+    done = await hall.run("bench", "sweep", "bad.toml")
+    assert (done.code, done.stderr.splitlines()) == (
+        2,
+        [
+            "  limit: must be a whole number, at least 1, not 0",
+            "  grid.mode[0]: must be one of baseline, h2, not 'h3'",
+            "proctor: bad.toml: the sweep has 2 problems",
+        ],
+    )
+    (hall.folder / "bad.toml").write_text(
+        'benchmark = "toy"\n[[run]]\nname = "a"\n[[run]]\nname = "b"\nagent = "clod"\n'
+    )
+    done = await hall.run("bench", "sweep", "bad.toml")
+    assert done.code == 2
+    assert done.stderr.splitlines()[0].startswith("  a: the agent claude_code needs a model;")
+    assert done.stderr.splitlines()[1].startswith("  b: there is no agent 'clod'")
+    assert done.stderr.splitlines()[2].startswith("proctor: 2 of 2 configurations cannot be run")
+    assert list(hall.results.iterdir()) == []

@@ -1,0 +1,105 @@
+"""`proctor view`, `bench export` and `bench import` as processes, on a real run, while it goes and after."""
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from hall import Hall, access, toy_run
+from toy_provider import make_message, saying, send, toy_provider
+
+
+async def shown(http: aiohttp.ClientSession, address: str, *wanted: str, seconds: float = 20) -> str:
+    """A page, as soon as it shows all of this."""
+    text = ""
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                async with http.get(address) as response:
+                    text = await response.text()
+                if all(words in text for words in wanted):
+                    return text
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        raise AssertionError(f"{address} never showed {wanted}: {text[-3000:]}") from None
+
+
+async def started(job: Any) -> str:
+    async with asyncio.timeout(20):
+        while not job.stdout.is_file() or "\n" not in job.stdout.read_text():
+            await asyncio.sleep(0.05)
+    address: str = job.stdout.read_text().strip()
+    return address
+
+
+async def test_a_run_is_watched_while_it_goes_and_looking_leaves_no_trace(hall: Hall) -> None:
+    go_on = asyncio.Event()
+
+    async def waits(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        await go_on.wait()
+        return await send(request, body, make_message("at last", body["model"]))
+
+    watching = hall.start("view", "--port", 0)
+    async with toy_provider() as provider, aiohttp.ClientSession() as http:
+        # The second question about the second task stays unanswered until the pages have been seen.
+        provider.weather["toy-0002"] = [saying("step 0", "end_turn"), waits]
+        running = hall.start(*toy_run(provider, "--concurrency", 1), **access(provider))
+        home = await started(watching)
+        await shown(http, home, "toy/run-001", "… going")
+        run = f"{home}run/toy/run-001"
+        text = await shown(http, run, "… going", "answering", "waiting", "✓ resolved")
+        assert "1/3" in text.replace('<span class="dim">', "")
+        text = await shown(http, f"{run}/task?task=toy-0002", "step 0", "… going")
+        assert "step 1" not in text
+        go_on.set()
+        assert (await running.wait()).code == 0
+        text = await shown(http, run, "100.0%")
+        assert "going" not in text
+        assert "at last" in await shown(http, f"{run}/task?task=toy-0002", "Trajectory")
+    watching.signal(signal.SIGINT)
+    done = await watching.wait()
+    assert (done.code, done.stderr) == (0, "")
+
+
+async def test_one_run_is_shown_alone_and_what_is_wrong_is_one_sentence(hall: Hall) -> None:
+    assert (await hall.run("view", "toy/run-001")).stderr.startswith("proctor: ")
+    done = await hall.run("bench", "run", "toy", "--agent", "nop", "--isolation", "off", "--limit", 1)
+    assert done.code == 0
+    watching = hall.start("view", "run-001", "--port", 0)
+    address = await started(watching)
+    assert address.endswith("/run/toy/run-001")
+    async with aiohttp.ClientSession() as http:
+        await shown(http, address, "toy-0001", "unresolved")
+    watching.signal(signal.SIGTERM)
+    assert (await watching.wait()).code == 0
+
+
+async def test_a_run_goes_out_and_comes_back_through_the_command_line(hall: Hall, tmp_path: Path) -> None:
+    async with toy_provider() as provider:
+        provider.last_words["toy-0002"] = "wrong"
+        done = await hall.run(*toy_run(provider), **access(provider))
+    assert done.code == 0
+    listed = await hall.run("bench", "export", "--json")
+    assert {"atif", "harbor", "x07"} <= set(listed.json)
+    for form, suffix, more in (("harbor", "", ()), ("x07", ".json", ()), ("atif", "", ("--benchmark", "toy"))):
+        out = await hall.run("bench", "export", "toy/run-001", "--format", form)
+        assert (out.code, out.stdout) == (0, f"toy-run-001-{form}{suffix}\n"), out.stderr
+        back = await hall.run("bench", "import", f"toy-run-001-{form}{suffix}", "--format", form, *more, "--json")
+        assert back.code == 0, back.stderr
+        assert back.json["tasks"] == 3
+    statuses = {
+        run: [result.status.value for result in hall.store(f"toy/{run}").results()]
+        for run in ("run-001", "run-002", "run-003", "run-004")
+    }
+    assert statuses["run-001"] == statuses["run-002"] == statuses["run-003"] == ["resolved", "unresolved", "resolved"]
+    assert statuses["run-004"] == ["skipped"] * 3
+    for wrong in (
+        ("bench", "export", "toy/run-001", "--format", "x07"),
+        ("bench", "export", "toy/run-001", "--format", "nonsense"),
+        ("bench", "import", "nowhere", "--format", "x07"),
+    ):
+        done = await hall.run(*wrong)
+        assert (done.code, done.stderr.count("\n")) == (2, 1), done

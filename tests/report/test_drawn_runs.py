@@ -1,0 +1,267 @@
+"""Every number of a report, made again from the raw files by another way: plain Python, numpy, scipy, statsmodels."""
+
+import csv
+import io
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats  # type: ignore[import-untyped]
+from statsmodels.stats.contingency_tables import mcnemar  # type: ignore[import-untyped]
+
+from drawn_runs import raw, store_run
+from proctor.analysis.runs import RunRow
+from proctor.core.published import Published
+from proctor.core.run import Mode
+from proctor.report import run_rows
+from proctor.report.comparison import Held, comparison_document, comparison_json, hold
+from proctor.report.document import document_markdown, document_text
+from proctor.report.front import front_document, front_of
+from proctor.report.groups import break_down, breakdown_rows
+from proctor.report.runs import runs_csv, runs_document
+from proctor.results import RunStore
+
+GRADED = {"resolved", "unresolved"}
+PUBLISHED = Published(
+    benchmark="core", agent="Claude Code", model="Claude", date="2026-01", source="https://example.org/x", rate=0.23
+)
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> list[RunStore]:
+    root = tmp_path_factory.mktemp("results")
+    return [
+        store_run(root, "run-001", tasks=100, seed=1, odds={"rate": 0.25, "dollars": 0.45}),
+        store_run(root, "run-002", tasks=100, seed=2, odds={"rate": 0.6, "dollars": 1.2}, mode=Mode.H2, preset="opus"),
+        store_run(root, "run-003", tasks=60, seed=3, samples=3, concurrency=4),
+    ]
+
+
+@pytest.fixture(scope="module")
+def rows(stores: list[RunStore]) -> list[RunRow]:
+    return run_rows(stores)
+
+
+@pytest.fixture(scope="module")
+def held(stores: list[RunStore]) -> list[Held]:
+    return hold(stores)[1]
+
+
+def graded(store: RunStore) -> list[dict[str, Any]]:
+    return [one for one in raw(store) if one["status"] in GRADED]
+
+
+def cost(result: dict[str, Any]) -> float:
+    return float(sum(usage["cost_usd"] for usage in result["usage"]))
+
+
+def test_the_table_is_the_plans_with_what_it_lacks(stores: list[RunStore], rows: list[RunRow]) -> None:
+    lines = document_text(runs_document("core Results", rows, (PUBLISHED,))).splitlines()
+    assert lines[:2] == ["core Results", "============"]
+    assert re.split(r"\s{2,}", lines[2]) == [
+        *("Run ID", "Mode", "Preset", "Resolved", "95 % interval", "Errors", "Avg Cost", "Avg Time", "Agents")
+    ]
+    for line, store, mode, preset, agents in zip(
+        lines[4:7], stores, ("baseline", "h2", "baseline"), ("empty", "opus", "empty"), "131", strict=True
+    ):
+        results, counted = raw(store), graded(store)
+        resolved = [one["status"] == "resolved" for one in counted]
+        seconds = round(np.mean([one["answer_seconds"] for one in counted]))
+        cells = re.split(r"\s{2,}", line)
+        assert cells[:4] == [store.run_id, mode, preset, f"{sum(resolved)}/{len(counted)}"]
+        if store is not stores[2]:  # with several answers to each task it is clustered, which has a test of its own
+            ends = stats.binomtest(sum(resolved), len(counted)).proportion_ci(method="wilson")
+            assert cells[4] == f"{ends.low:.0%} to {ends.high:.0%}"
+        assert cells[5] == str(sum(one["status"] == "error" for one in results))
+        assert cells[6] == f"${np.mean([cost(one) for one in counted]):.2f}"
+        assert cells[7:] == [f"{seconds // 60}m {seconds % 60:02}s", agents]
+    assert lines[8] == "Published baseline (Claude + Claude Code): 23% (2026-01, https://example.org/x)"
+
+
+def test_what_it_took_is_what_the_files_say(stores: list[RunStore], rows: list[RunRow]) -> None:
+    for store, row in zip(stores, rows, strict=True):
+        results, counted = raw(store), graded(store)
+        resolved = sum(one["status"] == "resolved" for one in counted)
+        seconds = [one["answer_seconds"] for one in counted]
+        tokens = [sum(sum(usage["tokens"].values()) for usage in one["usage"]) for one in counted]
+        metrics = [one["metrics"] for one in counted]
+        assert row.cost_per_resolved_usd is not None
+        assert row.seconds_per_resolved is not None
+        assert row.tokens_per_resolved is not None
+        assert row.times is not None
+        assert row.costs is not None
+        ours = [
+            row.rate,
+            row.rate_with_errors,
+            row.cost_per_resolved_usd.value,
+            row.seconds_per_resolved.value,
+            row.tokens_per_resolved.value,
+            row.total_usd,
+            row.times.median,
+            row.times.nine_tenths,
+            row.costs.three_quarters,
+            row.turns,
+            row.steps,
+            row.utilisation,
+            row.compactions,
+        ]
+        theirs = [
+            resolved / len(counted),
+            resolved / len(results),
+            sum(map(cost, counted)) / resolved,
+            sum(seconds) / resolved,
+            sum(tokens) / resolved,
+            sum(map(cost, results)),
+            np.median(seconds),
+            np.percentile(seconds, 90),
+            np.percentile(list(map(cost, counted)), 75),
+            np.mean([one["turns"] for one in metrics]),
+            np.mean([one["steps"] for one in metrics]),
+            np.mean([one["utilisation"] for one in metrics]),
+            np.mean([one["compactions"] for one in metrics]),
+        ]
+        assert ours == pytest.approx(theirs)
+        assert row.tokens == sum(sum(usage["tokens"].values()) for one in results for usage in one["usage"])
+        assert row.findings == sum(bool(one["verdict"]["findings"]) for one in counted)
+
+
+def test_why_answers_fail_is_counted_from_their_causes(stores: list[RunStore], rows: list[RunRow]) -> None:
+    for store, row in zip(stores, rows, strict=True):
+        causes = Counter(one["cause"] for one in graded(store) if one["status"] == "unresolved")
+        assert sorted(row.failure_modes.values()) == sorted(causes.values())
+        assert row.failure_modes["tests still fail"] == causes["tests_failed"]
+        assert row.failure_modes["out of time"] == causes["agent_timeout"]
+
+
+def test_several_answers_are_drawn_from_in_every_way(stores: list[RunStore], rows: list[RunRow]) -> None:
+    tasks: dict[str, list[bool]] = {}
+    for one in graded(stores[2]):
+        tasks.setdefault(one["task_id"], []).append(one["status"] == "resolved")
+    assert [one.k for one in rows[2].passes] == list(range(1, min(map(len, tasks.values())) + 1))
+    pairs = [
+        [(a, b) for i, a in enumerate(marks) for b in marks[i + 1 :]] for marks in tasks.values() if len(marks) > 1
+    ]
+    assert rows[2].passes[1].any_of.value == pytest.approx(
+        np.mean([np.mean([a or b for a, b in some]) for some in pairs])
+    )
+    assert rows[2].passes[1].all_of.value == pytest.approx(
+        np.mean([np.mean([a and b for a, b in some]) for some in pairs])
+    )
+    assert rows[0].passes == ()
+
+
+def test_roles_add_up_to_what_their_members_did(stores: list[RunStore], rows: list[RunRow]) -> None:
+    members = [member for one in graded(stores[1]) for member in one["metrics"]["members"]]
+    for role in rows[1].roles:
+        mine = [member for member in members if member["role"] == role.role]
+        assert role.cost_usd == pytest.approx(sum(map(cost, mine)))
+        idle, active = (sum(member[name] for member in mine) for name in ("idle_seconds", "active_seconds"))
+        assert role.idle_share == pytest.approx(idle / (idle + active))
+
+
+def test_the_comparison_is_that_of_the_files(stores: list[RunStore], held: list[Held]) -> None:
+    first, second = ({one["task_id"]: one for one in graded(store)} for store in stores[:2])
+    common = first.keys() & second.keys()
+    table = np.zeros((2, 2), int)
+    for task in common:
+        table[int(first[task]["status"] == "resolved"), int(second[task]["status"] == "resolved")] += 1
+    comparison = held[0].comparison
+    assert (comparison.common, comparison.both, comparison.neither) == (len(common), table[1, 1], table[0, 0])
+    assert (len(comparison.gained), len(comparison.lost)) == (table[0, 1], table[1, 0])
+    assert comparison.p_value == pytest.approx(mcnemar(table, exact=True).pvalue)
+    assert comparison.cost is not None
+    differences = [cost(second[task]) - cost(first[task]) for task in common]
+    student = stats.ttest_1samp(differences, 0).confidence_interval()
+    assert comparison.cost.difference.value == pytest.approx(np.mean(differences))
+    assert comparison.cost.difference.low == pytest.approx(student.low, abs=0.05)
+    assert comparison.cost.difference.high == pytest.approx(student.high, abs=0.05)
+    assert comparison.seconds is not None
+    assert comparison.seconds.first == pytest.approx(np.mean([first[task]["answer_seconds"] for task in common]))
+    assert comparison.adjusted_p == pytest.approx(min(1, 2 * comparison.p_value))
+    assert comparison.verdict == 1
+
+
+def test_a_comparison_names_what_was_not_the_same_and_what_a_team_is_worth(held: list[Held]) -> None:
+    assert [str(one) for one in held[0].differences] == ["mode: baseline and h2", "preset: empty and opus"]
+    assert held[0].warnings == ()
+    assert held[1].warnings == (
+        "run-001 and run-003 differ: tasks: 100 and 60, 60 in common",
+        "run-001 and run-003 differ: samples: 1 and 3",
+        "run-001 and run-003 differ: concurrency: 1 and 4",
+    )
+    assert held[0].team is not None
+    assert (held[0].team.team, held[0].team.single) == ("run-002", "run-001")
+    assert held[1].team is None
+
+
+def test_a_comparison_reads_well_in_text_and_markdown(
+    stores: list[RunStore], held: list[Held], rows: list[RunRow]
+) -> None:
+    document = comparison_document(rows, held)
+    text = document_text(document)
+    assert text.startswith("run-002, run-003 against run-001\n====")
+    assert text.splitlines()[-2:] == [one.comparison.sentence for one in held]
+    markdown = document_markdown(document)
+    assert markdown.startswith("> run-001 and run-003 differ: tasks: 100 and 60, 60 in common\n")
+    assert f"| {held[0].comparison.gained[0]} | gained | run-002 |" in markdown
+    assert comparison_json(rows, held)["comparisons"][0]["verdict"] == 1
+
+
+def test_a_run_is_not_compared_with_itself(stores: list[RunStore]) -> None:
+    with pytest.raises(Exception, match="nothing to be compared with in itself"):
+        hold([stores[0], stores[0]])
+
+
+def test_runs_called_alike_go_by_their_folders(stores: list[RunStore], tmp_path: Path) -> None:
+    twin = store_run(tmp_path, "run-001", tasks=30, seed=7)
+    rows, held = hold([stores[0], twin])
+    assert [row.run_id for row in rows] == [str(stores[0].folder), str(twin.folder)]
+    assert held[0].comparison.common > 20
+
+
+def test_runs_of_two_benchmarks_are_not_compared(stores: list[RunStore], tmp_path: Path) -> None:
+    stranger = store_run(tmp_path, "run-009", tasks=3, benchmark="other")
+    with pytest.raises(Exception, match="runs of two benchmarks, core and other"):
+        hold([stores[0], stranger])
+    with pytest.raises(Exception, match="runs of two benchmarks"):
+        break_down([stores[0], stranger], ())
+
+
+def test_the_front_is_told_with_how_sure_it_is(stores: list[RunStore], rows: list[RunRow]) -> None:
+    places = front_of(stores, ("rate", "cost"))
+    assert {place.point.run: place.on_front for place in places} == {
+        row.run_id: not any(
+            (other.rate or 0) >= (row.rate or 0) and (other.avg_cost_usd or 0) < (row.avg_cost_usd or 0)
+            for other in rows
+        )
+        for row in rows
+    }
+    text = document_text(front_document("core", places, ("rate", "cost")))
+    assert "On the front of rate, cost: " in text
+
+
+def test_a_breakdown_counts_every_task_once(stores: list[RunStore]) -> None:
+    language, difficulty = break_down(stores[:2], ())
+    assert (language.field, difficulty.field) == ("language", "difficulty")
+    second = {one["task_id"] for one in graded(stores[1])}
+    tasks = Counter(one["categories"]["language"] for one in graded(stores[0]) if one["task_id"] in second)
+    assert {group.value: group.tasks for group in language.groups} == tasks
+    table = list(csv.DictReader(io.StringIO(breakdown_rows([language]))))
+    assert [line["group_value"] for line in table] == [group.value for group in language.groups]
+    with pytest.raises(Exception, match="have no field 'colour'; choose one of language, difficulty, tag"):
+        break_down(stores[:1], ("colour",))
+
+
+def test_csv_has_a_column_for_every_number(rows: list[RunRow]) -> None:
+    read = list(csv.DictReader(io.StringIO(runs_csv(rows))))
+    for line, row in zip(read, rows, strict=True):
+        assert row.cost is not None
+        assert row.cost.low is not None
+        assert row.times is not None
+        assert float(line["cost_low"]) == row.cost.low
+        assert float(line["times_nine_tenths"]) == row.times.nine_tenths
+        assert int(line["resolved"]) == row.resolved
+    assert "failure_modes" not in read[0]

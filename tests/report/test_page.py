@@ -1,0 +1,111 @@
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from observations import answers, config, flipped
+from proctor.analysis import breakdown, compare, run_row
+from proctor.core.published import Published
+from proctor.report.charts import draw, flips_chart
+from proctor.report.comparison import Held, comparison_document
+from proctor.report.document import Document, document_markdown
+from proctor.report.groups import breakdown_document
+from proctor.report.page import document_html, write_page
+from proctor.report.runs import runs_document
+
+HOSTILE = "<script>alert(1)</script>"
+MARKS = {"a": "+", "b": "-", "c": "+", "d": "-"}
+
+
+class Seen(HTMLParser):
+    """The tags, attributes and words of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.words = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+@pytest.fixture(scope="module")
+def documents() -> list[Document]:
+    rows = [run_row(config(run_id=name), answers(**MARKS)) for name in ("run-001", HOSTILE)]
+    published = Published(benchmark="b", agent=HOSTILE, model="m", date="2026", source="x", rate=0.5)
+    comparison = compare(*flipped(2, 1, 5), names=("run-001", HOSTILE))
+    groups = breakdown(HOSTILE, {"run-001": answers(**MARKS)}, {"a": HOSTILE, "b": "&amp;"}.get)
+    return [
+        runs_document("core Results", rows, (published,)),
+        comparison_document(rows, [Held(comparison=comparison, differences=())]),
+        breakdown_document(HOSTILE, [groups]),
+    ]
+
+
+def test_a_page_needs_nothing_and_asks_nobody(documents: list[Document]) -> None:
+    for document in documents:
+        page = document_html(document)
+        seen = Seen(page)
+        assert not {"script", "link", "img", "iframe", "object", "image", "use", "a"} & set(seen.tags)
+        assert not [
+            name for name, _ in seen.attributes if name in {"src", "href", "xlink:href"} or name.startswith("on")
+        ]
+        assert not re.findall(r"url\(|@import|@font-face", page)
+        assert "default-src 'none'" in page
+        assert "svg" in seen.tags
+
+
+def test_whatever_things_are_called_is_text(documents: list[Document]) -> None:
+    for document in documents:
+        page = document_html(document)
+        assert HOSTILE not in page
+        assert HOSTILE in Seen(page).words
+        assert HOSTILE not in document_markdown(document)
+
+
+def test_pictures_take_their_colours_from_the_page(documents: list[Document]) -> None:
+    page = document_html(documents[0])
+    used = set(re.findall(r"var\((--\w+)\)", page))
+    light, dark = re.findall(r":root \{([^}]*)\}", page)
+    assert used <= set(re.findall(r"(--\w+):", light))
+    assert set(re.findall(r"(--\w+):", light)) == set(re.findall(r"(--\w+):", dark))
+    drawn = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    assert len(drawn) == 3
+    assert not [colour for one in drawn for colour in re.findall(r'(?:fill|stroke)="(#[^"]*|black|white)"', one)]
+
+
+def test_every_table_is_in_the_page(documents: list[Document]) -> None:
+    words = Seen(document_html(documents[0])).words
+    assert "2/4" in words
+    assert "Published baseline" in words
+    assert "tests still fail" in words
+
+
+def test_a_chart_shows_what_it_was_given() -> None:
+    picture = draw(flips_chart([compare(*flipped(7, 3, 5), names=("old", "new"))]))
+    assert [words for words in re.findall(r'aria-label="([^"]*)"', picture) if "flip: " in words] == [
+        "tasks lost and gained against old: +7; run: new; flip: gained",
+        "tasks lost and gained against old: \N{MINUS SIGN}3; run: new; flip: lost",
+    ]
+
+
+def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path, documents: list[Document]) -> None:
+    write_page(documents[0], tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text().endswith("</html>\n")
+    with pytest.raises(Exception, match="the page cannot be written"):
+        write_page(documents[0], tmp_path / "missing" / "page.html")
+
+
+def test_without_anything_graded_there_is_still_a_page() -> None:
+    rows = [run_row(config(), answers(a="e"))]
+    assert "0/0" in document_html(runs_document("x", rows))
+    several = [msgspec.structs.replace(rows[0], run_id=f"run-{n}") for n in range(9)]
+    assert "error: provider\\_error" in document_markdown(runs_document("x", several))

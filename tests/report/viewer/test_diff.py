@@ -1,0 +1,52 @@
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.report.viewer.diff import LINES, read_patch
+from stored_runs import DIFF
+
+
+def test_a_patch_is_cut_into_files_and_numbered_lines() -> None:
+    patch = read_patch(DIFF + DIFF.replace("a.py", "b.js"))
+    assert [(file.path, file.added, file.removed) for file in patch.files] == [("a.py", 1, 1), ("b.js", 1, 1)]
+    rows = [(line.kind, line.before, line.after) for line in patch.files[0].lines if line.kind != "meta"]
+    assert rows == [("hunk", None, None), ("same", 1, 1), ("del", 2, None), ("add", None, 2), ("same", 3, 3)]
+
+
+def coloured(line: str, path: str = "a.py") -> list[tuple[str, str]]:
+    header = f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n"
+    return read_patch(header + "+" + line).files[0].lines[-1].pieces
+
+
+def test_words_are_coloured_by_what_they_are() -> None:
+    assert coloured('return "a\\"b" + 12  # so') == [
+        *(("k", "return"), ("", " "), ("s", '"a\\"b"'), ("", " + "), ("n", "12"), ("", "  "), ("c", "# so"))
+    ]
+    assert coloured("x = 1; // so", "a.js")[-1] == ("c", "// so")
+    assert coloured("x = y // 2", "a.py")[-1] == ("n", "2")
+    assert coloured("don't worry", "a.md") == [("", "don't worry")]
+
+
+@given(st.text(max_size=200), st.sampled_from(["a.py", "a.js", "x"]))
+def test_nothing_is_lost_or_added_by_colouring(line: str, path: str) -> None:
+    line = line.replace("\n", " ")
+    assert "".join(text for _, text in coloured(line, path)) == line
+
+
+@given(st.text("+-@ \n\\dif a/b.\"'`0", max_size=400))
+def test_anything_can_claim_to_be_a_patch(text: str) -> None:
+    patch = read_patch(text)
+    assert sum(len(file.lines) for file in patch.files) <= text.count("\n") + 1
+
+
+def test_a_hostile_patch_takes_no_longer_than_its_length() -> None:
+    started = time.process_time()
+    for evil in ('"' + '\\"' * 450, "'\\" * 450, "a" * 900, "/" * 900, "#" * 900, "`" * 900, "0" * 900):
+        read_patch("@@ -1 +1 @@\n" + f"+{evil}\n" * 300)
+    assert time.process_time() - started < 6
+
+
+def test_what_is_too_long_is_cut_and_counted() -> None:
+    patch = read_patch("@@ -1 +1 @@\n" + "+x\n" * (LINES + 9))
+    assert patch.cut == 10

@@ -1,0 +1,158 @@
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from proctor.core.causes import Cause
+from proctor.core.errors import UsageError
+from proctor.core.files import locked
+from proctor.core.run import JournalEntry
+from proctor.report.viewer.rows import Query, RunTable
+from proctor.report.viewer.shelf import Shelf, is_going
+from proctor.results import RunStore, new_run
+from stored_runs import answer, finish, small_run
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> RunTable:
+    made = RunTable(small_run(tmp_path))
+    assert made.refresh()
+    return made
+
+
+def names(table: RunTable, **query: object) -> list[str]:
+    return [row.name for row in table.find(Query(**query)).rows]  # type: ignore[arg-type]
+
+
+def test_every_answer_is_a_row_and_they_add_up(table: RunTable) -> None:
+    assert names(table) == ["org/one", "org/one #2", "three", "three #2", "two", "two #2"]
+    counts = table.counts()
+    assert (counts.asked, counts.done, counts.waiting) == (6, 4, 2)
+    assert (counts.resolved, counts.unresolved, counts.errors, counts.counted) == (1, 2, 1, 3)
+    assert counts.cost_usd == pytest.approx(1.0)
+    assert counts.rate == pytest.approx(1 / 3)
+    assert counts.low is not None
+    assert 0 < counts.low < 1 / 3
+
+
+def test_rows_are_searched_filtered_and_sorted(table: RunTable) -> None:
+    assert names(table, text="ORG passes") == ["org/one"]
+    assert names(table, text="provider") == ["three"]
+    assert names(table, text="org nonsense") == []
+    assert names(table, status="unresolved") == ["org/one #2", "two"]
+    assert names(table, status="live") == ["three #2", "two #2"]
+    assert names(table, cause="provider_error") == ["three"]
+    assert names(table, findings=True) == ["two"]
+    assert names(table, category="language=python", status="resolved") == ["org/one"]
+    assert names(table, category="language=go") == []
+    assert names(table, sort="status")[0] == "three"
+    assert names(table, descending=True)[0] == "two #2"
+
+
+def test_pages_hold_all_rows_once_and_no_page_is_out_of_reach(table: RunTable) -> None:
+    pages = [table.find(Query(page=number), page=4) for number in (1, 2)]
+    assert [len(page.rows) for page in pages] == [4, 2]
+    assert table.find(Query(page=99), page=4).rows == pages[1].rows
+    assert table.find(Query(text="nothing fits", page=3)).pages == 1
+
+
+def append(store: RunStore, task: str, stage: str, attempt: int = 1, *, torn: bool = False) -> None:
+    entry = JournalEntry(at="now", task_id=task, sample=1, attempt=attempt, stage=stage)  # type: ignore[arg-type]
+    line = msgspec.json.encode(entry)
+    with store.journal.open("ab") as file:
+        file.write(line[:20] if torn else line + b"\n")
+
+
+def test_a_run_is_followed_while_it_goes_and_only_what_is_new_is_read(tmp_path: Path) -> None:
+    store = new_run("toy", root=tmp_path)
+    finish(store, asked=("a", "b"))
+    table = RunTable(store)
+    table.refresh()
+    assert [row.status for row in table.all()] == ["waiting", "waiting"]
+    assert not table.refresh()
+    seen: list[str] = []
+    for stage in ("prepared", "answered", "prepared", "collected", "graded"):
+        append(store, "a", stage, attempt=1 if len(seen) < 2 else 2)
+        assert table.refresh()
+        seen.append(table.row("a", 1).status)
+    assert seen == ["answering", "trying again", "answering", "grading", "recording"]
+    answer(store, "a", Cause.SOLVED)
+    append(store, "a", "recorded", attempt=2, torn=True)
+    assert not table.refresh()
+    with store.journal.open("rb+") as file:
+        file.truncate(file.seek(0, 2) - 20)
+    append(store, "a", "recorded", attempt=2)
+    assert table.refresh()
+    assert table.row("a", 1).status == "resolved"
+    assert table.row("b", 1).status == "waiting"
+    # Another journal in its place is another story.
+    store.journal.unlink()
+    append(store, "b", "prepared")
+    assert table.refresh()
+    assert [row.status for row in table.all()] == ["waiting", "answering"]
+
+
+def test_a_run_without_a_journal_is_read_from_its_results(tmp_path: Path) -> None:
+    store = small_run(tmp_path)
+    store.journal.unlink()
+    table = RunTable(store)
+    table.refresh()
+    assert table.counts().done == 4
+
+
+def test_a_result_that_cannot_be_read_is_a_row_that_says_so(tmp_path: Path) -> None:
+    store = small_run(tmp_path)
+    store.result_file("two", 1).write_text("{")
+    table = RunTable(store)
+    table.refresh()
+    assert "cannot be read" in table.row("two", 1).reason
+    with pytest.raises(UsageError, match="no task 'nobody'"):
+        table.row("nobody", 1)
+
+
+def test_ten_thousand_tasks_are_searched_without_a_pause(tmp_path: Path) -> None:
+    store = new_run("toy", root=tmp_path)
+    answer(store, "task-00000", logs=False)
+    template = store.result_file("task-00000", 1).read_bytes()
+    asked = tuple(f"task-{number:05}" for number in range(10_000))
+    for task in asked[1:]:
+        store.result_file(task, 1).write_bytes(template.replace(b"task-00000", task.encode()))
+    entries = (
+        JournalEntry(at="", task_id=task, sample=1, attempt=1, stage="recorded", cause=Cause.SOLVED) for task in asked
+    )
+    store.journal.write_bytes(b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries))
+    config = small_run(tmp_path / "other").config()
+    store.write_config(msgspec.structs.replace(config, run_id=store.run_id, tasks=asked, samples=1))
+    table = RunTable(store)
+    table.refresh()
+    assert table.counts().resolved == 10_000
+    started = time.process_time()
+    for query in (Query(text="task-09999"), Query(text="solved 77", sort="cost", descending=True), Query(page=50)):
+        assert table.find(query).total
+    assert not table.refresh()
+    assert (time.process_time() - started) / 3 < 0.15
+
+
+def test_the_shelf_has_every_run_the_latest_first_and_opens_nothing_else(tmp_path: Path) -> None:
+    first, second = small_run(tmp_path / "results"), small_run(tmp_path / "results")
+    shelf = Shelf(tmp_path / "results")
+    assert set(shelf.names()) == {"toy/run-001", "toy/run-002"}
+    small_run(tmp_path / "elsewhere")
+    for name in ("toy/../../elsewhere/toy/run-001", "../elsewhere/toy", "toy/run-003", "", "/", "toy/"):
+        with pytest.raises(UsageError, match="no run"):
+            shelf.table(name)
+    book = shelf.book("toy/run-001")
+    assert book.counts is not None
+    assert (book.counts.done, book.going) == (4, False)
+    (second.folder / "config.json").write_text("{")
+    assert "not a valid RunConfig" in shelf.book("toy/run-002").problem
+    assert Shelf(tmp_path / "results", [first]).names() == ["toy/run-001"]
+
+
+def test_a_run_is_going_while_somebody_holds_its_lock_and_looking_does_not_get_in_the_way(tmp_path: Path) -> None:
+    store = small_run(tmp_path)
+    assert not is_going(store)
+    with locked(store.folder / ".lock", what="it", wait_seconds=0):
+        assert is_going(store)
+    assert not is_going(store)

@@ -1,0 +1,258 @@
+"""A sweep's file: what it expands to, and everything that can be wrong with it."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.core.environment import Network
+from proctor.core.errors import UsageError
+from proctor.core.run import Budget, Mode
+from proctor.runner.sweep_file import SweepFile, read_sweep
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def read(folder: Path, text: str) -> SweepFile:
+    file = folder / "pods.toml"
+    file.write_text(text)
+    return read_sweep(file)
+
+
+def problems(folder: Path, text: str) -> list[str]:
+    with pytest.raises(UsageError) as caught:
+        read(folder, text)
+    assert caught.value.exit_code == 2
+    return list(caught.value.details)
+
+
+def test_a_grid_is_every_combination_and_labels_say_what_differs(folder: Path) -> None:
+    sweep = read(
+        folder,
+        """
+        benchmark = "core"
+        agent = "oracle"
+        max_turns = 7
+        [grid]
+        model = ["sonnet", "opus"]
+        attempts = [1, 3]
+        preset = ["empty"]
+        """,
+    )
+    assert [one.label for one in sweep.configurations] == [
+        "model=sonnet attempts=1",
+        "model=sonnet attempts=3",
+        "model=opus attempts=1",
+        "model=opus attempts=3",
+    ]
+    assert [(one.asked.model, one.asked.samples) for one in sweep.configurations] == [
+        ("sonnet", 1),
+        ("sonnet", 3),
+        ("opus", 1),
+        ("opus", 3),
+    ]
+    assert {(one.asked.agent, one.asked.max_turns) for one in sweep.configurations} == {("oracle", 7)}
+    assert (sweep.name, sweep.baseline, sweep.rule) == ("pods", "model=sonnet attempts=1", None)
+
+
+def test_what_a_mode_does_not_use_makes_no_configuration_of_its_own(folder: Path) -> None:
+    sweep = read(
+        folder,
+        """
+        benchmark = "core"
+        model = "sonnet"
+        [grid]
+        mode = ["baseline", "h2"]
+        pod_template = ["small", "large"]
+        [grid.variables]
+        coders = [1, 2]
+        """,
+    )
+    assert [one.label for one in sweep.configurations] == [
+        "mode=baseline",
+        "mode=h2 pod_template=small coders=1",
+        "mode=h2 pod_template=small coders=2",
+        "mode=h2 pod_template=large coders=1",
+        "mode=h2 pod_template=large coders=2",
+    ]
+    single, pod = sweep.configurations[0].asked, sweep.configurations[-1].asked
+    assert (single.mode, single.agent, single.preset, single.pod_template, single.variables) == (
+        *(Mode.BASELINE, "claude_code", "empty", None),
+        {},
+    )
+    assert (pod.mode, pod.agent, pod.preset, pod.pod_template, pod.variables) == (
+        *(Mode.H2, "h2_pod", "opus", "large"),
+        {"coders": "2"},
+    )
+
+
+def test_runs_can_be_named_one_by_one_beside_a_grid(folder: Path) -> None:
+    sweep = read(
+        folder,
+        """
+        suite = "suites/mine"
+        baseline = "nobody"
+        rule = "better, cost ratio <= 1.2"
+        [grid]
+        agent = ["command"]
+        command = ["solve --fast", ["solve", "--with care"]]
+        [[run]]
+        name = "nobody"
+        agent = "nop"
+        """,
+    )
+    assert [(one.label, one.asked.command) for one in sweep.configurations] == [
+        ("command=solve --fast", ("solve", "--fast")),
+        ("command=solve '--with care'", ("solve", "--with care")),
+        ("nobody", ()),
+    ]
+    assert (sweep.baseline, sweep.rule) == ("nobody", "better, cost ratio <= 1.2")
+    assert sweep.suite == str(folder / "suites/mine")
+
+
+def test_what_all_runs_share_and_paths_relative_to_the_file(folder: Path) -> None:
+    (folder / "able.yaml").touch()
+    (folder / "pod.yaml").touch()
+    (folder / "bad.txt").write_text("b # flaky\n")
+    sweep = read(
+        folder,
+        """
+        name = "first try"
+        benchmark = "core"
+        split = "test"
+        tasks = ["a", "b"]
+        tags = ["x"]
+        exclude = "bad.txt"
+        limit = 5
+        shuffle = 0
+        concurrency = 4
+        grade_concurrency = 2
+        max_cost = 3
+        max_cost_per_task = 0.5
+        network = "none"
+        runner = "docker"
+        image = "box"
+        isolation = false
+        mode = "h2"
+        pod_template = "pod.yaml"
+        timeout = 90
+        model = "script:able.yaml"
+        variables = {a = 1, b = true}
+        [grid]
+        attempts = [2]
+        """,
+    )
+    (one,) = sweep.configurations
+    asked = one.asked
+    assert (asked.model, asked.pod_template) == (f"script:{folder}/able.yaml", str(folder / "pod.yaml"))
+    assert asked.budget == Budget(run_usd=3.0, task_usd=0.5)
+    assert (asked.concurrency, asked.grade_concurrency, asked.shuffle, asked.network) == (4, 2, 0, Network.NONE)
+    assert (asked.runner, asked.image, asked.isolation, asked.limits.wall_seconds) == ("docker", "box", False, 90.0)
+    assert asked.variables == {"a": "1", "b": "true"}
+    assert (sweep.selection.ids, sweep.selection.excluded, sweep.selection.limit) == (("a", "b"), ("b",), 5)
+    assert (sweep.name, sweep.split) == ("first try", "test")
+
+
+def test_every_problem_is_found_in_one_go_with_its_place(folder: Path) -> None:
+    found = problems(
+        folder,
+        """
+        benchmark = "core"
+        suite = "both"
+        concurency = 3
+        max_cost = 0
+        rule = "much better"
+        isolation = "off"
+        [grid]
+        mode = ["baseline", "h3"]
+        attempts = []
+        modell = ["sonnet"]
+        variables = 3
+        [[run]]
+        agent = 7
+        command = "'"
+        """,
+    )
+    places = [line.split(": ")[0] for line in found]
+    assert sorted(places) == sorted(
+        [
+            *("concurency", "max_cost", "isolation", "benchmark", "grid.modell", "grid.mode[1]", "grid.attempts"),
+            *("grid.variables", "run[0].name", "run[0].agent", "run[0].command", "rule"),
+        ]
+    )
+    lines = dict(line.split(": ", 1) for line in found)
+    assert lines["concurency"] == "there is no such key; did you mean concurrency?"
+    assert lines["grid.mode[1]"] == "must be one of baseline, h2, not 'h3'"
+    assert lines["grid.attempts"] == "must be a list of at least one value"
+    assert "'much better' is no condition of a rule" in lines["rule"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('benchmark = "core"', "grid: there is nothing to run: give [grid] or [[run]]"),
+        ('benchmark = "core"\n[grid]\nagent = ["nop", "nop"]', "grid.agent: has a value twice"),
+        (
+            'benchmark = "core"\n[[run]]\nname = "a"\nagent = "nop"\n[[run]]\nname = "a"\nagent = "oracle"',
+            "run[1]: another configuration is called 'a' too",
+        ),
+        (
+            'benchmark = "core"\n[[run]]\nname = "a"\nagent = "nop"\n[[run]]\nname = "b"\nagent = "nop"',
+            "run[1]: 'b' is the same as 'a'",
+        ),
+        (
+            'benchmark = "core"\nbaseline = "c"\n[[run]]\nname = "a"\nagent = "nop"',
+            "baseline: no configuration is called 'c'; there are: a",
+        ),
+        (
+            'benchmark = "core"\n[grid]\npod_template = ["x", "y"]',
+            'pod_template: is given, and no configuration uses it: it is for mode = "h2"',
+        ),
+        (
+            'benchmark = "core"\ncommand = "x"\n[grid]\nagent = ["nop"]',
+            'command: is given, and no configuration uses it: it is for agent = "command"',
+        ),
+        ('benchmark = "core"\nexclude = "none.txt"\n[grid]\nagent = ["nop"]', "exclude: "),
+        ('benchmark = "core"\nrun = 3', "run: must be a list of tables: [[run]]"),
+        ('benchmark = "core"\ngrid = 3', "grid: must be a table"),
+    ],
+)
+def test_a_problem_is_named(folder: Path, text: str, problem: str) -> None:
+    assert problem in problems(folder, text)[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"name = \n", "the sweep is no TOML: Invalid value (at line 1, column 8)"),
+        (b"\xff", "the sweep is no UTF-8 text"),
+        (None, "cannot read the sweep: No such file"),
+    ],
+)
+def test_what_is_no_sweep_at_all_is_one_sentence(folder: Path, content: bytes | None, sentence: str) -> None:
+    file = folder / "sweep.toml"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(UsageError) as caught:
+        read_sweep(file)
+    assert sentence in str(caught.value)
+
+
+KEYS = st.sampled_from(["benchmark", "suite", "grid", "run", "mode", "model", "variables", "rule", "limit", "x"])
+VALUES = st.recursive(
+    st.booleans() | st.integers() | st.floats() | st.sampled_from(["", "a", "h2", "better", "script:a", "'"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(KEYS, VALUES, max_size=6))
+def test_no_document_breaks_the_reader(document: dict[str, object]) -> None:
+    from proctor.runner.sweep_file import _Reader
+
+    reader = _Reader(document, Path("/nowhere"))
+    assert (reader.read("", "x") is None) == bool(reader.problems)
