@@ -16,6 +16,7 @@ from proctor.benchmarks.commit0.prompt import instruction
 from proctor.benchmarks.commit0.rows import LITE, Row, in_split
 from proctor.benchmarks.commit0.source import SOURCE, load_rows
 from proctor.benchmarks.commit0.upstream import copies, telling_lines, upstream_places
+from proctor.core.benchmark import Choosy
 from proctor.core.causes import Cause
 from proctor.core.errors import InfrastructureError, InvalidData
 
@@ -49,14 +50,19 @@ def test_the_54_rows_load_and_16_are_lite(rows: list[Row]) -> None:
 async def test_rows_without_a_commit_or_tests_are_named_and_not_used(cache: Path, tmp_path: Path) -> None:
     origin = make_origin(tmp_path / "origin")
     (row,) = json.loads((origin / "rows.json").read_bytes())
+    strange = {**row, "instance_id": "commit-0/strange", "setup": {**row["setup"], "python": "3.99"}}
     more = [{**row, "instance_id": "commit-0/none", "repo": "commit-0/none", "base_commit": ""}]
     more += [{**row, "instance_id": "commit-0/unlisted", "repo": "commit-0/unlisted"}]
-    (origin / "rows.json").write_text(json.dumps([row, *more]))
+    (origin / "rows.json").write_text(json.dumps([row, strange, *more]))
     said: list[str] = []
     got = await SOURCE.fetch("all", origin, said.append)
-    assert (got.tasks, got.origin, said) == (3, str(origin), ["fetching abacus"])
+    assert (got.tasks, got.origin, said) == (4, str(origin), ["fetching abacus", "fetching abacus"])
     opened = SOURCE.open("all")
-    assert [task.id for task in opened.tasks()] == [TASK]
+    assert [task.id for task in opened.tasks()] == [TASK, "commit-0/strange"]
+    assert isinstance(opened, Choosy)
+    usable, refused = (opened.obstacle(task) for task in opened.tasks())
+    assert usable is None
+    assert "it needs Python 3.99" in (refused or "")
     assert {bad.task_id: bad.problems for bad in opened.unusable()} == {
         "commit-0/none": ("the row has no base_commit", "there is no list of its tests"),
         "commit-0/unlisted": ("there is no list of its tests",),

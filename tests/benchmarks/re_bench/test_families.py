@@ -94,6 +94,7 @@ async def test_what_a_machine_lacks_is_said_before_anything_is_spent(
     source = ReBench("re_bench", families, source=str(metr)).at(rooms)
     task = next(task for task in source.tasks() if task.id.endswith("/main"))
     place = Place(provider=rooms, folder=tmp_path / "place", options=GradeOptions())
+    assert "1 GPU (h100)" in (source.obstacle(task) or "")
     for trying in (source.prepare(task, tmp_path), source.validate(task, place)):
         with pytest.raises(InfrastructureError) as raised:
             await trying

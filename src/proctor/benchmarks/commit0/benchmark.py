@@ -18,13 +18,14 @@ from proctor.benchmarks.commit0.installing import (
     environment_of,
     known_environment,
 )
+from proctor.benchmarks.commit0.interpreters import find_python
 from proctor.benchmarks.commit0.library import SPECIFICATION, Library
 from proctor.benchmarks.commit0.prompt import instruction
 from proctor.benchmarks.commit0.rows import Row
 from proctor.benchmarks.commit0.upstream import copies, telling_lines, upstream_places
 from proctor.core.benchmark import GradeOptions, Health, Place, Unusable
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Limits, Network
-from proctor.core.errors import InvalidData
+from proctor.core.errors import InfrastructureError, InvalidData
 from proctor.core.evaluation import Evaluated, Prediction
 from proctor.core.names import disk_name
 from proctor.core.submission import PatchKind
@@ -106,6 +107,16 @@ class Commit0:
     def unusable(self) -> Sequence[Unusable]:
         """Rows without a commit or a list of tests."""
         return self._unusable
+
+    def obstacle(self, task: Task) -> str | None:
+        """Local rooms need the Python that the row asks for; an image brings its own."""
+        if self._in_docker:
+            return None
+        try:
+            find_python(self._libraries[task.id].row.setup.python)
+        except InfrastructureError as error:
+            return error.sentence
+        return None
 
     def gold(self, task: Task) -> Prediction | None:
         """What makes the stubs the reference."""

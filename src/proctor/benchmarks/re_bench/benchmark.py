@@ -12,7 +12,7 @@ from typing import Final
 from proctor.benchmarks.data.store import tree_digest
 from proctor.benchmarks.re_bench.desk import INSTRUCTION, Desk, read_log
 from proctor.benchmarks.re_bench.families import Family
-from proctor.benchmarks.re_bench.lacking import needs_of, refuse_lacking
+from proctor.benchmarks.re_bench.lacking import lacks, needs_of, refuse_lacking
 from proctor.benchmarks.re_bench.rooms import BASE_IMAGE, image_folder, network_of, score, set_up
 from proctor.benchmarks.re_bench.scoring import BUDGET_SECONDS, Scale, counting, score_within
 from proctor.benchmarks.re_bench.standard import HOME, Given
@@ -102,6 +102,10 @@ class ReBench:
     def unusable(self) -> Sequence[Unusable]:
         """Families that cannot say what their tasks are, or how their scores are read."""
         return self._unusable
+
+    def obstacle(self, task: Task) -> str | None:
+        """What this machine lacks of what the task needs."""
+        return "; ".join(lacks(*self._of(task))) or None
 
     def gold(self, task: Task) -> Prediction | None:
         """The script that reaches the reference. METR's are locked, and stay so."""
