@@ -3,7 +3,7 @@
     .venv/bin/python perf/swe_eval.py [INSTANCES]
 
 Theirs asks every container to stop and waits 15 s for it to obey; ours kills a room that has nothing to lose. Both
-grade reference answers at the same parallelism. Needs Docker, the tests' base image, and swebench (both from `make dev`).
+grade reference answers at the same parallelism. Needs Docker, the base image of the tests, and swebench.
 """
 
 import asyncio

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypedDict, TypeVar, Unpack
 
 from proctor.benchmarks import benchmark as find_benchmark
-from proctor.benchmarks import in_rooms, read_predictions, reopen, suite_benchmark
+from proctor.benchmarks import read_predictions, reopen, suite_benchmark
 from proctor.core.benchmark import Benchmark, GradeOptions, Health
 from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentProvider, Limits, Network
@@ -29,6 +29,7 @@ from proctor.results import RecordCache, RunStore, find_run, summarise
 from proctor.runner import evaluate as grading
 from proctor.runner.drive import Sitting, drive
 from proctor.runner.models import Access
+from proctor.runner.needs import environment_of
 from proctor.runner.plan import AGENTS, PRESETS, Asked
 from proctor.runner.records import Slot
 from proctor.runner.run import Retry, Silence
@@ -151,7 +152,7 @@ def run(benchmark: str | Benchmark, **options: Unpack[RunOptions]) -> RunResults
 
 async def run_async(benchmark: str | Benchmark, **options: Unpack[RunOptions]) -> RunResults:
     """The same as `run`, in the caller's event loop. Cancelling it ends the agents; `resume` goes on later."""
-    source = _benchmark(benchmark, options.get("split"), options.get("runner", "local"))
+    source = _benchmark(benchmark, options.get("split"))
     access = Access.from_environment(os.environ)
     tasks = _chosen(source, options.get("tasks", ()), options)
     program, h2_program = options.get("program"), options.get("h2_program")
@@ -225,7 +226,7 @@ async def resume_async(
         retry_errors=retry_errors,
         run_usd=max_cost,
     )
-    source = reopen(config.benchmark, config.source, config.split, runner=config.runner)
+    source = reopen(config.benchmark, config.source, config.split)
     return await _sit(store, source, sitting, ended)
 
 
@@ -274,7 +275,7 @@ async def evaluate_async(
 ) -> EvaluationReport:
     """The same as `evaluate`, in the caller's event loop."""
     started, clock = datetime.now(UTC), time.monotonic()
-    source = _benchmark(benchmark, options.get("split"), options.get("runner", "local"))
+    source = _benchmark(benchmark, options.get("split"))
     tasks = _chosen(source, options.get("tasks", ()), options)
     rooms, grade_options = _rooms(options), _grade_options(options)
     artifacts = options.get("artifacts", _ARTIFACTS).absolute()
@@ -291,7 +292,7 @@ async def evaluate_async(
             cache=RecordCache(Evaluated, "verdicts") if cache else None,
             done=done or (lambda _: None),
         )
-        environment = await grading.environment_of(tasks, rooms, grade_options.image)
+        environment = await environment_of(source, tasks, rooms, grade_options)
     finally:
         await rooms.close()
     broken = () if options.get("tasks") else source.unusable()
@@ -342,7 +343,7 @@ async def validate_async(
     **options: Unpack[EvaluateOptions],
 ) -> tuple[Health, ...]:
     """The same as `validate`, in the caller's event loop."""
-    source = _benchmark(benchmark, options.get("split"), options.get("runner", "local"))
+    source = _benchmark(benchmark, options.get("split"))
     rooms = _rooms(options)
     try:
         healths = await grading.validate(
@@ -391,12 +392,12 @@ def _now(work: Coroutine[Any, Any, T], twin: str) -> T:
     raise UsageError("an event loop is running here, and would be blocked", fix=f"use `await proctor.{twin}(…)`")
 
 
-def _benchmark(which: str | Benchmark, split: str | None, runner: str) -> Benchmark:
+def _benchmark(which: str | Benchmark, split: str | None) -> Benchmark:
     if not isinstance(which, str):
         return which
     if os.sep in which or which.endswith(".json"):
         return suite_benchmark(which)
-    return in_rooms(find_benchmark(which, split), runner)
+    return find_benchmark(which, split)
 
 
 def _chosen(source: Benchmark, ids: Sequence[str], options: RunOptions | EvaluateOptions) -> tuple[Task, ...]:

@@ -50,7 +50,7 @@ def require_machine(environment: Environment, name: str) -> None:
         InfrastructureError: it shows this computer's own system, where nothing can be installed.
     """
     if environment.digest.startswith(_NO_ROOMS):
-        raise _no_machine(name)
+        raise no_machine(name)
 
 
 async def state_after(
@@ -132,10 +132,11 @@ async def _verdict(benchmark: StateGraded, task: Task, script: bytes | None, pla
 
 def _require_containers(provider: EnvironmentProvider, name: str) -> None:
     if provider.name == "local":
-        raise _no_machine(name)
+        raise no_machine(name)
 
 
-def _no_machine(name: str) -> InfrastructureError:
+def no_machine(name: str) -> InfrastructureError:
+    """The error that rooms which show this computer's own system are refused with."""
     return InfrastructureError(
         f"tasks of {name} need a machine of their own to be root of",
         fix="use --runner docker",

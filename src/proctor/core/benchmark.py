@@ -13,6 +13,7 @@ from proctor.core.environment import Environment, EnvironmentProvider, Environme
 from proctor.core.evaluation import Evaluated, Prediction
 from proctor.core.published import Published
 from proctor.core.record import Record
+from proctor.core.run import Machine
 from proctor.core.task import Task
 
 
@@ -198,11 +199,11 @@ class ReadsPredictions(Protocol):
 
 
 @runtime_checkable
-class Choosy(Protocol):
-    """A benchmark of which not every machine can run every task."""
+class StatesNeeds(Protocol):
+    """What a benchmark may do besides: say what a machine lacks for a task, before anything is spent on it."""
 
-    def obstacle(self, task: Task) -> str | None:
-        """Why this machine cannot run a task, in one sentence; None when it can, as far as can be told untried."""
+    def lacks(self, task: Task, machine: Machine, runner: str) -> str | None:
+        """What is not there, in one sentence; None when nothing is missing. Images are looked for by the runner."""
         ...
 
 

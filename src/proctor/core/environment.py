@@ -259,3 +259,11 @@ class Foresighted(Protocol):
     def finished(self, spec: EnvironmentSpec) -> None:
         """One piece of the expected work is over: for it, no room like this will be asked for again."""
         ...
+
+    async def has(self, spec: EnvironmentSpec) -> bool:
+        """Whether what such a room is made from is on this machine already."""
+        ...
+
+    async def obstacle(self, spec: EnvironmentSpec) -> str | None:
+        """Why what such a room is made from cannot be had, as far as can be told without bringing it here."""
+        ...

@@ -10,14 +10,14 @@ from aiodocker import Docker
 from aiodocker.networks import DockerNetwork
 
 from proctor.core.environment import EnvironmentSpec, Network
-from proctor.core.errors import UsageError
+from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.places import cache_root
 from proctor.core.record import Record
 from proctor.environments.docker_build import build, build_context
 from proctor.environments.docker_model import ModelDoor, host_address
 from proctor.environments.docker_room import DockerRoom
 from proctor.environments.engine import connect, disconnect, engine_errors, own_labels
-from proctor.environments.images import Images, inspect
+from proctor.environments.images import Images, in_registry, inspect
 from proctor.environments.netns import CannotEnter, may_enter
 
 DEFAULT_IMAGE: Final = "python:3.12-bookworm"
@@ -117,6 +117,20 @@ class DockerProvider:
         """One piece of the expected work is over, and its image may be let go."""
         if spec.build is None:
             self._images.finished(self._image_of(spec))
+
+    async def has(self, spec: EnvironmentSpec) -> bool:
+        """Whether the room's image is on this machine."""
+        return await inspect(self._docker(), self._image_of(spec)) is not None
+
+    async def obstacle(self, spec: EnvironmentSpec) -> str | None:
+        """Why the room's image can be neither found here nor in its registry."""
+        if await self.has(spec):
+            return None
+        try:
+            await in_registry(self._docker(), self._image_of(spec))
+        except InfrastructureError as error:
+            return error.sentence
+        return None
 
     async def digest(self, spec: EnvironmentSpec) -> str:
         """Of the image, by its id; it is pulled if it is not there."""

@@ -24,6 +24,7 @@ from proctor.core.record import Record, read_record, to_json
 from proctor.environments.engine import engine_errors, is_conflict, is_missing
 from proctor.environments.shelf import Evict, Pull, Shelf, next_step, too_large
 
+_REGISTRY_SECONDS: Final = 20
 _NO_HURRY: Final = ClientTimeout(total=None)
 Step = Callable[[str, dict[str, Any]], None]
 
@@ -308,6 +309,27 @@ async def inspect(docker: Docker, image: str) -> dict[str, Any] | None:
         if not is_missing(error.__cause__):
             raise
     return None
+
+
+async def in_registry(docker: Docker, image: str) -> None:
+    """See that an image can be had from its registry, without pulling it.
+
+    Raises:
+        InfrastructureError: it cannot.
+    """
+    fix = "bring it here with `docker load`, or name another one for it with --image-map"
+    try:
+        async with asyncio.timeout(_REGISTRY_SECONDS):
+            await docker._query_json(f"distribution/{image}/json")  # noqa: SLF001 - the client has no name for it
+    except DockerError as error:
+        said = " ".join(str(error.message).split())
+        raise InfrastructureError(
+            f"the image {image} is not on this machine, nor to be had ({said})", fix=fix
+        ) from error
+    except TimeoutError as error:
+        raise InfrastructureError(
+            f"the image {image} is not on this machine, and its registry does not answer", fix=fix
+        ) from error
 
 
 def _read(ledger: Path) -> dict[str, Brought]:

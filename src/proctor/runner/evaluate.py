@@ -23,10 +23,10 @@ from proctor.core.benchmark import (
     sited,
 )
 from proctor.core.causes import CONSEQUENCES, Cause, Status
-from proctor.core.environment import EnvironmentProvider, EnvironmentSpec
+from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import ProctorError
 from proctor.core.evaluation import Evaluated, EvaluationReport, EvaluationSummary, Invocation, Prediction
-from proctor.core.task import ImageSource, Task
+from proctor.core.task import Task
 from proctor.core.verdict import Verdict
 from proctor.results import RecordCache
 from proctor.results.cache import cache_key
@@ -103,15 +103,6 @@ async def validate(
         return health
 
     return await in_parallel(one, tasks, jobs)
-
-
-async def environment_of(tasks: Sequence[Task], provider: EnvironmentProvider, image: str | None) -> str:
-    """Identifies the programs of the rooms, or tells that each task brings its own."""
-    images = {task.public.source.image for task in tasks if isinstance(task.public.source, ImageSource)}
-    if image is None and images and provider.name != "local":  # images are nothing to local rooms
-        count = "one image" if len(images) == 1 else f"{len(images)} images"
-        return f"{provider.name}: {count} of the tasks"
-    return await provider.digest(EnvironmentSpec(image=image))
 
 
 def known_healths() -> RecordCache[Health]:

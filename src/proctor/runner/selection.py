@@ -1,6 +1,6 @@
-"""Which tasks of a benchmark are meant: pure rules over ids and tags."""
+"""Which tasks of a benchmark are meant: pure rules over ids, tags and categories."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from proctor.core.errors import UsageError
@@ -14,6 +14,7 @@ class Selection(Record):
     Attributes:
         filter: a part of an id; the whole id with `exact`.
         tags: every one of them must be there.
+        categories: likewise, as ``name=value``, or as the value of whichever category.
         limit: at most so many, after everything else.
     """
 
@@ -21,6 +22,7 @@ class Selection(Record):
     filter: str | None = None
     exact: bool = False
     tags: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     limit: int | None = None
 
@@ -35,17 +37,21 @@ def select(tasks: Sequence[Task], selection: Selection, *, known: Collection[str
     unknown = [wanted for wanted in selection.ids if wanted not in by_id and wanted not in known]
     if unknown:
         raise UsageError(f"there is no task {unknown[0]!r}", fix="`proctor bench list` names the tasks")
-    chosen = [task for task in tasks if matches(task.id, task.tags, selection)]
+    chosen = [task for task in tasks if matches(task.id, task.tags, selection, task.categories)]
     return tuple(chosen if selection.limit is None else chosen[: selection.limit])
 
 
-def matches(task_id: str, tags: Iterable[str], selection: Selection) -> bool:
-    """Whether a task with this id and these tags is chosen, limits aside."""
+def matches(
+    task_id: str, tags: Iterable[str], selection: Selection, categories: Mapping[str, str] | None = None
+) -> bool:
+    """Whether a task with this id, these tags and these categories is chosen, limits aside."""
     part = selection.filter
+    known = {word for name, value in (categories or {}).items() for word in (value, f"{name}={value}")}
     return (
         (not selection.ids or task_id in selection.ids)
         and (part is None or (task_id == part if selection.exact else part in task_id))
         and set(selection.tags) <= set(tags)
+        and set(selection.categories) <= known
         and task_id not in selection.excluded
     )
 

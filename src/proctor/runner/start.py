@@ -7,7 +7,7 @@ import msgspec
 
 from proctor.agents import needs_home, needs_model
 from proctor.agents.h2.template import check_pod, is_file
-from proctor.core.benchmark import Benchmark
+from proctor.core.benchmark import Benchmark, GradeOptions
 from proctor.core.environment import Network
 from proctor.core.errors import UsageError
 from proctor.core.run import Mode, RunConfig
@@ -15,9 +15,9 @@ from proctor.core.task import Task
 from proctor.environments import provider as find_provider
 from proctor.results import RunStore, new_run
 from proctor.runner.drive import agents, room_options
-from proctor.runner.evaluate import environment_of
 from proctor.runner.homes import Homes, preset_files
 from proctor.runner.models import Access, backend_for, choose_model
+from proctor.runner.needs import environment_of, lacking
 from proctor.runner.plan import AGENTS, Asked, make_config
 from proctor.runner.scratch import socket_folder
 
@@ -53,12 +53,21 @@ async def configure(
     draft = make_config(asked, benchmark, tasks, excluded=excluded, versions=versions)
     rooms = find_provider(asked.runner, **room_options(draft))
     try:
-        environment = await environment_of(tasks, rooms, asked.image)
+        environment = await environment_of(benchmark, tasks, rooms, GradeOptions(image=asked.image))
     finally:
         await rooms.close()
     answering = agents(draft, benchmark, program=program, h2_program=h2_program)(tasks[0])
     versions = {**draft.versions, "environment": environment, **answering.versions()}
     return msgspec.structs.replace(draft, versions=versions)
+
+
+async def what_is_lacking(config: RunConfig, benchmark: Benchmark, tasks: Sequence[Task]) -> dict[str, str]:
+    """The tasks of a run that cannot be run on this machine, each with the reason."""
+    rooms = find_provider(config.runner, **room_options(config))
+    try:
+        return await lacking(benchmark, tasks, rooms, image=config.image, machine=config.machine)
+    finally:
+        await rooms.close()
 
 
 def check_access(config: RunConfig, access: Access) -> None:

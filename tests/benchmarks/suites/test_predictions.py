@@ -32,6 +32,11 @@ def test_a_diff_is_read_inline_or_from_a_file_beside_the_predictions(tmp_path: P
     assert predictions["two"].content == b"--- \xff\n"
 
 
+def test_a_script_is_read_as_it_is(tmp_path: Path) -> None:
+    prediction = read_predictions(write(tmp_path, line(patch_kind="shell_script", patch_inline="echo hello\n")))["one"]
+    assert (prediction.patch_kind, prediction.content) == (PatchKind.SHELL_SCRIPT, b"echo hello\n")
+
+
 def test_a_patch_set_keeps_its_numbers_as_they_were_written(tmp_path: Path) -> None:
     text = '{"instance_id": "one", "patch_kind": "x07_arch_patchset_json", "patch_inline": {"v": [1.0, 1e400, 1]}}'
     prediction = read_predictions(write(tmp_path, text))["one"]
@@ -67,6 +72,8 @@ def test_who_answered_is_shown_as_x07_shows_it(tmp_path: Path, changes: dict[str
         (line(instance_id=7), "INSTANCE_ID_EMPTY"),
         (line(patch_kind="ed-script"), "PATCH_KIND_UNSUPPORTED"),
         (line(patch_kind=None), "PATCH_KIND_UNSUPPORTED"),
+        (line(patch_kind="state", patch_inline='{"rewards": {"reward": 1}}'), "PATCH_KIND_UNSUPPORTED"),
+        (line(patch_kind="shell-script", patch_inline={}), "PATCH_INLINE_INVALID"),
         (line(patch_path="p"), "PATCH_SOURCE_INVALID"),
         (line(patch_inline=None), "PATCH_SOURCE_INVALID"),
         (line(patch_inline={}), "PATCH_INLINE_INVALID"),

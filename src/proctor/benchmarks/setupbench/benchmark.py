@@ -15,13 +15,14 @@ import proctor
 from proctor.benchmarks.setupbench.quirks import QUIRKS, feasibility, hosts
 from proctor.benchmarks.setupbench.rows import FAMILY_NAMES, Family, SetupTask
 from proctor.benchmarks.setupbench.rule import MARKER, Evidence, disguised, hindered, judge
-from proctor.benchmarks.state_graded import check_state_health, grade_script, require_machine, state
+from proctor.benchmarks.state_graded import check_state_health, grade_script, no_machine, require_machine, state
 from proctor.core.benchmark import Fetched, GradeOptions, Health, Place, Unusable
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Limits, Network
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.evaluation import Evaluated, Prediction
 from proctor.core.record import from_json, to_json
+from proctor.core.run import Machine
 from proctor.core.submission import PatchKind
 from proctor.core.task import (
     DirectorySource,
@@ -91,6 +92,13 @@ class SetupBench:
         """None: the benchmark publishes no solutions, only the build commands of some repositories."""
         return None
 
+    def lacks(self, task: Task, machine: Machine, runner: str) -> str | None:  # noqa: ARG002 - see StatesNeeds
+        """A machine of its own, or files that were not fetched."""
+        if runner == "local":
+            return no_machine(self.name).sentence
+        missing = self._rows[task.id].missing
+        return None if missing is None else _not_fetched(task.id, missing).sentence
+
     async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:
         """What lies in /testbed: the fixture, the repository at its commit, or nothing.
 
@@ -99,11 +107,7 @@ class SetupBench:
         """
         row = self._rows[task.id]
         if row.missing is not None:
-            raise InfrastructureError(
-                f"{task.id}: {row.missing} was not fetched with the tasks",
-                fix="fetch SetupBench from its own repository, or from a checkout of it",
-                cause=Cause.NOT_RUNNABLE_HERE,
-            )
+            raise _not_fetched(task.id, row.missing)
         workspace = folder / "workspace"
         await asyncio.to_thread(_lay_out, row, workspace)
         return msgspec.structs.replace(self.room(task, GradeOptions()), workspace=workspace)
@@ -229,6 +233,15 @@ def as_task(row: SetupTask) -> Task:
         ),
         categories={key: value for key, value in categories.items() if value is not None},
         tags=(family, f"needs-{feasibility(row).value}", *([f"grader-{quirk.flaw.value}"] if quirk else [])),
+    )
+
+
+def _not_fetched(task_id: str, what: str) -> InfrastructureError:
+    return InfrastructureError(
+        f"{what} was not fetched with the tasks",
+        where=task_id,
+        fix="fetch SetupBench from its own repository, or from a checkout of it",
+        cause=Cause.NOT_RUNNABLE_HERE,
     )
 
 

@@ -98,11 +98,13 @@ def _not_json(word: str) -> None:
 
 
 def _kind(value: object) -> PatchKind:
-    try:
-        return PatchKind(str(value).strip().replace("_", "-"))
-    except ValueError:
-        kinds = " or ".join(PatchKind)
-        raise _Wrong("E_BENCH_PRED_PATCH_KIND_UNSUPPORTED", f"{value!r} is not {kinds}") from None
+    # A state is graded where it stands: what a file says of one is nobody's evidence.
+    kinds = [kind for kind in PatchKind if kind is not PatchKind.STATE]
+    word = str(value).strip()
+    for kind in kinds:
+        if kind == word.replace("_", "-"):
+            return kind
+    raise _Wrong("E_BENCH_PRED_PATCH_KIND_UNSUPPORTED", f"{value!r} is not {' or '.join(kinds)}")
 
 
 def _content(line: str, document: dict[str, Any], kind: PatchKind, folder: Path) -> bytes:
@@ -111,9 +113,10 @@ def _content(line: str, document: dict[str, Any], kind: PatchKind, folder: Path)
         raise _Wrong("E_BENCH_PRED_PATCH_SOURCE_INVALID", "give exactly one of patch_path and patch_inline")
     if path is not None:
         return _file_content(path, folder)
-    if kind is PatchKind.UNIFIED_DIFF:
+    if kind is not PatchKind.PATCH_SET:
         if not isinstance(inline, str):
-            raise _Wrong("E_BENCH_PRED_PATCH_INLINE_INVALID", "a unified diff is given as a string")
+            what = "a unified diff" if kind is PatchKind.UNIFIED_DIFF else "a script"
+            raise _Wrong("E_BENCH_PRED_PATCH_INLINE_INVALID", f"{what} is given as a string")
         return inline.encode(errors="surrogateescape")
     if not isinstance(inline, dict):
         raise _Wrong("E_BENCH_PRED_PATCH_INLINE_INVALID", "a patch set is given as an object")

@@ -25,6 +25,7 @@ from proctor.core.benchmark import Fetched, GradeOptions, Health, Place, Unusabl
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
 from proctor.core.errors import UsageError
 from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.run import Machine
 from proctor.core.submission import PatchKind
 from proctor.core.task import Task
 from proctor.workspaces import make_submission, prove_no_leak
@@ -112,7 +113,7 @@ class SweBenchmark(Generic[R]):
     def _tasks(self) -> tuple[Task, ...]:
         return tuple(task_of(self.name, row, self.procedure) for row in self.rows.values())
 
-    def obstacle(self, task: Task) -> str | None:
+    def lacks(self, task: Task, machine: Machine, runner: str) -> str | None:  # noqa: ARG002 - see StatesNeeds
         """Why these rooms cannot be made for a task on this machine."""
         return self.recipe(task.id).obstacle()
 

@@ -68,7 +68,8 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
 async def _evaluate(source: "Benchmark", given: dict[str, Any]) -> "EvaluationReport":
     from proctor.core.evaluation import Evaluated  # noqa: PLC0415
     from proctor.results import RecordCache  # noqa: PLC0415
-    from proctor.runner.evaluate import environment_of, evaluate, make_report, unusable  # noqa: PLC0415
+    from proctor.runner.evaluate import evaluate, make_report, unusable  # noqa: PLC0415
+    from proctor.runner.needs import environment_of  # noqa: PLC0415
     from proctor.runner.selection import matches, select  # noqa: PLC0415
 
     started, clock = time.time(), time.monotonic()
@@ -91,7 +92,7 @@ async def _evaluate(source: "Benchmark", given: dict[str, Any]) -> "EvaluationRe
             cache=None if given["no_cache"] else RecordCache(Evaluated, "verdicts"),
             done=progress,
         )
-        environment = await environment_of(tasks, rooms, options.image)
+        environment = await environment_of(source, tasks, rooms, options)
     except asyncio.CancelledError:
         raise Interrupted(
             f"interrupted after {progress.count} of {len(tasks)} tasks",

@@ -72,9 +72,9 @@ def command(bench: str | None, suite: str | None, split: str | None, *, as_json:
 
 
 def _print_runnable(source: "Benchmark", tasks: "Sequence[Task]", runner: str, *, as_json: bool) -> None:
-    from proctor.runner.obstacles import obstacles  # noqa: PLC0415 - for those who ask
+    from proctor.runner.needs import runnable  # noqa: PLC0415 - for those who ask
 
-    known = asyncio.run(obstacles(source, tasks, runner))
+    known = asyncio.run(runnable(source, tasks, runner))
     if as_json:
         rows = [{"id": name, "runnable": why is None, "obstacle": why} for name, why in known.items()]
         print_json({"benchmark": source.name, "runner": runner, "tasks": rows})

@@ -62,6 +62,14 @@ def selection_options(function: F) -> F:
         click.option("--limit", type=click.IntRange(min=0), help="At most N tasks, after all other choices."),
         click.option("--exclude", type=click.Path(path_type=Path), help="A list of task ids to leave out."),
         click.option("--tag", "tags", multiple=True, help="Only tasks with this tag; several: with all of them."),
+        click.option(
+            "--category",
+            "categories",
+            multiple=True,
+            metavar="[NAME=]VALUE",
+            help="Only tasks of this category; several: of all of them.",
+        ),
+        click.option("--all", "everything", is_flag=True, help="Every task, which is what no choice means too."),
         click.option("--exact", is_flag=True, help="--filter is a whole id."),
         click.option("--filter", "part", metavar="TEXT", help="Only tasks whose id contains TEXT."),
         click.option("--task", "ids", multiple=True, metavar="ID", help="Only this task; may be repeated."),
@@ -83,7 +91,15 @@ def room_options(function: F) -> F:
             "--artifact-dir", type=click.Path(path_type=Path), default=Path("target/proctor"), show_default=True
         ),
         click.option("--keep-artifacts", is_flag=True, help="Keep the graded trees too."),
-        click.option("--jobs", type=AT_LEAST_ONE, default=1, show_default=True, help="Tasks graded at the same time."),
+        click.option(
+            "--jobs",
+            "--parallel",
+            "jobs",
+            type=AT_LEAST_ONE,
+            default=1,
+            show_default=True,
+            help="Tasks graded at the same time.",
+        ),
     ):
         function = option(function)
     return function
@@ -163,11 +179,15 @@ def provider(given: Mapping[str, Any]) -> EnvironmentProvider:
 def selection(given: Mapping[str, Any]) -> Selection:
     """The choice of tasks that the options of `selection_options` make."""
     exclude = given.get("exclude")
+    narrowed = [name for name in ("ids", "part", "tags", "categories", "limit") if given.get(name)]
+    if given.get("everything") and narrowed:
+        raise UsageError("--all and a choice of tasks are both given", fix="give one of them")
     return Selection(
         ids=tuple(given.get("ids") or ()),
         filter=given.get("part"),
         exact=bool(given.get("exact")),
         tags=tuple(given.get("tags") or ()),
+        categories=tuple(given.get("categories") or ()),
         excluded=read_exclusions(exclude) if exclude else (),
         limit=given.get("limit"),
     )

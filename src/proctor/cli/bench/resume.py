@@ -24,7 +24,7 @@ def command(run: str, **given: Any) -> int:
     sweep = find_sweep(run)
     if sweep is not None:
         config = sweep.sweep().runs[0].config
-        source = reopen(config.benchmark, config.source, config.split, runner=config.runner)
+        source = reopen(config.benchmark, config.source, config.split)
         return sit_sweep(sweep, source, given, access_of(given))
     store = find_run(run)
     config = store.config()

@@ -16,8 +16,8 @@ from proctor.cli.bench.options import (
     source_options,
 )
 from proctor.cli.bench.sitting import access_of, sit, sitting_options
-from proctor.cli.output import print_json, print_table
-from proctor.core.errors import UsageError
+from proctor.cli.output import note, print_json, print_table
+from proctor.core.errors import InfrastructureError, UsageError
 
 if TYPE_CHECKING:
     from proctor.core.run import RunConfig
@@ -48,7 +48,15 @@ DOLLARS = click.FloatRange(min=0, min_open=True)
 @selection_options
 @click.option("--attempts", type=AT_LEAST_ONE, default=1, show_default=True, help="Answers wanted to each task.")
 @click.option("--shuffle", type=int, metavar="SEED", help="Take the tasks in the order that this seed gives.")
-@click.option("--concurrency", type=AT_LEAST_ONE, default=1, show_default=True, help="Agents at work at once.")
+@click.option(
+    "--concurrency",
+    "--parallel",
+    "concurrency",
+    type=AT_LEAST_ONE,
+    default=1,
+    show_default=True,
+    help="Agents at work at once.",
+)
 @click.option("--grade-concurrency", type=AT_LEAST_ONE, help="Graders at work at once; as many as CPUs by default.")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds that an agent has for a task.")
 @click.option("--max-turns", type=AT_LEAST_ONE, default=100, show_default=True)
@@ -68,7 +76,7 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
     Exits 0 when every task has a verdict, 12 when one ended in an error or the run had to stop before its end.
     """
     from proctor.runner.selection import select  # noqa: PLC0415 - the help page needs none of it
-    from proctor.runner.start import begin, check_access, configure  # noqa: PLC0415
+    from proctor.runner.start import begin, check_access, configure, what_is_lacking  # noqa: PLC0415
 
     source, chosen, asked = load(bench, suite, split), selection(given), _asked(given)
     tasks = select(source.tasks(), chosen, known=[bad.task_id for bad in source.unusable()])
@@ -78,11 +86,24 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
         )
     )
     access = access_of(given)
+    _tell_what_is_lacking(asyncio.run(what_is_lacking(config, source, tasks)), len(tasks))
     if given["dry_run"]:
         _print_plan(config, as_json=given["as_json"])
         return 0
     check_access(config, access)
     return sit(begin(config), source, given, access)
+
+
+def _tell_what_is_lacking(missing: dict[str, str], chosen: int) -> None:
+    """Say which tasks cannot be run here; refuse a run of which none can."""
+    by_reason: dict[str, list[str]] = {}
+    for task_id, why in missing.items():
+        by_reason.setdefault(why.removeprefix(f"{task_id}: "), []).append(task_id)
+    lines = [f"{ids[0] if len(ids) == 1 else f'{len(ids)} tasks'}: {why}" for why, ids in by_reason.items()]
+    if missing and len(missing) == chosen:
+        raise InfrastructureError("no task of those chosen can be run on this machine", details=lines)
+    for line in lines:
+        note(f"cannot be run here: {line}")
 
 
 def _asked(given: dict[str, Any]) -> "Asked":

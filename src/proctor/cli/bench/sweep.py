@@ -42,7 +42,7 @@ def command(file: Path, **given: Any) -> int:
     from proctor.runner.sweep_file import read_sweep  # noqa: PLC0415
 
     wanted = read_sweep(file)
-    source = load(wanted.benchmark, wanted.suite, wanted.split, wanted.configurations[0].asked.runner)
+    source = load(wanted.benchmark, wanted.suite, wanted.split)
     tasks = select(source.tasks(), wanted.selection, known=[bad.task_id for bad in source.unusable()])
     access = access_of(given)
     sweep = asyncio.run(

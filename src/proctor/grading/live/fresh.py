@@ -1,6 +1,8 @@
 """A command in a fresh shell: no profile, no terminal, no input, a session and an environment of its own."""
 
+import tempfile
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Final, TypeVar
 
 from proctor.core.environment import Environment
@@ -34,26 +36,28 @@ async def run_fresh(
     *,
     timeout: float | None,  # noqa: ASYNC109 - the room's clock, which also kills what the command started
     cwd: str | None = None,
-    shell: str = "/bin/sh",
+    program: str = "/bin/sh",
     variables: Mapping[str, str] | None = None,
 ) -> Ran:
-    """Run a command in a room that is settled."""
+    """Run a command in a room that is settled; `program` is the shell that reads it."""
     path = {"PATH": settled.path}
     # In a file, not among its arguments, which every process sees.
-    await environment.put(f"{command}\n".encode(), f"{settled.folder}/command", mode=0o600)
-    for name in ("out", "err"):
-        await environment.put(b"", f"{settled.folder}/{name}", mode=0o600)
+    with tempfile.TemporaryDirectory(prefix="proctor-fresh-") as scratch:
+        for name, text in (("command", f"{command}\n"), ("out", ""), ("err", "")):
+            (Path(scratch) / name).write_text(text, encoding="utf-8", errors="surrogateescape")
+        await environment.put(Path(scratch), settled.folder)
     done = await environment.exec(
-        ["/bin/sh", "-c", _RUN, "sh", shell, settled.folder],
+        ["/bin/sh", "-c", _RUN, "sh", program, settled.folder],
         variables={**(variables or {}), **path},
         cwd=cwd,
         timeout=timeout,
     )
-    streams = [
-        await environment.exec(["cat", f"{settled.folder}/{name}"], variables=path, cwd="/", output_bytes=_KEEP)
-        for name in ("out", "err")
+    stdout, stderr = [
+        (await environment.exec(["cat", file], variables=path, cwd="/", output_bytes=_KEEP)).stdout.decode(
+            "utf-8", "replace"
+        )
+        for file in (f"{settled.folder}/out", f"{settled.folder}/err")
     ]
-    stdout, stderr = (stream.stdout.decode("utf-8", "replace") for stream in streams)
     return Ran(exit_code=done.exit_code, stdout=stdout, stderr=stderr, seconds=done.seconds, timed_out=done.timed_out)
 
 

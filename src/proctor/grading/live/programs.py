@@ -1,7 +1,7 @@
 """The programs that a grader calls: which file each name stands for, and where that file comes from."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
 from proctor.core.environment import Environment
@@ -12,52 +12,60 @@ from proctor.core.record import Record
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.+-]*")
 _WORDS_AT_MOST: Final = 2000
 
-# Argument: where to look; the names are its input, so that nobody sees them among its arguments. A line for each that
-# is there: name, place, the file behind all links, its kind, its digest, and whether it is as its package brought it.
+# Argument: where to look; the names are its input, so that nobody sees them among its arguments. Prints the names that
+# are there, their places, the files behind all links, the beginnings of those, and their digests.
 _SURVEY: Final = r"""
-places=$1
+places=$1; shift
 while read -r name; do
-  rest=$places: path=
+  rest=$places:
   while [ -n "$rest" ]; do
     place=${rest%%:*} rest=${rest#*:}
-    [ -f "$place/$name" ] && [ -x "$place/$name" ] && path=$place/$name && break
+    [ -f "$place/$name" ] && [ -x "$place/$name" ] && set -- "$@" "$place/$name" && break
   done
-  [ -n "$path" ] || continue
-  real=$(readlink -f "$path") || continue
+done
+[ $# -gt 0 ] || exit 0
+printf '%s\n' "$@"
+echo "=reals"; reals=$(readlink -f -- "$@"); printf '%s\n' "$reals"
+IFS='
+'
+set -f; set -- $reals
+echo "=kinds"
+for real; do
   first=
   IFS= read -r first <"$real" 2>/dev/null
-  case $first in "#!"*) kind=script ;; ?ELF*) kind=binary ;; *) kind=other ;; esac
-  sum=$(sha256sum <"$real") owner=unknown md5=
+  case $first in "#!"*) echo script ;; ?ELF*) echo binary ;; *) echo other ;; esac
+done
+echo "=sums"; sha256sum -- "$@"
+"""
+# The files are its input. Prints for each whether it is as the package that it belongs to brought it.
+_OWNERS: Final = r"""
+while read -r real; do
+  owner=unknown md5=$(md5sum <"$real")
   for line in $(grep -hsF -e "  ${real#/}" -e "  ${real#/usr/}" /var/lib/dpkg/info/*.md5sums | tr ' ' '='); do
     file=/${line#*==}
     [ "$file" = "$real" ] || [ "$file" = "${real#/usr}" ] || continue
-    [ -n "$md5" ] || md5=$(md5sum <"$real")
-    [ "${line%%==*}" = "${md5%% *}" ] && owner=packaged && break
     owner=changed
+    [ "${line%%==*}" = "${md5%% *}" ] && owner=packaged && break
   done
-  printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$name" "$path" "$real" "$kind" "${sum%% *}" "$owner"
+  echo "$owner"
 done
 """
 TOOLS: Final = ("cat", "find", "grep", "head", "ls", "md5sum", "mkdir", "readlink", "rm", "sha256sum", "tail", "tr")
 
 
 class Program(Record):
-    """What a name stands for in a room.
-
-    Attributes:
-        path: where it is found; `real`: the file behind all links.
-        owner: whether the file is as a package of the distribution brought it; unknown: no package did.
-    """
+    """What a name stands for in a room: where it is found, and (`real`) the file behind all links."""
 
     name: str
     path: str
     real: str
     kind: Literal["script", "binary", "other"]
     sha256: str
-    owner: Literal["packaged", "changed", "unknown"]
 
 
 Survey = dict[str, Program]
+# Whether a file is as a package of the distribution brought it; unknown: no package did.
+Owner = Literal["packaged", "changed", "unknown"]
 
 
 def words_of(*texts: str) -> tuple[str, ...]:
@@ -72,26 +80,45 @@ async def survey(environment: Environment, names: Sequence[str], *, places: str,
     Raises:
         InfrastructureError: the room cannot be looked at.
     """
+    said = await _ask(environment, _SURVEY, dict.fromkeys(names), path, places)
+    paths, _, rest = said.partition("\n=reals\n")
+    reals, _, rest = rest.partition("\n=kinds\n")
+    kinds, _, sums = rest.partition("\n=sums\n")
+    digests = {file: digest for line in sums.splitlines() for digest, _, file in [line.partition("  ")]}
+    found = zip(paths.splitlines(), reals.splitlines(), kinds.splitlines(), strict=False)
+    return {
+        (name := place.rpartition("/")[2]): Program(
+            name=name,
+            path=place,
+            real=real,
+            kind=kind,  # type: ignore[arg-type]
+            sha256=digests.get(real, ""),
+        )
+        for place, real, kind in found
+    }
+
+
+async def owners(environment: Environment, files: Sequence[str], *, path: str) -> dict[str, Owner]:
+    """Where these files of a room come from.
+
+    Raises:
+        InfrastructureError: the room cannot be looked at.
+    """
+    if not files:
+        return {}
+    said = await _ask(environment, _OWNERS, files, path)
+    return dict(zip(files, said.splitlines(), strict=False))  # type: ignore[arg-type]
+
+
+async def _ask(environment: Environment, script: str, lines: Iterable[str], path: str, *arguments: str) -> str:
     asked = await environment.exec(
-        ["/bin/sh", "-c", _SURVEY, "sh", places],
-        stdin="".join(f"{name}\n" for name in dict.fromkeys(names)).encode(),
+        ["/bin/sh", "-c", script, "sh", *arguments],
+        stdin="".join(f"{line}\n" for line in lines).encode(),
         variables={"PATH": path},
         cwd="/",
         timeout=120,
     )
-    if asked.exit_code != 0 or asked.timed_out:
+    if asked.exit_code not in {0, 1} or asked.timed_out:
         said = asked.stderr.decode("utf-8", "replace").strip()[-300:]
         raise InfrastructureError(f"the room's programs cannot be looked at: {said or asked.exit_code}")
-    return {
-        program.name: program
-        for line in asked.stdout.decode("utf-8", "replace").splitlines()
-        if (program := _read(line))
-    }
-
-
-def _read(line: str) -> Program | None:
-    parts = line.split("\t")
-    if len(parts) != len(Program.__struct_fields__):
-        return None
-    name, path, real, kind, sha256, owner = parts
-    return Program(name=name, path=path, real=real, kind=kind, sha256=sha256, owner=owner)  # type: ignore[arg-type]
+    return asked.stdout.decode("utf-8", "replace")

@@ -4,7 +4,7 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +14,7 @@ from proctor.core.verdict import Finding
 from proctor.grading.live.anchor import PRELOAD, Anchor, copies_in, look_at_shell, read_small, remembered
 from proctor.grading.live.codes import RoomCode
 from proctor.grading.live.processes import Leftovers, Process, end, leftovers, services, take_census
-from proctor.grading.live.programs import Program, survey
+from proctor.grading.live.programs import Owner, Program, Survey, owners, survey
 
 _ROUNDS: Final = 4
 _SHOWN: Final = 120
@@ -92,7 +92,8 @@ async def settle(
     findings += [_running(RoomCode.LEFT_RUNNING, process, "was ended") for process in rest]
     if policy is Leftovers.KEEP:
         findings += [_running(RoomCode.LEFT_RUNNING, process, "still runs") for process in kept.others]
-    smells, fakes = _judge(anchor, await survey(environment, words, places=anchor.path, path=path))
+    changed = _changed(anchor, await survey(environment, words, places=anchor.path, path=path))
+    smells, fakes = _judge(anchor, changed, await owners(environment, [one.real for one in changed], path=path))
     findings += smells
     findings += await _scan(environment, anchor, path, inside, telltale)
     return Settled(
@@ -178,16 +179,22 @@ async def _end_leftovers(
     return own, rest, kept
 
 
-def _judge(anchor: Anchor, now: dict[str, Program]) -> tuple[list[Finding], tuple[str, ...]]:
-    """Which of the grader's programs are not what they were, or not what their names say."""
+def _changed(anchor: Anchor, now: Survey) -> list[Program]:
+    """The programs that are not what they were, or were not there."""
+    before = {program.name: (program.real, program.sha256) for program in anchor.programs}
+    return [program for program in now.values() if before.get(program.name) != (program.real, program.sha256)]
+
+
+def _judge(
+    anchor: Anchor, changed: Sequence[Program], origins: Mapping[str, Owner]
+) -> tuple[list[Finding], tuple[str, ...]]:
+    """Which of the grader's programs are not what their names say: those that no package has brought or upgraded."""
     before = {program.name: program for program in anchor.programs}
     findings, fakes = [], []
-    for name, program in now.items():
-        old = before.get(name)
-        if old is not None and (old.real, old.sha256) == (program.real, program.sha256):
+    for program in changed:
+        name, old, owner = program.name, before.get(program.name), origins.get(program.real, "unknown")
+        if owner == "packaged":
             continue
-        if program.owner == "packaged":
-            continue  # installed, or upgraded
         if old is not None:
             where = program.path if program.real == old.real else f"{program.path}, before {old.path}"
             if name in anchor.copies:
@@ -196,9 +203,9 @@ def _judge(anchor: Anchor, now: dict[str, Program]) -> tuple[list[Finding], tupl
                 continue
             fakes.append(name)
             findings.append(_finding(RoomCode.FAKE_PROGRAM, where, f"{name} is not the image's any more"))
-        elif program.owner == "changed" or (program.kind == "script" and name in NATIVE):
+        elif owner == "changed" or (program.kind == "script" and name in NATIVE):
             fakes.append(name)
-            why = "is not as its package brought it" if program.owner == "changed" else "is a script of no package"
+            why = "is not as its package brought it" if owner == "changed" else "is a script of no package"
             findings.append(_finding(RoomCode.FAKE_PROGRAM, program.path, f"{name} {why}"))
     return findings, tuple(fakes)
 

@@ -13,6 +13,7 @@ from proctor.core.errors import InfrastructureError
 from proctor.core.evaluation import Evaluated, Prediction
 from proctor.core.submission import PatchKind
 from proctor.environments.local import LocalProvider
+from proctor.runner.plan import this_machine
 from rooms import sh
 from swe_local_world import CHEAT, FIXED, PYTHON, World, make_wheels
 from workspaces_world import git
@@ -137,12 +138,12 @@ def test_what_keeps_an_instance_from_this_machine_is_said(world: World) -> None:
     for expected, row in rows.items():
         benchmark = world.benchmark(row)
         (task,) = benchmark.tasks()
-        assert str(benchmark.obstacle(task)).startswith(expected)
+        assert str(benchmark.lacks(task, this_machine(), "local")).startswith(expected)
         with pytest.raises(InfrastructureError) as raised:
             benchmark.room(task, GradeOptions())
         assert raised.value.cause is Cause.NOT_RUNNABLE_HERE
     benchmark = world.benchmark()
-    assert benchmark.obstacle(benchmark.tasks()[0]) is None
+    assert benchmark.lacks(benchmark.tasks()[0], this_machine(), "local") is None
 
 
 async def test_pins_that_cannot_be_installed_are_said_and_leave_nothing(world: World, tmp_path: Path) -> None:

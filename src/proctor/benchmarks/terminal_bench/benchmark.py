@@ -1,0 +1,260 @@
+"""Terminal-Bench as a benchmark: a container, an instruction, and a verifier that comes when the agent has gone."""
+
+import asyncio
+import base64
+import hashlib
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+import proctor
+from proctor.benchmarks.state_graded import check_state_health, grade_script, no_machine, require_machine, state
+from proctor.benchmarks.terminal_bench.format import CONFIG, HarborTask, read_task
+from proctor.benchmarks.terminal_bench.rule import Verified, judge
+from proctor.benchmarks.terminal_bench.verify import verifier_words, verify
+from proctor.core.benchmark import Fetched, GradeOptions, Health, Place, Unusable
+from proctor.core.causes import Cause
+from proctor.core.environment import Environment, EnvironmentSpec, Limits, Network
+from proctor.core.errors import InfrastructureError, InvalidData, UsageError
+from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.record import from_json, to_json
+from proctor.core.run import Machine
+from proctor.core.submission import PatchKind
+from proctor.core.task import Gold, ImageSource, PrivatePart, PublicPart, SubmissionKind, Task
+from proctor.grading.live import remember
+
+_GRADING: Final = "grading"
+_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+# A room does not start in its root; commands there can.
+_ROOT_STAND_IN: Final = "/root"
+
+
+class TerminalBench:
+    """Implements `core.benchmark.Benchmark` and `ArrangesRooms`."""
+
+    name = "terminal_bench"
+    grader = f"terminal_bench/{proctor.__version__}"
+
+    def __init__(
+        self, folder: Path, fetched: Fetched, split: str, *, variables: Mapping[str, str] | None = None
+    ) -> None:
+        self.split: str | None = split
+        self.source = fetched.origin
+        self._folder = folder
+        self._fetched = fetched
+        self._variables = os.environ if variables is None else variables
+
+    def digest(self) -> str:
+        """Identifies the data."""
+        return self._fetched.digest
+
+    def fingerprint(self, task: Task) -> str:
+        """Harbor's digest of the task."""
+        return self._read[0][task.id].digest
+
+    def room(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
+        """The container: from its ready image, or built from its Dockerfile."""
+        harbor = self._read[0][task.id]
+        image = options.image or harbor.image
+        return EnvironmentSpec(
+            workdir=_ROOT_STAND_IN if harbor.workdir == "/" else harbor.workdir,
+            image=image,
+            build=None if image else harbor.path / "environment",
+            network=task.public.network,
+            limits=task.public.limits,
+        )
+
+    def tasks(self) -> Sequence[Task]:
+        """Every task that Proctor can run."""
+        return self._tasks
+
+    @cached_property
+    def _tasks(self) -> tuple[Task, ...]:
+        return tuple(as_task(harbor) for harbor in self._read[0].values())
+
+    def unusable(self) -> Sequence[Unusable]:
+        """Tasks that are broken, or that need what Proctor has not."""
+        return self._read[1]
+
+    @cached_property
+    def _read(self) -> tuple[dict[str, HarborTask], tuple[Unusable, ...]]:
+        tasks: dict[str, HarborTask] = {}
+        bad = []
+        for folder in sorted(file.parent for file in self._folder.glob(f"*/{CONFIG}")):
+            try:
+                task = read_task(folder)
+            except InvalidData as error:
+                bad.append(Unusable(task_id=folder.name, problems=(str(error),)))
+                continue
+            if task.unsupported:
+                bad.append(Unusable(task_id=task.name, problems=tuple(f"it needs {what}" for what in task.unsupported)))
+            else:
+                tasks[task.name] = task
+        return dict(sorted(tasks.items())), tuple(bad)
+
+    def gold(self, task: Task) -> Prediction | None:
+        """The task's own solution."""
+        gold = task.private.gold
+        if gold is None:
+            return None
+        return Prediction(
+            task_id=task.id, patch_kind=PatchKind.SHELL_SCRIPT, content=gold.text.encode(), model="oracle"
+        )
+
+    def lacks(self, task: Task, machine: Machine, runner: str) -> str | None:
+        """A machine of its own, a GPU, memory, or a variable that the task asks for."""
+        harbor = self._read[0][task.id]
+        if runner == "local":
+            return no_machine(self.name).sentence
+        if harbor.gpus:
+            return f"{task.id} needs {harbor.gpus} GPU, and rooms have none"
+        if harbor.memory_mb is not None and harbor.memory_mb > machine.memory_mb:
+            return f"{task.id} needs {harbor.memory_mb} MB of memory, and this machine has {machine.memory_mb}"
+        try:
+            for variables in (harbor.variables, harbor.verifier_variables):
+                self._resolved(harbor, variables)
+        except InfrastructureError as error:
+            return error.sentence
+        return None
+
+    async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:  # noqa: ARG002 - see Benchmark
+        """The container; all that the agent starts from is in its image.
+
+        Raises:
+            InfrastructureError: a variable that the task asks of this machine is not set, or it has no GPU to give.
+        """
+        harbor = self._read[0][task.id]
+        if harbor.gpus:
+            raise _not_here(f"{task.id} needs {harbor.gpus} GPU, and rooms have none")
+        self._resolved(harbor, harbor.verifier_variables)
+        return msgspec.structs.replace(
+            self.room(task, GradeOptions()), variables=self._resolved(harbor, harbor.variables)
+        )
+
+    async def arrange(self, task: Task, environment: Environment, folder: Path) -> None:
+        """Wait until the environment says that it is up, and note what its programs are."""
+        require_machine(environment, self.name)
+        harbor = self._read[0][task.id]
+        done = await environment.exec(["mkdir", "-p", "/logs/agent", "/logs/artifacts"], cwd="/")
+        if done.exit_code != 0:
+            raise InfrastructureError("the image has no mkdir", where=task.id)
+        await _wait_until_healthy(harbor, environment)
+        await remember(environment, verifier_words(harbor), folder / _GRADING)
+
+    async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
+        """Run the verifier in the room as the agent left it; what was seen."""
+        return await self._observe(None, task, environment, folder)
+
+    async def grade(self, task: Task, prediction: Prediction, place: Place) -> Evaluated:
+        """Judge what the verifier saw; or see what a script makes of a fresh room.
+
+        Raises:
+            UsageError: an answer is neither.
+        """
+        if prediction.patch_kind is PatchKind.SHELL_SCRIPT:
+            observe = partial(self._observe, place.options.timeout_seconds)
+            return await grade_script(self, task, prediction, place, observe)
+        if prediction.patch_kind is not PatchKind.STATE:
+            raise UsageError(
+                f"an answer to {task.id} is a room's state, not a {prediction.patch_kind.value}",
+                fix="hand in a shell script that does what is asked",
+            )
+        seen = from_json(prediction.content, Verified, where=task.id)
+        return Evaluated(
+            task_id=task.id,
+            verdict=judge(seen, self.grader),
+            tags=task.tags,
+            model=prediction.model,
+            patch_kind=PatchKind.STATE,
+            patch_sha256=hashlib.sha256(prediction.content).hexdigest(),
+        )
+
+    async def validate(self, task: Task, place: Place) -> Health:
+        """Nothing gets no reward, and the solution gets all of it."""
+        return await check_state_health(self, task, place, partial(self._observe, place.options.timeout_seconds))
+
+    async def _observe(self, seconds: float | None, task: Task, environment: Environment, folder: Path) -> Prediction:
+        harbor = self._read[0][task.id]
+        seen = await verify(
+            harbor,
+            environment,
+            folder / _GRADING,
+            seconds=seconds or harbor.verifier_seconds,
+            variables=self._resolved(harbor, harbor.verifier_variables),
+        )
+        return state(task, to_json(seen))
+
+    def _resolved(self, task: HarborTask, variables: Mapping[str, str]) -> dict[str, str]:
+        """The variables of a task, with ``${NAME}`` and ``${NAME:-default}`` filled in from this machine's."""
+
+        def value(match: re.Match[str]) -> str:
+            name, default = match[1], match[2]
+            found = self._variables.get(name, default)
+            if found is None:
+                raise _not_here(f"{task.name} needs the variable {name}, which is not set")
+            return found
+
+        return {name: _VARIABLE.sub(value, text) for name, text in variables.items()}
+
+
+def as_task(task: HarborTask) -> Task:
+    """A task of Harbor's as one of ours."""
+    metadata = task.metadata
+    categories = {name: str(metadata[name]) for name in ("difficulty", "category") if metadata.get(name)}
+    tags = metadata.get("tags")
+    return Task(
+        id=task.name,
+        benchmark=TerminalBench.name,
+        public=PublicPart(
+            instruction=task.instruction,
+            source=ImageSource(image=task.image or f"built from {task.name}", workdir=task.workdir),
+            submission=SubmissionKind.STATE,
+            network=Network.OPEN if task.network == "public" else Network.MODEL,
+            limits=Limits(wall_seconds=task.agent_seconds, cpus=task.cpus, memory_mb=task.memory_mb),
+        ),
+        private=PrivatePart(
+            gold=Gold(text=solution_script(task)) if task.has_solution else None,
+            extra={"digest": task.digest, "schema": task.schema, "verifier_seconds": task.verifier_seconds},
+        ),
+        categories=categories,
+        tags=(*categories.values(), *(str(tag) for tag in tags if isinstance(tags, list)))
+        if tags
+        else tuple(categories.values()),
+    )
+
+
+def solution_script(task: HarborTask) -> str:
+    """One script that unpacks the solution's folder where Harbor puts it, runs it, and takes it away again."""
+    solution = task.path / "solution"
+    lines = ["trap 'rm -rf /solution' EXIT", "mkdir -p /solution || exit 1"]
+    for file in sorted(path for path in solution.rglob("*") if path.is_file()):
+        place = shlex.quote(f"/solution/{file.relative_to(solution).as_posix()}")
+        content = base64.encodebytes(file.read_bytes()).decode()
+        lines += [f"mkdir -p $(dirname {place})", f"base64 -d >{place} <<'END'\n{content}END"]
+    lines += [f"export {name}={shlex.quote(value)}" for name, value in task.solution_variables.items()]
+    lines += [f"cd {shlex.quote(task.workdir)}", "chmod +x /solution/solve.sh && /solution/solve.sh"]
+    return "\n".join(lines) + "\n"
+
+
+async def _wait_until_healthy(task: HarborTask, environment: Environment) -> None:
+    check = task.healthcheck
+    if check is None:
+        return
+    await asyncio.sleep(check.start_period)
+    for left in reversed(range(check.retries)):
+        done = await environment.exec(["sh", "-c", check.command], timeout=check.timeout)
+        if done.exit_code == 0:
+            return
+        if left:
+            await asyncio.sleep(check.interval)
+    raise InfrastructureError(f"the environment is not up after {check.retries} checks", where=task.name)
+
+
+def _not_here(what: str) -> InfrastructureError:
+    return InfrastructureError(what, cause=Cause.NOT_RUNNABLE_HERE)

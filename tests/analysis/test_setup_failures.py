@@ -1,0 +1,116 @@
+"""Wasted steps and failure modes of set-ups, from what an agent did."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.analysis.setup_failures import (
+    Action,
+    FailureMode,
+    actions_of,
+    failure_mode,
+    files_read,
+    optimal_steps,
+    waste,
+    waste_rate,
+)
+
+
+def ran(*commands: str) -> list[Action]:
+    return [Action(kind="command", text=command) for command in commands]
+
+
+START = ran("ls", "cat README.md", "uname -a")
+
+# Table 4 of the paper: steps of ten repositories by five models, against what a person needed.
+NEEDED = (7, 14, 19, 7, 8, 16, 16, 12, 14, 11)
+
+
+def test_the_paper_s_share_of_wasted_steps_is_clipped_by_answer() -> None:
+    assert sum(NEEDED) == 124
+    # 186 steps, 124 needed, 71 wasted: more than the difference, so what some answers saved does not count.
+    steps = (7, 14, 10, 7, 8, 16, 16, 12, 14, 82)
+    assert sum(steps) == 186
+    assert waste_rate(zip(steps, NEEDED, strict=True)) == pytest.approx(71 / 186)
+    assert waste_rate([]) is None
+    assert optimal_steps(check_dir=2, read_file=1) == 5
+
+
+def test_steps_that_were_not_needed_are_named_by_cause() -> None:
+    found = waste(
+        [
+            *START,
+            *ran("sudo apt-get install -y curl", "which python3", "node --version", "cat README.md", "cat setup.py"),
+            Action(kind="read", text="setup.py"),
+            Action(kind="read", text="LICENSE"),
+            Action(kind="other", text=""),
+            *ran("sleep 5", "ps aux", "apt-get install -y make", "ls docs", "head -n 20 a.txt | grep x"),
+        ]
+    )
+    assert found.causes == {"checked": 2, "off_target": 1, "reread": 2, "sudo": 1}
+    assert (found.steps, found.wasted, found.looks, found.reads) == (10, 6, 1, 5)
+
+
+def test_which_files_a_command_shows() -> None:
+    assert files_read(ran("cd /x && cat a.txt b/c | head -n 5")[0]) == ("a.txt", "b/c")
+    assert files_read(ran("sed -n '1,5p' setup.cfg")[0]) == ("setup.cfg",)
+    assert files_read(ran("echo cat README.md")[0]) == ()
+    assert files_read(Action(kind="edit", text="a.txt")) == ()
+
+
+@pytest.mark.parametrize(
+    ("said", "commands", "mode"),
+    [
+        ("/bin/sh: 1: tox: not found", ["pip install -r requirements/dev.pip"], FailureMode.TEST_TOOLS_MISSING),
+        ("/usr/bin/python3: No module named pytest", ["pip install ."], FailureMode.TEST_TOOLS_MISSING),
+        (
+            "sh: 1: pnpm: not found",
+            ["npm install -g pnpm", "echo 'export A=1' >>~/.bashrc"],
+            FailureMode.NOT_PERSISTENT,
+        ),
+        ("sh: 1: node: not found", ["source ~/.nvm/nvm.sh && nvm install node"], FailureMode.NOT_PERSISTENT),
+        (
+            "curl: (7) Failed to connect to localhost port 8080",
+            ["PORT=49152 npm start &"],
+            FailureMode.INVENTED_CONSTRAINT,
+        ),
+        ("Could not connect to Redis at 127.0.0.1:6379: Connection refused", ["apt install"], FailureMode.SERVICE_DOWN),
+        ("2 failed, 5 passed", [], FailureMode.UNKNOWN),
+    ],
+)
+def test_why_a_set_up_failed(said: str, commands: list[str], mode: FailureMode) -> None:
+    assert failure_mode(said, ran(*commands)).mode is mode
+
+
+def test_the_actions_of_a_stream() -> None:
+    def call(name: str, **given: object) -> str:
+        block = {"type": "tool_use", "name": name, "input": given}
+        return json.dumps({"type": "assistant", "message": {"content": [{"type": "text", "text": "so"}, block]}})
+
+    lines = [
+        call("Bash", command="ls"),
+        call("Read", file_path="/testbed/README.md"),
+        call("TodoWrite", todos=[]),
+        call("Glob", pattern="*.py"),
+        '{"type": "user", "message": {"content": "x"}}',
+        "not json",
+        "[]",
+    ]
+    assert [(action.kind, action.text) for action in actions_of(lines)] == [
+        ("command", "ls"),
+        ("read", "/testbed/README.md"),
+        ("other", ""),
+        ("look", "*.py"),
+    ]
+
+
+@given(
+    st.lists(st.builds(Action, kind=st.sampled_from(["command", "read", "look"]), text=st.text(max_size=30))), st.text()
+)
+def test_no_log_is_too_odd(actions: list[Action], said: str) -> None:
+    found = waste(actions)
+    assert found.wasted <= found.steps
+    failure_mode(said, actions)
+    actions_of(said.splitlines())

@@ -1,0 +1,145 @@
+"""Tasks of our own in real containers: oracle and nop, and the ways in which Harbor could be deceived."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from proctor.benchmarks.terminal_bench import TerminalBench, convert
+from proctor.core.benchmark import GradeOptions, Place
+from proctor.core.causes import Cause, Status
+from proctor.core.environment import Environment
+from proctor.core.task import Task
+from proctor.core.verdict import Verdict
+from proctor.environments.docker import DockerProvider
+from rooms import sh
+from setup_world import need_machines
+from terminal_world import IMAGES, TASKS, opened, write_task, write_tasks
+
+
+@pytest.fixture
+async def provider() -> AsyncIterator[DockerProvider]:
+    need_machines()
+    made = DockerProvider(image_map=IMAGES)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> TerminalBench:
+    folder = write_tasks(tmp_path / "tasks")
+    convert(folder / "sort-names", folder / "sorted-names")
+    return opened(folder)
+
+
+class Sitting:
+    """A room that an agent is at work in."""
+
+    def __init__(self, bench: TerminalBench, task: Task, room: Environment, folder: Path) -> None:
+        self.bench, self.task, self.room, self.folder = bench, task, room, folder
+
+    async def verdict(self) -> Verdict:
+        """What the verifier makes of the room as it is."""
+        seen = await self.bench.collect(self.task, self.room, self.folder)
+        place = Place(provider=DockerProvider(), folder=Path("unused"), options=GradeOptions())
+        return (await self.bench.grade(self.task, seen, place)).verdict
+
+    async def solve(self) -> None:
+        """As the oracle does."""
+        gold = self.bench.gold(self.task)
+        assert gold is not None
+        done = await self.room.exec(["bash", "-s"], stdin=gold.content, timeout=60)
+        assert done.exit_code == 0, done
+
+
+@asynccontextmanager
+async def sitting(bench: TerminalBench, name: str, provider: DockerProvider, folder: Path) -> AsyncIterator[Sitting]:
+    task = next(task for task in bench.tasks() if task.id == name)
+    folder.mkdir()
+    async with await provider.start(await bench.prepare(task, folder)) as room:
+        await bench.arrange(task, room, folder)
+        yield Sitting(bench, task, room, folder)
+
+
+@pytest.mark.parametrize("name", ["greet", "count-words", "serve", "proctor/repair", "recover", "sorted-names"])
+async def test_nothing_gets_nothing_and_the_solution_gets_everything(
+    name: str, bench: TerminalBench, provider: DockerProvider, tmp_path: Path
+) -> None:
+    async with sitting(bench, name, provider, tmp_path / "it") as it:
+        nothing = await it.verdict()
+        assert (nothing.status, nothing.score, nothing.official) == (Status.UNRESOLVED, 0.0, None), nothing.reason
+        assert nothing.findings == ()
+        await it.solve()
+        assert (await sh(it.room, "ls /solution")).exit_code != 0
+        solved = await it.verdict()
+        assert (solved.status, solved.score, solved.official) == (Status.RESOLVED, 1.0, None), solved.reason
+        assert solved.scores == {"reward": 1.0, **({"runs": 1.0} if name == "proctor/repair" else {})}
+        # Of what the first verifier left, nothing was there to be seen by the agent but what it makes in the open.
+        assert {finding.code for finding in solved.findings} <= {"planted-result"}
+
+
+async def test_a_reward_that_the_agent_has_written_counts_for_nothing(
+    bench: TerminalBench, provider: DockerProvider, tmp_path: Path
+) -> None:
+    async with sitting(bench, "greet", provider, tmp_path / "it") as it:
+        await sh(
+            it.room,
+            """
+            mkdir -p /logs/verifier /tests
+            echo '{"reward": 1}' >/logs/verifier/reward.json
+            echo 'import sys; sys.exit(0)' >/tests/conftest.py
+            nohup setsid sh -c 'while :; do echo 1 >/logs/verifier/reward.json; done' >/dev/null 2>&1 &
+            """,
+        )
+        verdict = await it.verdict()
+    assert (verdict.status, verdict.cause, verdict.score) == (Status.UNRESOLVED, Cause.TESTS_FAILED, 0.0)
+    assert {"planted-result", "left-running"} <= {finding.code for finding in verdict.findings}
+    assert {"/logs/verifier/reward.json", "/tests/conftest.py"} <= {finding.path for finding in verdict.findings}
+
+
+async def test_an_answer_after_the_time_is_up_counts_for_nothing(
+    bench: TerminalBench, provider: DockerProvider, tmp_path: Path
+) -> None:
+    late = "sleep 2; echo hello >/app/greeting.txt"
+    async with sitting(bench, "greet", provider, tmp_path / "it") as it:
+        script = f"nohup setsid sh -c '{late}' >/dev/null 2>&1 & sh -c '{late}'"
+        done = await it.room.exec(["sh", "-c", script], timeout=0.5)
+        assert done.timed_out
+        first = await it.verdict()
+        await sh(it.room, "sleep 2.5")
+        assert (await sh(it.room, "ls /app")).stdout == b""
+    assert (first.status, first.score) == (Status.UNRESOLVED, 0.0)
+
+
+async def test_a_verifier_that_cannot_start_is_an_error_and_not_the_agent_s_failure(
+    provider: DockerProvider, tmp_path: Path
+) -> None:
+    files = TASKS["greet"] | {
+        "tests/test.sh": "#!/bin/bash\necho again >>/app/tries\nuvx-of-the-network pytest /tests/test_outputs.py\n"
+        "if [ $? -eq 0 ]; then echo 1 >/logs/verifier/reward.txt; else echo 0 >/logs/verifier/reward.txt; fi\n"
+    }
+    write_task(tmp_path / "tasks" / "greet", files)
+    async with sitting(opened(tmp_path / "tasks"), "greet", provider, tmp_path / "it") as it:
+        broken = await it.verdict()
+        assert (broken.status, broken.cause, broken.score) == (Status.ERROR, Cause.GRADER_FAILED, None)
+        assert broken.official is Status.UNRESOLVED
+        assert (await sh(it.room, "cat /app/tries")).stdout == b"again\n" * 3
+        await sh(
+            it.room, r"printf '#!/bin/sh\nexit 0\n' >/usr/local/bin/uvx-of-the-network; chmod +x /usr/local/bin/uvx*"
+        )
+        forged = await it.verdict()
+        assert (forged.status, forged.cause) == (Status.UNRESOLVED, Cause.TAMPERED)
+        assert (forged.official, forged.score) == (Status.RESOLVED, 0.0)
+    assert "nothing shows that tests ran" in forged.reason
+
+
+async def test_validate_finds_a_task_sound_or_says_what_is_wrong(provider: DockerProvider, tmp_path: Path) -> None:
+    tasks = tmp_path / "tasks"
+    write_task(tasks / "wrong", TASKS["greet"] | {"solution/solve.sh": "#!/bin/bash\necho bye >greeting.txt\n"})
+    bench = opened(tasks)
+    place = Place(provider=provider, folder=tmp_path / "kept", options=GradeOptions(determinism_runs=1))
+    (task,) = bench.tasks()
+    health = await bench.validate(task, place)
+    assert (health.healthy, health.baseline_ok, health.oracle_ok) == (False, True, False)
+    assert "the reference answer is not resolved" in health.problems[0]

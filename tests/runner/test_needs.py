@@ -1,0 +1,79 @@
+"""What the chosen tasks need and a machine lacks."""
+
+from pathlib import Path
+
+import pytest
+from toy_benchmark import Toy
+
+from proctor.core.benchmark import GradeOptions
+from proctor.core.environment import Environment, EnvironmentSpec
+from proctor.core.errors import InfrastructureError
+from proctor.core.run import Machine
+from proctor.core.task import Task
+from proctor.runner.needs import environment_of, lacking
+from proctor.runner.selection import Selection, select
+
+MACHINE = Machine(platform="linux", python="3.11", cpus=2, memory_mb=4096)
+
+
+class Shelf:
+    """A provider that has some images and cannot pull any."""
+
+    name = "docker"
+
+    def __init__(self, *images: str) -> None:
+        self.images = images
+        self.asked: list[str | None] = []
+
+    async def digest(self, spec: EnvironmentSpec) -> str:
+        self.asked.append(spec.image)
+        if spec.image not in self.images:
+            raise InfrastructureError(f"there is no {spec.image}")
+        return f"docker:{spec.image}"
+
+    async def start(self, spec: EnvironmentSpec) -> Environment:
+        raise NotImplementedError
+
+    async def close(self) -> None: ...
+
+
+class Needy(Toy):
+    """Odd tasks need one image, even ones another; the third needs a licence."""
+
+    def room(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
+        return EnvironmentSpec(image=options.image or task.categories["parity"])
+
+    def lacks(self, task: Task, machine: Machine, runner: str) -> str | None:
+        assert (machine, runner) == (MACHINE, "docker")
+        return "it needs a licence" if task.id == "toy-0003" else None
+
+
+async def test_what_is_lacking_is_found_once_for_each_image_and_task() -> None:
+    toys, shelf = Needy(5), Shelf("odd")
+    missing = await lacking(toys, toys.tasks(), shelf, image=None, machine=MACHINE)
+    assert missing == {
+        "toy-0002": "there is no even",
+        "toy-0003": "it needs a licence",
+        "toy-0004": "there is no even",
+    }
+    assert sorted(map(str, shelf.asked)) == ["even", "odd"]
+    assert (await lacking(toys, toys.tasks()[:2], Shelf("own"), image="own", machine=MACHINE)) == {}
+
+
+async def test_a_run_s_environment_is_the_first_that_can_be_had() -> None:
+    toys = Needy(4)
+    assert await environment_of(toys, toys.tasks(), Shelf("even"), GradeOptions()) == "docker:even"
+    assert await environment_of(toys, [], Shelf("own"), GradeOptions(image="own")) == "docker:own"
+    with pytest.raises(InfrastructureError, match="there is no odd"):
+        await environment_of(toys, toys.tasks(), Shelf(), GradeOptions())
+
+
+def test_tasks_are_chosen_by_category(tmp_path: Path) -> None:
+    tasks = Toy(4).tasks()
+
+    def chosen(*categories: str) -> list[str]:
+        return [task.id for task in select(tasks, Selection(categories=categories))]
+
+    assert chosen("odd") == chosen("parity=odd") == ["toy-0001", "toy-0003"]
+    assert chosen("odd", "even") == chosen("colour=odd") == []
+    assert len(chosen()) == 4
