@@ -16,9 +16,10 @@ from proctor.benchmarks.commit0.prompt import instruction
 from proctor.benchmarks.commit0.rows import LITE, Row, in_split
 from proctor.benchmarks.commit0.source import SOURCE, load_rows
 from proctor.benchmarks.commit0.upstream import copies, telling_lines, upstream_places
-from proctor.core.benchmark import Choosy
+from proctor.core.benchmark import StatesNeeds
 from proctor.core.causes import Cause
 from proctor.core.errors import InfrastructureError, InvalidData
+from proctor.runner.plan import this_machine
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +60,8 @@ async def test_rows_without_a_commit_or_tests_are_named_and_not_used(cache: Path
     assert (got.tasks, got.origin, said) == (4, str(origin), ["fetching abacus", "fetching abacus"])
     opened = SOURCE.open("all")
     assert [task.id for task in opened.tasks()] == [TASK, "commit-0/strange"]
-    assert isinstance(opened, Choosy)
-    usable, refused = (opened.obstacle(task) for task in opened.tasks())
+    assert isinstance(opened, StatesNeeds)
+    usable, refused = (opened.lacks(task, this_machine(), "local") for task in opened.tasks())
     assert usable is None
     assert "it needs Python 3.99" in (refused or "")
     assert {bad.task_id: bad.problems for bad in opened.unusable()} == {

@@ -12,6 +12,7 @@ from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentProvider, Network
 from proctor.core.errors import InfrastructureError, InvalidData, UsageError
 from proctor.environments import local_available, provider
+from proctor.runner.plan import this_machine
 
 # In the shape of METR's: it needs what no machine of ours has, and modules that are not installed.
 KERNEL = """
@@ -94,7 +95,7 @@ async def test_what_a_machine_lacks_is_said_before_anything_is_spent(
     source = ReBench("re_bench", families, source=str(metr)).at(rooms)
     task = next(task for task in source.tasks() if task.id.endswith("/main"))
     place = Place(provider=rooms, folder=tmp_path / "place", options=GradeOptions())
-    assert "1 GPU (h100)" in (source.obstacle(task) or "")
+    assert "1 GPU (h100)" in (source.lacks(task, this_machine(), "local") or "")
     for trying in (source.prepare(task, tmp_path), source.validate(task, place)):
         with pytest.raises(InfrastructureError) as raised:
             await trying

@@ -28,6 +28,7 @@ from proctor.core.environment import Environment, EnvironmentProvider, Environme
 from proctor.core.errors import InfrastructureError, InvalidData
 from proctor.core.evaluation import Evaluated, Prediction
 from proctor.core.names import disk_name
+from proctor.core.run import Machine
 from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource, ImageSource, PrivatePart, PublicPart, Task
 from proctor.environments import provider as find_provider
@@ -108,9 +109,9 @@ class Commit0:
         """Rows without a commit or a list of tests."""
         return self._unusable
 
-    def obstacle(self, task: Task) -> str | None:
+    def lacks(self, task: Task, machine: Machine, runner: str) -> str | None:  # noqa: ARG002 - see StatesNeeds
         """Local rooms need the Python that the row asks for; an image brings its own."""
-        if self._in_docker:
+        if runner == "docker":
             return None
         try:
             find_python(self._libraries[task.id].row.setup.python)

@@ -12,7 +12,7 @@ from typing import Final
 from proctor.benchmarks.data.store import tree_digest
 from proctor.benchmarks.re_bench.desk import INSTRUCTION, Desk, read_log
 from proctor.benchmarks.re_bench.families import Family
-from proctor.benchmarks.re_bench.lacking import lacks, needs_of, refuse_lacking
+from proctor.benchmarks.re_bench.lacking import missing, needs_of, refuse_lacking
 from proctor.benchmarks.re_bench.rooms import BASE_IMAGE, image_folder, network_of, score, set_up
 from proctor.benchmarks.re_bench.scoring import BUDGET_SECONDS, Scale, counting, score_within
 from proctor.benchmarks.re_bench.standard import HOME, Given
@@ -22,6 +22,7 @@ from proctor.core.environment import Environment, EnvironmentProvider, Environme
 from proctor.core.errors import InvalidData
 from proctor.core.evaluation import Evaluated, Prediction
 from proctor.core.record import Record, from_json, to_json
+from proctor.core.run import Machine
 from proctor.core.submission import PatchKind, Score
 from proctor.core.task import Gold, ImageSource, PrivatePart, PublicPart, SubmissionKind, Task
 from proctor.core.verdict import Verdict
@@ -103,9 +104,11 @@ class ReBench:
         """Families that cannot say what their tasks are, or how their scores are read."""
         return self._unusable
 
-    def obstacle(self, task: Task) -> str | None:
+    def lacks(self, task: Task, machine: Machine, runner: str) -> str | None:  # noqa: ARG002 - see StatesNeeds
         """What this machine lacks of what the task needs."""
-        return "; ".join(lacks(*self._of(task))) or None
+        family, name = self._of(task)
+        lacking = missing(family, name, cpus=machine.cpus, memory_mb=machine.memory_mb)
+        return f"this machine lacks {'; '.join(lacking)}" if lacking else None
 
     def gold(self, task: Task) -> Prediction | None:
         """The script that reaches the reference. METR's are locked, and stay so."""
