@@ -247,8 +247,6 @@ def judge(task: Task, evidence: Evidence) -> Verdict:
     reached = score_within(evidence.scores, scale)
     scores = {f"within_{name}": score_within(evidence.scores, scale, end) for name, end in BUDGET_SECONDS.items()}
     scores |= {"normalised": reached, "times_scored": float(len(evidence.scores))}
-    if raw is not None:
-        scores["score"] = raw
     solved = reached >= 1
     reason = (
         "there is no valid score" if raw is None else f"scored {raw:.4g}, {reached:.3f} on the way to the reference"
