@@ -21,7 +21,6 @@ from proctor.benchmarks.suites.x07_report import (
     label_notes,
     x07_json,
     x07_list_report,
-    x07_patch_sha256,
     x07_report,
     x07_text,
     x07_validate_report,
@@ -39,6 +38,7 @@ from proctor.core.evaluation import (
 from proctor.core.record import from_json, to_json
 from proctor.core.submission import PatchKind
 from proctor.core.verdict import TestOutcome, TestStatus, Verdict
+from proctor.workspaces import patch_sha256
 from x07_world import PROGRAMS, STANDIN
 
 INVOCATION = Invocation(
@@ -360,11 +360,8 @@ def test_validate_of_a_suite_that_cannot_be_read_has_diags_and_no_instances() ->
 
 
 def test_patch_digests_are_x07s() -> None:
-    assert x07_patch_sha256(PatchKind.UNIFIED_DIFF, b"{ }") == hashlib.sha256(b"{ }").hexdigest()
-    assert (
-        x07_patch_sha256(PatchKind.PATCH_SET, b'{ "b": 1, "a": [] }') == hashlib.sha256(b'{"a":[],"b":1}').hexdigest()
-    )
-    assert x07_patch_sha256(PatchKind.PATCH_SET, b"{") == hashlib.sha256(b"{").hexdigest()
+    assert patch_sha256(b"{ }", PatchKind.UNIFIED_DIFF) == hashlib.sha256(b"{ }").hexdigest()
+    assert patch_sha256(b'{ "b": 1, "a": [] }', PatchKind.PATCH_SET) == hashlib.sha256(b'{"a":[],"b":1}').hexdigest()
 
 
 # The real thing: x07's own suite, from the baseline to the report.
@@ -412,7 +409,7 @@ async def evaluate_oracle(program: Path, instance: Instance, folder: Path, cwd: 
         notes=instance.notes,
         model="oracle",
         patch_kind=PatchKind.PATCH_SET,
-        patch_sha256=x07_patch_sha256(PatchKind.PATCH_SET, content),
+        patch_sha256=patch_sha256(content, PatchKind.PATCH_SET),
         baseline=before.summary,
         after_patch=after.summary,
         repair=with_first_pass(mended, after.summary),
