@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from local_room import LocalRoom
 from paths import shared_data
+from plain_room import room_at
 from proctor.benchmarks.suites.format import RepairMode, X07Eval
 from proctor.benchmarks.suites.load import Instance, Suite, load_suite
 from proctor.benchmarks.suites.x07 import X07Run, flips, run_x07_test, toolchain, x07_version
@@ -375,7 +375,7 @@ async def evaluate_oracle(program: Path, instance: Instance, folder: Path, cwd: 
     shutil.copytree(instance.repo, workspace)
     for path in workspace.rglob("*"):
         path.chmod(0o755 if path.is_dir() else 0o644)
-    room, x07 = LocalRoom(workspace), toolchain(program)
+    room, x07 = room_at(workspace), toolchain(program)
     common: dict[str, Any] = {"pristine": instance.repo, "artifacts": folder, "scratch": str(folder / "scratch")}
     before = await run_x07_test(room, x07, tests, name="baseline", patched=False, timeout=60, **common)
     assert instance.oracle is not None
@@ -453,7 +453,7 @@ def without_paths_and_times(document: dict[str, Any], root: str) -> dict[str, An
 async def test_the_published_suite_gives_the_published_report(program: Path, tmp_path: Path) -> None:
     suite = load_suite(shared_data("x07", "core_v0", "suite.json"))
     report = await evaluate_core(program, suite, tmp_path)
-    version = await x07_version(LocalRoom(tmp_path), toolchain(program))
+    version = await x07_version(room_at(tmp_path), toolchain(program))
     assert isinstance(version, str)
     document = json.loads(x07_json(x07_report(report, suite=suite, x07_version=version)))
     validator().validate(document)
