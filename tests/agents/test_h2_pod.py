@@ -198,6 +198,15 @@ async def test_a_message_that_was_typed_and_not_sent_off_is_sent_off(desk: Desk)
     assert [member.messages for member in outcome.metrics.members] == [1, 0], "Enter is no message"
 
 
+async def test_a_message_that_was_typed_in_the_middle_of_a_turn_is_sent_off_after_it(desk: Desk) -> None:
+    first = "if [ -e first ]; then echo done >result; else touch first; h2 send coder-1 go; sleep 5; fi"
+    coder = {"turn": [PROMPT, {"run": "h2 send concierge ready"}, STOP]}
+    desk.script(PAIR, swallow=True, turn=[PROMPT, {"run": first}, STOP], agents={"coder-1": coder})
+    desk.patience = msgspec.structs.replace(PATIENCE, nudge=0.5, settle=2)
+    outcome = await desk.answer()
+    assert (outcome.cause, await desk.result()) == (None, "done")
+
+
 async def test_an_agent_that_left_its_session_and_came_back_was_not_gone(desk: Desk) -> None:
     desk.script(turn=[PROMPT, {"hook": "SessionEnd"}, {"after": LONG, **TOOL}, WORK, STOP])
     outcome = await desk.answer()
