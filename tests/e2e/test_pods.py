@@ -130,6 +130,46 @@ async def test_eight_pods_at_once_keep_to_themselves_and_leave_nothing(
     assert hall.leftovers() == []
 
 
+@pytest.mark.slow
+async def test_a_sweep_holds_pods_of_several_sizes_against_nobody(hall: Hall, programs: Mapping[str, Path]) -> None:
+    (hall.folder / "nothing.yaml").write_text("default: [{text: nothing}]\n")
+    write_preset(
+        hall.folder,
+        turn=[{"hook": "UserPromptSubmit"}, {"hook": "Stop"}],
+        agents={"concierge": {"turn": TURN}, "coder-1": {"turn": ANSWER}},
+    )
+    (hall.folder / "pods.toml").write_text(
+        """
+        benchmark = "toy"
+        limit = 1
+        concurrency = 3
+        timeout = 120
+        preset = "./preset"
+        baseline = "nobody"
+        rule = "gain > 0"
+        [grid]
+        mode = ["h2"]
+        model = ["script:nothing.yaml"]
+        variables = { coders = [1, 2] }
+        [[run]]
+        name = "nobody"
+        agent = "nop"
+        preset = "empty"
+        """
+    )
+    files = ("--h2-bin", programs["h2"], "--claude-bin", programs["claude"])
+    done = await hall.start("bench", "sweep", "pods.toml", *files, "--json").wait(PATIENT)
+    assert done.code == 0, done.stderr
+    assert done.json["chosen"] == ["coders=1", "coders=2"]
+    assert [(one["label"], one["row"]["resolved"], one["row"]["agents"]) for one in done.json["contenders"]] == [
+        ("coders=1", 1, 3),
+        ("coders=2", 1, 4),
+        ("nobody", 0, 0),
+    ]
+    assert hall.store("toy/run-002").config().variables == {"coders": "2"}
+    assert hall.leftovers() == []
+
+
 async def test_the_same_fields_are_there_of_a_lone_agent(hall: Hall) -> None:
     script = hall.folder / "words.yaml"
     script.write_text("default: [{text: right, usage: {input: 10, output: 5}}]\n")
