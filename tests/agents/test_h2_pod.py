@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import secrets
+import shutil
 import socket
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -372,15 +374,14 @@ async def test_a_pod_that_is_cancelled_is_stopped_and_its_outcome_is_kept(desk: 
 
 
 async def test_a_pod_without_walls_leaves_nothing_either(tmp_path: Path, programs: Path, door: socket.socket) -> None:
-    place = Path("/tmp") / f"pod{tmp_path.parent.name.replace('_', '')}{time.time_ns() % 10**6}"
+    # Where h2 can map it: a name from `tempfile` may have an underscore in it.
+    place = Path("/tmp") / f"pod-{secrets.token_hex(6)}"
     sandbox = Sandboxes(tmp_path / "sandboxes").create("s1", preset="opus")
     provider = LocalProvider(isolation=False, rooms=place / "rooms")
     desk = Desk(tmp_path, programs, provider, sandbox, door, in_place=True)
     desk.script(grandchildren=1, turn=[PROMPT, WORK, STOP])
     try:
         outcome = await desk.answer()
-        if outcome.cause is Cause.NOT_RUNNABLE_HERE:
-            pytest.skip(outcome.detail)
         assert (outcome.cause, await desk.result()) == (None, "done")
         named = f"H2_DIR={sandbox.home}"
         left = [path for path in Path("/proc").glob("[0-9]*/environ") if named in _read(path).split("\0")]
@@ -388,6 +389,7 @@ async def test_a_pod_without_walls_leaves_nothing_either(tmp_path: Path, program
     finally:
         if desk.room is not None:
             await desk.room.stop()
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def _read(path: Path) -> str:
