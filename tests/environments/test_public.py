@@ -9,7 +9,9 @@ from proctor.environments import provider
 
 
 def test_the_public_names_are_these() -> None:
-    assert proctor.environments.__all__ == ["Reaped", "docker_available", "local_available", "provider", "reap"]
+    assert proctor.environments.__all__ == [
+        *("Reaped", "docker_available", "docker_rooms", "local_available", "local_rooms", "provider", "reap")
+    ]
 
 
 def test_providers_are_found_by_name() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grading_rooms import room_of
+from plain_room import room_of
 from proctor.grading import Results, TestFormat, TestPlan, Trouble, Unreadable, run_tests
 from proctor.grading.go_events import parse_go_events
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-from grading_rooms import PlainRoom, room_of
+from plain_room import room_at, room_of
 from proctor.core.causes import Cause, Status
 from proctor.core.verdict import TestStatus
 from proctor.grading import (
@@ -536,5 +536,5 @@ def answer():
         room_of(work, {**BASE, "thing.py": BASE["thing.py"] + spy})
         prefix = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups") if os.geteuid() == 0 else ()
         plan = TestPlan(format=TestFormat.UNITTEST, targets=("tests",), python=str(python))
-        run = await run_tests(PlainRoom(work, prefix=prefix), plan)
+        run = await run_tests(room_at(work, prefix=prefix), plan)
     assert run.tests["tests.test_thing.Thing.test_answer"] is TestStatus.FAILED

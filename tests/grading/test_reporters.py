@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from grading_rooms import PlainRoom, interpreters, room_of
+from interpreters import interpreters
+from plain_room import room_at, room_of
 from proctor.core.verdict import TestStatus
 from proctor.grading import ConfigFile, Results, TestFormat, TestPlan, TestRun, Trouble, Unreadable, run_tests
 
@@ -388,7 +389,7 @@ class T(unittest.TestCase):
 """
     run = await run_tests(room_of(tmp_path / "work", {"tests/test_it.py": source}), UNITTEST)
     assert list(statuses(run).values()) == ["passed"]
-    room = PlainRoom(tmp_path)
+    room = room_at(tmp_path)
     await room.exec(["sleep", "1.5"])
     assert not mark.exists()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grading_rooms import room_of
+from plain_room import room_of
 from proctor.core.environment import EnvironmentSpec, ExecResult
 from proctor.core.errors import InvalidData
 from proctor.core.verdict import TestStatus

@@ -10,7 +10,7 @@ from proctor.core.causes import Cause, Status
 from proctor.core.result import AgentMetrics, ModelUsage, TaskResult, Tokens
 from proctor.core.verdict import Finding, Verdict
 from proctor.report import money, run_row
-from proctor.report.runs import runs_csv, runs_text
+from proctor.report.runs import run_tables, runs_csv, runs_text
 
 
 def result(task: str, cause: Cause, status: Status, cost: float | None = 0.5, **changes: object) -> TaskResult:
@@ -111,3 +111,33 @@ def test_scores_have_a_mean_even_where_some_are_beyond_what_was_thought_the_most
     assert row.score is not None
     assert row.score.value == pytest.approx(mean)
     assert (row.score.low or 0) < mean < (row.score.high or 0)
+
+
+def test_what_is_graded_by_degree_has_its_scores_and_the_best_of_several_answers() -> None:
+    def answer(task: str, sample: int, reached: float) -> TaskResult:
+        verdict = Verdict(
+            task_id=task,
+            status=Status.UNRESOLVED,
+            cause=Cause.SCORED,
+            reason="scored",
+            score=min(reached, 1.0),
+            scores={"normalised": reached, "within_2h": reached / 2},
+        )
+        return result(task, Cause.SCORED, Status.UNRESOLVED, sample=sample, verdict=verdict)
+
+    row = run_row(config(), [answer("a", 1, 0.2), answer("a", 2, 1.4), answer("b", 1, 0.6), answer("b", 2, 0.6)])
+    assert row.score is not None
+    assert row.score.value == pytest.approx(0.6)
+    assert row.scores == pytest.approx({"normalised": 0.7, "within_2h": 0.35})
+    assert row.best_of["score"] == pytest.approx((0.7, 1.0))
+    assert row.best_of["within_2h"] == pytest.approx((0.35, 0.5))
+    table = next(table for table in run_tables("scored", [row]) if table.title == "Scores")
+    cells = {name: value for name, value in table.rows}  # noqa: C416 - rows are tuples of any length to mypy
+    assert cells["mean score"].startswith("0.600 (0.")
+    assert (cells["normalised"], cells["best of 2, score"], cells["best of 2, within_2h"]) == (
+        "0.700",
+        "1.000",
+        "0.500",
+    )
+    assert run_row(config(), [SOLVED, FAILED]).best_of == {}
+    assert "Scores" not in [table.title for table in run_tables("graded", [run_row(config(), [SOLVED, FAILED])])]

@@ -2,11 +2,15 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import Final
 
+import msgspec
+
+from proctor.analysis.best_of import mean_best_of_k
 from proctor.analysis.failures import failure_mode, finding_codes, most_first
 from proctor.analysis.intervals import Estimate, clustered_mean, clustered_rate, positive_mean, ratio_of_sums
-from proctor.analysis.observation import Observation, observe
+from proctor.analysis.observation import Observation, SeenVerdict, observe
 from proctor.analysis.passes import Passes, passes
 from proctor.analysis.spread import Spread, spread
 from proctor.analysis.team import RoleFigures, add_roles
@@ -37,6 +41,9 @@ class RunRow(Record):
         rate_with_errors: the rate if every error were the agent's failure: the truth lies between the two.
         official: answers that the benchmark's own grader calls resolved.
         score: the mean score, of benchmarks that grade by degree.
+        scores: the means of the benchmark's further numbers, each over the answers that have it.
+        best_of: the mean over tasks of the expected best score of 1, 2, … answers, where all tasks have several: of
+            the score itself, and of each score within a time.
         healthy: over the tasks that are known to be sound; None when nobody has tried.
         findings: graded answers in which the audit found something; `finding_codes` says what.
         flaky: tasks of which a test flipped between reruns.
@@ -91,6 +98,8 @@ class RunRow(Record):
     finding_codes: dict[str, int]
     passes: tuple[Passes, ...]
     roles: tuple[RoleFigures, ...]
+    scores: dict[str, float] = msgspec.field(default_factory=dict)
+    best_of: dict[str, tuple[float, ...]] = msgspec.field(default_factory=dict)
 
 
 def run_row(
@@ -109,7 +118,7 @@ def run_row(
 class _Task:
     """The counted answers to one task."""
 
-    __slots__ = ("costs", "resolved", "scores", "seconds", "tokens")
+    __slots__ = ("costs", "progress", "resolved", "scores", "seconds", "tokens")
 
     def __init__(self) -> None:
         self.resolved: list[bool] = []
@@ -117,6 +126,7 @@ class _Task:
         self.seconds: list[float] = []
         self.tokens: list[float] = []
         self.scores: list[float] = []
+        self.progress: dict[str, list[float]] = {}
 
 
 class _Tally:
@@ -130,6 +140,7 @@ class _Tally:
         self.total_usd: float | None = 0.0
         self.priced = True  # of every answer that counts, the cost is known
         self.sums: Counter[str] = Counter()
+        self.further: dict[str, list[float]] = {}
         self.utilised: list[float] = []
         self.modes: Counter[str] = Counter()
         self.causes: Counter[str] = Counter()
@@ -162,6 +173,10 @@ class _Tally:
             task.costs.append(cost)
         if one.verdict is not None and one.verdict.score is not None:
             task.scores.append(one.verdict.score)
+            for name, value in _progress(one.verdict).items():
+                task.progress.setdefault(name, []).append(value)
+        for name, value in (one.verdict.scores if one.verdict else {}).items():
+            self.further.setdefault(name, []).append(value)
         codes = finding_codes(one)
         self.official += _official(one)
         self.findings += bool(codes)
@@ -229,10 +244,36 @@ class _Tally:
             finding_codes=most_first(self.codes),
             passes=_passes([task.resolved for task in tasks]),
             roles=tuple(self.roles.values()),
+            scores={name: fmean(values) for name, values in sorted(self.further.items())},
+            best_of=_best_of(self.tasks),
         )
 
     def _mean(self, name: str, counted: int) -> float | None:
         return self.sums[name] / counted if counted else None
+
+
+def _progress(verdict: SeenVerdict) -> dict[str, float]:
+    """How far an answer came, beyond 1 where the benchmark's scale goes on; and how far within each time."""
+    if verdict.score is None:
+        return {}
+    within = {name: value for name, value in verdict.scores.items() if name.startswith("within_")}
+    return {"score": verdict.scores.get("normalised", verdict.score), **within}
+
+
+def _best_of(tasks: Mapping[str, _Task]) -> dict[str, tuple[float, ...]]:
+    """For every k that all tasks have answers for, if each has several.
+
+    A budget of time that is shared by k independent answers gives each a k-th of it: the best of 4 within 2 hours is
+    what 8 hours buy when they are spent on 4 answers.
+    """
+    found = {}
+    for name in sorted({name for task in tasks.values() for name in task.progress}):
+        known = {task_id: task.progress.get(name, []) for task_id, task in tasks.items()}
+        most = min(len(scores) for scores in known.values())
+        best = [mean_best_of_k(known, k) for k in range(1, min(most, _MOST_PASSES) + 1)]
+        if most > 1:
+            found[name] = tuple(one for one in best if one is not None)
+    return found
 
 
 def _rate(tasks: Iterable[_Task]) -> Estimate | None:

@@ -47,7 +47,8 @@ class Verdict(Record):
     Attributes:
         reason: one sentence for people; `cause` is the same for programs.
         score: between 0 and 1 where the benchmark grades by degree.
-        scores: further numbers of the benchmark's own, by name: fix rate, pass rate, coverage, …
+        scores: further numbers of the benchmark's own, by name: fix rate, pass rate, coverage, …; `normalised` is
+            the score on a scale that goes on beyond 1.
         official: what the benchmark's own grader would say, where it differs from ours on purpose.
         applied_with: the fallback that was needed to apply the patch; None when it applied strictly.
         flaky: the tests whose results differed between reruns.

@@ -4,6 +4,7 @@
 `proctor.core.environment`. Providers are found through the entry point group ``proctor.environments``.
 """
 
+import asyncio
 from importlib.metadata import entry_points
 from typing import Any, Final
 
@@ -11,9 +12,10 @@ from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import ProctorError, UsageError
 from proctor.environments.reaper import Reaped, reap
 
-__all__ = ["Reaped", "docker_available", "local_available", "provider", "reap"]
+__all__ = ["Reaped", "docker_available", "docker_rooms", "local_available", "local_rooms", "provider", "reap"]
 
 _GROUP: Final = "proctor.environments"
+_ANSWER_SECONDS: Final = 10.0
 
 
 def provider(name: str, *, isolation: bool = True, **options: Any) -> EnvironmentProvider:
@@ -33,27 +35,47 @@ def provider(name: str, *, isolation: bool = True, **options: Any) -> Environmen
     return made
 
 
-async def local_available() -> str | None:
-    """Why no local room can be made on this machine; None when one can."""
+async def local_rooms() -> str:
+    """What makes local rooms on this machine, with its version.
+
+    Raises:
+        InfrastructureError: none can be made; says why and what to do.
+    """
     from proctor.environments.bubblewrap import probe  # noqa: PLC0415 - a caller pays for what it asks
 
+    return probe()
+
+
+async def docker_rooms(url: str | None = None) -> str:
+    """The version of the engine that makes rooms in containers.
+
+    Raises:
+        InfrastructureError: there is none, or it does not answer.
+    """
+    from proctor.environments.engine import connect, disconnect, engine_errors  # noqa: PLC0415 - likewise
+
+    docker = connect(url)
     try:
-        return probe()
+        with engine_errors("say its version"):
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return str((await docker.version())["Version"])
+    finally:
+        await disconnect(docker)
+
+
+async def local_available() -> str | None:
+    """Why no local room can be made on this machine; None when one can."""
+    try:
+        await local_rooms()
     except ProctorError as error:
         return error.sentence
+    return None
 
 
 async def docker_available(url: str | None = None) -> str | None:
     """Why no room can be made in a container here; None when one can."""
-    from proctor.environments.engine import connect, disconnect, engine_errors  # noqa: PLC0415 - likewise
-
     try:
-        docker = connect(url)
-        try:
-            with engine_errors("say its version"):
-                await docker.version()
-        finally:
-            await disconnect(docker)
+        await docker_rooms(url)
     except ProctorError as error:
         return error.sentence
     return None

@@ -239,11 +239,18 @@ def _writable(layout: Layout) -> list[str]:
     return [*arguments, "--overlay-src", layout.lower, "--overlay", layout.workspace, layout.work, layout.workdir]
 
 
-def probe() -> str | None:
-    """Why no room can be made here, or None when one can."""
-    command = [find_bubblewrap(), *_namespaces(Network.NONE), "--ro-bind", "/", "/", "--proc", "/proc", "--", "true"]
+def probe() -> str:
+    """The bubblewrap that makes rooms here, with its version.
+
+    Raises:
+        InfrastructureError: none can be made.
+    """
+    program = find_bubblewrap()
+    command = [program, *_namespaces(Network.NONE), "--ro-bind", "/", "/", "--proc", "/proc", "--", "true"]
     done = subprocess.run(command, env={"PATH": os.defpath}, capture_output=True, text=True, check=False, timeout=30)
-    return None if done.returncode == 0 else refusal(done.stderr).sentence
+    if done.returncode:
+        raise refusal(done.stderr)
+    return programs.first_line([program, "--version"])
 
 
 def overlay_failed(said: str) -> bool:

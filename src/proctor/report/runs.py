@@ -201,6 +201,29 @@ def _counted(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {times}" for name, times in counts.items())
 
 
+def scores_table(rows: Sequence[RunRow]) -> Table:
+    """Of benchmarks that grade by degree: the mean score, the numbers behind it, and the best of several answers."""
+    names = sorted({name for row in rows for name in row.scores})
+    tries = sorted({(name, k) for row in rows for name, best in row.best_of.items() for k in range(len(best))})
+    lines = [
+        ("mean score", *(_mean_score(row) for row in rows)),
+        *((name, *(number(row.scores.get(name), 3) for row in rows)) for name in names),
+        *((f"best of {k + 1}, {name}", *(number(_best_of(row, name, k), 3) for row in rows)) for name, k in tries if k),
+    ]
+    return Table(title="Scores", headings=("", *(row.run_id for row in rows)), rows=tuple(lines))
+
+
+def _best_of(row: RunRow, name: str, place: int) -> float | None:
+    best = row.best_of.get(name, ())
+    return best[place] if place < len(best) else None
+
+
+def _mean_score(row: RunRow) -> str:
+    if row.score is None:
+        return NOTHING
+    return f"{number(row.score.value, 3)} ({number(row.score.low, 3)} to {number(row.score.high, 3)})"
+
+
 def run_tables(
     title: str, rows: Sequence[RunRow], published: Sequence[Published] = (), tasks: Collection[str] = ()
 ) -> tuple[Table, ...]:
@@ -209,6 +232,7 @@ def run_tables(
         resolved_table(rows),
         answers_table(rows),
         healthy_table(rows) if any(_counted_otherwise(row) for row in rows) else None,
+        scores_table(rows) if any(row.score is not None for row in rows) else None,
         failures_table(rows),
         passes_table(rows),
         roles_table(rows),

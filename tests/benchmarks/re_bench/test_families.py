@@ -12,6 +12,7 @@ from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentProvider, Network
 from proctor.core.errors import InfrastructureError, InvalidData, UsageError
 from proctor.environments import local_available, provider
+from proctor.runner.plan import this_machine
 
 # In the shape of METR's: it needs what no machine of ours has, and modules that are not installed.
 KERNEL = """
@@ -90,10 +91,11 @@ async def test_a_family_tells_its_instructions_without_what_it_imports(
 async def test_what_a_machine_lacks_is_said_before_anything_is_spent(
     metr: Path, rooms: EnvironmentProvider, tmp_path: Path
 ) -> None:
-    families, _ = load_families(metr)
+    families, _ = load_families(metr, trusted=True)
     source = ReBench("re_bench", families, source=str(metr)).at(rooms)
     task = next(task for task in source.tasks() if task.id.endswith("/main"))
     place = Place(provider=rooms, folder=tmp_path / "place", options=GradeOptions())
+    assert "1 GPU (h100)" in (source.lacks(task, this_machine(), "local") or "")
     for trying in (source.prepare(task, tmp_path), source.validate(task, place)):
         with pytest.raises(InfrastructureError) as raised:
             await trying
@@ -105,7 +107,7 @@ async def test_what_a_machine_lacks_is_said_before_anything_is_spent(
 def test_a_family_whose_scores_have_no_scale_is_named_and_not_used(metr: Path) -> None:
     (metr / "ai_rd_triton_cumsum").rename(metr / "stranger")
     (metr / "stranger/ai_rd_triton_cumsum.py").rename(metr / "stranger/stranger.py")
-    families, unusable = load_families(metr)
+    families, unusable = load_families(metr, trusted=True)
     source = ReBench("re_bench", families, unusable, source="")
     assert list(source.tasks()) == []
     assert [bad.task_id for bad in source.unusable()] == ["stranger/main", "stranger/hidden_score"]
@@ -122,9 +124,22 @@ def test_a_family_whose_scores_have_no_scale_is_named_and_not_used(metr: Path) -
 )
 def test_a_broken_family_is_named_with_the_reason(metr: Path, file: str, text: str, said: str) -> None:
     (metr / "ai_rd_triton_cumsum" / file).write_text(text)
-    families, unusable = load_families(metr)
+    families, unusable = load_families(metr, trusted=True)
     assert families == []
     assert said in unusable[0].problems[0]
+
+
+async def test_a_family_that_cannot_speak_is_fetched_and_named_and_its_code_is_not_run_again(
+    metr: Path, rooms: EnvironmentProvider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    trace = tmp_path / "ran"
+    (metr / "ai_rd_triton_cumsum/ai_rd_triton_cumsum.py").write_text(f"open({str(trace)!r}, 'w')\n")
+    await MetrSource().fetch(None, metr, lambda _: None)
+    opened = MetrSource().open(None)
+    assert list(opened.tasks()) == []
+    assert "does not say what its tasks are" in opened.unusable()[0].problems[0]
+    assert not trace.exists()
 
 
 async def test_a_folder_without_families_is_not_the_data(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local_room import LocalRoom
+from plain_room import room_at
 from proctor.benchmarks.suites.format import X07Eval
 from proctor.benchmarks.suites.x07 import (
     Toolchain,
@@ -42,7 +42,7 @@ class World:
         self.workspace = write_repo(tmp_path / "workspace", *tests, **functions)
         self.artifacts = tmp_path / "artifacts"
         self.scratch = tmp_path / "scratch"
-        self.room = LocalRoom(self.workspace)
+        self.room = room_at(self.workspace)
 
     async def run(self, program: Path = STANDIN, tests: X07Eval = TESTS, **options: Any) -> X07Run | X07Failure:
         settings: dict[str, Any] = {"name": "baseline", "patched": False, "timeout": 60, **options}
@@ -305,7 +305,7 @@ def test_without_x07_one_sentence_says_what_to_do(monkeypatch: pytest.MonkeyPatc
 
 @EVERY_X07
 async def test_the_version_is_what_answers_in_the_room(x07: Path, tmp_path: Path) -> None:
-    assert str(await x07_version(LocalRoom(tmp_path), toolchain(x07))).startswith("0.")
+    assert str(await x07_version(room_at(tmp_path), toolchain(x07))).startswith("0.")
 
 
 def mounted(program: Path) -> list[str]:

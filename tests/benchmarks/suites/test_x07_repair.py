@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from local_room import LocalRoom
+from plain_room import PlainRoom, room_at
 from proctor.benchmarks.suites.format import RepairMode, X07Eval
 from proctor.benchmarks.suites.x07 import X07Run, run_x07_test, toolchain
 from proctor.benchmarks.suites.x07_repair import _Lint, canonicalise, quickfixes, repair, with_first_pass
@@ -26,7 +26,7 @@ class World:
 
     def __init__(self, tmp_path: Path, program: Path = STANDIN, **functions: Any) -> None:
         self.workspace = write_repo(tmp_path / "workspace", *((name, name) for name in functions), **functions)
-        self.room = LocalRoom(self.workspace)
+        self.room = room_at(self.workspace)
         self.x07 = toolchain(program)
         self.pristine, self.artifacts, self.scratch = tmp_path, tmp_path / "artifacts", tmp_path / "scratch"
 
@@ -90,7 +90,7 @@ async def test_memory_counts_what_it_would_take_and_leaves_the_file_as_it_was(x0
 async def test_off_does_nothing(tmp_path: Path) -> None:
     world = World(tmp_path, it=FUNCTIONS["many"])
     assert await world.repair(RepairMode.OFF) is None
-    assert world.room.log == []
+    assert world.room.ran == []
 
 
 @EVERY_X07
@@ -176,13 +176,13 @@ async def test_a_link_is_not_written_through(tmp_path: Path) -> None:
 async def test_a_file_that_cannot_be_put_back_is_not_called_mended(tmp_path: Path) -> None:
     world = World(tmp_path, it=FUNCTIONS["many"])
 
-    class ReadOnlyRoom(LocalRoom):
+    class ReadOnlyRoom(PlainRoom):
         async def exec(self, argv: Sequence[str], **options: Any) -> ExecResult:
             if argv[0] == "cp":
                 return ExecResult(exit_code=1, stdout=b"", stderr=b"cp: read-only file system", seconds=0.0)
             return await super().exec(argv, **options)
 
-    world.room = ReadOnlyRoom(world.workspace)
+    world.room = ReadOnlyRoom(tmp_path / "room", workspace=world.workspace)
     assert await world.repair() == summary("write", 2, 1, lint_ok=False, first_pass=False)
 
 
@@ -246,4 +246,4 @@ async def test_canonical_form_is_written_and_what_is_no_ast_is_named(x07: Path, 
 async def test_nothing_to_canonicalise_starts_nothing(tmp_path: Path) -> None:
     world = World(tmp_path, it=FUNCTIONS["good"])
     assert await canonicalise(world.room, world.x07, ["tests/tests.json"]) == {}
-    assert world.room.log == []
+    assert world.room.ran == []

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from local_room import LocalRoom
 from paths import shared_data
+from plain_room import room_at
 from proctor.benchmarks.suites.format import RepairMode, X07Eval
 from proctor.benchmarks.suites.load import Instance, Suite, load_suite
 from proctor.benchmarks.suites.x07 import X07Run, flips, run_x07_test, toolchain, x07_version
@@ -21,7 +21,6 @@ from proctor.benchmarks.suites.x07_report import (
     label_notes,
     x07_json,
     x07_list_report,
-    x07_patch_sha256,
     x07_report,
     x07_text,
     x07_validate_report,
@@ -39,6 +38,7 @@ from proctor.core.evaluation import (
 from proctor.core.record import from_json, to_json
 from proctor.core.submission import PatchKind
 from proctor.core.verdict import TestOutcome, TestStatus, Verdict
+from proctor.workspaces import patch_sha256
 from x07_world import PROGRAMS, STANDIN
 
 INVOCATION = Invocation(
@@ -360,11 +360,8 @@ def test_validate_of_a_suite_that_cannot_be_read_has_diags_and_no_instances() ->
 
 
 def test_patch_digests_are_x07s() -> None:
-    assert x07_patch_sha256(PatchKind.UNIFIED_DIFF, b"{ }") == hashlib.sha256(b"{ }").hexdigest()
-    assert (
-        x07_patch_sha256(PatchKind.PATCH_SET, b'{ "b": 1, "a": [] }') == hashlib.sha256(b'{"a":[],"b":1}').hexdigest()
-    )
-    assert x07_patch_sha256(PatchKind.PATCH_SET, b"{") == hashlib.sha256(b"{").hexdigest()
+    assert patch_sha256(b"{ }", PatchKind.UNIFIED_DIFF) == hashlib.sha256(b"{ }").hexdigest()
+    assert patch_sha256(b'{ "b": 1, "a": [] }', PatchKind.PATCH_SET) == hashlib.sha256(b'{"a":[],"b":1}').hexdigest()
 
 
 # The real thing: x07's own suite, from the baseline to the report.
@@ -378,7 +375,7 @@ async def evaluate_oracle(program: Path, instance: Instance, folder: Path, cwd: 
     shutil.copytree(instance.repo, workspace)
     for path in workspace.rglob("*"):
         path.chmod(0o755 if path.is_dir() else 0o644)
-    room, x07 = LocalRoom(workspace), toolchain(program)
+    room, x07 = room_at(workspace), toolchain(program)
     common: dict[str, Any] = {"pristine": instance.repo, "artifacts": folder, "scratch": str(folder / "scratch")}
     before = await run_x07_test(room, x07, tests, name="baseline", patched=False, timeout=60, **common)
     assert instance.oracle is not None
@@ -412,7 +409,7 @@ async def evaluate_oracle(program: Path, instance: Instance, folder: Path, cwd: 
         notes=instance.notes,
         model="oracle",
         patch_kind=PatchKind.PATCH_SET,
-        patch_sha256=x07_patch_sha256(PatchKind.PATCH_SET, content),
+        patch_sha256=patch_sha256(content, PatchKind.PATCH_SET),
         baseline=before.summary,
         after_patch=after.summary,
         repair=with_first_pass(mended, after.summary),
@@ -456,7 +453,7 @@ def without_paths_and_times(document: dict[str, Any], root: str) -> dict[str, An
 async def test_the_published_suite_gives_the_published_report(program: Path, tmp_path: Path) -> None:
     suite = load_suite(shared_data("x07", "core_v0", "suite.json"))
     report = await evaluate_core(program, suite, tmp_path)
-    version = await x07_version(LocalRoom(tmp_path), toolchain(program))
+    version = await x07_version(room_at(tmp_path), toolchain(program))
     assert isinstance(version, str)
     document = json.loads(x07_json(x07_report(report, suite=suite, x07_version=version)))
     validator().validate(document)

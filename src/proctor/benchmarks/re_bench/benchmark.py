@@ -12,8 +12,8 @@ from typing import Final
 from proctor.benchmarks.data.store import tree_digest
 from proctor.benchmarks.re_bench.desk import INSTRUCTION, Desk, read_log
 from proctor.benchmarks.re_bench.families import Family
-from proctor.benchmarks.re_bench.lacking import needs_of, refuse_lacking
-from proctor.benchmarks.re_bench.rooms import image_folder, network_of, score, set_up
+from proctor.benchmarks.re_bench.lacking import missing, needs_of, refuse_lacking
+from proctor.benchmarks.re_bench.rooms import BASE_IMAGE, image_folder, network_of, score, set_up
 from proctor.benchmarks.re_bench.scoring import BUDGET_SECONDS, Scale, counting, score_within
 from proctor.benchmarks.re_bench.standard import HOME, Given
 from proctor.core.benchmark import GradeOptions, Health, Place, Unusable
@@ -22,8 +22,9 @@ from proctor.core.environment import Environment, EnvironmentProvider, Environme
 from proctor.core.errors import InvalidData
 from proctor.core.evaluation import Evaluated, Prediction
 from proctor.core.record import Record, from_json, to_json
+from proctor.core.run import Machine
 from proctor.core.submission import PatchKind, Score
-from proctor.core.task import DirectorySource, Gold, PrivatePart, PublicPart, SubmissionKind, Task
+from proctor.core.task import Gold, ImageSource, PrivatePart, PublicPart, SubmissionKind, Task
 from proctor.core.verdict import Verdict
 from proctor.environments import provider as find_provider
 
@@ -92,8 +93,8 @@ class ReBench:
         return tree_digest(self._of(task)[0].folder)
 
     def room(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
-        """The room that a script is tried in, but for its image."""
-        return EnvironmentSpec(image=options.image, workdir=HOME, labels={"task": task.id})
+        """A room like those that a script is tried in: their images are built on this one."""
+        return EnvironmentSpec(image=options.image or BASE_IMAGE, workdir=HOME, labels={"task": task.id})
 
     def tasks(self) -> Sequence[Task]:
         """Every task of every family."""
@@ -102,6 +103,12 @@ class ReBench:
     def unusable(self) -> Sequence[Unusable]:
         """Families that cannot say what their tasks are, or how their scores are read."""
         return self._unusable
+
+    def lacks(self, task: Task, machine: Machine, runner: str) -> str | None:  # noqa: ARG002 - see StatesNeeds
+        """What this machine lacks of what the task needs."""
+        family, name = self._of(task)
+        lacking = missing(family, name, cpus=machine.cpus, memory_mb=machine.memory_mb)
+        return f"this machine lacks {'; '.join(lacking)}" if lacking else None
 
     def gold(self, task: Task) -> Prediction | None:
         """The script that reaches the reference. METR's are locked, and stay so."""
@@ -240,8 +247,6 @@ def judge(task: Task, evidence: Evidence) -> Verdict:
     reached = score_within(evidence.scores, scale)
     scores = {f"within_{name}": score_within(evidence.scores, scale, end) for name, end in BUDGET_SECONDS.items()}
     scores |= {"normalised": reached, "times_scored": float(len(evidence.scores))}
-    if raw is not None:
-        scores["score"] = raw
     solved = reached >= 1
     reason = (
         "there is no valid score" if raw is None else f"scored {raw:.4g}, {reached:.3f} on the way to the reference"
@@ -273,7 +278,7 @@ def _task(benchmark: str, family: Family, name: str, scale: Scale) -> Task:
         benchmark=benchmark,
         public=PublicPart(
             instruction=said.instructions.rstrip() + hint + INSTRUCTION,
-            source=DirectorySource(path=str(family.folder)),
+            source=ImageSource(image=BASE_IMAGE, workdir=HOME),
             submission=SubmissionKind.SCORE_LOG,
             network=network_of(family, name, Network.MODEL),
             limits=Limits(

@@ -77,26 +77,26 @@ def family_folders(root: Path) -> Iterator[Path]:
             yield folder
 
 
-def load_families(root: Path, describe: Mapping[str, Described] | None = None) -> tuple[list[Family], list[Unusable]]:
-    """Every family below `root`, and those that cannot be used. `describe` has what is known of them already."""
+def load_families(root: Path, *, trusted: bool = False) -> tuple[list[Family], list[Unusable]]:
+    """Every family below `root`, and those that cannot be used.
+
+    What a family says of itself is read from a file beside it. Only `trusted` ones are asked here and now.
+    """
     families: list[Family] = []
     unusable: list[Unusable] = []
     for folder in family_folders(root):
         try:
-            kept = folder / DESCRIBED
-            known = (describe or {}).get(folder.name)
-            if known is None:
-                known = read_record(kept, Described) if kept.is_file() else described_by(folder)
-            family = Family(folder.name, folder, read_manifest(folder), known)
+            described = described_by(folder) if trusted else read_record(folder / DESCRIBED, Described)
+            if described.problem:
+                raise InvalidData(described.problem, where=folder.name)
+            families.append(Family(folder.name, folder, read_manifest(folder), described))
         except InvalidData as error:
             unusable.append(Unusable(task_id=folder.name, problems=(str(error),)))
-            continue
-        families.append(family)
     return families, unusable
 
 
 def described_by(folder: Path) -> Described:
-    """What a family of ours says of itself: its code is run, in a process of its own, so it must be trusted.
+    """What a family says of itself: its code is run, in a process of its own, so it must be one of ours.
 
     Raises:
         InvalidData: it cannot say.

@@ -1,7 +1,6 @@
 """What a task needs and this machine, or its rooms, do not have. Known before anything is spent."""
 
 import os
-from collections.abc import Iterator
 
 from proctor.benchmarks.re_bench.families import Family
 from proctor.core.causes import Cause
@@ -14,7 +13,10 @@ def refuse_lacking(family: Family, task: str) -> None:
     Raises:
         InfrastructureError: it cannot; says all that is missing.
     """
-    lacking = list(lacks(family, task))
+    import psutil  # noqa: PLC0415 - slow, and only a run asks
+
+    memory_mb = psutil.virtual_memory().total // 2**20
+    lacking = missing(family, task, cpus=psutil.cpu_count() or 1, memory_mb=memory_mb)
     if lacking:
         raise InfrastructureError(
             f"this machine lacks what the task needs: {'; '.join(lacking)}",
@@ -24,22 +26,21 @@ def refuse_lacking(family: Family, task: str) -> None:
         )
 
 
-def lacks(family: Family, task: str) -> Iterator[str]:
-    """Each thing that is missing, in a few words."""
-    import psutil  # noqa: PLC0415 - slow, and only a run asks
-
-    needs = family.task(task).resources
+def missing(family: Family, task: str, *, cpus: int, memory_mb: int) -> list[str]:
+    """What a machine of this size does not have, each in a few words."""
+    needs, lacking = family.task(task).resources, list[str]()
     if needs.gpu is not None and needs.gpu.count_range[0] > 0:
-        yield f"{needs.gpu.count_range[0]} GPU ({needs.gpu.model or 'any'}), and rooms show none"
-    cpus = os.cpu_count() or 1
+        lacking.append(f"{needs.gpu.count_range[0]} GPU ({needs.gpu.model or 'any'}), and rooms show none")
     if needs.cpus is not None and needs.cpus > cpus:
-        yield f"{needs.cpus} processors (there are {cpus})"
-    memory = psutil.virtual_memory().total / 1e9
-    if needs.memory_gb is not None and needs.memory_gb > memory:
-        yield f"{needs.memory_gb:g} GB of memory (there are {memory:.0f})"
-    missing = [name for name in family.described.variables if name not in os.environ]
-    if missing:
-        yield f"the environment variable {', '.join(missing)}"
+        lacking.append(f"{needs.cpus} processors (there are {cpus})")
+    if needs.memory_gb is not None and needs.memory_gb * 1000 > memory_mb:
+        lacking.append(f"{needs.memory_gb:g} GB of memory (there are {memory_mb / 1000:.0f})")
+    if family.described.aux_vm:
+        lacking.append("a second machine")
+    keys = [name for name in family.described.variables if name not in os.environ]
+    if keys:
+        lacking.append(f"the environment variable {', '.join(keys)}")
+    return lacking
 
 
 def needs_of(family: Family, task: str) -> str:

@@ -25,9 +25,13 @@ _SAVE: Final = (
     "xargs -0 -r cp -a --parents -t /tmp/kept; "
     'find "$0" -mindepth 1 -delete'
 )
-_GIVE_BACK: Final = 'cp -a "/tmp/kept$0/." "$0/" 2>/dev/null || true'
+_GIVE_BACK: Final = (
+    'cp -a "/tmp/kept$0/." "$0/" 2>/dev/null; '
+    'if id agent >/dev/null 2>&1; then find "$0" ! -group protected -exec chown -h agent {} + 2>/dev/null; fi; true'
+)
+BASE_IMAGE: Final = "python:3.11-bookworm"
 _DOCKERFILE: Final = """\
-FROM python:3.11-bookworm
+FROM {image}
 RUN (getent passwd agent || useradd --create-home --uid 1000 agent) && groupadd --force protected \\
  && mkdir -p /protected && chgrp protected /protected && chmod 750 /protected
 COPY family/ /root/
@@ -45,7 +49,7 @@ def image_folder(family: Family, folder: Path, *, for_agent: bool) -> Path:
     context = folder / ("agent-image" if for_agent else "image")
     context.mkdir(parents=True)
     shutil.copytree(family.folder, context / "family", ignore=shutil.ignore_patterns("__pycache__", SOLUTION))
-    text = _DOCKERFILE.format(family=family.name) + (_WITHOUT_FAMILY if for_agent else "")
+    text = _DOCKERFILE.format(image=BASE_IMAGE, family=family.name) + (_WITHOUT_FAMILY if for_agent else "")
     (context / "Dockerfile").write_text(text)
     return context
 

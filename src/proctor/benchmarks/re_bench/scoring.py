@@ -12,7 +12,7 @@ from typing import Final
 from proctor.core.record import Record
 from proctor.core.submission import Score
 
-BUDGET_SECONDS: Final = {"2h": 7200.0, "8h": 28800.0, "32h": 115200.0}
+BUDGET_SECONDS: Final = {"30m": 1800.0, "2h": 7200.0, "8h": 28800.0, "32h": 115200.0}
 
 
 class Counts(StrEnum):

@@ -17,7 +17,7 @@ from proctor.benchmarks.re_bench.families import (
     read_description,
 )
 from proctor.benchmarks.re_bench.published import PUBLISHED
-from proctor.benchmarks.re_bench.standard import FAMILY_ELSEWHERE, job, program
+from proctor.benchmarks.re_bench.standard import FAMILY_ELSEWHERE, Described, job, program
 from proctor.core.benchmark import BenchmarkSource, Fetched
 from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, Mount
 from proctor.core.errors import InvalidData, UsageError
@@ -90,7 +90,10 @@ async def _describe(rooms: EnvironmentProvider, folder: Path) -> None:
     async with await rooms.start(EnvironmentSpec(mounts=(mount,))) as room:
         given, word = job("describe", folder.name, FAMILY_ELSEWHERE)
         done = await room.exec(["python3", "-B", "-c", program()], stdin=given, cwd="/", timeout=_DESCRIBE_SECONDS)
-    described = read_description(done.stdout, word, where=folder.name, said=done.stderr)
+    try:
+        described = read_description(done.stdout, word, where=folder.name, said=done.stderr)
+    except InvalidData as error:
+        described = Described(problem=error.what)
     (folder / DESCRIBED).write_bytes(to_json(described))
 
 
@@ -103,7 +106,7 @@ class DemoSource:
     def open(self, split: str | None) -> ReBench:  # noqa: ARG002 - see BenchmarkSource
         """They come with the package."""
         root = Path(__file__).parent / "families"
-        families, unusable = load_families(root)
+        families, unusable = load_families(root, trusted=True)
         return ReBench("re_bench_demo", families, unusable, source=str(root))
 
     async def fetch(self, split: str | None, origin: Path | None, tell: Callable[[str], None]) -> Fetched:  # noqa: ARG002

@@ -79,11 +79,15 @@ class Described(Record):
     Attributes:
         variables: environment variables that it cannot do without: keys, mostly.
         intermediate: it can be asked for scores while the agent works.
+        aux_vm: it wants a second machine beside the agent's.
+        problem: why it says nothing, where that is so.
     """
 
-    tasks: dict[str, DescribedTask]
+    tasks: dict[str, DescribedTask] = msgspec.field(default_factory=dict)
     variables: tuple[str, ...] = ()
     intermediate: bool = True
+    aux_vm: bool = False
+    problem: str = ""
     version: str = ""
 
 

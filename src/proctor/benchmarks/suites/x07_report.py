@@ -5,7 +5,6 @@ reason to lose the report; and where x07 says `error` of a submission that does 
 though our own report calls it what it is, the agent's failure.
 """
 
-import contextlib
 import hashlib
 import json
 import math
@@ -15,11 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from proctor.benchmarks.suites.load import Suite, canonical_json, suite_jcs_sha256
+from proctor.benchmarks.suites.load import Suite, suite_jcs_sha256
 from proctor.core.benchmark import Health
 from proctor.core.causes import Cause, Status
 from proctor.core.evaluation import Evaluated, EvaluationReport, Invocation, RepairSummary, TestSummary
-from proctor.core.submission import PatchKind
 from proctor.core.verdict import TestStatus
 
 SCHEMA_VERSION: Final = "x07.bench.report@0.1.0"
@@ -149,15 +147,6 @@ def x07_json(document: Document) -> bytes:
     """Any of these documents as x07 writes it: keys sorted, two spaces, one final newline."""
     text = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False)
     return text.encode(errors="replace") + b"\n"
-
-
-def x07_patch_sha256(kind: PatchKind, content: bytes) -> str:
-    """The digest that x07's reports give for a patch: of the bytes of a diff, of the canonical JSON of a patch set."""
-    if kind is PatchKind.PATCH_SET:
-        # Of what is not JSON, the bytes are all that there is to hash.
-        with contextlib.suppress(ValueError, RecursionError):
-            content = canonical_json(json.loads(content))
-    return hashlib.sha256(content).hexdigest()
 
 
 def label_notes(

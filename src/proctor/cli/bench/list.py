@@ -53,17 +53,10 @@ def command(bench: str | None, suite: str | None, split: str | None, *, as_json:
         rows = [{"id": task.id, "tags": task.tags, "categories": task.categories} for task in tasks]
         print_json({"benchmark": source.name, "source": source.source, "tasks": rows, "unusable": unusable})
     else:
+        names = list(dict.fromkeys(name for task in tasks for name in task.categories))
         print_table(
-            ["TASK", "DIFFICULTY", "LANGUAGE", "TAGS"],
-            [
-                [
-                    task.id,
-                    task.categories.get("difficulty", ""),
-                    task.categories.get("language", ""),
-                    " ".join(task.tags),
-                ]
-                for task in tasks
-            ],
+            ["TASK", *(name.upper() for name in names), "TAGS"],
+            [[task.id, *(task.categories.get(name, "") for name in names), " ".join(task.tags)] for task in tasks],
         )
         for bad in unusable:
             for problem in bad.problems:

@@ -50,14 +50,16 @@ def family_of(job: "dict[str, Any]") -> "Any":
 def described(family: "Any") -> "dict[str, Any]":
     """What a family says of its tasks."""
     variables = list(getattr(family, "required_environment_variables", ()))
-    tasks = {}
+    tasks, aux_vm = {}, False
     for name, task in family.get_tasks().items():
+        aux_vm = aux_vm or (hasattr(family, "get_aux_vm_spec") and family.get_aux_vm_spec(task) is not None)
         permissions = family.get_permissions(task) if hasattr(family, "get_permissions") else []
         tasks[name] = {"instructions": family.get_instructions(task), "permissions": list(permissions)}
     return {
         "tasks": tasks,
         "variables": variables,
         "intermediate": hasattr(family, "intermediate_score"),
+        "aux_vm": aux_vm,
         "version": str(getattr(family, "standard_version", "")),
     }
 

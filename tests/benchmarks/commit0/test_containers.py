@@ -1,0 +1,86 @@
+"""The same library in containers, from an image in the shape of the published ones."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.commit0.world import NAME, TASK, make_origin
+from cli_jobs import Commands
+from docker_image import IMAGE, need_docker
+from hall import Hall
+from proctor.core.causes import Cause
+
+TAG = "proctor-test/abacus:v0"
+PACKAGES = ("pytest", "pytest-cov", "coverage", "pytest-json-report")
+# As the official builder leaves it: a repository with the reference, a virtual environment, and a generated file.
+DOCKERFILE = f"""
+FROM {IMAGE}
+COPY repository /testbed
+RUN cd /testbed && python3 -m venv --without-pip .venv && echo /testbed/src >.venv/lib/python3.11/site-packages/a.pth \\
+ && echo generated >src/abacus/data.txt
+COPY packages /testbed/.venv/lib/python3.11/site-packages
+RUN printf '#!/bin/sh\\nexec /testbed/.venv/bin/python -m pytest "$@"\\n' >/testbed/.venv/bin/pytest \\
+ && chmod +x /testbed/.venv/bin/pytest
+"""
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder to fetch from, and the library's image on the engine."""
+    need_docker()
+    folder = tmp_path_factory.mktemp("containers")
+    made = make_origin(folder / "origin")
+    context = folder / "context"
+    shutil.copytree(made / "repos" / NAME, context / "repository")
+    for_debian = ("--python-version", "3.11", "--only-binary", ":all:", "--target", str(context / "packages"))
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
+    subprocess.run([*pip, *for_debian, *PACKAGES], check=True)
+    (context / "Dockerfile").write_text(DOCKERFILE)
+    subprocess.run(["docker", "build", "--quiet", "--tag", TAG, str(context)], check=True, capture_output=True)
+    yield made
+    subprocess.run(["docker", "image", "rm", "--force", TAG], check=False, capture_output=True)
+
+
+@pytest.mark.slow
+async def test_oracle_and_agent_in_containers(origin: Path, tmp_path: Path) -> None:
+    """The agent looks for the answer, in the image's history above all, and says what it found."""
+    with Commands() as commands:
+        hall = Hall(commands, tmp_path)
+        images = hall.folder / "images.json"
+        images.write_text(json.dumps({f"wentingzhao/{NAME}:v0": TAG}))
+        fetched = await hall.run("bench", "fetch", "commit0", "--split", "all", "--from", origin)
+        assert fetched.code == 0, fetched
+        rooms = ("--split", "all", "--runner", "docker", "--image-map", images)
+        oracle = await hall.run("bench", "eval", "commit0", *rooms, "--oracle", "--json")
+        assert oracle.code == 0, oracle
+        verdict = oracle.json["tasks"][0]["verdict"]
+        assert (verdict["task_id"], verdict["status"], verdict["official"]) == (TASK, "resolved", "unresolved")
+        assert [verdict["scores"][name] for name in ("official", "strict", "stub", "gold")] == pytest.approx(
+            [4 / 8, 5 / 7, 2 / 7, 5 / 7], abs=1e-6
+        )
+        assert verdict["scores"]["coverage"] > 0.5
+        agent = hall.folder / "agent.sh"
+        agent.write_text(
+            "#!/bin/sh\ncat src/abacus/data.txt; git log --all --format=%s; git fsck --lost-found\n"
+            "for place in /bin /etc /home /opt /root /testbed /tmp /usr /var /proctor; do\n"
+            "  grep -rl 'for row in rows if name in row' $place 2>/dev/null\ndone\n"
+            "pytest -q tests | tail -1\n"
+        )
+        agent.chmod(0o755)
+        run = await hall.run("bench", "run", "commit0", *rooms, "--agent", "command", "--claude-bin", agent)
+        assert run.code == 0, run
+        store = hall.store("commit0/run-001")
+        (result,) = store.results()
+        hall.close()
+    assert result.verdict is not None
+    assert (result.verdict.cause, result.verdict.scores["gain"]) == (Cause.EMPTY, 0)
+    (log,) = store.folder.rglob("stdout.log")
+    lines = log.read_text().splitlines()
+    assert lines[:2] == ["generated", "base"]
+    assert [line for line in lines if line.startswith("/")] == ["/proctor/agent"]
+    assert "3 failed, 1 passed" in lines[-1]

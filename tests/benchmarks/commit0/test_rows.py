@@ -1,0 +1,154 @@
+"""The published rows, and what is made of them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.commit0.world import IDS, TASK, make_origin
+from paths import shared_data
+from proctor.benchmarks.commit0.benchmark import image_of
+from proctor.benchmarks.commit0.installing import _for_containers, _steps
+from proctor.benchmarks.commit0.interpreters import Interpreter, find_python
+from proctor.benchmarks.commit0.library import test_places as places_of_tests
+from proctor.benchmarks.commit0.prompt import instruction
+from proctor.benchmarks.commit0.rows import LITE, Row, in_split
+from proctor.benchmarks.commit0.source import SOURCE, load_rows
+from proctor.benchmarks.commit0.upstream import copies, telling_lines, upstream_places
+from proctor.core.benchmark import StatesNeeds
+from proctor.core.causes import Cause
+from proctor.core.errors import InfrastructureError, InvalidData
+from proctor.runner.plan import this_machine
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Row]:
+    return load_rows(shared_data("commit0", "commit0_combined.json"))
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def by_name(rows: list[Row], name: str) -> Row:
+    return next(row for row in rows if row.name == name)
+
+
+def test_the_54_rows_load_and_16_are_lite(rows: list[Row]) -> None:
+    assert (len(rows), len(LITE)) == (54, 16)
+    assert len(in_split(rows, "all")) == 54
+    lite = in_split(rows, "lite")
+    assert len(lite) == 16
+    assert [row.problems() for row in lite] == [[]] * 16
+    versions = [row.setup.python for row in rows]
+    assert (versions.count("3.10"), versions.count("3.12"), versions.count("3.11")) == (36, 17, 1)
+    assert sum(row.test.test_cmd == "pytest" for row in rows) == 43
+
+
+async def test_rows_without_a_commit_or_tests_are_named_and_not_used(cache: Path, tmp_path: Path) -> None:
+    origin = make_origin(tmp_path / "origin")
+    (row,) = json.loads((origin / "rows.json").read_bytes())
+    strange = {**row, "instance_id": "commit-0/strange", "setup": {**row["setup"], "python": "3.99"}}
+    more = [{**row, "instance_id": "commit-0/none", "repo": "commit-0/none", "base_commit": ""}]
+    more += [{**row, "instance_id": "commit-0/unlisted", "repo": "commit-0/unlisted"}]
+    (origin / "rows.json").write_text(json.dumps([row, strange, *more]))
+    said: list[str] = []
+    got = await SOURCE.fetch("all", origin, said.append)
+    assert (got.tasks, got.origin, said) == (4, str(origin), ["fetching abacus", "fetching abacus"])
+    opened = SOURCE.open("all")
+    assert [task.id for task in opened.tasks()] == [TASK, "commit-0/strange"]
+    assert isinstance(opened, StatesNeeds)
+    usable, refused = (opened.lacks(task, this_machine(), "local") for task in opened.tasks())
+    assert usable is None
+    assert "it needs Python 3.99" in (refused or "")
+    assert {bad.task_id: bad.problems for bad in opened.unusable()} == {
+        "commit-0/none": ("the row has no base_commit", "there is no list of its tests"),
+        "commit-0/unlisted": ("there is no list of its tests",),
+    }
+    again = await SOURCE.fetch("all", origin, said.append)
+    assert again.digest == got.digest
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"setup": None}, "not a row of Commit0"),
+        ({"test": {"test_cmd": "pytest"}}, "not a row of Commit0"),
+        (None, "is there twice"),
+    ],
+)
+def test_broken_rows_are_refused_with_their_place(tmp_path: Path, change: dict[str, Any] | None, said: str) -> None:
+    origin = make_origin(tmp_path / "origin")
+    (row,) = json.loads((origin / "rows.json").read_bytes())
+    (origin / "rows.json").write_text(json.dumps([row, row] if change is None else [{**row, **change}]))
+    with pytest.raises(InvalidData, match=said) as raised:
+        load_rows(origin / "rows.json")
+    assert str(origin) in str(raised.value)
+
+
+def test_what_is_installed_is_what_the_row_says(rows: list[Row]) -> None:
+    parsel, babel = by_name(rows, "parsel"), by_name(rows, "babel")
+    assert list(_for_containers(parsel.setup)) == ["apt-get update", "apt-get install clang"]
+    tools = "pip install -U pytest pytest-cov coverage pytest-json-report"
+    assert list(_steps(parsel.setup)) == ["pip install -r tests/requirements.txt", "pip install -e .", tools]
+    assert next(_steps(babel.setup)) == "python scripts/download_import_cldr.py"
+    assert image_of(by_name(rows, "web3.py")) == "wentingzhao/web3.py:v0"
+    assert by_name(rows, "web3.py").ids_file == "web3-py.bz2"
+
+
+def test_a_python_that_is_not_here_is_said_to_be_missing() -> None:
+    with pytest.raises(InfrastructureError, match=r"needs Python 3\.99") as raised:
+        find_python("3.99")
+    assert raised.value.cause is Cause.NOT_RUNNABLE_HERE
+
+
+def test_the_places_of_tests_are_protected_and_the_library_is_not(rows: list[Row]) -> None:
+    simpy = places_of_tests(by_name(rows, "simpy"), ["tests/test_a.py::test_b", "tests/sub/test_c.py::D::test_e"])
+    assert simpy == ("/tests/sub/test_c.py", "/tests/test_a.py", "/tests/")
+    chardet = places_of_tests(by_name(rows, "chardet"), ["test.py::test_all"])
+    assert chardet == ("/test.py",)
+    # The tests of these lie within the package that is to be written.
+    networkx = places_of_tests(by_name(rows, "networkx"), ["networkx/algorithms/tests/test_cuts.py::test_x"])
+    assert networkx == ("/networkx/algorithms/tests/test_cuts.py", "/networkx/algorithms/tests/")
+    voluptuous = places_of_tests(by_name(rows, "voluptuous"), ["voluptuous/tests/tests.py::test_x"])
+    assert voluptuous == ("/voluptuous/tests/tests.py", "/voluptuous/tests/")
+
+
+def test_the_instruction_says_what_is_asked_and_not_where_the_answer_is(rows: list[Row]) -> None:
+    said = instruction(by_name(rows, "pyjwt"))
+    assert "`jwt`" in said
+    assert "`pytest tests/`" in said
+    assert "spec.pdf.bz2" in said
+    assert "jpadilla" not in said
+
+
+def test_copies_of_the_library_on_this_machine_are_found(tmp_path: Path, rows: list[Row]) -> None:
+    site = tmp_path / "lib/python3.10/site-packages"
+    for name in ("jinja2", "jinja2-3.1.dist-info", "Jinja2-2.0.egg-info", "markupsafe", "pip", "ensure"):
+        (site / name).mkdir(parents=True)
+    (site.parent / "ensurepip").mkdir()
+    python = Interpreter(executable="", prefix=str(tmp_path))
+    own = [Path(place) for place in upstream_places(by_name(rows, "jinja"), python) if place.startswith(str(tmp_path))]
+    assert sorted(place.name for place in own) == [
+        *("Jinja2-2.0.egg-info", "ensurepip", "jinja2", "jinja2-3.1.dist-info", "pip")
+    ]
+
+
+def test_a_package_that_carries_the_library_is_a_leak_and_common_lines_are_not(tmp_path: Path) -> None:
+    origin = make_origin(tmp_path / "origin")
+    (row,) = load_rows(origin / "rows.json")
+    body = "".join(f"    value_of_column_{number} = compute(row, {number})\n" for number in range(40))
+    reference, base, packages = (tmp_path / name for name in ("reference", "base", "packages"))
+    for tree, text in ((reference, f"def f(row):\n{body}"), (base, "def f(row):\n    pass\n")):
+        (tree / "src/abacus").mkdir(parents=True)
+        (tree / "src/abacus/sums.py").write_text(text)
+    (packages / "other").mkdir(parents=True)
+    (packages / "other/common.py").write_text("".join(body.splitlines(keepends=True)[:7]))
+    telling = telling_lines(row, base, reference)
+    assert list(copies(packages, telling)) == []
+    (packages / "other/vendored.py").write_text(f"def g(row):\n{body}")
+    assert list(copies(packages, telling)) == [f"{packages}/other/vendored.py: 40 lines of src/abacus/sums.py"]
+    assert len(IDS) == 7
