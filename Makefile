@@ -34,14 +34,14 @@ $(VENV)/.claude: $(VENV)/.installed
 demo: $(VENV)/.claude
 	@MODEL='$(MODEL)' demo/run.sh
 
-# The picture in the README, from the demo's own output, and those of the reports, which Chromium takes.
+# The picture in the README, from the demo's own output.
 picture: $(VENV)/.claude
 	$(BIN)/python demo/picture.py
-	$(BIN)/python demo/report_pictures.py
 
-# The pictures of the viewer in docs/, from runs made for them. Needs Chromium.
+# The pictures of the viewer and of reports in docs/, from runs made for them. Needs Chromium.
 screenshots: dev $(VENV)/.claude
 	@PYTHONPATH=tests:demo $(BIN)/python demo/screenshots.py
+	$(BIN)/python demo/report_pictures.py
 
 test: dev
 	$(BIN)/pytest --numprocesses auto $(ARGS)

@@ -1,6 +1,6 @@
 """Makes the pictures of docs/reports.md: real runs of Claude Code with scripted models, reported, seen by Chromium.
 
-make picture
+make screenshots
 """
 
 import os

@@ -4,6 +4,11 @@ import os
 from collections.abc import Generator
 
 import pytest
+from hypothesis import settings
+
+# A property that holds is not broken by a machine that is busy.
+settings.register_profile("proctor", deadline=None)
+settings.load_profile("proctor")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -47,7 +47,9 @@ def test_runs_that_agree_on_ten_tasks_may_still_differ() -> None:
 
 
 def test_the_same_data_give_the_same_interval() -> None:
-    assert mean_interval([1.0, 2.0, 5.0, 9.0]) == mean_interval([1.0, 2.0, 5.0, 9.0])
+    values = [float(number * number) for number in range(20)]
+    assert mean_interval(values) == mean_interval(values)
+    assert mean_interval(values) != mean_interval(values, seed=1)
     assert rate_interval([1.0, 0.0, -1.0]) == rate_interval([1.0, 0.0, -1.0])
 
 
@@ -57,9 +59,12 @@ def test_too_few_values_have_no_interval() -> None:
     one = mean_interval([3.0])
     assert one is not None
     assert (one.value, one.low, one.high) == (3.0, None, None)
-    two = mean_interval([1.0, 2.0])  # half of all draws show no spread at all
-    assert two is not None
-    assert (two.value, two.low) == (1.5, None)
+    nine = mean_interval([1.0, 2.0] * 4 + [1.5])
+    assert nine is not None
+    assert (nine.value, nine.low) == (1.5, None)
+    lone = mean_interval([0.0] * 9 + [5.0])  # in a third of all draws there is no spread at all
+    assert lone is not None
+    assert (lone.value, lone.low) == (0.5, None)
     equal = mean_interval([2.0, 2.0, 2.0])
     assert equal is not None
     assert (equal.low, equal.high) == (2.0, 2.0)

@@ -1,4 +1,5 @@
 import re
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from chromium import chromium, program
 from observations import answers, config, flipped
 from proctor.analysis import breakdown, compare, run_row
+from proctor.core.errors import UsageError
 from proctor.core.published import Published
 from proctor.report.charts import draw, flips_chart
 from proctor.report.comparison import Held, comparison_document
@@ -96,6 +98,15 @@ def test_a_chart_shows_what_it_was_given() -> None:
         "tasks lost and gained against old: +7; run: new; flip: gained",
         "tasks lost and gained against old: \N{MINUS SIGN}3; run: new; flip: lost",
     ]
+
+
+def test_without_the_library_that_draws_a_page_is_refused_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, documents: list[Document]
+) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    with pytest.raises(UsageError, match=r"pip install 'proctor\[charts\]'"):
+        write_page(documents[0], tmp_path / "page.html")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path, documents: list[Document]) -> None:

@@ -12,12 +12,16 @@ from proctor.analysis.intervals import CONFIDENCE, Estimate
 
 RESAMPLES: Final = 1999
 _SEED: Final = 20260215
+# Drawn again, fewer values than this are often all but equal, and t is then of any size.
+_FEWEST: Final = 10
 
 
 def mean_interval(
     values: Sequence[float], *, confidence: float = CONFIDENCE, resamples: int = RESAMPLES, seed: int = _SEED
 ) -> Estimate | None:
     """The mean of one value per task, with its symmetric studentised bootstrap interval; None without values.
+
+    Fewer than ten values have no interval, unless they are all the same.
 
         mean ± t·se,   95 % of all |mean* - mean| / se* being at most t
 
@@ -30,10 +34,10 @@ def mean_interval(
         return None
     mean = math.fsum(values) / number
     error = math.sqrt(math.fsum((value - mean) ** 2 for value in values)) / number
-    if number == 1:
-        return Estimate(value=mean)
-    if error == 0:
+    if error == 0 and number > 1:
         return Estimate(value=mean, low=mean, high=mean)
+    if number < _FEWEST:
+        return Estimate(value=mean)
     choose = random.Random(seed).choices  # noqa: S311 - draws for statistics, not for secrets
     centred = [value - mean for value in values]  # the squares of large values that differ little lose their digits
     drawn: list[float] = []

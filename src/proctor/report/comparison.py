@@ -1,6 +1,6 @@
 """Runs held against the first of them, in words and pictures."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ from proctor.report.document import Document, Section
 from proctor.report.reading import run_names
 from proctor.report.runs import runs_table
 from proctor.report.tables import Table
-from proctor.report.words import NOTHING, duration, money
+from proctor.report.words import NOTHING, duration, money, percent
 from proctor.results import RunStore
 
 
@@ -128,41 +128,42 @@ def _team(one: tuple[RunRow, Sequence[Observation]], other: tuple[RunRow, Sequen
 def _changes(comparisons: Sequence[Comparison]) -> Table:
     return Table(
         title="What changed, per task",
-        headings=(
-            *("Run ID", "Common", "Rate (95 % interval)", "Cost (95 % interval)", "Time (95 % interval)"),
-            *("p", "Corrected", "Can show"),
-        ),
-        rows=tuple(
-            (
-                one.second.run,
-                str(one.common),
-                _rate(one.rate),
-                _amount(one.cost, money),
-                _amount(one.seconds, duration),
-                f"{one.p_value:.3f}",
-                f"{one.adjusted_p:.3f}",
-                NOTHING if one.visible is None else f"{100 * one.visible:.1f} points",
-            )
-            for one in comparisons
-        ),
+        headings=("Run ID", "", comparisons[0].first.run, "Here", "Change (95 % interval)"),
+        rows=tuple((one.second.run, *cells) for one in comparisons for cells in _change_rows(one)),
+        notes=tuple(_power(one) for one in comparisons if one.visible is not None),
     )
 
 
-def _rate(change: Change | None) -> str:
-    if change is None or change.difference.low is None or change.difference.high is None:
+def _change_rows(one: Comparison) -> Iterator[tuple[str, ...]]:
+    if one.rate is not None:
+        found = one.rate.difference
+        ends = (
+            "" if found.low is None or found.high is None else f" ({100 * found.low:+.1f} to {100 * found.high:+.1f})"
+        )
+        yield "rate", percent(one.rate.first), percent(one.rate.second), f"{100 * found.value:+.1f} points{ends}"
+    for name, change, words in (("cost", one.cost, money), ("time", one.seconds, duration)):
+        if change is None:
+            yield name, "unknown", "unknown", NOTHING
+        else:
+            yield name, words(change.first), words(change.second), _relative(change)
+
+
+def _relative(change: Change) -> str:
+    if not change.first:
         return NOTHING
-    value, low, high = change.difference.value, change.difference.low, change.difference.high
-    return f"{100 * value:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f})"
-
-
-def _amount(change: Change | None, words: Callable[[float | None], str]) -> str:
-    if change is None:
-        return "unknown"
-    told = f"{words(change.first)} to {words(change.second)}"
     found = change.difference
-    if found.low is None or found.high is None or not change.first:
-        return told
-    return f"{told} ({found.low / change.first:+.0%} to {found.high / change.first:+.0%})"
+    ends = ""
+    if found.low is not None and found.high is not None:
+        ends = f" ({found.low / change.first:+.0%} to {found.high / change.first:+.0%})"
+    return f"{found.value / change.first:+.0%}{ends}"
+
+
+def _power(one: Comparison) -> str:
+    flips = len(one.gained) + len(one.lost)
+    smallest = f"{100 * (one.visible or 0):.1f} points"
+    return (
+        f"{one.common} tasks of which {flips} flip can show a difference of {smallest} ({one.second.run}, 80 % power)."
+    )
 
 
 def _flips(comparisons: Sequence[Comparison]) -> Table:

@@ -1,7 +1,7 @@
 """The comparison of a benchmark's runs: one row per run."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from proctor.analysis.intervals import Estimate
@@ -13,13 +13,9 @@ from proctor.report.document import Document, Section
 from proctor.report.logs import LogFigures
 from proctor.report.others import MOST_LINES, published_lines, published_table
 from proctor.report.tables import Table, as_text, records_csv
-from proctor.report.words import NOTHING, count, duration, interval, money, money_interval, number, percent
+from proctor.report.words import NOTHING, count, duration, interval, money, number, percent
 
 HEADINGS: Final = ("Run ID", "Mode", "Preset", "Resolved", "95 % interval", "Errors", "Avg Cost", "Avg Time", "Agents")
-MORE_HEADINGS: Final = (
-    *("Run ID", "Cost per resolved (95 % interval)", "Time per resolved", "Tokens per resolved", "Median Time"),
-    *("90 % within", "Turns", "Compactions", "Utilised", "Findings", "Flaky"),
-)
 _ACROSS: Final = 6  # more runs than this do not fit beside each other
 
 
@@ -38,24 +34,38 @@ def runs_table(
     )
 
 
-def more_table(rows: Sequence[RunRow]) -> Table:
-    """What it took: efficiency, and how it is distributed."""
+def resolved_table(rows: Sequence[RunRow]) -> Table:
+    """What a resolved task took: all that was spent on counted answers, by those that are right."""
     return Table(
-        title="What it took",
-        headings=MORE_HEADINGS,
+        title="Per resolved task",
+        headings=("Run ID", "Cost", "95 % interval", "Time", "95 % interval", "Tokens"),
         rows=tuple(
             (
                 row.run_id,
-                money_interval(row.cost_per_resolved_usd),
-                duration(row.seconds_per_resolved.value if row.seconds_per_resolved else None),
+                *_with_ends(row.cost_per_resolved_usd, money),
+                *_with_ends(row.seconds_per_resolved, duration),
                 count(row.tokens_per_resolved.value if row.tokens_per_resolved else None),
+            )
+            for row in rows
+        ),
+    )
+
+
+def answers_table(rows: Sequence[RunRow]) -> Table:
+    """What an answer took, right or wrong, and how that is distributed."""
+    return Table(
+        title="Per answer",
+        headings=("Run ID", "Median Cost", "Median Time", "90 % within", "Turns", "Steps", "Compactions", "Utilised"),
+        rows=tuple(
+            (
+                row.run_id,
+                money(row.costs.median) if row.costs else NOTHING,
                 duration(row.times.median if row.times else None),
                 duration(row.times.nine_tenths if row.times else None),
                 number(row.turns),
+                number(row.steps),
                 number(row.compactions),
                 percent(row.utilisation),
-                str(row.findings),
-                str(row.flaky),
             )
             for row in rows
         ),
@@ -69,10 +79,11 @@ def failures_table(rows: Sequence[RunRow]) -> Table:
             **row.failure_modes,
             **{f"error: {cause}": number for cause, number in row.error_causes.items()},
             **{f"finding: {code}": number for code, number in row.finding_codes.items()},
+            **({"flaky: tasks": row.flaky} if row.flaky else {}),
         }
         for row in rows
     ]
-    names = sorted(_union(counts), key=lambda name: name.startswith(("error: ", "finding: ")))
+    names = sorted(_union(counts), key=lambda name: ": " in name)
     cells = [[str(one.get(name, 0)) for one in counts] for name in names]
     if len(rows) <= _ACROSS:
         headings: tuple[str, ...] = ("", *(row.run_id for row in rows))
@@ -218,7 +229,8 @@ def run_tables(
 ) -> tuple[Table, ...]:
     """All tables that have anything to say about these runs."""
     candidates = (
-        more_table(rows),
+        resolved_table(rows),
+        answers_table(rows),
         healthy_table(rows) if any(_counted_otherwise(row) for row in rows) else None,
         scores_table(rows) if any(row.score is not None for row in rows) else None,
         failures_table(rows),
@@ -286,6 +298,13 @@ def _cells(row: RunRow) -> tuple[str, ...]:
         duration(row.avg_seconds),
         str(row.agents),
     )
+
+
+def _with_ends(estimate: Estimate | None, words: Callable[[float | None], str]) -> tuple[str, str]:
+    if estimate is None:
+        return NOTHING, NOTHING
+    known = estimate.low is not None and estimate.high is not None
+    return words(estimate.value), f"{words(estimate.low)} to {words(estimate.high)}" if known else NOTHING
 
 
 def _counted_otherwise(row: RunRow) -> bool:

@@ -17,29 +17,27 @@ class KnownHealth:
 
     def __init__(self, *, asked: bool | None = None) -> None:
         self._asked = asked
-        self._known: dict[object, frozenset[str] | None] = {}
+        self._known: dict[object, dict[str, bool | None]] = {}
 
     def __call__(self, config: RunConfig) -> frozenset[str] | None:
-        """Those of this run; None when nobody has tried, or we are not to look."""
+        """Those of this run; None when nobody has tried any, or we are not to look."""
         if self._asked is False or (self._asked is None and config.runner == "docker"):
             return None
+        if not (cache_root() / HEALTH_CACHE).is_dir():
+            return None
         way = (config.benchmark, config.source, config.split, config.runner, config.isolation, config.image)
-        key = (*way, tuple(config.image_map.items()), config.tasks)
-        if key not in self._known:
-            self._known[key] = _healthy_tasks(config)
-        return self._known[key]
+        known = self._known.setdefault((*way, tuple(config.image_map.items())), {})
+        new = [task for task in config.tasks if task not in known]
+        if new:
+            import asyncio  # noqa: PLC0415 - most reports need none of what follows
+
+            known.update(dict.fromkeys(new), **asyncio.run(health_of(config, new)))
+        tried = {task: sound for task in config.tasks if (sound := known[task]) is not None}
+        return frozenset(task for task, sound in tried.items() if sound) if tried else None
 
 
-def _healthy_tasks(config: RunConfig) -> frozenset[str] | None:
-    if not (cache_root() / HEALTH_CACHE).is_dir():
-        return None
-    import asyncio  # noqa: PLC0415 - most reports need none of what follows
-
-    return asyncio.run(healthy_tasks(config, config.tasks))
-
-
-async def healthy_tasks(config: RunConfig, wanted: Iterable[str]) -> frozenset[str] | None:
-    """Those of the wanted tasks that `validate` found healthy in rooms like this run's; None when nobody has tried.
+async def health_of(config: RunConfig, wanted: Iterable[str]) -> dict[str, bool]:
+    """What `validate` found, of those of the wanted tasks that it has tried in rooms like this run's.
 
     With docker, an image that is not on this machine is pulled to learn which one it is.
     """
@@ -52,21 +50,19 @@ async def healthy_tasks(config: RunConfig, wanted: Iterable[str]) -> frozenset[s
     try:
         benchmark = reopen(config.benchmark, config.source, config.split)
     except ProctorError:
-        return None  # its data is gone, so nothing can be known of it
+        return {}  # its data is gone, so nothing can be known of it
     options = {"image_map": config.image_map} if config.image_map else {}
     rooms = provider(config.runner, isolation=config.isolation, **options)
     place = Place(provider=rooms, folder=Path(), options=GradeOptions(image=config.image))
-    asked, known = set(wanted), known_healths()
-    sound, tried = set(), False
+    asked, known, found = set(wanted), known_healths(), {}
     try:
         for task in benchmark.tasks():
             if task.id in asked:
                 health = known.get(await health_key(benchmark, task, place))
-                tried = tried or health is not None
-                if health is not None and health.healthy:
-                    sound.add(task.id)
+                if health is not None:
+                    found[task.id] = health.healthy
     except ProctorError:
-        return None  # no room for it can be had here, so nobody can have tried
+        return {}  # no room for it can be had here, so nobody can have tried
     finally:
         await rooms.close()
-    return frozenset(sound) if tried else None
+    return found
