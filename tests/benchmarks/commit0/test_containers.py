@@ -47,6 +47,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 async def test_oracle_and_agent_in_containers(origin: Path, tmp_path: Path) -> None:
     """The agent looks for the answer, in the image's history above all, and says what it found."""
     with Commands() as commands:
