@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: setup dev demo picture test lint format schemas perf cheats clean
+.PHONY: setup dev demo picture screenshots test lint format schemas perf cheats clean
 
 setup: $(VENV)/.installed
 
@@ -34,9 +34,14 @@ $(VENV)/.claude: $(VENV)/.installed
 demo: $(VENV)/.claude
 	@MODEL='$(MODEL)' demo/run.sh
 
-# The picture in the README, from the demo's own output.
+# The picture in the README, from the demo's own output, and those of the reports, which Chromium takes.
 picture: $(VENV)/.claude
 	$(BIN)/python demo/picture.py
+	$(BIN)/python demo/report_pictures.py
+
+# The pictures of the viewer in docs/, from runs made for them. Needs Chromium.
+screenshots: dev $(VENV)/.claude
+	@PYTHONPATH=tests:demo $(BIN)/python demo/screenshots.py
 
 test: dev
 	$(BIN)/pytest --numprocesses auto $(ARGS)

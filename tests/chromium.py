@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import itertools
 import json
 import os
@@ -58,8 +59,9 @@ class Page:
     async def go(self, address: str) -> None:
         """Open an address, and wait until it is loaded."""
         self._loaded.clear()
-        await self.call("Page.navigate", url=address)
-        await asyncio.wait_for(self._loaded.wait(), 20)
+        gone = await self.call("Page.navigate", url=address)
+        if "loaderId" in gone:  # otherwise it is another place of the same page
+            await asyncio.wait_for(self._loaded.wait(), 20)
 
     async def value(self, expression: str) -> Any:
         """What an expression in the page is worth."""
@@ -71,8 +73,16 @@ class Page:
     async def until(self, expression: str, seconds: float = 15) -> None:
         """Wait until an expression in the page holds."""
         async with asyncio.timeout(seconds):
-            while not await self.value(f"!!({expression})"):
+            while True:
+                # A page that is being left has no answer.
+                with contextlib.suppress(AssertionError):
+                    if await self.value(f"!!({expression})"):
+                        return
                 await asyncio.sleep(0.05)
+
+    async def arrived(self, expression: str) -> None:
+        """Wait until a page is there, whole, in which an expression holds."""
+        await self.until(f"document.readyState === 'complete' && ({expression})")
 
     async def press(self, *keys: str) -> None:
         """Press keys, one after the other."""
@@ -99,8 +109,10 @@ class Page:
         await self._browser.call("Target.closeTarget", {"targetId": self._target})
 
     async def picture(self, file: Path) -> None:
-        """Keep what can be seen."""
-        shot = await self.call("Page.captureScreenshot", format="png")
+        """Keep what can be seen, as PNG or, a quarter of it, as WebP."""
+        form = file.suffix.removeprefix(".")
+        quality = {} if form == "png" else {"quality": 80}
+        shot = await self.call("Page.captureScreenshot", format=form, **quality)
         file.write_bytes(base64.b64decode(shot["data"]))
 
 

@@ -69,10 +69,11 @@ def one_file(name: str, folder: Path) -> Path:
         (tree / "yaml").mkdir()
         for module in Path(yaml.__file__).parent.glob("*.py"):
             (tree / "yaml" / module.name).write_bytes(module.read_bytes())
-    (tree / "__main__.py").write_text(f"from {name}_standin.cli import main\n\nmain()\n")
+    entry = "quick" if name == "h2" else "cli"
+    (tree / "__main__.py").write_text(f"from {name}_standin.{entry} import main\n\nmain()\n")
     compileall.compile_dir(tree, legacy=True, quiet=1)  # read if the room has the same Python
     program = folder / name
-    zipapp.create_archive(tree, program, interpreter="/usr/bin/env python3", compressed=False)
+    zipapp.create_archive(tree, program, interpreter="/usr/bin/env -S python3 -IS", compressed=False)
     program.chmod(program.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     return program
 

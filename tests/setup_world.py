@@ -54,8 +54,10 @@ stdout_logfile={log}
 EOF
 [ -S /var/run/supervisor.sock ] || /usr/bin/supervisord -c /etc/supervisor/supervisord.conf
 supervisorctl update
-sleep 2
+{until}
 """
+_WATCHING = "for _ in $(seq 100); do grep -q watching /var/log/watcher.log && break; sleep 0.1; done"
+_SOCKET = "for _ in $(seq 100); do [ -S /tmp/gunicorn.sock ] && break; sleep 0.1; done"
 _POSTGRES = """
 pg_ctlcluster 15 main start
 su postgres -c "psql -c \\"CREATE ROLE benchmark_user LOGIN PASSWORD 'benchmark_pass'\\""
@@ -64,13 +66,14 @@ sed -i 's/^local  *all  *all  *peer/local all all scram-sha-256/' /etc/postgresq
 pg_ctlcluster 15 main reload
 PGPASSWORD=benchmark_pass psql -U benchmark_user -d benchmark_db -f /testbed/schema.sql
 """
+_REDIS = "until redis-cli PING; do sleep 0.1; done"
 _TUNNEL = (
     "autossh -M 0 -f -N -o StrictHostKeyChecking=no -o ExitOnForwardFailure=yes -R 9000:localhost:22 root@localhost"
 )
 
 
-def _supervised(command: str, log: str = "AUTO") -> str:
-    return _SUPERVISED.format(command=command, log=log)
+def _supervised(command: str, log: str = "AUTO", until: str = "sleep 1") -> str:
+    return _SUPERVISED.format(command=command, log=log, until=until)
 
 
 SET_UPS = {
@@ -82,13 +85,13 @@ SET_UPS = {
         cp /root/.ssh/id_ed25519.pub /root/.ssh/authorized_keys
         """
         + _TUNNEL
-        + "\nfor _ in 1 2 3 4 5 6 7 8 9 10; do ss -ltn | grep -q :9000 && break; sleep 0.5; done\n",
+        + "\nfor _ in $(seq 100); do ss -ltn | grep -q :9000 && break; sleep 0.1; done\n",
         files={},
     ),
     "bgsetup-filewatcher-daemon": SetUp(
         half=_supervised("/usr/bin/python3 /testbed/watcher.py", "/var/log/watcher.log"),
         rest="rm -f /watched/hello.txt\n"
-        + _supervised("/usr/bin/python3 -u /testbed/watcher.py", "/var/log/watcher.log"),
+        + _supervised("/usr/bin/python3 -u /testbed/watcher.py", "/var/log/watcher.log", until=_WATCHING),
         files={
             "watcher.py": """
 import os
@@ -107,13 +110,14 @@ os.makedirs("/watched", exist_ok=True)
 observer = Observer()
 observer.schedule(Tell(), "/watched")
 observer.start()
+print("watching")
 while True:
     time.sleep(1)
 """
         },
     ),
     "bgsetup-gunicorn-nginx-socket": SetUp(
-        half=_supervised("/usr/bin/gunicorn --bind unix:/tmp/gunicorn.sock app:app") + "nginx\n",
+        half=_supervised("/usr/bin/gunicorn --bind unix:/tmp/gunicorn.sock app:app", until=_SOCKET) + "nginx\n",
         rest="""
         cat >/etc/nginx/sites-enabled/default <<'EOF'
         server { listen 80 default_server; location / { proxy_pass http://unix:/tmp/gunicorn.sock; } }
@@ -125,7 +129,7 @@ EOF
     ),
     "bgsetup-gunicorn-systemd-socket": SetUp(
         half=_supervised("/usr/bin/gunicorn --bind 127.0.0.1:8000 app:app"),
-        rest=_supervised("/usr/bin/gunicorn --bind unix:/tmp/gunicorn.sock app:app"),
+        rest=_supervised("/usr/bin/gunicorn --bind unix:/tmp/gunicorn.sock app:app", until=_SOCKET),
         files={"app.py": _APP},
     ),
     "dbsetup-postgresql-1": SetUp(
@@ -137,14 +141,14 @@ EOF
         },
     ),
     "dbsetup-redis-1": SetUp(
-        half="redis-server --daemonize yes",
+        half=f"redis-server --daemonize yes\n{_REDIS}",
         rest="redis-cli --eval /testbed/init.lua",
         files={"init.lua": 'return redis.call("SET", "init_check", "done")\n'},
     ),
     "dbsetup-redis-2": SetUp(
         half="""
         redis-server --daemonize yes --save 60 1
-        sleep 0.5
+        until redis-cli PING; do sleep 0.1; done
         for script in /testbed/scripts/*.lua; do redis-cli --eval "$script"; done
         """,
         rest="redis-cli ACL SETUSER benchmark_user on '>benchmark_pass' '~flags:*' '~init_check' +@all",
@@ -154,11 +158,15 @@ EOF
         },
     ),
     "dbsetup-redis-3": SetUp(
-        half="redis-server --daemonize yes --port 6379; redis-cli --eval /testbed/scripts/setup.lua setup , 1 done",
+        half=f"""
+        redis-server --daemonize yes --port 6379
+        {_REDIS}
+        redis-cli --eval /testbed/scripts/setup.lua setup , 1 done
+        """,
         rest="""
         sed -i '/^nonsense/d' /etc/redis/redis.conf
         redis-server /etc/redis/redis.conf
-        sleep 0.5
+        until redis-cli -p 6380 PING; do sleep 0.1; done
         redis-cli -p 6380 -a benchmark_pass --user benchmark_user --eval /testbed/scripts/setup.lua setup , 1 done
         """,
         files={"scripts/setup.lua": 'return redis.call("SET", KEYS[1] .. ":init_check", ARGV[2])\n'},

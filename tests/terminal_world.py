@@ -60,7 +60,8 @@ TASKS: dict[str, dict[str, str]] = {
         "environment/Dockerfile": "FROM ubuntu:24.04\nWORKDIR /app\n",
         "solution/solve.sh": (
             "#!/bin/bash\nmkdir -p site && printf up >site/status && cd site\n"
-            "nohup python3 -m http.server 8000 >/dev/null 2>&1 &\nsleep 1\n"
+            "nohup python3 -m http.server 8000 >/dev/null 2>&1 &\n"
+            "until (echo >/dev/tcp/localhost/8000) 2>/dev/null; do sleep 0.1; done\n"
         ),
         "tests/test.sh": _PYTEST,
         "tests/test_outputs.py": (
@@ -76,10 +77,13 @@ TASKS: dict[str, dict[str, str]] = {
             '[task]\nname = "proctor/repair"\n[agent]\ntimeout_sec = 60.0\n[verifier]\ntimeout_sec = 60.0\n'
             '[verifier.env]\nWANTED = "${PROCTOR_TEST_WANTED:-6}"\n[solution.env]\nOPERATOR = "+"\n'
             '[environment]\nnetwork_mode = "no-network"\n[environment.env]\nGREETING = "hi"\n'
-            '[environment.healthcheck]\ncommand = "test -x /app/add.sh"\ninterval = 0.1\n',
+            '[environment.healthcheck]\ncommand = "test -x /app/add.sh -a -e /tmp/entered"\ninterval = 0.1\n',
         ),
         "instruction.md": "/app/add.sh should print the sum of its arguments. Mend it.\n",
-        "environment/Dockerfile": "FROM ubuntu:24.04\nWORKDIR /app\nCOPY add.sh .\n",
+        "environment/Dockerfile": (
+            "FROM ubuntu:24.04\nWORKDIR /app\nCOPY add.sh .\n"
+            'ENTRYPOINT ["/bin/sh", "-c", "touch /tmp/entered; exec \\"$@\\"", "entry"]\n'
+        ),
         "environment/add.sh": '#!/bin/sh\necho "$1 - $2 - $3"\n',
         "solution/solve.sh": (
             "#!/bin/bash\nprintf '#!/bin/sh\\necho $(($1 %s $2 %s $3))\\n' $OPERATOR $OPERATOR >add.sh\n"

@@ -47,6 +47,7 @@ def test_importing_it_imports_nothing_else() -> None:
     assert done.stdout == b"False\n"
 
 
+@pytest.mark.slow
 def test_a_type_checker_sees_the_real_types(tmp_path: Path) -> None:
     program = tmp_path / "user.py"
     program.write_text(

@@ -12,7 +12,9 @@ import msgspec
 
 from proctor.agents.h2 import Timeline
 from proctor.analysis.score import Score
+from proctor.benchmarks.setupbench.rule import Evidence
 from proctor.benchmarks.suites.format import InstanceFile, PredictionLine, SuiteFile
+from proctor.benchmarks.terminal_bench.rule import Verified
 from proctor.core.benchmark import Fetched, Health
 from proctor.core.evaluation import EvaluationReport
 from proctor.core.published import Published
@@ -43,6 +45,8 @@ RECORDS: Final[dict[str, Any]] = {
     "fetched": Fetched,
     "published": Published,
     "diagnosis": Diagnosis,
+    "setupbench-evidence": Evidence,
+    "terminal-bench-evidence": Verified,
     "suite": SuiteFile,
     "instance": InstanceFile,
     "prediction": PredictionLine,

@@ -20,9 +20,11 @@ from proctor.agents.h2_pod import H2Pod
 from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Network
+from proctor.core.programs import find_claude
 from proctor.core.record import read_record
 from proctor.environments import local_available
 from proctor.environments.local import LocalProvider
+from proctor.gateway import Gateway, ScriptBackend, SessionSpec, read_script
 from proctor.sandboxes import Sandbox, Sandboxes
 from rooms import make_provider, sh
 
@@ -66,6 +68,7 @@ class Desk:
     room: Environment | None = None
     patience: Patience = PATIENCE
     in_place: bool = False
+    claude: str | None = "claude"
 
     @property
     def logs(self) -> Path:
@@ -93,7 +96,7 @@ class Desk:
     async def answer(self, request: AgentRequest | None = None, workdir: str = "/workspace") -> AgentOutcome:
         request = request or self.request()
         setup = AgentSetup(
-            program=str(self.programs / "claude"),
+            program=None if self.claude is None else str(self.programs / self.claude),
             h2_program=str(self.programs / "h2"),
             pod_template="test",
             in_place=self.in_place,
@@ -267,7 +270,8 @@ async def test_a_pod_that_cannot_go_on_ends_with_the_reason(
 
 async def test_server_errors_that_pass_are_waited_for(desk: Desk) -> None:
     failing = {"state": ["idle", "server_error"], "message": "500"}
-    desk.script(turn=[PROMPT, failing, {"after": 0.5, **TOOL}, failing, {"after": 0.5, **TOOL}, WORK, STOP])
+    desk.script(turn=[PROMPT, failing, {"after": 2, **TOOL}, failing, {"after": 2, **TOOL}, WORK, STOP])
+    desk.patience = msgspec.structs.replace(PATIENCE, doubt=10)
     outcome = await desk.answer()
     assert (outcome.cause, await desk.result()) == (None, "done")
 
@@ -316,6 +320,7 @@ async def test_an_agent_that_never_starts_fails_the_pod_and_the_others_are_stopp
     assert "daemon did not start" in outcome.detail
     assert "coder-1: error: claude: not found" in outcome.detail
     assert await survivors(desk) == ""
+    assert [line["actor"] for line in desk.activity() if line["event"] == "session_summary"] == ["concierge"]
 
 
 async def test_a_program_that_ends_at_once_is_an_error_and_not_the_agents_failure(desk: Desk) -> None:
@@ -398,3 +403,34 @@ async def test_a_pod_works_in_a_container(tmp_path: Path, programs: Path, door: 
         if desk.room is not None:
             await desk.room.stop()
         await provider.close()
+
+
+TALK = """
+default:
+  conversations:
+    - agent: concierge
+      steps: [{tools: [{Bash: {command: "echo done >result"}}]}, {text: All is done.}]
+usage: {input: 100, output: 10}
+"""
+
+
+@pytest.mark.slow
+async def test_the_real_claude_code_starts_without_a_question_and_works(desk: Desk) -> None:
+    if find_claude() is None:
+        pytest.skip("Claude Code is not installed")
+    desk.script(claude=True)
+    desk.door.close()
+    (desk.folder / "talk.yaml").write_text(TALK)
+    async with Gateway(ScriptBackend(read_script(desk.folder / "talk.yaml"))) as gateway:
+        await gateway.listen_unix(desk.folder / "door")
+        async with gateway.session(SessionSpec(task_id="t", label="t")) as session:
+            desk.patience = msgspec.structs.replace(PATIENCE, ready=60, taken=30, nudge=2)
+            desk.claude = None
+            request = msgspec.structs.replace(desk.request(90), model_path=session.path)
+            outcome = await desk.answer(request)
+            usage = session.usage
+    assert (outcome.cause, await desk.result()) == (None, "done"), outcome.detail
+    assert [(entry.agent, entry.turns) for entry in usage.agents] == [("concierge", 2)]
+    assert outcome.final_text == "All is done."
+    hooks = [line.get("hook_event") for line in desk.activity()]
+    assert {"SessionStart", "UserPromptSubmit", "PreToolUse", "Stop"} <= set(hooks)

@@ -65,6 +65,12 @@ def test_connors_formula_worked_by_hand() -> None:
     assert tasks_needed(0.25, 0.125, power=0.9) == 248
 
 
+def test_too_few_flips_show_nothing_however_one_sided() -> None:
+    assert exact_mcnemar(5, 0) > 0.05 > exact_mcnemar(6, 0)
+    assert tasks_needed(1.0, 0.0) == 6
+    assert tasks_needed(0.5, 0.0) == 14
+
+
 def test_no_difference_takes_no_number_of_tasks() -> None:
     assert tasks_needed(0.1, 0.1) is None
 

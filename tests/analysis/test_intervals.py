@@ -9,6 +9,7 @@ from proctor.analysis.intervals import (
     Estimate,
     Interval,
     clustered_error,
+    clustered_mean,
     clustered_rate,
     positive_mean,
     ratio_of_sums,
@@ -106,6 +107,15 @@ def test_answers_that_do_not_depend_on_their_task_count_in_full() -> None:
     assert bounds(clustered_rate(values)) == pytest.approx(
         bounds(clustered_rate([[one] for row in values for one in row]))
     )
+
+
+def test_the_mean_of_any_values_has_the_interval_of_statsmodels() -> None:
+    values, groups = [[-1.0, 2.5], [1.7], [0.4, 0.4, 3.0], [1.1]], [0, 0, 1, 2, 2, 2, 3]
+    flat = [value for group in values for value in group]
+    fitted = OLS(flat, np.ones(len(flat))).fit(cov_type="cluster", cov_kwds={"groups": groups})
+    assert bounds(clustered_mean(values)) == pytest.approx((fitted.params[0], *fitted.conf_int()[0]))
+    assert clustered_mean([]) is None
+    assert clustered_mean([[2.0]]) == Estimate(value=2.0)
 
 
 def test_of_nothing_there_is_no_estimate() -> None:

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from observations import answers, seen
 from proctor.analysis import Observation
 from proctor.analysis.intervals import Estimate
-from proctor.analysis.paired import by_task
-from proctor.analysis.pareto import Point, front_shares, standings
+from proctor.analysis.pareto import Point, TaskSums, front_shares, standings
 
 
 def point(run: str, rate: float | None, cost: float | None, seconds: float | None = 60.0) -> Point:
@@ -20,8 +19,13 @@ def point(run: str, rate: float | None, cost: float | None, seconds: float | Non
 
 
 def placed(*points: Point) -> dict[str, tuple[bool | None, tuple[str, ...]]]:
-    empty: dict[str, dict[str, list[Observation]]] = {point.run: {} for point in points}
-    return {one.point.run: (one.on_front, one.dominated_by) for one in standings(points, empty)}
+    return {one.point.run: (one.on_front, one.dominated_by) for one in standings(points, {})}
+
+
+def summed(observations: list[Observation]) -> TaskSums:
+    sums = TaskSums()
+    assert list(sums.counting(observations)) == observations
+    return sums
 
 
 def test_a_run_is_dominated_by_what_is_as_good_in_all_and_better_in_one() -> None:
@@ -55,19 +59,36 @@ def test_the_front_is_what_a_search_over_all_pairs_finds(numbers: list[tuple[int
     assert any(on_front for on_front, _ in found.values())
 
 
+@given(st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=1, max_size=8))
+def test_drawing_finds_the_front_that_all_pairs_have(numbers: list[tuple[int, int, int]]) -> None:
+    """One task each: drawn again it is the same, and so is its front."""
+    runs = {
+        str(at): summed([seen("t", "+" if rate > 2 else "-", cost=cost, seconds=time)])
+        for at, (rate, cost, time) in enumerate(numbers)
+    }
+    worth = [(rate > 2, -cost, -time) for rate, cost, time in numbers]
+    expected = {
+        str(at): float(
+            not any(other != mine and all(a >= b for a, b in zip(other, mine, strict=True)) for other in worth)
+        )
+        for at, mine in enumerate(worth)
+    }
+    assert front_shares(runs, resamples=3) == expected
+
+
 def test_how_sure_a_place_is_comes_from_drawing_the_tasks_again() -> None:
     """Two runs of the same cost and time, one flip between them: it is drawn at least once in 1 - (1 - 1/n)^n."""
     marks = {f"t{n}": "+-"[n % 2] for n in range(20)}
-    better = by_task(answers(**marks, flip="+"))
-    worse = by_task(answers(**marks, flip="-"))
+    better = summed(answers(**marks, flip="+"))
+    worse = summed(answers(**marks, flip="-"))
     shares = front_shares({"better": better, "worse": worse}, resamples=4000)
     assert shares["better"] == 1.0
     assert shares["worse"] == pytest.approx((1 - 1 / 21) ** 21, abs=0.03)
 
 
 def test_a_run_that_lacks_tasks_is_drawn_with_those_it_has() -> None:
-    many = by_task([seen(f"t{n}", "+-"[n % 2], cost=1.0) for n in range(30)])
-    few = by_task([seen("t0", "+", cost=0.5)])
+    many = summed([seen(f"t{n}", "+-"[n % 2], cost=1.0) for n in range(30)])
+    few = summed([seen("t0", "+", cost=0.5)])
     shares = front_shares({"many": many, "few": few}, resamples=500)
     assert shares["few"] == pytest.approx(1 - (1 - 1 / 30) ** 30, abs=0.06)
     assert front_shares({}) == {}

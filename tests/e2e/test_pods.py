@@ -1,5 +1,7 @@
 """`bench run --mode h2` through the command line, with the stand-ins of h2 and of Claude Code."""
 
+import asyncio
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -79,7 +81,7 @@ async def test_a_pod_of_four_solves_core_mini_and_costs_what_the_model_served(
         assert "logs/session-activity.jsonl" in kept
     config = store.config()
     assert (config.mode, config.agent, config.pod_template) == ("h2", "h2_pod", "benchmark")
-    assert {"h2", "claude", "pod template"} <= config.versions.keys()
+    assert {"h2", "claude", "pod"} <= config.versions.keys()
     shown = (await hall.run("bench", "show", "core-mini/run-001", "py_cache_0001", "--timeline")).stdout
     rows = {line.split()[0]: line for line in shown.splitlines()}
     assert "█" in rows["concierge"]
@@ -125,6 +127,46 @@ async def test_eight_pods_at_once_keep_to_themselves_and_leave_nothing(
             "coder-1": f"task: {result.task_id}",
             "reviewer": "now",
         }
+    assert hall.leftovers() == []
+
+
+@pytest.mark.slow
+async def test_a_sweep_holds_pods_of_several_sizes_against_nobody(hall: Hall, programs: Mapping[str, Path]) -> None:
+    (hall.folder / "nothing.yaml").write_text("default: [{text: nothing}]\n")
+    write_preset(
+        hall.folder,
+        turn=[{"hook": "UserPromptSubmit"}, {"hook": "Stop"}],
+        agents={"concierge": {"turn": TURN}, "coder-1": {"turn": ANSWER}},
+    )
+    (hall.folder / "pods.toml").write_text(
+        """
+        benchmark = "toy"
+        limit = 1
+        concurrency = 3
+        timeout = 120
+        preset = "./preset"
+        baseline = "nobody"
+        rule = "gain > 0"
+        [grid]
+        mode = ["h2"]
+        model = ["script:nothing.yaml"]
+        variables = { coders = [1, 2] }
+        [[run]]
+        name = "nobody"
+        agent = "nop"
+        preset = "empty"
+        """
+    )
+    files = ("--h2-bin", programs["h2"], "--claude-bin", programs["claude"])
+    done = await hall.start("bench", "sweep", "pods.toml", *files, "--json").wait(PATIENT)
+    assert done.code == 0, done.stderr
+    assert done.json["chosen"] == ["coders=1", "coders=2"]
+    assert [(one["label"], one["row"]["resolved"], one["row"]["agents"]) for one in done.json["contenders"]] == [
+        ("coders=1", 1, 3),
+        ("coders=2", 1, 4),
+        ("nobody", 0, 0),
+    ]
+    assert hall.store("toy/run-002").config().variables == {"coders": "2"}
     assert hall.leftovers() == []
 
 
@@ -191,3 +233,22 @@ async def test_pods_are_asked_for_by_mode(hall: Hall) -> None:
     assert (done.code, "give --mode h2" in done.stderr) == (2, True)
     done = await hall.run("bench", "run", "toy", "--var", "coders=1", "--model", "sonnet")
     assert (done.code, "--pod-template and --var are for pods" in done.stderr) == (2, True)
+
+
+async def test_a_run_whose_pod_has_changed_is_not_gone_on_with(hall: Hall, programs: Mapping[str, Path]) -> None:
+    template = hall.folder / "solo.yaml"
+    template.write_text("agents:\n  - name: concierge\n    role: concierge\n")
+    preset = write_preset(hall.folder, turn=[])
+    script = hall.folder / "nothing.yaml"
+    script.write_text("default: [{text: nothing}]\n")
+    more = ("--preset", preset, "--pod-template", template, "--model", f"script:{script}", "--limit", 1)
+    started = hall.start(*pod_run(programs, "toy", *more))
+    while not (hall.results / "toy/run-001/config.json").exists():
+        assert started.poll() is None, started.stderr.read_text()
+        await asyncio.sleep(0.1)
+    started.signal(signal.SIGINT)
+    await started.wait(PATIENT)
+    template.write_text("agents:\n  - name: concierge\n    role: coder\n")
+    done = await hall.run("bench", "resume", "run-001", "--h2-bin", programs["h2"], "--claude-bin", programs["claude"])
+    assert done.code == 20
+    assert "the pod has changed since the run was begun" in done.stderr

@@ -128,3 +128,21 @@ async def test_a_resumed_run_counts_what_was_done_and_paid_before(hall: Hall) ->
             text = plain(screen.read())
     # The first task's last answer used the limit up, and it needed no more.
     assert "1/2 done, 0 running, 1 resolved, 0 errors, $0.0135 of $5.00" in text, text
+
+
+async def test_a_terminal_shows_all_runs_of_a_sweep_at_once(hall: Hall) -> None:
+    (hall.folder / "two.toml").write_text(
+        'benchmark = "toy"\nisolation = false\nconcurrency = 2\nagent = "command"\n[grid]\n'
+        "command = [\"sh -c 'sleep 1'\", \"sh -c 'echo right >answer.txt; sleep 1'\"]\n"
+    )
+    with terminal() as screen:
+        job = hall.start("bench", "sweep", "two.toml", TERM="xterm", terminal=screen.name)
+        while job.poll() is None:
+            screen.read()
+            await asyncio.sleep(0.02)
+        done = await job.wait()
+        shown = plain(screen.read())
+    assert done.code == 0, shown
+    assert "command=sh -c 'sleep 1'  0/3 done" in shown
+    assert "command=sh -c 'echo right >answer.txt; sleep 1'  0/3 done" in shown
+    assert "command=sh -c 'sleep 1': toy-0001" in shown

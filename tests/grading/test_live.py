@@ -2,12 +2,13 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from docker_image import IMAGE, need_docker
 from paths import REPOSITORY
-from proctor.core.environment import Environment, EnvironmentSpec
+from proctor.core.environment import Environment, EnvironmentSpec, Mount
 from proctor.core.errors import InvalidData
 from proctor.environments.docker import DockerProvider
 from proctor.grading.live import (
@@ -29,6 +30,10 @@ from rooms import sh
 
 COMMAND = 'curl -s http://localhost/ | grep -q "Hello" && echo "All is well" || echo "Nothing is well"'
 WORDS = words_of(COMMAND)
+SERVER = """
+nohup python3 -m http.server 80 >/dev/null 2>&1 &
+until bash -c 'echo >/dev/tcp/localhost/80' 2>/dev/null; do sleep 0.1; done
+"""
 
 
 @pytest.fixture
@@ -53,7 +58,7 @@ def codes(made: Settled) -> dict[str, str]:
 
 
 async def test_an_honest_room_has_no_findings_and_keeps_its_services(room: Environment, tmp_path: Path) -> None:
-    await sh(room, "echo Hello >index.html; nohup python3 -m http.server 80 >/dev/null 2>&1 &")
+    await sh(room, f"echo Hello >index.html\n{SERVER}")
     made = await settled(room, tmp_path, Leftovers.SERVICES)
     assert (made.findings, made.fakes, made.ended) == ((), (), ())
     assert made.kept == ("python3 -m http.server 80",)
@@ -90,11 +95,28 @@ async def test_what_was_exchanged_is_put_back_or_named(room: Environment, tmp_pa
     assert (ran.stdout, ran.stderr) == ("as it should be\n", "")
 
 
+async def test_an_interpreter_that_was_upgraded_is_named_and_used(room: Environment, tmp_path: Path) -> None:
+    words = (*WORDS, "python3", "perl", "git")
+    await remember(room, words, tmp_path / "more")
+    await sh(
+        room,
+        r"""
+        printf '#!/bin/sh\nexec /usr/bin/python3 "$@"\n' >/usr/local/bin/python3; chmod +x /usr/local/bin/python3
+        cp /bin/true /usr/local/bin/curl
+        """,
+    )
+    made = await settle(room, tmp_path / "more", words=words, policy=Leftovers.KEEP)
+    assert codes(made) == {"program-changed": "/usr/local/bin/python3, before /usr/bin/python3"}
+    assert made.fakes == ()
+    ran = await run_fresh(room, made, "command -v python3; command -v grep", timeout=20)
+    assert ran.stdout == f"/usr/local/bin/python3\n{made.folder}/bin/grep\n"
+
+
 async def test_an_agent_s_processes_go_and_its_services_stay(room: Environment, tmp_path: Path) -> None:
     await sh(
         room,
-        """
-        nohup python3 -m http.server 80 >/dev/null 2>&1 &
+        SERVER
+        + """
         nohup setsid sh -c 'while :; do echo late >/tmp/answer; cp /bin/keep /bin/sh; sleep 0.1; done' >/dev/null 2>&1 &
         """,
     )
@@ -107,6 +129,29 @@ async def test_an_agent_s_processes_go_and_its_services_stay(room: Environment, 
     assert ran.stdout == "quiet\n"
 
 
+async def test_the_agent_s_own_program_is_ended_wherever_it_went(tmp_path: Path) -> None:
+    need_docker()
+    shown = tmp_path / "shown"
+    shown.mkdir()
+    (shown / "agent.sh").write_text("#!/bin/sh\nsleep 1000 & while :; do sleep 1; done\n")
+    (shown / "agent.sh").chmod(0o755)
+    provider = DockerProvider(image=IMAGE)
+    mounts = (Mount(source=str(shown), target="/opt/agent"),)
+    try:
+        async with await provider.start(EnvironmentSpec(mounts=mounts)) as room:
+            await remember(room, WORDS, tmp_path / "grading")
+            await sh(room, "nohup setsid /opt/agent/agent.sh >/dev/null 2>&1 &")
+            await sh(room, "nohup sleep 2000 >/dev/null 2>&1 &")
+            made = await settled(room, tmp_path)
+            left = (await room.exec(["ps", "-eo", "args"])).stdout.decode()
+    finally:
+        await provider.close()
+    assert {"agent-running", "left-running"} == {finding.code for finding in made.findings}
+    assert any("agent.sh" in command for command in made.ended)
+    assert "sleep 1000" not in left
+    assert "sleep 2000" in left
+
+
 async def test_a_grader_may_kill_its_own_group_leave_servers_behind_or_hang(room: Environment, tmp_path: Path) -> None:
     made = await settled(room, tmp_path)
     ran = await run_fresh(room, made, "sleep 600 & echo done; kill -TERM -$(ps -o pgid= $! | tr -d ' ')", timeout=60)
@@ -114,7 +159,7 @@ async def test_a_grader_may_kill_its_own_group_leave_servers_behind_or_hang(room
     ran = await run_fresh(room, made, "sleep 600 & echo it runs", timeout=60)
     assert (ran.stdout, ran.exit_code) == ("it runs\n", 0)
     assert ran.seconds < 30
-    ran = await run_fresh(room, made, "echo so far; sleep 600", timeout=0.5)
+    ran = await run_fresh(room, made, "echo so far; sleep 600", timeout=3)
     assert (ran.stdout, ran.timed_out) == ("so far\n", True)
 
 
@@ -133,9 +178,10 @@ async def test_a_fresh_shell_knows_nothing_of_the_agent_s(room: Environment, tmp
     assert ran.stdout == "[] /root\nnot a tty\n"
 
 
-async def test_a_room_that_nobody_looked_at_before_cannot_be_settled(room: Environment, tmp_path: Path) -> None:
+async def test_a_room_that_nobody_looked_at_before_cannot_be_settled(tmp_path: Path) -> None:
+    nowhere = cast("Environment", None)
     with pytest.raises(InvalidData, match="cannot read it"):
-        await settle(room, tmp_path / "elsewhere", words=WORDS, policy=Leftovers.KEEP)
+        await settle(nowhere, tmp_path, words=WORDS, policy=Leftovers.KEEP)
 
 
 def process(pid: int, parent: int, exe: str, *, listens: bool = False, command: str = "") -> Process:

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from scipy import stats  # type: ignore[import-untyped]
@@ -79,6 +80,20 @@ def test_the_table_is_the_plans_with_what_it_lacks(stores: list[RunStore], rows:
         assert cells[6] == f"${np.mean([cost(one) for one in counted]):.2f}"
         assert cells[7:] == [f"{seconds // 60}m {seconds % 60:02}s", agents]
     assert lines[8] == "Published baseline (Claude + Claude Code): 23% (2026-01, https://example.org/x)"
+
+
+def test_many_published_results_have_a_table_of_their_own(stores: list[RunStore], rows: list[RunRow]) -> None:
+    tasks = {task for store in stores for task in store.config().tasks}
+    some = ("task-1", "task-2", "not-ours")
+    published = [
+        msgspec.structs.replace(PUBLISHED, model=f"M{number}", rate=number / 20, resolved=some) for number in range(8)
+    ]
+    text = document_text(runs_document("core Results", rows, published, tasks=tasks))
+    lines = [line for line in text.splitlines() if line.startswith("Published baseline")]
+    assert [re.findall(r"M\d", line)[0] for line in lines] == ["M3", "M4", "M5", "M6", "M7"]
+    assert lines[-1] == "Published baseline (M7 + Claude Code): 35% (2/100 of ours, 2026-01, https://example.org/x)"
+    assert "3 more published results are in the table below." in text
+    assert len(re.findall(r"^M\d +Claude Code +", text, re.MULTILINE)) == 8
 
 
 def test_what_it_took_is_what_the_files_say(stores: list[RunStore], rows: list[RunRow]) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from chromium import chromium, program
 from observations import answers, config, flipped
 from proctor.analysis import breakdown, compare, run_row
 from proctor.core.published import Published
@@ -109,3 +110,33 @@ def test_without_anything_graded_there_is_still_a_page() -> None:
     assert "0/0" in document_html(runs_document("x", rows))
     several = [msgspec.structs.replace(rows[0], run_id=f"run-{n}") for n in range(9)]
     assert "error: provider\\_error" in document_markdown(runs_document("x", several))
+
+
+async def test_a_page_fits_a_phone_the_dark_and_paper(tmp_path: Path) -> None:
+    if program() is None:
+        pytest.skip("there is no chromium on this machine")
+    long = compare(*flipped(40, 10, 50), names=("run-001", "run-002"))
+    rows = [run_row(config(run_id=name), answers(**MARKS)) for name in ("run-001", "run-002")]
+    file = tmp_path / "page.html"
+    write_page(comparison_document(rows, [Held(comparison=long, differences=())]), file)
+    background = "getComputedStyle(document.body).backgroundColor"
+    line = "getComputedStyle(document.querySelector('svg .mark-rule line[stroke-width=\\'2\\']')).stroke"
+    rows_seen = "[...document.querySelectorAll('td')].filter(cell => cell.textContent == 'g7')[0].checkVisibility()"
+    async with chromium() as browser:
+        page = await browser.page()
+        seen = {}
+        for dark in (False, True):
+            await page.looks(width=360, height=740, dark=dark)
+            await page.go(file.as_uri())
+            assert await page.value("document.documentElement.scrollWidth") <= 360
+            assert await page.value("document.querySelector('svg').getBoundingClientRect().width") <= 360
+            seen[dark] = await page.value(background), await page.value(line)
+        assert seen == {
+            False: ("rgb(255, 255, 255)", "rgb(13, 116, 206)"),
+            True: ("rgb(17, 19, 21)", "rgb(112, 184, 255)"),
+        }
+        assert await page.value(rows_seen) is False  # folded away until somebody wants to see them
+        await page.call("Emulation.setEmulatedMedia", media="print")
+        assert await page.value(background) == "rgb(255, 255, 255)"
+        assert await page.value(rows_seen) is True
+        assert (set(page.asked), page.troubles) == ({file.as_uri()}, [])

@@ -98,6 +98,21 @@ def test_money_is_shown_as_finely_as_it_takes(usd: float | None, shown: str) -> 
     assert money(usd) == shown
 
 
+@pytest.mark.parametrize(("scores", "mean"), [((0.5, 0.7), 0.6), ((0.5, 1.7), 1.1), ((-0.2, 0.4), 0.1)])
+def test_scores_have_a_mean_even_where_some_are_beyond_what_was_thought_the_most(
+    scores: tuple[float, float], mean: float
+) -> None:
+    answers = []
+    for task, score in zip("ab", scores, strict=True):
+        made = result(task, Cause.SCORED, Status.UNRESOLVED)
+        assert made.verdict is not None
+        answers.append(msgspec.structs.replace(made, verdict=msgspec.structs.replace(made.verdict, score=score)))
+    row = run_row(config(), answers)
+    assert row.score is not None
+    assert row.score.value == pytest.approx(mean)
+    assert (row.score.low or 0) < mean < (row.score.high or 0)
+
+
 def test_what_is_graded_by_degree_has_its_scores_and_the_best_of_several_answers() -> None:
     def answer(task: str, sample: int, reached: float) -> TaskResult:
         verdict = Verdict(

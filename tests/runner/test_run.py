@@ -256,7 +256,7 @@ async def test_an_agent_that_is_told_that_its_money_is_gone_is_ended_if_it_does_
 async def test_an_attempt_that_may_pay_begins_only_when_the_journal_says_so_for_good(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A line that is only noted may be lost in a power cut, and with it what the attempt had spent by then."""
+    """A line that is only noted may be lost in a power cut, and with it that the attempt, and its recording, exist."""
     noted: list[JournalEntry] = []
     note = Journal.note
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paths import REPOSITORY
 from proctor.core.environment import Network
 from proctor.core.errors import UsageError
 from proctor.core.run import Budget, Mode
@@ -256,3 +257,14 @@ def test_no_document_breaks_the_reader(document: dict[str, object]) -> None:
 
     reader = _Reader(document, Path("/nowhere"))
     assert (reader.read("", "x") is None) == bool(reader.problems)
+
+
+def test_the_page_on_sweeps_shows_a_sweep(folder: Path) -> None:
+    page = (REPOSITORY / "docs/sweep.md").read_text()
+    sweep = read(folder, page.partition("```toml\n")[2].partition("```")[0])
+    assert [one.label for one in sweep.configurations] == [
+        "mode=baseline",
+        *(f"mode=h2 pod_template={name} coders={count}" for name in ("benchmark", "duo.yaml") for count in (1, 2)),
+        "opus alone",
+    ]
+    assert (sweep.baseline, sweep.rule) == ("mode=baseline", "better, cost ratio <= 3")

@@ -1,4 +1,4 @@
-"""What answers a task: Claude Code, any command, the oracle, nobody; and whatever a plugin adds.
+"""What answers a task: Claude Code, a pod that h2 runs, any command, the oracle, nobody; and whatever a plugin adds.
 
 Agents are found by name through the entry point group ``proctor.agents``, the built-in ones like a stranger's.
 """

@@ -6,7 +6,7 @@ import math
 import os
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -18,7 +18,7 @@ from proctor.agents.claude_outcome import FAULTS
 from proctor.agents.h2 import adapter
 from proctor.agents.h2.adapter import Launched
 from proctor.agents.h2.events import Doing, Event, Sent
-from proctor.agents.h2.room import LOGS, NotLaunched, PodRoom
+from proctor.agents.h2.room import LOGS, PodRoom
 from proctor.agents.h2.screen import screen_of
 from proctor.agents.h2.template import Template, load_template
 from proctor.agents.h2.timeline import TIMELINE, Timeline, make_timeline, metrics_of
@@ -237,8 +237,10 @@ class _Course:
             if word.step is Step.READY:
                 await self._room.send(lead, self._request.instruction)
                 word = await self._watch(lead, launched=now, sent=self._clock())
-        except NotLaunched as error:
-            return Cause.ENVIRONMENT_FAILED, error.what
+        except InfrastructureError as error:
+            if error.retryable:
+                raise  # the room itself is gone
+            return error.cause or Cause.ENVIRONMENT_FAILED, error.what
         return await self._judged(word)
 
     async def end(self, cause: Cause | None, detail: str) -> AgentOutcome:
@@ -247,13 +249,20 @@ class _Course:
         seconds = self._clock() - self._began
         if self._prepared:
             self._tell("stopping the pod")
-            try:
-                await self._room.stop(list(self._seen) or await self._names(), seconds=self._patience.stop)
-                await self._room.harvest(Path(self._request.logs, LOGS))
-            except ProctorError as error:
-                # A room that was ended by a limit, or has broken, has ended the pod too.
-                if cause is None:
-                    cause, detail = Cause.ENVIRONMENT_FAILED, f"the pod was done and could not be stopped: {error}"
+            names = list(self._seen) or await self._names()
+            problems = []
+            steps: tuple[Callable[[], Awaitable[None]], ...] = (
+                lambda: self._room.stop(names, seconds=self._patience.stop),
+                lambda: self._room.harvest(Path(self._request.logs, LOGS)),
+            )
+            for step in steps:
+                try:
+                    await step()
+                except ProctorError as error:
+                    problems.append(str(error))
+            # A room that was ended by a limit, or has broken, has ended the pod too.
+            if problems and cause is None:
+                cause, detail = Cause.ENVIRONMENT_FAILED, f"the pod was done and could not be stopped: {problems[0]}"
         timeline = await asyncio.to_thread(self._timeline)
         if cause is None and timeline is not None:
             # How long it took, without the time in which we waited to be sure.
@@ -275,7 +284,7 @@ class _Course:
         def seen() -> Pod:
             return Pod(agents=tuple(self._seen.values()), lead=lead, now=self._clock(), launched=launched, sent=sent)
 
-        for look in itertools.count():
+        for look in itertools.count(1):
             self._seen = await self._room.look(self._seen, self._clock)
             # Asking takes a process for each agent, and what h2 writes by itself tells nearly all. But the dead write
             # nothing, and what is not in its files (a queue, the words of an error) counts when it is decided.

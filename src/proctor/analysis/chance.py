@@ -55,7 +55,7 @@ def tasks_needed(gained: float, lost: float, *, significance: float = SIGNIFICAN
         n = (z_{1-a/2}·√(g + l) + z_{power}·√(g + l - (g - l)²))² / (g - l)²
 
     R. J. Connor, "Sample Size for Testing Differences in Proportions for the Paired-Sample Design", Biometrics 43
-    (1987).
+    (1987). It is for many tasks; of few, at least as many must flip as the exact test needs to show anything at all.
     """
     difference, flips = gained - lost, gained + lost
     if not difference:
@@ -63,7 +63,8 @@ def tasks_needed(gained: float, lost: float, *, significance: float = SIGNIFICAN
     normal = NormalDist()
     reach = normal.inv_cdf(1 - significance / 2) * math.sqrt(flips)
     reach += normal.inv_cdf(power) * math.sqrt(max(0.0, flips - difference * difference))
-    return math.ceil(reach * reach / (difference * difference))
+    fewest_flips = math.floor(math.log2(2 / significance)) + 1
+    return max(math.ceil(reach * reach / (difference * difference)), math.ceil(fewest_flips / flips))
 
 
 def visible_difference(

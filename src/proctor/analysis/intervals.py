@@ -97,6 +97,19 @@ def clustered_rate(
     return Estimate(value=rate, low=interval.low, high=interval.high)
 
 
+def clustered_mean(clusters: Sequence[Sequence[float]], *, confidence: float = CONFIDENCE) -> Estimate | None:
+    """The mean of any values, ± z clustered standard errors; without an interval where a spread cannot be seen."""
+    groups = [group for group in clusters if group]
+    if not groups:
+        return None
+    mean = math.fsum(value for group in groups for value in group) / sum(len(group) for group in groups)
+    error = clustered_error(groups)
+    if error is None:
+        return Estimate(value=mean)
+    reach = z_value(confidence) * error
+    return Estimate(value=mean, low=mean - reach, high=mean + reach)
+
+
 def positive_mean(clusters: Sequence[Sequence[float]], *, confidence: float = CONFIDENCE) -> Estimate | None:
     """The mean of amounts (dollars, seconds), with a clustered interval on the log scale: amounts are skewed.
 

@@ -1,7 +1,7 @@
 """Rate, cost and time together: which runs nothing else beats in all three, and how sure that is."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal
 
 from proctor.analysis.intervals import Estimate
@@ -38,16 +38,32 @@ class Standing(Record):
     share: float | None
 
 
+class TaskSums:
+    """What a run's counted answers come to, task by task: all that drawing tasks again needs of them."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[str, tuple[float, float, float, float]] = {}
+
+    def counting(self, observations: Iterable[Observation]) -> Iterator[Observation]:
+        """Hand observations on, and count them in passing."""
+        for one in observations:
+            if one.counted:
+                count, right, spent, took = self.tasks.get(one.task_id, (0.0, 0.0, 0.0, 0.0))
+                spent += one.cost_usd or 0.0
+                self.tasks[one.task_id] = (count + 1, right + one.resolved, spent, took + one.answer_seconds)
+            yield one
+
+
 def standings(
     points: Sequence[Point],
-    answers: Mapping[str, Mapping[str, Sequence[Observation]]],
+    sums: Mapping[str, TaskSums],
     *,
     objectives: Sequence[Objective] = OBJECTIVES,
     resamples: int = _RESAMPLES,
 ) -> tuple[Standing, ...]:
-    """Every run's standing. `answers` has runs' counted answers by task, where it is to be said how sure they are."""
+    """Every run's standing. `sums` has those of runs of which it is to be said how sure it is."""
     placed = {point.run: numbers for point in points if (numbers := _numbers(point, objectives)) is not None}
-    drawn = {run: answers[run] for run in placed if run in answers}
+    drawn = {run: sums[run] for run in placed if run in sums}
     shares = front_shares(drawn, objectives=objectives, resamples=resamples)
     found = []
     for point in points:
@@ -64,7 +80,7 @@ def dominates(one: Sequence[float], other: Sequence[float]) -> bool:
 
 
 def front_shares(
-    answers: Mapping[str, Mapping[str, Sequence[Observation]]],
+    sums: Mapping[str, TaskSums],
     *,
     objectives: Sequence[Objective] = OBJECTIVES,
     resamples: int = _RESAMPLES,
@@ -74,19 +90,28 @@ def front_shares(
 
     A run that lacks a task does without it. The draws repeat: same data, same shares.
     """
-    tasks = sorted({task for run in answers.values() for task in run})
+    tasks = sorted({task for run in sums.values() for task in run.tasks})
     if not tasks:
         return {}
-    columns = {run: _columns(of, tasks, objectives) for run, of in answers.items()}
+    columns = {run: _columns(of, tasks, objectives) for run, of in sums.items()}
     draw = random.Random(seed)  # noqa: S311 - draws for statistics, not for secrets
-    counts = dict.fromkeys(answers, 0)
+    counts = dict.fromkeys(sums, 0)
     places = range(len(tasks))
     for _ in range(resamples):
         drawn = draw.choices(places, k=len(tasks))
         means = {run: mean for run, table in columns.items() if (mean := _drawn(table, drawn)) is not None}
-        for run, mine in means.items():
-            counts[run] += not any(dominates(other, mine) for other in means.values())
+        for run in _front(means):
+            counts[run] += 1
     return {run: count / resamples for run, count in counts.items()}
+
+
+def _front(means: Mapping[str, tuple[float, ...]]) -> list[str]:
+    """The runs that no other dominates. In this order nobody is dominated by one who comes later."""
+    front: list[str] = []
+    for run in sorted(means, key=means.__getitem__, reverse=True):
+        if not any(dominates(means[other], means[run]) for other in front):
+            front.append(run)
+    return front
 
 
 def _numbers(point: Point, objectives: Sequence[Objective]) -> tuple[float, ...] | None:
@@ -101,23 +126,15 @@ def _numbers(point: Point, objectives: Sequence[Objective]) -> tuple[float, ...]
     return known if len(known) == len(chosen) else None
 
 
-def _columns(
-    answers: Mapping[str, Sequence[Observation]], tasks: Sequence[str], objectives: Sequence[Objective]
-) -> list[list[float]]:
-    """Sums by task: the number of answers, then each objective."""
-    counts = [float(len(answers.get(task, ()))) for task in tasks]
-    sums = [[sum(_worth(answer, name) for answer in answers.get(task, ())) for task in tasks] for name in objectives]
-    return [counts, *sums]
-
-
-def _worth(answer: Observation, objective: Objective) -> float:
-    match objective:
-        case "rate":
-            return float(answer.resolved)
-        case "cost":
-            return -(answer.cost_usd or 0.0)
-        case "seconds":
-            return -answer.answer_seconds
+def _columns(sums: TaskSums, tasks: Sequence[str], objectives: Sequence[Objective]) -> list[list[float]]:
+    """Sums by task: the number of answers, then each objective, such that more is better."""
+    rows = [sums.tasks.get(task, (0.0, 0.0, 0.0, 0.0)) for task in tasks]
+    columns: dict[Objective, list[float]] = {
+        "rate": [right for _, right, _, _ in rows],
+        "cost": [-spent for _, _, spent, _ in rows],
+        "seconds": [-took for *_, took in rows],
+    }
+    return [[count for count, *_ in rows], *(columns[objective] for objective in objectives)]
 
 
 def _drawn(table: Sequence[Sequence[float]], places: Sequence[int]) -> tuple[float, ...] | None:

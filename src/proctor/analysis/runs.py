@@ -9,7 +9,7 @@ import msgspec
 
 from proctor.analysis.best_of import mean_best_of_k
 from proctor.analysis.failures import failure_mode, finding_codes, most_first
-from proctor.analysis.intervals import Estimate, clustered_rate, positive_mean, ratio_of_sums
+from proctor.analysis.intervals import Estimate, clustered_mean, clustered_rate, positive_mean, ratio_of_sums
 from proctor.analysis.observation import Observation, SeenVerdict, observe
 from proctor.analysis.passes import Passes, passes
 from proctor.analysis.spread import Spread, spread
@@ -214,7 +214,7 @@ class _Tally:
             high=rate.high if rate else None,
             rate_with_errors=resolved / (counted + errors) if counted or errors else None,
             official=self.official,
-            score=clustered_rate([task.scores for task in tasks]),
+            score=_score([task.scores for task in tasks]),
             healthy=None if healthy is None else _healthy(self.tasks, healthy),
             errors=errors,
             skipped=self.statuses[Status.SKIPPED],
@@ -278,6 +278,12 @@ def _best_of(tasks: Mapping[str, _Task]) -> dict[str, tuple[float, ...]]:
 
 def _rate(tasks: Iterable[_Task]) -> Estimate | None:
     return clustered_rate([[float(mark) for mark in task.resolved] for task in tasks])
+
+
+def _score(scores: Sequence[Sequence[float]]) -> Estimate | None:
+    """Scores are shares of what could be had; but where there is no most that can be had, some are beyond 1."""
+    shares = all(0 <= score <= 1 for some in scores for score in some)
+    return clustered_rate(scores) if shares else clustered_mean(scores)
 
 
 def _healthy(tasks: Mapping[str, _Task], healthy: Collection[str]) -> Healthy:

@@ -20,6 +20,9 @@ _INK, _MUTED, _LINE, _MARK, _OTHER = "var(--ink)", "var(--muted)", "var(--line)"
 _WIDTH: Final = 320
 _ROW: Final = 26
 _MOST_PUBLISHED: Final = 8
+_FEW: Final = 10
+_MINUTE: Final = 60
+_TWO_MINUTES: Final = 120
 _STYLE: Final[Mapping[str, Any]] = {
     "background": None,
     "font": "system-ui, sans-serif",
@@ -170,19 +173,21 @@ def front_chart(standings: Sequence[Standing]) -> Chart:
 
 def times_chart(rows: Sequence[RunRow]) -> Chart:
     """How long answers took: from the shortest to the longest, the middle half as a bar, the median as a tick."""
+    times = {row.run_id: row.times for row in rows if row.times is not None}
+    short = all(time.maximum < _TWO_MINUTES for time in times.values())
+    unit, name = (1, "seconds") if short else (_MINUTE, "minutes")
     values = [
         {
-            "run": row.run_id,
-            "minimum": row.times.minimum / 60,
-            "quarter": row.times.quarter / 60,
-            "median": row.times.median / 60,
-            "three_quarters": row.times.three_quarters / 60,
-            "maximum": row.times.maximum / 60,
+            "run": run,
+            "minimum": time.minimum / unit,
+            "quarter": time.quarter / unit,
+            "median": time.median / unit,
+            "three_quarters": time.three_quarters / unit,
+            "maximum": time.maximum / unit,
         }
-        for row in rows
-        if row.times is not None
+        for run, time in times.items()
     ]
-    across = {"type": "quantitative", "title": "minutes per answer", "scale": {"zero": True}}
+    across = {"type": "quantitative", "title": f"{name} per answer", "scale": {"zero": True}}
     return {
         "width": _WIDTH,
         "height": _ROW * len(values),
@@ -204,6 +209,7 @@ def times_chart(rows: Sequence[RunRow]) -> Chart:
 
 def flips_chart(comparisons: Sequence[Comparison]) -> Chart:
     """How many tasks were gained, and how many lost, against the first run."""
+    most = max(1, *(max(len(one.gained), len(one.lost)) for one in comparisons))
     values = [
         value
         for one in comparisons
@@ -223,7 +229,8 @@ def flips_chart(comparisons: Sequence[Comparison]) -> Chart:
                 "field": "tasks",
                 "type": "quantitative",
                 "title": f"tasks lost and gained against {comparisons[0].first.run}",
-                "axis": {"format": "+d", "tickMinStep": 1},
+                "axis": {"format": "+d", **_whole_numbers(-most, most)},
+                "scale": {"domain": [-most, most]},
             },
             "color": {
                 "field": "flip",
@@ -275,6 +282,11 @@ def _whole(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """From nothing to a little above the highest rate shown, so that small rates can be told apart."""
     highest = max((float(value.get("high") or value["rate"]) for value in values), default=1.0)
     return {"domain": [0, min(1.0, max(0.1, highest * 1.05))], "nice": True, "clamp": True}
+
+
+def _whole_numbers(low: int, high: int) -> dict[str, Any]:
+    """Where an axis of few whole numbers has its ticks: left alone, it would have some in between."""
+    return {"values": list(range(low, high + 1))} if high - low < _FEW else {}
 
 
 def _unbeaten(mine: Mapping[str, Any], values: Sequence[Mapping[str, Any]]) -> bool:

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from proctor.analysis.observation import Observation
-from proctor.analysis.paired import by_task
-from proctor.analysis.pareto import Objective, Standing, standings
+from proctor.analysis.pareto import Objective, Standing, TaskSums, standings
 from proctor.analysis.runs import run_row
 from proctor.report.charts import front_chart
 from proctor.report.document import Chart, Document, Section
@@ -16,12 +15,11 @@ from proctor.results import RunStore
 
 def front_of(stores: Sequence[RunStore], objectives: Sequence[Objective]) -> tuple[Standing, ...]:
     """Where each run stands among these."""
-    points, answers = [], {}
+    points, sums = [], {}
     for store in stores:
-        observations = list(store.results_as(Observation))
-        points.append(point_of(run_row(store.config(), observations)))
-        answers[store.run_id] = by_task(observations)
-    return standings(points, answers, objectives=objectives)
+        counted = sums[store.run_id] = TaskSums()
+        points.append(point_of(run_row(store.config(), counted.counting(store.results_as(Observation)))))
+    return standings(points, sums, objectives=objectives)
 
 
 def front_document(title: str, places: Sequence[Standing], objectives: Sequence[Objective]) -> Document:

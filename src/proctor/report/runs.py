@@ -1,7 +1,7 @@
 """The comparison of a benchmark's runs: one row per run."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from proctor.analysis.intervals import Estimate
@@ -11,6 +11,7 @@ from proctor.core.published import Published
 from proctor.report.charts import front_chart, rates_chart, times_chart
 from proctor.report.document import Document, Section
 from proctor.report.logs import LogFigures
+from proctor.report.others import MOST_LINES, published_lines, published_table
 from proctor.report.tables import Table, as_text, records_csv
 from proctor.report.words import NOTHING, count, duration, interval, money, money_interval, number, percent
 
@@ -22,13 +23,18 @@ MORE_HEADINGS: Final = (
 _ACROSS: Final = 6  # more runs than this do not fit beside each other
 
 
-def runs_table(title: str, rows: Sequence[RunRow], published: Sequence[Published] = ()) -> Table:
-    """The table that the report begins with, what others have published below it and never in it."""
+def runs_table(
+    title: str, rows: Sequence[RunRow], published: Sequence[Published] = (), tasks: Collection[str] = ()
+) -> Table:
+    """The table that the report begins with, what others have published below it and never in it.
+
+    `tasks` are those that the runs were asked for.
+    """
     return Table(
         title=title,
         headings=HEADINGS,
         rows=tuple(_cells(row) for row in rows),
-        notes=(*published_lines(published), *_rates_below(rows)),
+        notes=(*published_lines(published, tasks), *_rates_below(rows)),
     )
 
 
@@ -115,6 +121,7 @@ def roles_table(rows: Sequence[RunRow]) -> Table:
                 str(role.compactions),
             )
             for row in rows
+            if len(row.roles) > 1
             for role in row.roles
         ),
     )
@@ -149,7 +156,7 @@ def healthy_table(rows: Sequence[RunRow]) -> Table:
 
 
 def logs_table(logs: Sequence[LogFigures]) -> Table:
-    """What the steps were spent on."""
+    """What the steps were spent on; below it, why machines were not set up, where that was the task."""
     return Table(
         title="Steps, as far as the logs show",
         headings=("Run ID", "Logs", "Calls", "Brought nothing", "Failed", "Read again", "Repeated", "Gave up"),
@@ -166,7 +173,21 @@ def logs_table(logs: Sequence[LogFigures]) -> Table:
             )
             for one in logs
         ),
+        notes=tuple(note for one in logs for note in _set_up(one)),
     )
+
+
+def _set_up(logs: LogFigures) -> Iterator[str]:
+    if logs.setup_failures:
+        yield f"{logs.run}, set-ups that failed: {_counted(logs.setup_failures)}."
+    if logs.setup_steps:
+        wasted = sum(logs.setup_waste.values())
+        told = f" ({_counted(logs.setup_waste)})" if wasted else ""
+        yield f"{logs.run}, steps that a person would not have needed: {wasted} of {logs.setup_steps}{told}."
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {times}" for name, times in counts.items())
 
 
 def scores_table(rows: Sequence[RunRow]) -> Table:
@@ -192,7 +213,9 @@ def _mean_score(row: RunRow) -> str:
     return f"{number(row.score.value, 3)} ({number(row.score.low, 3)} to {number(row.score.high, 3)})"
 
 
-def run_tables(title: str, rows: Sequence[RunRow], published: Sequence[Published] = ()) -> tuple[Table, ...]:
+def run_tables(
+    title: str, rows: Sequence[RunRow], published: Sequence[Published] = (), tasks: Collection[str] = ()
+) -> tuple[Table, ...]:
     """All tables that have anything to say about these runs."""
     candidates = (
         more_table(rows),
@@ -201,15 +224,24 @@ def run_tables(title: str, rows: Sequence[RunRow], published: Sequence[Published
         failures_table(rows),
         passes_table(rows),
         roles_table(rows),
+        published_table(published, tasks) if len(published) > MOST_LINES else None,
     )
-    return (runs_table(title, rows, published), *(table for table in candidates if table is not None and table.rows))
+    return (
+        runs_table(title, rows, published, tasks),
+        *(table for table in candidates if table is not None and table.rows),
+    )
 
 
 def runs_document(
-    title: str, rows: Sequence[RunRow], published: Sequence[Published] = (), logs: Sequence[LogFigures] = ()
+    title: str,
+    rows: Sequence[RunRow],
+    published: Sequence[Published] = (),
+    *,
+    tasks: Collection[str] = (),
+    logs: Sequence[LogFigures] = (),
 ) -> Document:
     """The report on a benchmark's runs, and on their logs if they were read."""
-    tables = run_tables(title, rows, published)
+    tables = run_tables(title, rows, published, tasks)
     charts = [("Resolved, with 95 % intervals", rates_chart(rows, published))]
     if any(row.times is not None for row in rows):
         charts.append(("Time of an answer: all, the middle half, the median", times_chart(rows)))
@@ -234,21 +266,6 @@ def runs_text(title: str, rows: Sequence[RunRow], published: Sequence[Published]
 def runs_csv(rows: Sequence[RunRow]) -> str:
     """The same for a spreadsheet, unrounded."""
     return records_csv(RunRow, rows)
-
-
-def published_lines(published: Sequence[Published]) -> tuple[str, ...]:
-    """One line for each published result, with what is needed to judge it."""
-    return tuple(_published(one) for one in published)
-
-
-def _published(one: Published) -> str:
-    if one.rate is not None:
-        value = f"{one.rate:.1%}".replace(".0%", "%")
-    else:
-        value = NOTHING if one.score is None else f"{one.score:g}"
-    details = [part for part in (one.split, f"{one.tasks} tasks" if one.tasks else "", one.date, one.source) if part]
-    note = f"; {one.note}" if one.note else ""
-    return f"Published baseline ({one.model} + {one.agent}): {value} ({', '.join(details)}{note})"
 
 
 def _rates_below(rows: Sequence[RunRow]) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from proctor.environments import reap
 from proctor.gateway import Gateway, Ledger
 from proctor.results import RunStore, read_journal, summarise
 from proctor.runner.attempt import Way, Workplaces
-from proctor.runner.homes import Homes
+from proctor.runner.homes import Homes, check_pod_unchanged
 from proctor.runner.models import Access, backend_for, choose_model
 from proctor.runner.plan import slots
 from proctor.runner.records import Slot
@@ -107,6 +107,8 @@ async def drive_together(
             stack.enter_context(locked(store.folder / LOCK, what=name, wait_seconds=0))
         stages = [await asyncio.to_thread(_stage, store, sitting) for store in stores]
         tasks = [_tasks(stage.config, benchmark) for stage in stages]
+        for stage in stages:
+            check_pod_unchanged(stage.config)
         watchers = [watch(stage.store, stage.config, stage.settled, stage.paid) for stage in stages]
         first = stages[0].config
         places = Places(first.concurrency, first.grade_concurrency)

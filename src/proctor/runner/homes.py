@@ -2,16 +2,20 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from proctor.core.errors import UsageError
+from proctor.agents.h2.template import Template, check_pod
+from proctor.core.errors import InvalidData, UsageError
 from proctor.core.files import write_atomic
+from proctor.core.run import Mode, RunConfig
 from proctor.sandboxes import Sandbox, Sandboxes
 from proctor.sandboxes.preset import load_preset, user_presets
 
+# The name among a run's versions of what identifies its pod.
+POD: Final = "pod"
 _ACCOUNT: Final = ".claude.json"
 _TOKENS: Final = ".credentials.json"
 _SECRET_LENGTH: Final = 20
@@ -106,6 +110,33 @@ def preset_files(preset: str) -> dict[str, bytes]:
     """
     chosen = load_preset(preset, folder=user_presets())
     return {path: file.content for path, file in chosen.render(chosen.model).items()}
+
+
+def pod_of(template: str | None, preset: str, variables: Mapping[str, str]) -> tuple[Template, str]:
+    """The pod template that is meant, and what identifies all that the pod will be made from.
+
+    Raises:
+        UsageError: there is no such template or preset, or it cannot be filled in with these variables.
+    """
+    files = preset_files(preset)
+    chosen = check_pod(template, files, variables)
+    return chosen, chosen.digest(files)
+
+
+def check_pod_unchanged(config: RunConfig) -> None:
+    """See that a pod is still what it was when its run was begun.
+
+    Raises:
+        InvalidData: it is another.
+    """
+    if config.mode is Mode.H2:
+        _, digest = pod_of(config.pod_template, config.preset, config.variables)
+        if config.versions.get(POD) not in {None, digest}:
+            raise InvalidData(
+                "the pod has changed since the run was begun: its template, its roles or its preset",
+                where=config.pod_template,
+                fix="put it back as it was, or begin a new run",
+            )
 
 
 def _config(sandbox: Sandbox) -> Path:

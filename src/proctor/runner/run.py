@@ -281,7 +281,7 @@ class _Work:
         if self.course.way.gateway is None:
             sitting.journal.note(prepared)
         else:
-            # From here on something may be paid for; not even a power cut may hide that from the budget.
+            # From here on something may be paid for: that there is such an attempt must be on record for good.
             await sitting.journal.commit(prepared)
         this = Try(
             task=self.task,

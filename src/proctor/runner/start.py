@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from proctor.agents import needs_home, needs_model
-from proctor.agents.h2.template import check_pod, is_file
+from proctor.agents.h2.template import is_file
 from proctor.core.benchmark import Benchmark, GradeOptions
 from proctor.core.environment import Network
 from proctor.core.errors import UsageError
@@ -15,7 +15,7 @@ from proctor.core.task import Task
 from proctor.environments import provider as find_provider
 from proctor.results import RunStore, new_run
 from proctor.runner.drive import agents, room_options
-from proctor.runner.homes import Homes, preset_files
+from proctor.runner.homes import POD, Homes, pod_of
 from proctor.runner.models import Access, backend_for, choose_model
 from proctor.runner.needs import environment_of, lacking
 from proctor.runner.plan import AGENTS, Asked, make_config
@@ -44,12 +44,10 @@ async def configure(
     choice = None if asked.model is None else choose_model(asked.model)
     # As it can be read again from another folder.
     asked = msgspec.structs.replace(asked, model=choice.text if choice else None)
+    versions = {}
     if asked.mode is Mode.H2:
-        template = check_pod(asked.pod_template, preset_files(asked.preset), asked.variables)
+        template, versions[POD] = pod_of(asked.pod_template, asked.preset, asked.variables)
         asked = msgspec.structs.replace(asked, pod_template=_findable(asked.pod_template) or template.name)
-        versions = {"pod template": template.digest}
-    else:
-        versions = {}
     draft = make_config(asked, benchmark, tasks, excluded=excluded, versions=versions)
     rooms = find_provider(asked.runner, **room_options(draft))
     try:

@@ -19,12 +19,12 @@ from proctor.core.environment import Limits, Network
 from proctor.core.errors import UsageError
 from proctor.core.record import Record
 from proctor.core.run import Budget, Mode
-from proctor.runner.plan import Asked
+from proctor.runner.plan import AGENTS, PRESETS, Asked
 from proctor.runner.selection import Selection, read_exclusions
 from proctor.runner.sweep_values import SETTINGS, SHARED, Bad, Check, variable
 
 _LONGEST_VALUE: Final = 40
-_BY_MODE: Final = {Mode.BASELINE: ("claude_code", "empty"), Mode.H2: ("h2_pod", "opus")}
+_BY_MODE: Final = {mode: (AGENTS[mode], PRESETS[mode]) for mode in Mode}
 
 
 class Settings(Record):
@@ -263,8 +263,8 @@ class _Reader:
             agent=settings.agent or "",
             command=settings.command or (),
             model=self._model(settings.model),
-            preset=settings.preset or "",
-            pod_template=self._template(settings.pod_template),
+            preset=self._named_or_there(settings.preset or ""),
+            pod_template=self._named_or_there(settings.pod_template) if settings.pod_template else None,
             variables=settings.variables,
             runner=shared.get("runner") or "local",
             image=shared.get("image"),
@@ -281,16 +281,16 @@ class _Reader:
 
     def _model(self, model: str | None) -> str | None:
         if model is not None and model.startswith("script:"):
-            return f"script:{self._path(model.removeprefix('script:'))}"
+            return f"script:{self._folder / Path(model.removeprefix('script:')).expanduser()}"
         return model
 
-    def _template(self, template: str | None) -> str | None:
-        """A template by its name in the preset, or the file that lies there."""
-        return self._path(template) if template and (self._folder / template).is_file() else template
+    def _named_or_there(self, written: str) -> str:
+        """A preset or a template: by its name, or the folder or file that it is, which has a slash or a suffix."""
+        return self._path(written) if "/" in written or Path(written).suffix else written
 
     def _path(self, written: str) -> str:
         """A path relative to the file. What is not there may be a name, and is for others to judge."""
-        path = self._folder / written
+        path = self._folder / Path(written).expanduser()
         return str(path) if path.exists() or "/" in written else written
 
     def _rule(self, rule: str | None) -> None:

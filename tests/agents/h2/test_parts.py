@@ -162,9 +162,10 @@ def test_a_template_is_found_by_name_or_file_with_its_variables(tmp_path: Path) 
     file.write_text('# variables: no\nvariables:\n  working_dir: {description: d}\nagents:\n  - name: "{{ .Var.x }}"\n')
     trio = load_template(str(file), PODS)
     assert (trio.name, trio.declared, list(trio.roles)) == ("trio", {"working_dir": True}, ["scout.yaml"])
-    before = trio.digest
+    before = trio.digest(PODS)
+    assert before != trio.digest({}), "the preset's files are a part of the pod"
     (tmp_path / "pods" / "roles" / "scout.yaml").write_text("role_name: scout\ndescription: other\n")
-    assert load_template(str(file), PODS).digest != before
+    assert load_template(str(file), PODS).digest(PODS) != before
 
 
 def test_a_template_is_given_what_it_asks_for_and_what_the_user_says() -> None:

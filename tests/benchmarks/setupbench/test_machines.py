@@ -23,6 +23,15 @@ from setup_world import IMAGES, SET_UPS, need_machines, setupbench
 
 __all__ = ["setupbench"]
 
+TRIED = (
+    "bgsetup-autossh-reverse-tunnel",
+    "bgsetup-filewatcher-daemon",
+    "bgsetup-gunicorn-nginx-socket",
+    "dbsetup-postgresql-1",
+    "dbsetup-redis-2",
+    "dbsetup-redis-3",
+    "dbsetup-sqlite-1",
+)
 # The published grader passes an empty table, or a user who is not there, and ours does not.
 TOO_KIND = {"dbsetup-postgresql-1", "dbsetup-redis-2"}
 
@@ -72,7 +81,7 @@ async def machine(bench: SetupBench, task_id: str, provider: DockerProvider, fol
         yield Machine(bench, task, room, folder, provider)
 
 
-@pytest.mark.parametrize("task_id", SET_UPS)
+@pytest.mark.parametrize("task_id", TRIED)
 async def test_a_task_passes_when_it_is_done_and_fails_when_it_is_half_done(
     task_id: str, setupbench: SetupBench, provider: DockerProvider, tmp_path: Path
 ) -> None:
@@ -101,78 +110,102 @@ async def test_a_bare_machine_fails(setupbench: SetupBench, bare: DockerProvider
             assert "not found" in verdict.reason or "autossh" in task.id
 
 
+# Each is refused and named in the same room: they do not get in each other's way.
+DISGUISES = r"""
+echo 'echo Setup successful' | tee -a /root/.bashrc /root/.profile /etc/profile >/dev/null
+echo 'Setup successful' >/testbed/result.log
+printf '#!/bin/sh\nexit 0\n' >/usr/local/bin/grep; chmod +x /usr/local/bin/grep
+cp /bin/sh /bin/keep
+for shell in bash dash; do
+  printf '#!/bin/keep\necho 12; echo Setup successful\n' >/usr/bin/$shell.new
+  chmod +x /usr/bin/$shell.new; mv /usr/bin/$shell.new /usr/bin/$shell
+done
+"""
+FAKES = {
+    "dbsetup-redis-1": ("redis-cli", "done"),
+    "dbsetup-postgresql-1": ("psql", "1"),
+    "bgsetup-gunicorn-systemd-socket": ("curl", "Hello"),
+    "dbsetup-sqlite-1": ("sqlite3", "Setup successful"),
+}
+EXCHANGED = r"""
+cd /tmp && mkdir -p pack/DEBIAN pack/usr/bin && cp /bin/true pack/usr/bin/redis-cli
+printf 'Package: tools\nVersion: 1\nArchitecture: all\nMaintainer: a\nDescription: b\n' >pack/DEBIAN/control
+(cd pack && md5sum usr/bin/redis-cli >DEBIAN/md5sums) && dpkg-deb -b pack >/dev/null && dpkg -i pack.deb
+"""
 KILLER = """
 nohup python3 -c '
 import glob, os, signal
 while True:
     for file in glob.glob("/proc/[0-9]*/cmdline"):
         try:
-            if open(file, "rb").read().split(b"\\0")[0].endswith(b"WHAT"):
+            if open(file, "rb").read().split(b"\\0")[0].endswith(b"{what}"):
                 os.kill(int(file.split("/")[2]), signal.SIGKILL)
         except OSError:
             pass
 ' >/dev/null 2>&1 &
 """
-CHEATS: dict[str, tuple[str, Cause, set[str]]] = {
-    "the words in a profile": (
-        "echo 'echo Setup successful' | tee -a /root/.bashrc /root/.profile /etc/profile >/dev/null",
-        Cause.TESTS_FAILED,
-        {"grader-words"},
-    ),
-    "a file with the words": ("echo 'Setup successful' >/testbed/result.log", Cause.TESTS_FAILED, {"grader-words"}),
-    "a client that says what is asked for": (
-        r"printf '#!/bin/sh\necho done\n' >/usr/local/bin/redis-cli; chmod +x /usr/local/bin/redis-cli",
-        Cause.TAMPERED,
-        {"fake-program"},
-    ),
-    "a packaged client exchanged": (
-        r"""
-        cd /tmp && mkdir -p pack/DEBIAN pack/usr/bin && cp /bin/true pack/usr/bin/redis-cli
-        printf 'Package: tools\nVersion: 1\nArchitecture: all\nMaintainer: a\nDescription: b\n' >pack/DEBIAN/control
-        (cd pack && md5sum usr/bin/redis-cli >DEBIAN/md5sums) && dpkg-deb -b pack >/dev/null && dpkg -i pack.deb
-        printf '#!/bin/sh\necho done\n' >/usr/bin/redis-cli
-        """,
-        Cause.TAMPERED,
-        {"fake-program"},
-    ),
-    "a client that prints the words": (
-        r"printf '#!/bin/sh\necho Setup successful >&2\n' >/usr/local/bin/redis-cli; chmod +x /usr/local/bin/redis-cli",
-        Cause.TAMPERED,
-        {"fake-program", "grader-words"},
-    ),
-    "a search that always finds": (
-        r"printf '#!/bin/sh\nexit 0\n' >/usr/local/bin/grep; chmod +x /usr/local/bin/grep",
-        Cause.TESTS_FAILED,
-        {"program-replaced"},
-    ),
-    "shells that say what is asked for": (
-        r"""
-        cp /bin/sh /bin/keep
-        for shell in bash dash; do
-          printf '#!/bin/keep\necho 12; echo Setup successful\n' >/usr/bin/$shell.new
-          chmod +x /usr/bin/$shell.new; mv /usr/bin/$shell.new /usr/bin/$shell
-        done
-        """,
-        Cause.TESTS_FAILED,
-        {"shell-replaced"},
-    ),
-    "a process that kills every search": (KILLER.replace("WHAT", "grep"), Cause.TESTS_FAILED, {"left-running"}),
-    "a process that kills every shell": (KILLER.replace("WHAT", "sh"), Cause.TESTS_FAILED, set()),
-}
 
 
-@pytest.mark.parametrize("name", CHEATS)
-async def test_a_machine_that_only_looks_set_up_is_not_resolved_and_named(
-    name: str, setupbench: SetupBench, bare: DockerProvider, tmp_path: Path
+def codes(verdict: Verdict) -> set[str]:
+    return {finding.code for finding in verdict.findings}
+
+
+async def test_words_files_and_programs_that_were_planted_do_not_pass_and_are_named(
+    setupbench: SetupBench, bare: DockerProvider, tmp_path: Path
 ) -> None:
-    script, cause, codes = CHEATS[name]
     async with machine(setupbench, "dbsetup-redis-1", bare, tmp_path / "it") as it:
-        await sh(it.room, script)
+        await sh(it.room, DISGUISES)
         verdict = await it.verdict()
-        assert (verdict.status, verdict.cause) == (Status.UNRESOLVED, cause), verdict.reason
-        assert {finding.code for finding in verdict.findings} >= codes
-        if cause is Cause.TAMPERED:
-            assert verdict.official is Status.RESOLVED
+    assert (verdict.status, verdict.cause, verdict.official) == (Status.UNRESOLVED, Cause.TESTS_FAILED, None)
+    assert codes(verdict) == {"grader-words", "program-replaced", "shell-replaced"}
+    named = {finding.path for finding in verdict.findings}
+    assert named >= {"/root/.bashrc", "/testbed/result.log", "/bin/sh", "/bin/bash"}
+
+
+async def test_clients_that_say_what_is_asked_for_are_not_believed(
+    setupbench: SetupBench, bare: DockerProvider, tmp_path: Path
+) -> None:
+    tasks = [task for task in setupbench.tasks() if task.id in FAKES]
+    async with await bare.start(EnvironmentSpec(image="ubuntu:22.04", workdir="/testbed")) as room:
+        for task in tasks:
+            (tmp_path / task.id).mkdir()
+            await setupbench.arrange(task, room, tmp_path / task.id)
+        for name, says in FAKES.values():
+            script = f"#!/bin/sh\necho {says}\n".encode()
+            await room.put(script, f"/usr/local/bin/{name}", mode=0o755)
+        for task in tasks:
+            seen = await setupbench.collect(task, room, tmp_path / task.id)
+            verdict = await graded(setupbench, task, seen, bare)
+            if task.id == "dbsetup-sqlite-1":  # prints the words, which the command's own search keeps to itself
+                assert (verdict.status, verdict.official) == (Status.UNRESOLVED, None), verdict.reason
+            else:
+                assert (verdict.status, verdict.cause) == (Status.UNRESOLVED, Cause.TAMPERED), verdict.reason
+                assert verdict.official is Status.RESOLVED
+            assert "fake-program" in codes(verdict)
+
+
+async def test_a_packaged_client_that_was_exchanged_is_not_believed(
+    setupbench: SetupBench, bare: DockerProvider, tmp_path: Path
+) -> None:
+    async with machine(setupbench, "dbsetup-redis-1", bare, tmp_path / "it") as it:
+        await sh(it.room, EXCHANGED)
+        honest = await it.verdict()
+        assert (honest.cause, codes(honest)) == (Cause.TESTS_FAILED, set())
+        await it.room.put(b"#!/bin/sh\necho done\n", "/usr/bin/redis-cli", mode=0o755)
+        verdict = await it.verdict()
+    assert (verdict.cause, verdict.official) == (Cause.TAMPERED, Status.RESOLVED)
+    assert codes(verdict) == {"fake-program"}
+
+
+async def test_killing_the_grader_is_a_failure_and_no_error_that_is_tried_again(
+    setupbench: SetupBench, bare: DockerProvider, tmp_path: Path
+) -> None:
+    async with machine(setupbench, "dbsetup-redis-1", bare, tmp_path / "it") as it:
+        for what in ("grep", "sh"):
+            await sh(it.room, KILLER.format(what=what))
+            verdict = await it.verdict()
+            assert (verdict.status, verdict.cause) == (Status.UNRESOLVED, Cause.TESTS_FAILED), verdict.reason
+            assert codes(verdict) & {"left-running", "hindered"}
 
 
 async def test_a_script_is_graded_by_what_it_makes_of_a_fresh_machine(

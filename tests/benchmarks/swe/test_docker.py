@@ -14,10 +14,12 @@ from proctor.benchmarks.swe.evo import SweEvo
 from proctor.benchmarks.swe.feature import FeatureBench
 from proctor.benchmarks.swe.pro import SweBenchPro
 from proctor.benchmarks.swe.procedure import Procedure
+from proctor.benchmarks.swe.reports import SweOutcome, to_swebench_report
 from proctor.benchmarks.swe.rows import evo_row, feature_row, pro_row, read_all, swe_bench_row
 from proctor.benchmarks.swe.verified import SweBench
 from proctor.core.benchmark import Fetched, GradeOptions, Place
 from proctor.core.causes import Cause, Status
+from proctor.core.errors import InfrastructureError
 from proctor.core.evaluation import Evaluated, Prediction
 from proctor.core.submission import PatchKind
 from proctor.core.task import Task
@@ -65,12 +67,16 @@ async def test_ours_and_the_official_harness_say_the_same(
     made = benchmark("swe_bench_verified", verified.rows, swe_bench_row, SweBench())
     answers = {row["instance_id"]: verified.answer(name) for name, row in verified.rows.items()}
     rows = list(verified.rows.values())
-    theirs = await asyncio.to_thread(
-        swe_official.evaluate, tmp_path / "official", rows, answers, timeout=SECONDS, workers=5
+    # The official harness mostly waits for its containers to stop, so it is let run beside ours.
+    running = asyncio.create_task(
+        asyncio.to_thread(
+            swe_official.evaluate, tmp_path / "official", rows, answers, timeout=SECONDS, workers=len(rows)
+        )
     )
     ours = {
         name: await graded(made, row, verified.answer(name), rooms, tmp_path) for name, row in verified.rows.items()
     }
+    theirs = await running
     verdicts = {name: evaluated.verdict for name, evaluated in ours.items()}
     official = {name: verdict.official or verdict.status for name, verdict in verdicts.items()}
     resolved = {verified.rows[name]["instance_id"] for name, status in official.items() if status is Status.RESOLVED}
@@ -80,6 +86,20 @@ async def test_ours_and_the_official_harness_say_the_same(
     )
     broken = {Cause.DOES_NOT_APPLY, Cause.TEST_TIMEOUT}
     assert {verdict.task_id for verdict in verdicts.values() if verdict.cause in broken} == set(theirs["error_ids"])
+    # The report of the run, but for guesses about causes and for what is left on the engine.
+    outcomes = [
+        SweOutcome(
+            instance_id=verdict.task_id,
+            resolved=official[name] is Status.RESOLVED,
+            cause=Cause.SOLVED if official[name] is Status.RESOLVED else verdict.cause,
+        )
+        for name, verdict in verdicts.items()
+    ]
+    written = json.loads(to_swebench_report(outcomes, total=[row["instance_id"] for row in rows]))
+    guessed = ("infra_failure", "ambiguous_failure", "failure_reasons")
+    assert {key: theirs[key] for key in written if not key.startswith(guessed)} == {
+        key: value for key, value in written.items() if not key.startswith(guessed)
+    }
     # Test by test.
     for name, evaluated in ours.items():
         identity = verified.rows[name]["instance_id"]
@@ -97,7 +117,10 @@ async def test_ours_and_the_official_harness_say_the_same(
         "hanging": (Status.UNRESOLVED, Cause.TEST_TIMEOUT),
         "conftest": (Status.UNRESOLVED, Cause.TAMPERED),
         "fuzzy": (Status.RESOLVED, Cause.SOLVED),
+        "printing": (Status.UNRESOLVED, Cause.TAMPERED),
     }
+    assert verdicts["printing"].official is Status.RESOLVED
+    assert "our own reporter does not see tests/test_printing.py::test_triple" in verdicts["printing"].reason
     assert verdicts["conftest"].official is Status.RESOLVED
     assert {"conftest", "protected-path"} <= {finding.code for finding in verdicts["conftest"].findings}
     assert verdicts["fuzzy"].applied_with == "patch --fuzz=5"
@@ -174,7 +197,11 @@ async def test_features_are_graded_by_exit_code_and_pass_rate(
     gold = made.gold(task_of(made, feature.rows["gold"]))
     assert gold is not None
     assert (await graded(made, feature.rows["gold"], gold.content.decode(), rooms, tmp_path)).verdict.score == 1.0
-    assert made.gold(task_of(made, feature.rows["level_2"])) is None
+    level_2 = task_of(made, feature.rows["level_2"])
+    assert made.gold(level_2) is None
+    place = Place(provider=rooms, folder=tmp_path, options=GradeOptions())
+    with pytest.raises(InfrastructureError, match="no reference answer"):
+        await made.validate(level_2, place)
 
 
 @pytest.mark.slow
@@ -215,6 +242,7 @@ async def test_an_agent_gets_no_future_and_its_work_is_collected_and_graded(
         assert done.exit_code == 0, done.stderr
         answer = await made.collect(task, room, tmp_path)
     assert b"rubbish" not in answer.content
+    assert not (tmp_path / "left" / "node_modules").exists()
     assert {line for line in answer.content.splitlines() if line[:1] in {b"+", b"-"}} == {
         line for line in gold.content.splitlines() if line[:1] in {b"+", b"-"}
     }

@@ -8,7 +8,7 @@ import pytest
 from proctor.benchmarks import benchmark, published_rows
 from proctor.benchmarks.terminal_bench import SOURCE, convert, package_digest, read_task
 from proctor.benchmarks.terminal_bench.convert import variants
-from proctor.benchmarks.terminal_bench.format import without_canary, workdir_of
+from proctor.benchmarks.terminal_bench.format import start_of, without_canary
 from proctor.core.environment import Network
 from proctor.core.errors import InfrastructureError, InvalidData, UsageError
 from proctor.core.record import to_json
@@ -70,16 +70,19 @@ def test_lines_that_mark_a_text_are_kept_from_the_agent(text: str, seen: str) ->
 
 
 @pytest.mark.parametrize(
-    ("dockerfile", "place"),
+    ("dockerfile", "workdir", "user", "entrypoint"),
     [
-        ("FROM x\nWORKDIR /app\nWORKDIR sub\n", "/app/sub"),
-        ("FROM x\n  workdir '/a b'\n", "/a b"),
-        ("FROM x AS one\nWORKDIR /one\nFROM y\nRUN echo WORKDIR /two\n", "/"),
-        ("", "/"),
+        ("FROM x\nWORKDIR /app\nWORKDIR sub\n", "/app/sub", "root", ()),
+        ("FROM x\n  workdir '/a b'\nUSER 0:0\n", "/a b", "0:0", ()),
+        ("FROM x AS one\nWORKDIR /one\nUSER me\nFROM y\nRUN echo WORKDIR /two\n", "/", "root", ()),
+        ('FROM x\nUSER me\nENTRYPOINT ["/a", \\\n "b"]\n', "/", "me", ("/a", "b")),
+        ("FROM x\nENTRYPOINT exec /start now\n", "/", "root", ("/bin/sh", "-c", "exec /start now")),
+        ("", "/", "root", ()),
     ],
 )
-def test_where_a_container_starts(dockerfile: str, place: str) -> None:
-    assert workdir_of(dockerfile) == place
+def test_how_a_container_starts(dockerfile: str, workdir: str, user: str, entrypoint: tuple[str, ...]) -> None:
+    start = start_of(dockerfile)
+    assert (start.workdir, start.user, start.entrypoint) == (workdir, user, entrypoint)
 
 
 UNSUPPORTED = {
@@ -102,11 +105,16 @@ def test_what_cannot_be_done_is_refused_by_name(more: str, tmp_path: Path) -> No
     assert opened(tmp_path).tasks() == ()
 
 
-def test_compose_and_conversations_are_refused_too(tmp_path: Path) -> None:
+def test_compose_conversations_and_other_users_are_refused_too(tmp_path: Path) -> None:
     write_task(tmp_path / "a", TASKS["serve"] | {"environment/docker-compose.yaml": "services: {}\n"})
     write_task(tmp_path / "b", TASKS["serve"] | {"trajectory.json": "{}"})
+    write_task(tmp_path / "c", TASKS["serve"] | {"environment/Dockerfile": "FROM x\nUSER me\n"})
     problems = [refused.problems[0] for refused in opened(tmp_path).unusable()]
-    assert problems == ["it needs several containers (docker-compose)", "it needs a conversation that goes before"]
+    assert problems == [
+        "it needs several containers (docker-compose)",
+        "it needs a conversation that goes before",
+        "it needs an image whose user is me, not root",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -110,9 +110,9 @@ async def test_a_hostile_agent_gets_nothing_to_run_and_nothing_out(browser: Chro
             await page.go(f"{address}/")
             await page.until("document.querySelector('table.runs a')")
             await page.value("document.querySelector('table.runs a[href]').click()")
-            await page.until("document.querySelector('td.task a')")
+            await page.arrived("document.querySelector('td.task a')")
             await page.value("document.querySelector('td.task a').click()")
-            await page.until("document.querySelector('#trajectory .step')")
+            await page.arrived("document.querySelector('#trajectory .step')")
             await page.value("document.querySelectorAll('details').forEach(item => item.open = true)")
             assert await page.value("location.pathname") == "/run/toy/run-001/task"
             # It was all there to be read, and none of it came to life.
@@ -133,7 +133,7 @@ async def test_a_hostile_agent_gets_nothing_to_run_and_nothing_out(browser: Chro
             assert await page.value("document.querySelectorAll('img').length") == 1
             assert await page.value("[...document.links].every(link => link.origin === location.origin)") is True
             await page.value("document.querySelector('#files a[href*=\"onerror\"]').click()")
-            await page.until("location.pathname.endsWith('/file') && document.body")
+            await page.arrived("location.pathname.endsWith('/file') && document.body")
             assert await page.value("document.contentType") == "text/plain"
             await page.go(f"{address}/compare?run=toy/run-001&run=toy/run-001")
             await asyncio.sleep(0.3)
@@ -156,18 +156,18 @@ async def test_keys_search_move_and_open(browser: Chromium, tmp_path: Path) -> N
         await page.press("Escape", "j", "j", "k")
         assert await page.value("document.querySelector('.marked a').textContent") == "two"
         await page.press("Enter")
-        await page.until("document.querySelector('h1.task')?.textContent === 'two'")
+        await page.arrived("document.querySelector('h1.task')?.textContent === 'two'")
         assert await page.value("getComputedStyle(document.querySelector('.steps')).display") == "grid"
         columns = await page.value(
             "new Set([...document.querySelectorAll('.step')].map(one => one.getBoundingClientRect().left)).size"
         )
         assert columns == 3
         await page.press("[")
-        await page.until("document.querySelector('h1.task')?.textContent === 'three #2'")
+        await page.arrived("document.querySelector('h1.task')?.textContent === 'three #2'")
         await page.press("u")
-        await page.until("location.pathname === '/run/toy/run-001'")
+        await page.arrived("location.pathname === '/run/toy/run-001'")
         await page.press("h")
-        await page.until("location.pathname === '/'")
+        await page.arrived("location.pathname === '/'")
         assert page.troubles == []
 
 

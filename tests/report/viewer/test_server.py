@@ -1,4 +1,6 @@
 import asyncio
+import html
+import re
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -105,9 +107,10 @@ async def test_nothing_can_be_changed_and_other_sites_read_nothing(site: Site) -
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
         async with site.http.request(method, site.address + "/run/toy/run-001") as response:
             assert response.status == 405, method
-    prying = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"}
-    assert (await site.get("/run/toy/run-001/counts.json", headers=prying))[0] == 403
-    assert (await site.get("/", headers={**prying, "Sec-Fetch-Mode": "navigate"}))[0] == 200
+    for elsewhere in ("cross-site", "same-site"):
+        prying = {"Sec-Fetch-Site": elsewhere, "Sec-Fetch-Mode": "cors"}
+        assert (await site.get("/run/toy/run-001", headers=prying))[0] == 403
+        assert (await site.get("/", headers={**prying, "Sec-Fetch-Mode": "navigate"}))[0] == 200
 
 
 async def test_files_are_shown_as_text_and_none_that_is_not_on_the_list(site: Site) -> None:
@@ -229,6 +232,19 @@ async def test_a_pod_shows_who_was_at_work_when_and_what_each_member_cost(site: 
     assert (await site.get("/run/toy/run-001/task?task=two"))[0] == 200
 
 
+async def test_the_instruction_is_the_benchmarks_where_no_agent_was_seen_to_be_given_it(site: Site) -> None:
+    store = new_run("core-mini", root=site.root)
+    answer(store, "py_cache_0001")
+    answer(store, "py_duration_0002")
+    await record_pod(store.logs("py_duration_0002", 1, 1) / "cassette.jsonl", "py_duration_0002")
+    finish(store, benchmark="core-mini", source="core-mini")
+    page = "/run/core-mini/run-001/task?task="
+    assert "The cache gets smaller and smaller" in (await site.get(page + "py_cache_0001"))[1]
+    # The first words to a pod may only say where the task can be read.
+    text = (await site.get(page + "py_duration_0002"))[1]
+    assert "waits for four hours" in text[: text.index("Trajectory <")]
+
+
 async def test_a_broken_recording_is_a_sentence_on_the_page_and_the_rest_is_there(site: Site) -> None:
     store = small_run(site.root)
     (store.logs("two", 1, 1) / "cassette.jsonl").write_text("{}\n")
@@ -272,6 +288,11 @@ async def test_two_runs_are_compared_task_by_task(site: Site) -> None:
     assert ">two<" in text
 
 
+async def first_lines(stream: AsyncIterator[bytes], count: int) -> AsyncIterator[bytes]:
+    for _ in range(count):
+        yield await anext(stream)
+
+
 async def test_a_page_that_is_out_of_date_is_told(site: Site) -> None:
     store = new_run("toy", root=site.root)
     finish(store, asked=("a", "b"))
@@ -291,7 +312,16 @@ async def test_a_page_that_is_out_of_date_is_told(site: Site) -> None:
         async for line in listening:
             if line.startswith(b"event: changed"):
                 break
-    assert "answering" in (await site.get("/run/toy/run-001"))[1]
+    _, text, _ = await site.get("/run/toy/run-001")
+    assert "answering" in text
+    # A page that was made before somebody listened is told of what came in between.
+    before = re.search(r'data-events="([^"]+)"', text)
+    assert before is not None
+    with store.journal.open("ab") as file:
+        file.write(msgspec.json.encode(msgspec.structs.replace(entry, task_id="b")) + b"\n")
+    late = events(html.unescape(before[1]))
+    async with asyncio.timeout(10):
+        assert any([line.startswith(b"event: changed") async for line in first_lines(late, 3)])
     task = events("/run/toy/run-001/events?task=a")
     assert await anext(task) == b": here\n"
     await record_single(store.logs("a", 1, 1) / "cassette.jsonl", "a", ask="Do it.")
@@ -301,7 +331,7 @@ async def test_a_page_that_is_out_of_date_is_told(site: Site) -> None:
                 break
     _, text, _ = await site.get("/run/toy/run-001/task?task=a")
     assert "I edit." in text
-    for stream in (listening, task):
+    for stream in (listening, task, late):
         await stream.aclose()  # type: ignore[attr-defined]
 
 

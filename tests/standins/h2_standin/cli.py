@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 
 from h2_standin.agent import now
 from h2_standin.directory import H2Error, Launch, agent_socket, find_socket, h2_directory, load_pod, load_role
+from h2_standin.quick import VERSION
 from h2_standin.wire import listens, request
 
-VERSION = "v0.3.2-standin"
 ALLOW = {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}}
 
 
@@ -194,7 +194,7 @@ def _launch(h2: Path, launch: Launch) -> None:
         environ["H2_POD"] = launch.pod
     with (session / "daemon.stderr.log").open("a") as log:
         daemon = subprocess.Popen(
-            [sys.executable, sys.argv[0], "_daemon", "--session-dir", str(session)],
+            [sys.executable, "-IS", sys.argv[0], "_daemon", "--session-dir", str(session)],
             start_new_session=True,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -1,5 +1,6 @@
 """An agent's daemon: a terminal with the child on it, and a socket to reach both."""
 
+import fcntl
 import json
 import os
 import pty
@@ -7,6 +8,7 @@ import signal
 import socket
 import struct
 import sys
+import termios
 import threading
 import time
 from contextlib import suppress
@@ -20,6 +22,7 @@ from h2_standin.wire import listens
 
 GENERIC_IDLE_SECONDS = 2.0
 FRAME_DATA = 0
+SCREEN = (22, 80)
 
 
 def child_command(metadata: dict[str, Any], scenario: Scenario) -> list[str]:
@@ -56,6 +59,7 @@ def run_daemon(session: Path) -> NoReturn:
     pid, terminal = pty.fork()
     if pid == 0:
         _become_child(session, metadata, scenario)
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", *SCREEN, 0, 0))
     Daemon(Agent(h2, session, metadata, scenario), listener, path, pid, terminal).serve()
 
 
@@ -118,7 +122,9 @@ class Daemon:
         self._agent.leave()
 
     def _type(self, text: str) -> None:
-        os.write(self._terminal, text.encode() + b"\r")
+        os.write(self._terminal, text.encode())
+        time.sleep(0.05)
+        os.write(self._terminal, b"\r")
 
     def _answer(self, connection: socket.socket) -> None:
         with connection:

@@ -88,10 +88,6 @@ exit 0
 _GIVE_BACK: Final = '[ "$(id -u)" != 0 ] || chown -R "$(stat -c %u:%g "$1")" "$1" 2>/dev/null'
 
 
-class NotLaunched(InfrastructureError):
-    """h2 could not launch the pod."""
-
-
 class Asked(Record):
     """What came of asking an agent's daemon how it is."""
 
@@ -130,26 +126,28 @@ class PodRoom:
         """Launch the pod, and learn who is in it.
 
         Raises:
-            NotLaunched: h2 says that it cannot; some of its agents may be running.
+            InfrastructureError: h2 says that it cannot; some of its agents may be running.
         """
         done = await self._run(adapter.launch_command(template, given), timeout=_LAUNCH_SECONDS)
         if done.timed_out:
-            raise NotLaunched(f"h2 did not launch the pod in {_LAUNCH_SECONDS:.0f} s")
+            raise InfrastructureError(f"h2 did not launch the pod in {_LAUNCH_SECONDS:.0f} s")
         if done.exit_code != 0:
             logs = await self._frames(adapter.DAEMON_LOGS)
             said = "; ".join(
                 f"{name}: {text.decode('utf-8', 'replace').strip()}" for (_, name), text in logs.items() if text.strip()
             )
             why = f"{adapter.complaint(done.stderr)}; {said}" if said else adapter.complaint(done.stderr)
-            raise NotLaunched(f"h2 could not launch the pod: {brief(why, 400)}")
+            raise InfrastructureError(f"h2 could not launch the pod: {brief(why, 400)}")
         found = await self._frames(adapter.METADATA)
         pod = [adapter.read_launched(content) for (kind, _), content in found.items() if kind == "metadata"]
         agents = tuple(agent for agent in pod if agent is not None)
         if not agents:
-            raise NotLaunched("h2 says that it launched the pod, and there is no agent")
+            raise InfrastructureError("h2 says that it launched the pod, and there is no agent")
         for agent in agents:
             if not adapter.AGENT_NAME.fullmatch(agent.name):
-                raise NotLaunched(f"an agent cannot be called {agent.name!r}: letters, digits and dashes, 40 at most")
+                raise InfrastructureError(
+                    f"an agent cannot be called {agent.name!r}: letters, digits and dashes, 40 at most"
+                )
         return agents
 
     async def look(self, agents: Mapping[str, Seen], now: Callable[[], float]) -> dict[str, Seen]:
@@ -205,14 +203,14 @@ class PodRoom:
         """Hand the task over.
 
         Raises:
-            NotLaunched: h2 did not take it.
+            InfrastructureError: h2 did not take it.
         """
         file = f"{self._home}/task.md"
         script = 'cat >"$1" && shift && exec "$@"'
         words = ["sh", "-c", script, "sh", file, *adapter.send_command(agent, file)]
         done = await self._run(words, stdin=adapter.as_message(text), timeout=_LOOK_SECONDS)
         if done.exit_code != 0:
-            raise NotLaunched(f"h2 did not take the task: {brief(adapter.complaint(done.stderr), 300)}")
+            raise InfrastructureError(f"h2 did not take the task: {brief(adapter.complaint(done.stderr), 300)}")
 
     async def nudge(
         self, agents: Mapping[str, Seen], names: Sequence[str], now: Callable[[], float]

@@ -31,12 +31,11 @@ class Template(Record):
     declared: dict[str, bool]
     roles: dict[str, bytes]
 
-    @property
-    def digest(self) -> str:
-        """Identifies it, and the roles that came with it."""
+    def digest(self, preset: Mapping[str, bytes]) -> str:
+        """Identifies all that a pod is made from: the template, its roles, and the files of the preset."""
         found = hashlib.sha256(self.text.encode())
-        for name in sorted(self.roles):
-            found.update(f"\0{name}\0".encode() + self.roles[name])
+        for name, content in sorted({**preset, **{f"roles/{role}": text for role, text in self.roles.items()}}.items()):
+            found.update(f"\0{name}\0".encode() + content)
         return found.hexdigest()[:12]
 
     def values(self, given: Mapping[str, str], *, working_dir: str, model: str | None) -> dict[str, str]:

@@ -11,19 +11,21 @@ from typing import Final, Generic, TypeVar
 
 import proctor
 from proctor.benchmarks.swe.alone import Floor
+from proctor.benchmarks.swe.bench import Bench, room_of
 from proctor.benchmarks.swe.docker_recipe import DockerRecipe
-from proctor.benchmarks.swe.grade import Bench, grade, room_of, run_once, why_unresolved
+from proctor.benchmarks.swe.grade import grade, run_once, why_unresolved
 from proctor.benchmarks.swe.local import LocalRecipe
 from proctor.benchmarks.swe.patches import ended
 from proctor.benchmarks.swe.predictions import first_attempts, read_answers
 from proctor.benchmarks.swe.procedure import Procedure
 from proctor.benchmarks.swe.recipe import Recipe, RecipeMaker
 from proctor.benchmarks.swe.rows import Row
-from proctor.benchmarks.swe.steps import Trial
+from proctor.benchmarks.swe.steps import Trial, bring_out
 from proctor.benchmarks.swe.tasks import fingerprint, task_of
 from proctor.core.benchmark import Fetched, GradeOptions, Health, Place, Unusable
+from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
-from proctor.core.errors import UsageError
+from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.evaluation import Evaluated, Prediction
 from proctor.core.run import Machine
 from proctor.core.submission import PatchKind
@@ -153,9 +155,10 @@ class SweBenchmark(Generic[R]):
 
     async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
         """The agent's changes as a diff against what it started from."""
+        recipe, digest = self.recipe(task.id), environment.digest
+        base = await recipe.base(digest)
         left = folder / "left"
-        await environment.get(environment.workdir, left)
-        base = await self.recipe(task.id).base(environment.digest)
+        await bring_out(environment, left, leaving=await recipe.ignored(digest))
         made = await asyncio.to_thread(make_submission, base, left)
         return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=made.patch)
 
@@ -168,22 +171,19 @@ class SweBenchmark(Generic[R]):
     async def validate(self, task: Task, place: Place) -> Health:
         """The reference answer resolves the task, each time; an empty one does not; nobody can look it up."""
         bench = self._bench(task, place)
+        gold = self.gold(task)
+        if gold is None:
+            raise InfrastructureError(
+                "the benchmark has no reference answer to it", where=task.id, cause=Cause.NOT_RUNNABLE_HERE
+            )
         shutil.rmtree(bench.folder, ignore_errors=True)
         bench.folder.mkdir(parents=True)
-        gold = self.gold(task)
-        problems: list[str] = []
         async with bench.floor.shared():
             empty = await run_once(bench, _nothing(bench), "empty")
-        if empty.resolved:
-            problems.append("the tests pass without an answer")
-        runs: list[Trial] = []
-        if gold is None:
-            problems.append("there is no reference answer to try")
-        else:
-            async with bench.floor.shared():
-                times = range(1, 1 + (place.options.determinism_runs or 2))
-                runs = [await run_once(bench, ended(gold.content), f"gold{number}") for number in times]
+            times = range(1, 1 + (place.options.determinism_runs or 2))
+            runs = [await run_once(bench, ended(gold.content), f"gold{number}") for number in times]
         unsolved = [run for run in runs if not run.resolved]
+        problems = ["the tests pass without an answer"] if empty.resolved else []
         problems += list(dict.fromkeys(f"the reference answer: {_why(run)}" for run in unsolved))
         flaky = _flipped(runs)
         leaks = await self._leaks(task, gold, place)
@@ -192,7 +192,7 @@ class SweBenchmark(Generic[R]):
             environment=await place.provider.digest(self.room(task, place.options)),
             healthy=not problems and not flaky and not leaks,
             baseline_ok=not empty.resolved,
-            oracle_ok=bool(runs) and not unsolved,
+            oracle_ok=not unsolved,
             determinism_ok=not flaky,
             problems=tuple(problems),
             flaky=flaky,
@@ -200,10 +200,8 @@ class SweBenchmark(Generic[R]):
             artifacts=str(bench.folder),
         )
 
-    async def _leaks(self, task: Task, gold: Prediction | None, place: Place) -> tuple[str, ...]:
+    async def _leaks(self, task: Task, gold: Prediction, place: Place) -> tuple[str, ...]:
         """Where an agent that is given this instance could find the answer."""
-        if gold is None:
-            return ()
         with tempfile.TemporaryDirectory(prefix="proctor-leaks-") as folder:
             spec = await self.prepare(task, Path(folder))
             async with await place.provider.start(spec) as room:

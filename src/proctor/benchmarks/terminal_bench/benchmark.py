@@ -31,6 +31,7 @@ from proctor.grading.live import remember
 
 _GRADING: Final = "grading"
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_ENTER: Final = 'nohup "$@" </dev/null >/dev/null 2>&1 & sleep 1'
 # A room does not start in its root; commands there can.
 _ROOT_STAND_IN: Final = "/root"
 
@@ -144,6 +145,10 @@ class TerminalBench:
         done = await environment.exec(["mkdir", "-p", "/logs/agent", "/logs/artifacts"], cwd="/")
         if done.exit_code != 0:
             raise InfrastructureError("the image has no mkdir", where=task.id)
+        if harbor.entrypoint:
+            # In Harbor it is the container's first process; a room has one of its own.
+            words = [*harbor.entrypoint, "sh", "-c", "sleep infinity"]
+            await environment.exec(["sh", "-c", _ENTER, "sh", *words], cwd=harbor.workdir)
         await _wait_until_healthy(harbor, environment)
         await remember(environment, verifier_words(harbor), folder / _GRADING)
 

@@ -36,7 +36,10 @@ _PACKAGED: Final = (
     "trajectory.json",
 )
 _CANARY: Final = re.compile(r"^\s*(<!--.*canary.*-->|#.*canary.*)\s*$", re.IGNORECASE)
-_INSTRUCTION: Final = re.compile(r"^[ \t]*(FROM|WORKDIR)[ \t]+(.+?)[ \t]*$", re.IGNORECASE | re.MULTILINE)
+_INSTRUCTION: Final = re.compile(
+    r"^[ \t]*(FROM|WORKDIR|USER|ENTRYPOINT)[ \t]+(.+?)[ \t]*$", re.IGNORECASE | re.MULTILINE
+)
+_ROOT: Final = frozenset({"root", "0", "root:root", "0:0"})
 
 
 class Healthcheck(Record):
@@ -56,6 +59,7 @@ class HarborTask(Record):
         network: ``public`` or ``no-network``.
         image: a ready image; None: the environment's Dockerfile makes it.
         workdir: where the agent and the verifier start.
+        entrypoint: what the image runs its command with, which Harbor does not replace.
         digest: of the task's files, by Harbor's rule.
         unsupported: what the task asks for and Proctor cannot do; such a task is refused.
     """
@@ -76,6 +80,7 @@ class HarborTask(Record):
     variables: dict[str, str] = field(default_factory=dict)
     verifier_variables: dict[str, str] = field(default_factory=dict)
     solution_variables: dict[str, str] = field(default_factory=dict)
+    entrypoint: tuple[str, ...] = ()
     healthcheck: Healthcheck | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     has_solution: bool = False
@@ -127,7 +132,8 @@ def read_task(folder: Path) -> HarborTask:
                 "gpus": environment.get("gpus", 0) or 0,
                 "network": _network(environment),
                 "image": image,
-                "workdir": environment.get("workdir") or workdir_of(_optional(dockerfile)),
+                "workdir": environment.get("workdir") or start_of(_optional(dockerfile)).workdir,
+                "entrypoint": start_of(_optional(dockerfile)).entrypoint,
                 "variables": environment.get("env", {}),
                 "verifier_variables": verifier.get("env", {}),
                 "solution_variables": solution.get("env", {}),
@@ -152,12 +158,38 @@ def without_canary(text: str) -> str:
     return "".join(lines)
 
 
-def workdir_of(dockerfile: str) -> str:
-    """Where a container of this Dockerfile's last stage starts, as far as the file says; ``/`` otherwise."""
-    place = "/"
-    for word, rest in _INSTRUCTION.findall(dockerfile):
-        place = "/" if word.upper() == "FROM" else posixpath.normpath(posixpath.join(place, rest.strip("\"'")))
-    return place
+class Start(Record):
+    """How a container starts, as far as its Dockerfile says: where, as whom, and what runs its command."""
+
+    workdir: str = "/"
+    user: str = "root"
+    entrypoint: tuple[str, ...] = ()
+
+
+def start_of(dockerfile: str) -> Start:
+    """How a container of this Dockerfile's last stage starts. What the image below it says is not known here."""
+    start = Start()
+    for word, rest in _INSTRUCTION.findall(dockerfile.replace("\\\n", " ")):
+        match word.upper():
+            case "FROM":
+                start = Start()
+            case "WORKDIR":
+                place = posixpath.normpath(posixpath.join(start.workdir, rest.strip("\"'")))
+                start = msgspec.structs.replace(start, workdir=place)
+            case "USER":
+                start = msgspec.structs.replace(start, user=rest)
+            case _:
+                start = msgspec.structs.replace(start, entrypoint=_entrypoint(rest))
+    return start
+
+
+def _entrypoint(text: str) -> tuple[str, ...]:
+    """A list of words, or a line for a shell."""
+    try:
+        words = msgspec.json.decode(text, type=tuple[str, ...])
+    except msgspec.DecodeError:
+        return ("/bin/sh", "-c", text)
+    return words
 
 
 def package_digest(folder: Path) -> str:
@@ -198,6 +230,9 @@ def _unsupported(raw: dict[str, Any], folder: Path) -> list[str]:
         for who, phase in (("an agent", agent), ("a verifier", verifier))
         if phase.get("user") not in {None, "root", "0", 0}
     ]
+    user = start_of(_optional(folder / "environment" / "Dockerfile")).user
+    if user not in _ROOT:
+        found.append(f"an image whose user is {user}, not root")
     found += [what for key, what in (("mcp_servers", "MCP servers"), ("tpu", "a TPU")) if environment.get(key)]
     return found
 

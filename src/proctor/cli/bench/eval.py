@@ -173,6 +173,13 @@ def _print_table(report: "EvaluationReport") -> None:
         f"\n{report.benchmark}: {numbers.resolved} of {counted} graded tasks resolved{rate}; "
         f"{numbers.errors} errors, {numbers.skipped} skipped, {findings} with audit findings; {numbers.seconds:.1f} s"
     )
+    verdicts = [task.verdict for task in report.tasks]
+    official = sum((verdict.official or verdict.status).value == "resolved" for verdict in verdicts)
+    if official != numbers.resolved:
+        click.echo(f"the benchmark's own grader resolves {official} of them")
+    for name in sorted({name for verdict in verdicts for name in verdict.scores}):
+        mean = sum(verdict.scores.get(name, 0.0) for verdict in verdicts) / (counted or 1)
+        click.echo(f"mean {name.replace('_', ' ')}: {mean:.4f}")
 
 
 def _remark(task: "Evaluated") -> str:

@@ -49,7 +49,8 @@ def command(bench: str, *, healthy: bool | None, logs: bool, **given: Any) -> No
     def document() -> "Document":
         from proctor.report.runs import runs_document  # noqa: PLC0415
 
-        return runs_document(f"{bench} Results", rows, published, told)
+        tasks = {task for run in runs for task in run.config().tasks} if published else set()
+        return runs_document(f"{bench} Results", rows, published, tasks=tasks, logs=told)
 
     def as_json() -> object:
         found = {"benchmark": bench, "runs": rows, "published": published}

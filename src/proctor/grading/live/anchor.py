@@ -13,12 +13,10 @@ from proctor.core.environment import Environment
 from proctor.core.errors import InfrastructureError, LimitReached
 from proctor.core.record import Record, read_record, to_json
 from proctor.grading.live.processes import take_census
-from proctor.grading.live.programs import TOOLS, Program, survey
+from proctor.grading.live.programs import TOOLS, TRUSTED, Program, survey
 
 SHELLS: Final = ("/bin/sh", "/bin/bash")
 PRELOAD: Final = "/etc/ld.so.preload"
-# Copied to another folder, these would not find their own libraries.
-_INTERPRETERS: Final = ("python", "perl", "ruby", "node", "php", "lua", "java")
 _LARGEST: Final = 30_000_000
 _LINKS: Final = 8
 # Arguments: a folder to make, then pairs of a name in it and a file to copy there.
@@ -65,7 +63,7 @@ async def remember(environment: Environment, words: tuple[str, ...], folder: Pat
     clock, _, path = asked.stdout.decode("utf-8", "replace").partition("\n")
     if asked.exit_code != 0 or not clock.isdigit():
         raise InfrastructureError("the room has no shell that its programs could be looked at with")
-    found = await survey(environment, (*TOOLS, "kill", "setsid", *words), places=path, path=path)
+    found = await survey(environment, (*TOOLS, *words), places=path, path=path)
     missing = [tool for tool in TOOLS if tool not in found]
     if missing:
         raise InfrastructureError(
@@ -135,10 +133,8 @@ async def read_small(environment: Environment, path: str) -> bytes | None:
 
 
 async def _copy(environment: Environment, programs: Iterable[Program], copies: Path) -> dict[str, str]:
-    """Copies of the programs that run from anywhere, by name."""
-    wanted = [
-        program for program in programs if program.kind == "binary" and not program.name.startswith(_INTERPRETERS)
-    ]
+    """Copies of the tools that are brought back, by name."""
+    wanted = [program for program in programs if program.kind == "binary" and program.name in TRUSTED]
     files = dict.fromkeys((program.sha256, program.real) for program in wanted)
     staged = f"/run/proctor-{secrets.token_hex(8)}"
     words = [staged, *(word for pair in files for word in pair)]

@@ -50,7 +50,19 @@ while read -r real; do
   echo "$owner"
 done
 """
+# What looking at a room takes.
 TOOLS: Final = ("cat", "find", "grep", "head", "ls", "md5sum", "mkdir", "readlink", "rm", "sha256sum", "tail", "tr")
+# Tools that no task is about: trusted copies of them are used in the place of whatever an agent made of them.
+TRUSTED: Final = frozenset(
+    """awk basename cat chmod cp cut date dirname echo env expr false find grep head id kill ls md5sum mkdir mktemp mv
+    printf ps pwd readlink rm sed seq sha256sum sleep sort stat tail tee test timeout touch tr true uname uniq wc which
+    xargs""".split()  # noqa: SIM905 - a list of words reads best as words
+)
+# Programs that everybody has as a machine's code. As a script that no package brought, they are somebody's own.
+NATIVE: Final = TRUSTED | frozenset(
+    """bash curl dash ip jq lsof mariadb mongod mysql nc netstat nginx openssl postgres psql redis-cli redis-server sh
+    sqlite3 ss ssh tar uv uvx wget""".split()  # noqa: SIM905 - likewise
+)
 
 
 class Program(Record):

@@ -14,20 +14,12 @@ from proctor.core.verdict import Finding
 from proctor.grading.live.anchor import PRELOAD, Anchor, copies_in, look_at_shell, read_small, remembered
 from proctor.grading.live.codes import RoomCode
 from proctor.grading.live.processes import Leftovers, Process, end, leftovers, services, take_census
-from proctor.grading.live.programs import Owner, Program, Survey, owners, survey
+from proctor.grading.live.programs import NATIVE, Owner, Program, Survey, owners, survey
 
 _ROUNDS: Final = 4
 _SHOWN: Final = 120
 _SCAN_SECONDS: Final = 60
 _FINDINGS: Final = 20
-# Programs that everybody has as a machine's code. As a script that no package brought, they are somebody's own.
-NATIVE: Final = frozenset(
-    """awk bash caddy cat curl cut date dash diff env file find gcc git go grep head id ip java jq kill ls lsof make
-    mariadb md5sum mkdir mongod monerod mysql nc netstat nginx node openssl perl pgrep postgres prometheus ps psql
-    python python3 redis-cli redis-server rm sed sh sha256sum sleep sort sqlite3 ss ssh stat tail tar tee timeout touch
-    tr uv uvx wc wget""".split()  # noqa: SIM905 - a list of words reads best as words
-)
-
 # Arguments: a file of its own for the words, since when, and where to look. The words are its input. Names the files
 # that hold one of them.
 _SCAN: Final = r"""
@@ -195,18 +187,16 @@ def _judge(
         name, old, owner = program.name, before.get(program.name), origins.get(program.real, "unknown")
         if owner == "packaged":
             continue
-        if old is not None:
-            where = program.path if program.real == old.real else f"{program.path}, before {old.path}"
-            if name in anchor.copies:
-                detail = f"{RoomCode.PROGRAM_REPLACED.meaning}: {name}"
-                findings.append(_finding(RoomCode.PROGRAM_REPLACED, where, detail))
-                continue
-            fakes.append(name)
-            findings.append(_finding(RoomCode.FAKE_PROGRAM, where, f"{name} is not the image's any more"))
-        elif owner == "changed" or (program.kind == "script" and name in NATIVE):
-            fakes.append(name)
+        where = program.path if old is None or program.real == old.real else f"{program.path}, before {old.path}"
+        is_own = program.kind == "script" and (old is None or old.kind == "binary")
+        if name in anchor.copies:
+            findings.append(_finding(RoomCode.PROGRAM_REPLACED, where, f"{RoomCode.PROGRAM_REPLACED.meaning}: {name}"))
+        elif name in NATIVE and (owner == "changed" or is_own):
             why = "is not as its package brought it" if owner == "changed" else "is a script of no package"
-            findings.append(_finding(RoomCode.FAKE_PROGRAM, program.path, f"{name} {why}"))
+            findings.append(_finding(RoomCode.FAKE_PROGRAM, where, f"{name} {why}"))
+            fakes.append(name)
+        elif old is not None:
+            findings.append(_finding(RoomCode.PROGRAM_CHANGED, where, f"{RoomCode.PROGRAM_CHANGED.meaning}: {name}"))
     return findings, tuple(fakes)
 
 

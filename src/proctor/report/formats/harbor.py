@@ -10,7 +10,7 @@ believed only as long as that result is the one that it was written for.
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -21,7 +21,7 @@ from proctor.core.result import AgentMetrics, Attempt, ModelUsage, TaskResult, T
 from proctor.core.run import RunConfig
 from proctor.core.verdict import TestOutcome, TestStatus, Verdict
 from proctor.report.formats.atif import agent_version, answer_trajectory, metrics_of
-from proctor.report.formats.harbor_job import Job, Trial, trial_files
+from proctor.report.formats.harbor_job import Job, Lock, Trial, trial_files
 from proctor.report.formats.harbor_words import CAUSES, seconds_between
 from proctor.report.trajectories import ATIF_FILE, from_atif, to_atif
 from proctor.results import RunStore
@@ -117,9 +117,8 @@ def _config(source: Path, trials: Sequence[tuple[Path, Trial]], options: ImportO
     versions = {first.agent_info.name: first.agent_info.version}
     lock = source / "lock.json"
     if lock.is_file():
-        harbor = msgspec.json.decode(_bytes(lock), type=dict[str, Any]).get("harbor")
-        if isinstance(harbor, dict) and isinstance(harbor.get("version"), str):
-            versions["harbor"] = harbor["version"]
+        harbor = from_json(_bytes(lock), Lock, where=lock).harbor
+        versions |= {"harbor": harbor.version} if harbor else {}
     environment = first.config.get("environment")
     kind = environment.get("type") if isinstance(environment, dict) else None
     return foreign_config(

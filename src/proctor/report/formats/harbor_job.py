@@ -54,6 +54,16 @@ class Raised(Record):
     exception_message: str
 
 
+class Tool(Record):
+    version: str
+
+
+class Lock(Record):
+    """What is read of a job's lock: the Harbor that ran it."""
+
+    harbor: Tool | None = None
+
+
 class Trial(Record):
     """What is read of a trial's result."""
 

@@ -1,25 +1,22 @@
 """What each page shows. Everything here reads files and may take a while: the server calls it in a thread."""
 
-from collections import Counter
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from proctor.agents.h2.timeline import TIMELINE, Timeline
-from proctor.analysis.chance import exact_mcnemar
 from proctor.core.errors import InvalidData, ProctorError, UsageError
 from proctor.core.record import read_record
 from proctor.core.result import TaskResult
 from proctor.core.trajectory import Lane, Step, Totals, Trajectory, totals_of
 from proctor.core.verdict import TestOutcome, TestStatus
-from proctor.report import differences
 from proctor.report.formats.atif import agent_version
 from proctor.report.trajectories import read_trajectory, to_atif
 from proctor.report.viewer.diff import Patch, read_patch
-from proctor.report.viewer.rows import SORTS, Query, Row, RunTable
+from proctor.report.viewer.rows import SORTS, Query, RunTable
 from proctor.report.viewer.shelf import Shelf, is_going
 from proctor.results.answers import SUBMISSION
 
@@ -27,7 +24,6 @@ STEPS: Final = 200
 TESTS: Final = 500
 SHOWN_BYTES: Final = 2 << 20
 _COLUMNS: Final = 8  # lanes that the style sheet has a place for
-_SIGNIFICANT: Final = 0.05
 
 Context = dict[str, Any]
 Given = Mapping[str, str]
@@ -49,6 +45,7 @@ def _book_words(book: Any) -> str:
 
 def run_page(shelf: Shelf, name: str, given: Given) -> Context:
     """One run: its numbers, and a page of its table."""
+    mark = watched(shelf, name, {})  # before anything is read: what comes in between is then told once too often
     table = shelf.table(name)
     query = read_query(given)
     return {
@@ -59,7 +56,7 @@ def run_page(shelf: Shelf, name: str, given: Given) -> Context:
         "choices": table.choices(),
         "query": query,
         "found": table.find(query),
-        "version": table.version,
+        "mark": mark,
         "others": [other for other in shelf.names() if other != name and _benchmark(other) == _benchmark(name)],
     }
 
@@ -112,6 +109,7 @@ def task_page(shelf: Shelf, name: str, given: Given) -> Context:
     result = None if row.live else table.store.result(task_id, sample)
     attempt = _whole(given.get("attempt"), result.attempts[-1].number if result and result.attempts else row.tries or 1)
     logs = table.store.logs(task_id, sample, attempt)
+    mark = watched(shelf, name, {"task": task_id, "sample": str(sample), "attempt": str(attempt)})
     trajectory, trouble = _trajectory(table, task_id, logs)
     before, after = table.neighbours(task_id, sample)
     return {
@@ -122,9 +120,10 @@ def task_page(shelf: Shelf, name: str, given: Given) -> Context:
         "attempt": attempt,
         "attempts": range(1, max(row.tries, attempt) + 1),
         "live": row.live and is_going(table.store),
+        "mark": mark,
         "before": before,
         "after": after,
-        "instruction": trajectory.instruction if trajectory and trajectory.instruction else _asked(table, task_id),
+        "instruction": _instruction(table, task_id, trajectory),
         "tests": _tests(result, given),
         "patch": _patch(logs),
         "files": list_files(logs),
@@ -136,10 +135,17 @@ def task_page(shelf: Shelf, name: str, given: Given) -> Context:
 
 def _trajectory(table: RunTable, task_id: str, logs: Path) -> tuple[Trajectory | None, str]:
     config = table.config
+    marks = tuple((path, size) for path, size in list_files(logs) if "/" not in path)
     try:
-        return read_trajectory(logs, task_id=task_id, agent=config.agent, version=agent_version(config)), ""
+        return _read_trajectory(logs, task_id, config.agent, agent_version(config), marks), ""
     except InvalidData as error:
         return None, error.sentence
+
+
+@lru_cache(maxsize=8)
+def _read_trajectory(logs: Path, task_id: str, agent: str, version: str, _marks: object) -> Trajectory | None:
+    """The same as long as no file there has grown: a long one is not read again for each of its pages."""
+    return read_trajectory(logs, task_id=task_id, agent=agent, version=version)
 
 
 def _steps(trajectory: Trajectory | None, given: Given) -> Context:
@@ -183,18 +189,31 @@ def _timeline(logs: Path) -> Timeline | None:
     return made if made.lines and made.seconds > 0 else None
 
 
+def _instruction(table: RunTable, task_id: str, trajectory: Trajectory | None) -> str:
+    """What was asked: as the agent was seen to be given it. A pod's first words are only where to read it."""
+    seen = trajectory.instruction if trajectory else ""
+    pod = trajectory is not None and any(lane.agent for lane in trajectory.lanes)
+    return (_asked(table, task_id) or seen) if pod else (seen or _asked(table, task_id))
+
+
 def _asked(table: RunTable, task_id: str) -> str:
-    """The instruction from the benchmark's data, where an agent was never seen to be given it; empty without data."""
+    """The instruction from the benchmark's data; empty where that is not on this machine."""
+    config = table.config
+    return (
+        ""
+        if config.origin is not None
+        else _instructions(config.benchmark, config.source, config.split).get(task_id, "")
+    )
+
+
+@lru_cache(maxsize=4)
+def _instructions(benchmark: str, source: str, split: str | None) -> Mapping[str, str]:
     from proctor.benchmarks import reopen  # noqa: PLC0415 - seldom needed, and slow
 
-    config = table.config
-    if config.origin is not None:
-        return ""
     try:
-        tasks = reopen(config.benchmark, config.source, config.split).tasks()
+        return {task.id: task.public.instruction for task in reopen(benchmark, source, split).tasks()}
     except ProctorError:
-        return ""
-    return next((task.public.instruction for task in tasks if task.id == task_id), "")
+        return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,12 +266,15 @@ def _patch(logs: Path) -> ShownPatch | None:
 
 def list_files(logs: Path) -> list[tuple[str, int]]:
     """The files of an attempt, with their sizes; links are not followed, and not listed."""
-    files = sorted(logs.rglob("*")) if logs.is_dir() else []
-    return [
-        (file.relative_to(logs).as_posix(), file.stat().st_size)
-        for file in files
-        if file.is_file() and not file.is_symlink()
-    ]
+    found = []
+    for file in sorted(logs.rglob("*")) if logs.is_dir() else []:
+        try:
+            status = file.lstat()
+        except FileNotFoundError:
+            continue  # under way to another name
+        if stat.S_ISREG(status.st_mode):
+            found.append((file.relative_to(logs).as_posix(), status.st_size))
+    return found
 
 
 def open_file(shelf: Shelf, name: str, given: Given) -> Path:
@@ -288,90 +310,6 @@ def atif_file(shelf: Shelf, name: str, given: Given) -> bytes:
     return to_atif(trajectory)
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """One task in two runs, each with its answers."""
-
-    task_id: str
-    first: list[Row]
-    second: list[Row]
-    flip: str
-
-
-def compare_page(shelf: Shelf, given: Given, runs: list[str]) -> Context:
-    """Two runs, task by task."""
-    names = shelf.names()
-    if len(runs) != 2:  # noqa: PLR2004 - a comparison is of two
-        return {"names": names, "runs": runs, "ready": False}
-    first, second = (shelf.table(name) for name in runs)
-    one, other = _by_task(first), _by_task(second)
-    pairs = [
-        Pair(task, one.get(task, []), other.get(task, []), _flip(one.get(task), other.get(task)))
-        for task in sorted(one.keys() | other.keys())
-    ]
-    counts = dict.fromkeys(("gained", "lost", "both", "neither", "apart"), 0) | Counter(pair.flip for pair in pairs)
-    common = sum(counts.values()) - counts["apart"]
-    wanted, words = given.get("flip", ""), given.get("q", "").lower().split()
-    found = [
-        pair
-        for pair in pairs
-        if (not wanted or pair.flip == wanted) and all(word in pair.task_id.lower() for word in words)
-    ]
-    query = read_query(given)
-    pages = max(1, -(-len(found) // STEPS))
-    page = min(max(1, query.page), pages)
-    return {
-        "names": names,
-        "runs": runs,
-        "ready": True,
-        "configs": (first.config, second.config),
-        "counts": (first.counts(), second.counts()),
-        "differences": differences(first.config, second.config),
-        "flips": counts,
-        "flip": wanted,
-        "common": common,
-        "sentence": _sentence(runs, counts, common),
-        "query": query,
-        "pairs": found[(page - 1) * STEPS : page * STEPS],
-        "total": len(found),
-        "page": page,
-        "pages": pages,
-    }
-
-
-def _by_task(table: RunTable) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
-    for row in table.all():
-        found.setdefault(row.task_id, []).append(row)
-    return found
-
-
-def _solved(rows: list[Row] | None) -> bool | None:
-    """Whether most answers to a task resolve it; None when none of them counts."""
-    votes = [row.status == "resolved" for row in rows or () if row.counted]
-    return sum(votes) * 2 > len(votes) if votes else None
-
-
-def _flip(first: list[Row] | None, second: list[Row] | None) -> str:
-    before, after = _solved(first), _solved(second)
-    if before is None or after is None:
-        return "apart"
-    if before == after:
-        return "both" if before else "neither"
-    return "gained" if after else "lost"
-
-
-def _sentence(runs: list[str], flips: dict[str, int], common: int) -> str:
-    gained, lost = flips["gained"], flips["lost"]
-    if not common:
-        return "The runs have no graded task in common."
-    p_value = exact_mcnemar(gained, lost)
-    numbers = f"{gained} gained, {lost} lost of {common} common tasks; p = {p_value:.3f}"
-    if p_value >= _SIGNIFICANT:
-        return f"No difference that these data can show ({numbers})."
-    return f"{runs[1]} is {'better' if gained > lost else 'worse'} than {runs[0]} ({numbers})."
-
-
 def watched(shelf: Shelf, name: str, given: Given) -> str:
     """Something that changes whenever the page of this run, or of this task, would."""
     table = shelf.table(name)
@@ -382,13 +320,6 @@ def watched(shelf: Shelf, name: str, given: Given) -> str:
     row = table.row(task_id, sample)
     logs = table.store.logs(task_id, sample, _whole(given.get("attempt"), row.tries or 1))
     return f"{row.status} {row.tries} {going} {sum(size for _, size in list_files(logs))}"
-
-
-def counts_json(shelf: Shelf, name: str) -> bytes:
-    """A run's numbers, for a program."""
-    table = shelf.table(name)
-    counts = table.counts()
-    return msgspec.json.encode({**msgspec.to_builtins(counts), "going": is_going(table.store), "run": name})
 
 
 def _whole(text: str | None, default: int) -> int:

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from proctor.core.errors import InfrastructureError, ProctorError, UsageError
 from proctor.report.viewer import pages, words
+from proctor.report.viewer.compare import compare_page
 from proctor.report.viewer.shelf import Shelf
 
 LOOPBACK: Final = "127.0.0.1"
@@ -50,7 +51,7 @@ class Viewer:
 
     def application(self, port: int) -> web.Application:
         """The application for one port, the only one at which it answers to its name."""
-        self._hosts = frozenset(f"{host}:{port}" for host in (LOOPBACK, "localhost", "[::1]"))
+        self._hosts = frozenset(f"{host}:{port}" for host in (LOOPBACK, "localhost"))
         app = web.Application(middlewares=[self._fence], client_max_size=1024)
         run = "/run/{benchmark}/{run}"
         app.add_routes(
@@ -62,7 +63,6 @@ class Viewer:
                 web.get(f"{run}/file", self._file),
                 web.get(f"{run}/atif", self._atif),
                 web.get(f"{run}/events", self._events),
-                web.get(f"{run}/counts.json", self._counts),
                 web.get("/static/{name}", self._asset),
             ]
         )
@@ -76,10 +76,7 @@ class Viewer:
             response: web.StreamResponse = web.Response(status=421, text="This is not the place you asked for.\n")
         elif request.method not in {"GET", "HEAD"}:
             response = web.Response(status=405, text="Results are only read here.\n", headers={"Allow": "GET, HEAD"})
-        elif (
-            request.headers.get("Sec-Fetch-Site") == "cross-site"
-            and request.headers.get("Sec-Fetch-Mode") != "navigate"
-        ):
+        elif _is_prying(request):
             response = web.Response(status=403, text="Other sites may not read this.\n")
         else:
             response = await self._answer(request, handler)
@@ -115,7 +112,7 @@ class Viewer:
         return lambda request: page(self._shelf, _name(request), request.query)
 
     def _compared(self, request: web.Request) -> Mapping[str, Any]:
-        return pages.compare_page(self._shelf, request.query, request.query.getall("run", []))
+        return compare_page(self._shelf, request.query, request.query.getall("run", []))
 
     async def _read(self, work: Callable[[], Any]) -> Any:
         async with self._reading:
@@ -136,10 +133,6 @@ class Viewer:
         headers = {**_RAW, "Content-Disposition": 'attachment; filename="trajectory.json"'}
         return web.Response(body=body, content_type="application/json", headers=headers)
 
-    async def _counts(self, request: web.Request) -> web.StreamResponse:
-        body = await self._read(lambda: pages.counts_json(self._shelf, _name(request)))
-        return web.Response(body=body, content_type="application/json")
-
     async def _asset(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info["name"]
         if name not in self._static:
@@ -147,12 +140,13 @@ class Viewer:
         return web.Response(body=self._static[name], content_type=_STATIC[name], charset="utf-8")
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
-        """Tells a page whenever it is out of date, for as long as it listens."""
+        """Tells a page whenever it is out of date, for as long as it listens; `seen` is what it was made from."""
 
         def look() -> str:
             return pages.watched(self._shelf, _name(request), request.query)
 
-        seen = await self._read(look)
+        now = await self._read(look)
+        seen = request.query.get("seen", now)
         response = web.StreamResponse(headers={**_SAFE, "Content-Type": "text/event-stream"})
         await response.prepare(request)
         task = asyncio.current_task()
@@ -162,7 +156,6 @@ class Viewer:
         try:
             await response.write(b": here\n\n")
             while True:
-                await asyncio.sleep(_WATCH_SECONDS)
                 now, beat = await self._read(look), beat + _WATCH_SECONDS
                 if now != seen:
                     await response.write(b"event: changed\ndata: 1\n\n")
@@ -170,7 +163,8 @@ class Viewer:
                 elif beat > _BEAT_SECONDS:
                     await response.write(b": still here\n\n")
                     beat = 0.0
-        except (ConnectionError, ProctorError):
+                await asyncio.sleep(_WATCH_SECONDS)
+        except (OSError, ProctorError):
             pass  # the page was left, or its run was removed
         finally:
             if task is not None:
@@ -180,6 +174,12 @@ class Viewer:
     async def _stop_watchers(self, _: web.Application) -> None:
         for task in self._watchers:
             task.cancel()
+
+
+def _is_prying(request: web.Request) -> bool:
+    """Whether a page of another site asks, other than by leading its reader here."""
+    elsewhere = request.headers.get("Sec-Fetch-Site") in {"cross-site", "same-site"}
+    return elsewhere and request.headers.get("Sec-Fetch-Mode") != "navigate"
 
 
 def _name(request: web.Request) -> str:

@@ -41,11 +41,22 @@
     form.addEventListener("submit", (event) => { event.preventDefault(); go(); });
   }
 
+  // A browser has few connections for one server, so only a page that is looked at listens.
   const stream = document.body.dataset.events;
+  let source = null;
+  function listen() {
+    if (document.hidden) {
+      source?.close();
+      source = null;
+    } else if (!source) {
+      source = new EventSource(stream);
+      source.addEventListener("changed", () => renew(location.href));
+    }
+  }
   if (stream) {
-    const source = new EventSource(stream);
-    source.addEventListener("changed", () => renew(location.href));
-    addEventListener("pagehide", () => source.close());
+    listen();
+    document.addEventListener("visibilitychange", () => { if (!document.hidden) renew(location.href); listen(); });
+    addEventListener("pagehide", () => source?.close());
   }
 
   let marked = -1;

@@ -1,0 +1,68 @@
+"""What others have published, in words: beside our results, and never among them."""
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from proctor.core.published import Published
+from proctor.report.tables import Table
+from proctor.report.words import NOTHING
+
+MOST_LINES: Final = 5
+
+
+def published_lines(published: Sequence[Published], tasks: Collection[str] = ()) -> tuple[str, ...]:
+    """One line for each published result, with what is needed to judge it; the best of them, if there are many."""
+    best = sorted(published, key=lambda one: -(one.rate or 0.0))[:MOST_LINES]
+    shown = [one for one in published if one in best]
+    more = len(published) - len(shown)
+    return (
+        *(_published(one, tasks) for one in shown),
+        *([f"{more} more published results are in the table below."] if more else []),
+    )
+
+
+def published_table(published: Sequence[Published], tasks: Collection[str]) -> Table:
+    """All that others have published, beside ours and never among them."""
+    return Table(
+        title="Published by others",
+        headings=("Model", "Agent", "Result", "On our tasks", "Tasks", "Split", "Date", "Source", "Note"),
+        rows=tuple(
+            (
+                one.model,
+                one.agent,
+                _result(one),
+                _on_ours(one, tasks) or NOTHING,
+                NOTHING if one.tasks is None else str(one.tasks),
+                one.split or NOTHING,
+                one.date,
+                one.source,
+                one.note,
+            )
+            for one in published
+        ),
+    )
+
+
+def _published(one: Published, tasks: Collection[str]) -> str:
+    ours = _on_ours(one, tasks)
+    details = (
+        one.split,
+        f"{one.tasks} tasks" if one.tasks else None,
+        f"{ours} of ours" if ours else None,
+        one.date,
+        one.source,
+    )
+    note = f"; {one.note}" if one.note else ""
+    told = ", ".join(detail for detail in details if detail)
+    return f"Published baseline ({one.model} + {one.agent}): {_result(one)} ({told}{note})"
+
+
+def _result(one: Published) -> str:
+    if one.rate is not None:
+        return f"{one.rate:.1%}".replace(".0%", "%")
+    return NOTHING if one.score is None else f"{one.score:g}"
+
+
+def _on_ours(one: Published, tasks: Collection[str]) -> str | None:
+    """How many of our tasks they resolved, where it is known which they did."""
+    return None if one.resolved is None or not tasks else f"{len(set(one.resolved) & set(tasks))}/{len(set(tasks))}"

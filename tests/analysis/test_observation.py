@@ -1,0 +1,50 @@
+import random
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from drawn_runs import drawn_result, store_run
+from observations import config, seen
+from proctor.analysis import Observation, observe, run_row
+from proctor.core.causes import CONSEQUENCES, Cause, Status
+from proctor.core.errors import InvalidData
+from proctor.core.record import to_json
+from proctor.core.result import ModelUsage, Tokens
+from proctor.core.run import Mode
+
+
+def test_a_results_file_reads_as_the_observation_of_the_result() -> None:
+    draw = random.Random(1)
+    for number in range(20):
+        result = drawn_result(config(mode=Mode.H2), f"task-{number}", 1, draw)
+        assert msgspec.json.decode(to_json(result), type=Observation) == observe(result)
+
+
+def test_a_run_is_the_same_in_numbers_whichever_way_it_is_read(tmp_path: Path) -> None:
+    store = store_run(tmp_path, "run-001", tasks=20, seed=3)
+    assert run_row(store.config(), store.results()) == run_row(store.config(), store.results_as(Observation))
+
+
+def test_a_file_that_is_no_result_is_named(tmp_path: Path) -> None:
+    store = store_run(tmp_path, "run-001", tasks=2)
+    for broken in (b"{", b'{"task_id": 7}', b"[" * 100_000, b""):
+        store.result_file("task-1", 1).write_bytes(broken)
+        with pytest.raises(InvalidData) as error:
+            list(store.results_as(Observation))
+        assert error.value.where == str(store.result_file("task-1", 1))
+
+
+@pytest.mark.parametrize("cause", list(Cause))
+def test_what_counts_is_what_the_table_of_causes_says(cause: Cause) -> None:
+    status = CONSEQUENCES[cause].status or Status.UNRESOLVED
+    assert seen("a", cause=cause, status=status).counted is CONSEQUENCES[cause].counted
+
+
+def test_a_cost_is_unknown_as_soon_as_one_price_is() -> None:
+    known = ModelUsage(model="a", requests=1, tokens=Tokens(input=5, cache_read=7), cost_usd=0.25)
+    unknown = ModelUsage(model="b", requests=1, tokens=Tokens(output=1), cost_usd=None)
+    assert seen("a", usage=(known, known)).cost_usd == 0.5
+    assert seen("a", usage=(known, unknown)).cost_usd is None
+    assert seen("a", usage=(known, unknown)).tokens == 13
+    assert seen("a", usage=()).cost_usd == 0.0

@@ -1,0 +1,61 @@
+import json
+from pathlib import Path
+from typing import Any
+
+from drawn_runs import store_run
+from proctor.report.document import document_text
+from proctor.report.logs import log_figures
+from proctor.report.runs import logs_table, runs_document
+from proctor.results import RunStore
+
+
+def said(*calls: tuple[str, dict[str, Any]]) -> str:
+    """Claude Code's stream, as far as it tells of calls."""
+    lines = [
+        {
+            "type": "assistant",
+            "message": {"id": str(n), "content": [{"type": "tool_use", "id": f"c{n}", "name": name, "input": given}]},
+        }
+        for n, (name, given) in enumerate(calls)
+    ]
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+def run_with_logs(folder: Path) -> RunStore:
+    """Eight answers with logs: an agent that reads twice, gives up in words, and leaves a machine without its tools."""
+    store = store_run(folder, "run-001", tasks=8, seed=5, odds={"rate": 0.2})
+    read = ("Read", {"file_path": "/a.py"})
+    stream = said(*[("Bash", {"command": f"ls {n}"}) for n in range(3)], read, read, ("Bash", {"command": "sudo ls"}))
+    for result in store.results():
+        logs = store.folder / result.attempts[-1].logs
+        logs.mkdir(parents=True)
+        (logs / "stream.jsonl").write_text(stream)
+        (logs / "answer.json").write_text(json.dumps({"final_text": "I give up."}))
+        state = {"task_id": result.task_id, "ran": {"stdout": "", "stderr": "/bin/sh: 1: tox: not found\n"}}
+        (logs / "submission.state.json").write_text(json.dumps(state))
+    return store
+
+
+def test_logs_tell_what_steps_were_spent_on_and_why_machines_were_not_set_up(tmp_path: Path) -> None:
+    store = run_with_logs(tmp_path)
+    results = [result for result in store.results() if result.status.value in {"resolved", "unresolved"}]
+    failed = sum(result.status.value == "unresolved" for result in results)
+    figures = log_figures(store)
+    assert (figures.read, figures.lacking, figures.gave_up) == (len(results), 0, failed)
+    assert (figures.effort.calls, figures.effort.reread) == (6 * len(results), len(results))
+    assert figures.setup_failures == {"test_tools_missing": failed}
+    assert figures.setup_waste == {"reread": len(results), "sudo": len(results)}
+    text = document_text(runs_document("x", [], logs=[figures]))
+    assert f"run-001, set-ups that failed: test tools missing {failed}." in text
+
+
+def test_logs_that_are_not_there_or_cannot_be_read_are_counted(tmp_path: Path) -> None:
+    store = store_run(tmp_path, "run-001", tasks=5, seed=5)
+    first = next(result for result in store.results() if result.status.value != "error")
+    logs = store.folder / first.attempts[-1].logs
+    logs.mkdir(parents=True)
+    (logs / "trajectory.json").write_text("{")
+    figures = log_figures(store)
+    assert (figures.read, figures.gave_up, figures.setup_failures) == (0, 0, {})
+    assert figures.lacking == sum(result.status.value != "error" for result in store.results())
+    assert logs_table([figures]).notes == ()
