@@ -15,7 +15,7 @@ from proctor.benchmarks.swe.local.pins import read_pins
 from proctor.benchmarks.swe.local.scripts import ENV, for_room, set_up
 from proctor.benchmarks.swe.local.setting import WORKDIR, Setting, Wanted, hidden_by, mounts_of, settled, variables
 from proctor.benchmarks.swe.recipe import Start
-from proctor.benchmarks.swe.rows import Row, SweBenchRow
+from proctor.benchmarks.swe.rows import EvoRow, Row, SweBenchRow
 from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentSpec, Limits, Mount, Network
 from proctor.core.errors import InfrastructureError, InvalidData, ProctorError
@@ -87,7 +87,7 @@ class LocalRecipe:
     @cached_property
     def _wanted(self) -> Wanted:
         row = self._row
-        if not isinstance(row, SweBenchRow) or self.workdir != WORKDIR:
+        if not isinstance(row, SweBenchRow | EvoRow) or self.workdir != WORKDIR:
             raise _not_here("its environment is known as a container image alone")
         if not row.environment_yml:
             raise _not_here(
@@ -100,7 +100,7 @@ class LocalRecipe:
             raise _not_here(error.what) from error
         if pins.conda_only:
             raise _not_here(f"it needs {', '.join(pins.conda_only)}, which conda has and pip cannot bring")
-        steps = set_up(row.dockerfile, row.eval_script)
+        steps = set_up(row.dockerfile, row.eval_script if isinstance(row, SweBenchRow) else "")
         missing = [name for name in steps.system_packages if not _installed(name)]
         if missing:
             raise _not_here(f"it needs the system packages {' '.join(missing)}", fix="install them")
