@@ -18,6 +18,7 @@ PARSERS = {
     "hanging": "parse_log_pytest",
     "conftest": "parse_log_flask",
     "fuzzy": "parse_log_seaborn",
+    "printing": "parse_log_pytest",
 }
 _BUGGY = """\
     # Numbers.
@@ -81,13 +82,25 @@ _CHEAT = """\
         outcome = yield
         outcome.get_result().outcome = "passed"
 """
+# Prints what pytest would, where pytest's own output goes, and ends the process before it can say otherwise.
+_PRINTS = """\
+    import os
+
+    for line in (b"PASSED tests/test_printing.py::test_triple", b"PASSED tests/test_printing.py::test_double"):
+        for place in range(3, 24):
+            try:
+                os.write(place, b"\\n" + line + b"\\n")
+            except OSError:
+                pass
+    os._exit(0)
+"""
 
 
 class VerifiedWorld:
     """Rows, an image, and one answer for each row."""
 
     def __init__(self, folder: Path, base_image: str) -> None:
-        base = {"calc/__init__.py": "", "tests/__init__.py": "", "runner.py": _RUNNER}
+        base = {".gitignore": "node_modules/\n", "calc/__init__.py": "", "tests/__init__.py": "", "runner.py": _RUNNER}
         base |= {f"calc/{name}.py": _BUGGY for name in PARSERS}
         base |= {f"tests/test_{name}.py": _TESTS.format(name=name) for name in PARSERS}
         future = {f"calc/{name}.py": _FIXED for name in PARSERS}
@@ -111,6 +124,7 @@ class VerifiedWorld:
             ),
             "hanging": self._changed(name, "import time; time.sleep(3600)"),
             "conftest": self.repository.patch({"conftest.py": _CHEAT}),
+            "printing": self.repository.patch({f"calc/{name}.py": _PRINTS + _BUGGY}),
             "fuzzy": self._changed(name, "return 3 * number").replace(" # The end.", " # An end."),
         }.get(name, str(self.rows[name]["patch"]))
 
@@ -152,6 +166,7 @@ def _dockerfile(base_image: str) -> str:
         f"FROM {base_image}\n"
         "COPY stages /stages\n"
         "RUN sh /stages/make.sh /stages /testbed && rm -rf /stages"
+        " && mkdir /testbed/node_modules && echo large > /testbed/node_modules/large.js"
         " && git -C /testbed -c user.name=S -c user.email=s@localhost commit --quiet --allow-empty -m SWE-bench\n"
         "WORKDIR /testbed\n"
     )

@@ -260,6 +260,11 @@ class Foresighted(Protocol):
         """One piece of the expected work is over: for it, no room like this will be asked for again."""
         ...
 
+
+@runtime_checkable
+class Stocked(Protocol):
+    """What a provider may do besides: tell whether what rooms are made from is there, or can be had."""
+
     async def has(self, spec: EnvironmentSpec) -> bool:
         """Whether what such a room is made from is on this machine already."""
         ...

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from proctor.core.benchmark import Benchmark, GradeOptions, StatesNeeds, sited
-from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, Foresighted
+from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, Stocked
 from proctor.core.errors import InfrastructureError
 from proctor.core.run import Machine
 from proctor.core.task import Task
@@ -43,14 +43,14 @@ async def lacking(
         why = there.lacks(task, machine, rooms.name) if isinstance(there, StatesNeeds) else None
         if why is not None:
             missing[task.id] = why
-        elif isinstance(rooms, Foresighted) and (room := _origin(there, task, image)) is not None and room.image:
+        elif isinstance(rooms, Stocked) and (room := _origin(there, task, image)) is not None and room.image:
             by_image.setdefault(room.image, []).append(task.id)
-    if isinstance(rooms, Foresighted):
+    if isinstance(rooms, Stocked):
         missing |= await _without_image(rooms, by_image)
     return {task.id: missing[task.id] for task in tasks if task.id in missing}
 
 
-async def _without_image(rooms: Foresighted, by_image: dict[str, list[str]]) -> dict[str, str]:
+async def _without_image(rooms: Stocked, by_image: dict[str, list[str]]) -> dict[str, str]:
     """The tasks whose images cannot be had. If none of the first few can, the others will not be either."""
     absent = [image for image in by_image if not await rooms.has(EnvironmentSpec(image=image))]
     troubles = {image: await rooms.obstacle(EnvironmentSpec(image=image)) for image in absent[:_ASKED]}
@@ -72,7 +72,7 @@ async def environment_of(
     Raises:
         InfrastructureError: no such room can be made.
     """
-    if options.image is None and isinstance(rooms, Foresighted):
+    if options.image is None and isinstance(rooms, Stocked):
         origins = {(room.image, room.build) for task in tasks if (room := _origin(benchmark, task, None)) is not None}
         if origins:
             count = "one image" if len(origins) == 1 else f"{len(origins)} images"

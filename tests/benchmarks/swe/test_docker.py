@@ -67,12 +67,16 @@ async def test_ours_and_the_official_harness_say_the_same(
     made = benchmark("swe_bench_verified", verified.rows, swe_bench_row, SweBench())
     answers = {row["instance_id"]: verified.answer(name) for name, row in verified.rows.items()}
     rows = list(verified.rows.values())
-    theirs = await asyncio.to_thread(
-        swe_official.evaluate, tmp_path / "official", rows, answers, timeout=SECONDS, workers=5
+    # The official harness mostly waits for its containers to stop, so it is let run beside ours.
+    running = asyncio.create_task(
+        asyncio.to_thread(
+            swe_official.evaluate, tmp_path / "official", rows, answers, timeout=SECONDS, workers=len(rows)
+        )
     )
     ours = {
         name: await graded(made, row, verified.answer(name), rooms, tmp_path) for name, row in verified.rows.items()
     }
+    theirs = await running
     verdicts = {name: evaluated.verdict for name, evaluated in ours.items()}
     official = {name: verdict.official or verdict.status for name, verdict in verdicts.items()}
     resolved = {verified.rows[name]["instance_id"] for name, status in official.items() if status is Status.RESOLVED}
@@ -113,7 +117,10 @@ async def test_ours_and_the_official_harness_say_the_same(
         "hanging": (Status.UNRESOLVED, Cause.TEST_TIMEOUT),
         "conftest": (Status.UNRESOLVED, Cause.TAMPERED),
         "fuzzy": (Status.RESOLVED, Cause.SOLVED),
+        "printing": (Status.UNRESOLVED, Cause.TAMPERED),
     }
+    assert verdicts["printing"].official is Status.RESOLVED
+    assert "our own reporter does not see tests/test_printing.py::test_triple" in verdicts["printing"].reason
     assert verdicts["conftest"].official is Status.RESOLVED
     assert {"conftest", "protected-path"} <= {finding.code for finding in verdicts["conftest"].findings}
     assert verdicts["fuzzy"].applied_with == "patch --fuzz=5"
@@ -235,6 +242,7 @@ async def test_an_agent_gets_no_future_and_its_work_is_collected_and_graded(
         assert done.exit_code == 0, done.stderr
         answer = await made.collect(task, room, tmp_path)
     assert b"rubbish" not in answer.content
+    assert not (tmp_path / "left" / "node_modules").exists()
     assert {line for line in answer.content.splitlines() if line[:1] in {b"+", b"-"}} == {
         line for line in gold.content.splitlines() if line[:1] in {b"+", b"-"}
     }

@@ -154,6 +154,24 @@ async def test_data_is_fetched_from_a_copy_and_opened(own_cache: Path, tmp_path:
     assert again.digest == got.digest
 
 
+async def test_task_folders_are_taken_by_the_sets_that_they_are_of(own_cache: Path, tmp_path: Path) -> None:
+    for name, sets, split in (
+        ("both", ["SWE-bench/SWE-bench", "SWE-bench/SWE-bench_Verified"], "test"),
+        ("full", ["SWE-bench/SWE-bench"], "test"),
+        ("dev", ["SWE-bench/SWE-bench", "SWE-bench/SWE-bench_Verified"], "dev"),
+    ):
+        folder = tmp_path / "tasks" / name
+        folder.mkdir(parents=True)
+        fields = {"instance_id": name, "repo": "a/b", "base_commit": "0", "datasets": sets, "split": split}
+        (folder / "task.yaml").write_text(json.dumps(fields | {"version": 1.10}))
+        (folder / "tests.json").write_text('{"FAIL_TO_PASS": ["t"], "PASS_TO_PASS": []}')
+        for file in ("problem_statement.md", "gold.patch", "test.patch", "eval.sh"):
+            (folder / file).write_text("x\r\n")
+    for split, tasks in (("verified", 1), ("full", 2)):
+        got = await swe_bench_verified.fetch(split, tmp_path / "tasks", lambda _: None)
+        assert got.tasks == tasks
+
+
 async def test_a_file_of_something_else_is_refused(own_cache: Path, tmp_path: Path) -> None:
     (tmp_path / "rows.json").write_text('[{"name": "something else"}]')
     for source in (swe_bench_verified, swe_bench_pro, swe_evo, ace_bench):

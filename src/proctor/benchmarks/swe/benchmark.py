@@ -11,15 +11,16 @@ from typing import Final, Generic, TypeVar
 
 import proctor
 from proctor.benchmarks.swe.alone import Floor
+from proctor.benchmarks.swe.bench import Bench, room_of
 from proctor.benchmarks.swe.docker_recipe import DockerRecipe
-from proctor.benchmarks.swe.grade import Bench, grade, room_of, run_once, why_unresolved
+from proctor.benchmarks.swe.grade import grade, run_once, why_unresolved
 from proctor.benchmarks.swe.local import LocalRecipe
 from proctor.benchmarks.swe.patches import ended
 from proctor.benchmarks.swe.predictions import first_attempts, read_answers
 from proctor.benchmarks.swe.procedure import Procedure
 from proctor.benchmarks.swe.recipe import Recipe, RecipeMaker
 from proctor.benchmarks.swe.rows import Row
-from proctor.benchmarks.swe.steps import Trial
+from proctor.benchmarks.swe.steps import Trial, bring_out
 from proctor.benchmarks.swe.tasks import fingerprint, task_of
 from proctor.core.benchmark import Fetched, GradeOptions, Health, Place, Unusable
 from proctor.core.causes import Cause
@@ -154,9 +155,10 @@ class SweBenchmark(Generic[R]):
 
     async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
         """The agent's changes as a diff against what it started from."""
+        recipe, digest = self.recipe(task.id), environment.digest
+        base = await recipe.base(digest)
         left = folder / "left"
-        await environment.get(environment.workdir, left)
-        base = await self.recipe(task.id).base(environment.digest)
+        await bring_out(environment, left, leaving=await recipe.ignored(digest))
         made = await asyncio.to_thread(make_submission, base, left)
         return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=made.patch)
 

@@ -1,8 +1,10 @@
 """Instances in containers of their official images."""
 
 import asyncio
+import re
 import shutil
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -43,7 +45,21 @@ git add --all .
 mkdir -p {_START}
 git checkout-index --all --force --prefix={_START}/
 """
-_bases: dict[str, Base] = {}
+# Directories of the image that git ignores: installed packages, what was built. They can be of any size.
+_IGNORED: Final = "git ls-files --others --ignored --exclude-standard --directory -z"
+_MOST_IGNORED: Final = 2000
+_PLAIN: Final = re.compile(r"[\w./@+-]+/")
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """What an agent started from: our copy, and what git ignored beside it."""
+
+    base: Base
+    ignored: tuple[str, ...]
+
+
+_started: dict[str, _Started] = {}
 
 
 class DockerRecipe:
@@ -68,9 +84,16 @@ class DockerRecipe:
 
     async def base(self, started_from: str) -> Base:
         """What git has in a fresh room of the image that the agent's room was made from."""
-        if started_from not in _bases:
-            _bases[started_from] = await _starting_tree(started_from.removeprefix("docker:"), self.workdir)
-        return _bases[started_from]
+        return (await self._look_at(started_from)).base
+
+    async def ignored(self, started_from: str) -> tuple[str, ...]:
+        """What git ignored there."""
+        return (await self._look_at(started_from)).ignored
+
+    async def _look_at(self, started_from: str) -> _Started:
+        if started_from not in _started:
+            _started[started_from] = await _starting_tree(started_from.removeprefix("docker:"), self.workdir)
+        return _started[started_from]
 
     def grading_room(self) -> EnvironmentSpec:
         """The official image as it is. The official graders give it a network, and some install lines need one."""
@@ -104,14 +127,18 @@ def _write_context(context: Path, image: str, start: Start) -> None:
     )
 
 
-async def _starting_tree(image: str, workdir: str) -> Base:
+async def _starting_tree(image: str, workdir: str) -> _Started:
     rooms = provider("docker")
     try:
         with tempfile.TemporaryDirectory(prefix="proctor-start-") as folder:
             async with await rooms.start(EnvironmentSpec(image=image, workdir=workdir)) as room:
                 await required(room, f"cd {workdir}\n{_EXPORT}", "reading what the agent starts from")
+                listed = await room.exec(["/bin/bash", "-c", _IGNORED])
                 tree = Path(folder) / "tree"
                 await room.get(_START, tree)
-            return await asyncio.to_thread(base_of, DirectorySource(path=str(tree)))
+            base = await asyncio.to_thread(base_of, DirectorySource(path=str(tree)))
     finally:
         await rooms.close()
+    names = listed.stdout.decode("utf-8", "surrogateescape").split("\0")
+    ignored = [name.removesuffix("/") for name in names if _PLAIN.fullmatch(name)]
+    return _Started(base, tuple(ignored[:_MOST_IGNORED]))

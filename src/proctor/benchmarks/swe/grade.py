@@ -2,7 +2,8 @@
 
 The official verdict is that of the benchmark's own procedure, on the answer as it was handed in. Ours is that of the
 same procedure with the protected files put back before the tests run; where an answer touches none, one run gives
-both. A run that fails is made once more with nothing else beside it before it counts, and both are kept.
+both. An answer that passes and smells must also pass before our own reporter. A run that fails is made once more with
+nothing else beside it before it counts, and both are kept.
 """
 
 import asyncio
@@ -14,30 +15,24 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 import msgspec
 
-from proctor.benchmarks.swe.alone import Floor
+from proctor.benchmarks.swe.bench import Bench, R, furnished
+from proctor.benchmarks.swe.confirm import contradiction, smells
 from proctor.benchmarks.swe.patches import ended
-from proctor.benchmarks.swe.procedure import Procedure
-from proctor.benchmarks.swe.recipe import Recipe
 from proctor.benchmarks.swe.report import official_report
 from proctor.benchmarks.swe.rows import Row
 from proctor.benchmarks.swe.rules import FAILING, PASSING
 from proctor.benchmarks.swe.steps import Trial
-from proctor.core.benchmark import Place
 from proctor.core.causes import CONSEQUENCES, Cause, Status
-from proctor.core.environment import EnvironmentSpec
 from proctor.core.errors import LimitReached
 from proctor.core.evaluation import Evaluated, Prediction, TestSummary
-from proctor.core.names import disk_name
 from proctor.core.record import to_json
-from proctor.core.task import Task
 from proctor.core.verdict import TestOutcome, TestStatus, Verdict
 from proctor.grading import audit_diff, protected_paths
 
-R = TypeVar("R", bound=Row)
 _STATUSES: Final = {
     "PASSED": TestStatus.PASSED,
     "FAILED": TestStatus.FAILED,
@@ -45,36 +40,6 @@ _STATUSES: Final = {
     "SKIPPED": TestStatus.SKIPPED,
     "XFAIL": TestStatus.XFAILED,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Bench(Generic[R]):
-    """One instance on the bench.
-
-    Attributes:
-        floor: who else is testing now.
-        grader: names the rule of the verdict.
-        again: whether a failure is graded once more before it counts.
-    """
-
-    row: R
-    task: Task
-    procedure: Procedure[R]
-    recipe: Recipe
-    place: Place
-    floor: Floor
-    grader: str
-    again: bool = True
-
-    @property
-    def folder(self) -> Path:
-        """Where what is left of the grading goes."""
-        return self.place.folder / self.task.benchmark / disk_name(self.task.id)
-
-    @property
-    def seconds(self) -> float:
-        """How long the tests may run."""
-        return self.place.options.timeout_seconds or self.procedure.seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +62,6 @@ class _Outcome:
         return tuple(sorted(name for name in names if self.first.statuses.get(name) != self.again.statuses.get(name)))
 
 
-def room_of(bench_recipe: Recipe, task: Task, image: str | None) -> EnvironmentSpec:
-    """The room in which a task's answers are tested."""
-    room = bench_recipe.grading_room()
-    return msgspec.structs.replace(
-        room, image=image or room.image, labels={"benchmark": task.benchmark, "task": task.id}
-    )
-
-
 async def grade(bench: Bench[R], prediction: Prediction) -> Evaluated:
     """Grade one answer."""
     patch = ended(prediction.content)
@@ -123,6 +80,12 @@ async def grade(bench: Bench[R], prediction: Prediction) -> Evaluated:
     cause, reason = _judge(official.counts, strict.counts, restored, is_empty=not patch.strip())
     if repeated is not None and cause is Cause.SOLVED and not repeated.resolved:
         cause, reason = Cause.TESTS_FAILED, "the tests pass once and fail when they are run again"
+    findings = audit_diff(patch, protected=protected)
+    if cause is Cause.SOLVED and smells(findings, restored):
+        async with bench.floor.shared():
+            against = await contradiction(bench, patch, restored)
+        if against is not None:
+            cause, reason = Cause.TAMPERED, f"passes by what is printed alone: {against}"
     verdict = _verdict(bench, cause, reason, strict.counts)
     theirs = Status.RESOLVED if official.counts.resolved else Status.UNRESOLVED
     twice = _Outcome(strict.counts, repeated).flaky
@@ -130,7 +93,7 @@ async def grade(bench: Bench[R], prediction: Prediction) -> Evaluated:
         verdict,
         official=theirs if theirs is not verdict.status else None,
         tests=_tests(bench.row, strict.counts),
-        findings=audit_diff(patch, protected=protected),
+        findings=findings,
         applied_with=strict.counts.applied_with,
         flaky=tuple(dict.fromkeys((*strict.flaky, *official.flaky, *twice))),
         seconds=strict.counts.seconds,
@@ -145,8 +108,7 @@ async def grade(bench: Bench[R], prediction: Prediction) -> Evaluated:
 async def run_once(bench: Bench[R], patch: bytes, name: str, *, restore: tuple[str, ...] = ()) -> Trial:
     """One test run in a room of its own; what it printed is kept under `name`."""
     with tempfile.TemporaryDirectory(prefix="proctor-swe-") as scratch:
-        plain = room_of(bench.recipe, bench.task, bench.place.options.image)
-        spec = await bench.recipe.furnish(plain, Path(scratch))
+        spec = await furnished(bench, Path(scratch))
         async with await bench.place.provider.start(spec) as room:
             try:
                 tested = await bench.procedure.test(

@@ -57,6 +57,10 @@ class Recipe(Protocol):
         """Our own copy of what the agent found in the workdir; `started_from` is the digest of its room."""
         ...
 
+    async def ignored(self, started_from: str) -> tuple[str, ...]:
+        """Directories that were there too and are no part of the repository, so that nobody need look at them."""
+        ...
+
     def grading_room(self) -> EnvironmentSpec:
         """The room in which answers are tested, but for its tree."""
         ...

@@ -57,6 +57,7 @@ class SweSource(Generic[R]):
         lacking: what a row lacks that grading needs; None when it lacks nothing.
         remote: rows, origin and revision of a split, from its official place.
         copy: rows from a copy on this machine.
+        belongs: whether a row of a copy is one of a split.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class SweSource(Generic[R]):
         lacking: Callable[[R], str | None],
         remote: Remote,
         copy: Callable[[Path], Rows] = from_copy,
+        belongs: Callable[[Mapping[str, Any], str], bool] = lambda _row, _split: True,
     ) -> None:
         self.name = name
         self.about = about
@@ -79,6 +81,7 @@ class SweSource(Generic[R]):
         self._lacking = lacking
         self._remote = remote
         self._copy = copy
+        self._belongs = belongs
 
     def open(self, split: str | None) -> SweBenchmark[R]:
         """The benchmark, from what was fetched."""
@@ -91,6 +94,7 @@ class SweSource(Generic[R]):
         split = split or self.splits[0]
         if origin is not None:
             rows, place, revision = await asyncio.to_thread(self._copy, origin), str(origin), ""
+            rows = [row for row in rows if self._belongs(row, split)]
         else:
             rows, place, revision = await asyncio.to_thread(self._remote, split, tell)
         good, bad = read_all(rows, self._read)
@@ -179,6 +183,12 @@ def _feature(split: str, tell: Callable[[str], None]) -> tuple[Rows, str, str]:
     return rows, f"https://huggingface.co/datasets/{repo}", revision
 
 
+def _is_member(row: Mapping[str, Any], split: str) -> bool:
+    """Task folders hold all sets at once, and say which ones they are of; other copies are of one set."""
+    sets = row.get("datasets")
+    return not isinstance(sets, list) or (_SWE_BENCH[split] in sets and row.get("split", "test") == "test")
+
+
 def _lacks_script(row: SweBenchRow) -> str | None:
     if row.eval_script and row.log_parser:
         return None
@@ -204,6 +214,7 @@ swe_bench_verified: Final[SweSource[SweBenchRow]] = SweSource(
     read=swe_bench_row,
     lacking=_lacks_script,
     remote=_swe_bench,
+    belongs=_is_member,
 )
 swe_bench_pro: Final[SweSource[ProRow]] = SweSource(
     "swe_bench_pro",

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from msgspec import field
@@ -10,13 +11,14 @@ from msgspec import field
 from proctor.benchmarks.swe.patches import touched_paths
 from proctor.benchmarks.swe.rules import Ruling
 from proctor.core.environment import Environment, ExecResult
-from proctor.core.errors import InfrastructureError
+from proctor.core.errors import InfrastructureError, LimitReached
 from proctor.core.record import Record
 
 PATCH: Final = "/tmp/patch.diff"  # noqa: S108 - the official graders' place for it
 SCRIPT: Final = "/tmp/proctor-eval.sh"  # noqa: S108 - inside a room of our own
 LOG_BYTES: Final = 100_000_000
 STEP_SECONDS: Final = 600.0
+_LEFT: Final = "/tmp/proctor-left"  # noqa: S108 - as above
 _ALREADY: Final = 80
 _NONE: Final = 90
 _MARK: Final = b"\0#applied#\0"
@@ -124,6 +126,26 @@ async def put_back(room: Environment, paths: Sequence[str]) -> None:
     done = await room.exec(["/bin/bash", "-c", script, "put_back", *paths], timeout=STEP_SECONDS)
     if done.exit_code:
         raise InfrastructureError(f"protected files could not be put back: {done.stderr[-200:]!r}")
+
+
+async def bring_out(room: Environment, target: Path, *, leaving: Sequence[str]) -> None:
+    """Copy the workdir out to the host, without its git and without some directories of any size.
+
+    It is the room's own tar that leaves them; one that fails, or was tampered with, changes nothing but the answer of
+    whoever did so, and then all is copied.
+    """
+    gather = (
+        f"rm -rf {_LEFT} && mkdir {_LEFT} && cat > {_LEFT}.names && tar -X {_LEFT}.names -cf - . | tar -C {_LEFT} -xf -"
+    )
+    names = "".join(f"./{name}\n" for name in (".git", *leaving))
+    try:
+        done = await room.exec(
+            ["/bin/bash", "-o", "pipefail", "-c", gather], stdin=names.encode(), timeout=STEP_SECONDS
+        )
+        place = _LEFT if done.exit_code == 0 else room.workdir
+    except LimitReached:
+        place = room.workdir  # which can be had when nothing runs in the room any more
+    await room.get(place, target)
 
 
 async def shell(room: Environment, script: str, *, seconds: float = STEP_SECONDS) -> ExecResult:

@@ -49,6 +49,11 @@ class LocalRecipe:
         del folder
         return await self._furnished(Network.MODEL)
 
+    async def ignored(self, started_from: str) -> tuple[str, ...]:
+        """A checkout has nothing but the repository."""
+        del started_from
+        return ()
+
     async def base(self, started_from: str) -> Base:
         """What git has in the prepared tree."""
         del started_from
