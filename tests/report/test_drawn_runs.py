@@ -63,7 +63,7 @@ def test_the_table_is_the_plans_with_what_it_lacks(stores: list[RunStore], rows:
     lines = document_text(runs_document("core Results", rows, (PUBLISHED,))).splitlines()
     assert lines[:2] == ["core Results", "============"]
     assert re.split(r"\s{2,}", lines[2]) == [
-        *("Run ID", "Mode", "Preset", "Resolved", "95 % interval", "Errors", "Avg Cost", "Avg Time", "Agents")
+        *("Run ID", "Mode", "Preset", "Resolved", "Avg Cost", "Avg Time", "Agents", "95 % interval", "Errors")
     ]
     for line, store, mode, preset, agents in zip(
         lines[4:7], stores, ("baseline", "h2", "baseline"), ("empty", "opus", "empty"), "131", strict=True
@@ -75,10 +75,10 @@ def test_the_table_is_the_plans_with_what_it_lacks(stores: list[RunStore], rows:
         assert cells[:4] == [store.run_id, mode, preset, f"{sum(resolved)}/{len(counted)}"]
         if store is not stores[2]:  # with several answers to each task it is clustered, which has a test of its own
             ends = stats.binomtest(sum(resolved), len(counted)).proportion_ci(method="wilson")
-            assert cells[4] == f"{ends.low:.0%} to {ends.high:.0%}"
-        assert cells[5] == str(sum(one["status"] == "error" for one in results))
-        assert cells[6] == f"${np.mean([cost(one) for one in counted]):.2f}"
-        assert cells[7:] == [f"{seconds // 60}m {seconds % 60:02}s", agents]
+            assert cells[7] == f"{ends.low:.0%} to {ends.high:.0%}"
+        assert cells[4] == f"${np.mean([cost(one) for one in counted]):.2f}"
+        assert cells[5:7] == [f"{seconds // 60}m {seconds % 60:02}s", agents]
+        assert cells[8] == str(sum(one["status"] == "error" for one in results))
     assert lines[8] == "Published baseline (Claude + Claude Code): 23% (2026-01, https://example.org/x)"
 
 

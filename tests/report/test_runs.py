@@ -57,10 +57,10 @@ def test_the_table_is_the_plans_table_with_intervals() -> None:
     assert lines[2].split("   ")[0].strip() == "Run ID"
     headings = [heading.strip() for heading in lines[2].split("   ") if heading.strip()]
     assert headings == [
-        *("Run ID", "Mode", "Preset", "Resolved", "95 % interval", "Errors", "Avg Cost", "Avg Time", "Agents")
+        *("Run ID", "Mode", "Preset", "Resolved", "Avg Cost", "Avg Time", "Agents", "95 % interval", "Errors")
     ]
     cells = [cell.strip() for cell in lines[4].split("   ") if cell.strip()]
-    assert cells == ["run-001", "baseline", "empty", "1/3", "6% to 79%", "1 (2 missing)", "$0.37", "4m 20s", "1"]
+    assert cells == ["run-001", "baseline", "empty", "1/3", "$0.37", "4m 20s", "1", "6% to 79%", "1 (2 missing)"]
 
 
 def test_a_run_with_nothing_graded_says_so_instead_of_dividing_by_nothing() -> None:

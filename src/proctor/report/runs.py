@@ -15,7 +15,7 @@ from proctor.report.others import MOST_LINES, published_lines, published_table
 from proctor.report.tables import Table, as_text, records_csv
 from proctor.report.words import NOTHING, count, duration, interval, money, number, percent
 
-HEADINGS: Final = ("Run ID", "Mode", "Preset", "Resolved", "95 % interval", "Errors", "Avg Cost", "Avg Time", "Agents")
+HEADINGS: Final = ("Run ID", "Mode", "Preset", "Resolved", "Avg Cost", "Avg Time", "Agents", "95 % interval", "Errors")
 _ACROSS: Final = 6  # more runs than this do not fit beside each other
 
 
@@ -292,11 +292,11 @@ def _cells(row: RunRow) -> tuple[str, ...]:
         row.mode,
         row.preset,
         f"{row.resolved}/{row.counted}",
-        interval(row.low, row.high),
-        str(row.errors) + (f" ({row.missing} missing)" if row.missing else ""),
         money(row.avg_cost_usd) if row.counted else NOTHING,
         duration(row.avg_seconds),
         str(row.agents),
+        interval(row.low, row.high),
+        str(row.errors) + (f" ({row.missing} missing)" if row.missing else ""),
     )
 
 
