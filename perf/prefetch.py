@@ -2,18 +2,18 @@
 
 Real pulls by the Docker engine from a registry on loopback that takes its time; real rooms that stay a while.
 
-    PYTHONPATH=tests/standins python perf/prefetch.py [--tasks 30] [--images 10] [--room 4] [--pull 0.6] [--work 0.3]
+    python perf/prefetch.py [--tasks 30] [--images 10] [--room 4] [--pull 0.6] [--work 0.3]
 """
 
 import argparse
 import asyncio
+import sys
 import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
 
 from aiodocker import DockerError
-from image_registry import Registry, random_layer, shell_layer
 
 from proctor.core.environment import EnvironmentSpec
 from proctor.environments.docker import DockerProvider
@@ -65,6 +65,9 @@ async def main() -> None:
     parser.add_argument("--pull", type=float, default=0.6)
     parser.add_argument("--work", type=float, default=0.3)
     given = parser.parse_args()
+    sys.path.append(str(Path(__file__).parents[1] / "tests" / "standins"))
+    from image_registry import Registry, random_layer, shell_layer
+
     shell = shell_layer()
     print(f"{'':12}{'wall':>8}{'waiting':>10}{'pulls':>8}{'disk, most':>14}{'budget':>14}")
     for ahead in (False, True):

@@ -8,7 +8,7 @@ from docker_image import IMAGE, need_docker
 from proctor.core.environment import EnvironmentSpec
 from proctor.core.errors import InfrastructureError, InvalidData
 from proctor.environments.docker import DockerProvider
-from proctor.environments.docker_build import build_context, mapped_dockerfile
+from proctor.environments.docker_build import base_images, build_context, mapped_dockerfile
 
 DOCKERFILE = """\
 # FROM python:3.13 is what others use
@@ -30,6 +30,12 @@ def test_the_images_that_a_dockerfile_starts_from_are_replaced_and_its_stages_ar
         "COPY greeting /greeting",
         "FROM mine:1",
     ]
+
+
+def test_the_images_that_a_dockerfile_starts_from_are_known(tmp_path: Path) -> None:
+    folder = _folder(tmp_path / "a", DOCKERFILE + "FROM scratch\nFROM $WHAT\nFROM other:1\n")
+    assert base_images(folder, {"python:3.13-slim": "mine:1"}) == ("mine:1", "other:1")
+    assert base_images(tmp_path, {}) == ()
 
 
 def _folder(path: Path, dockerfile: str, greeting: str = "hello") -> Path:

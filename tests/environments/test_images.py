@@ -184,6 +184,36 @@ async def test_an_image_that_vanished_is_brought_again(layers: list[bytes], tmp_
         await provider.close()
 
 
+async def test_what_was_built_on_an_image_counts_with_it_and_goes_with_it(layers: list[bytes], tmp_path: Path) -> None:
+    async with hall(layers, 2) as world:
+        first, second = world.images
+        context = tmp_path / "context"
+        context.mkdir()
+        (context / "more").write_bytes(b"x" * OWN_BYTES)
+        (context / "Dockerfile").write_text(f"FROM {first}\nCOPY more /more\n")
+        room = EnvironmentSpec(build=context)
+        probe = DockerProvider(brought=tmp_path / "probe")
+        await probe.digest(spec(second))
+        await probe.close()
+        size = (await world.sizes())[second]
+        await world.clear()
+        # Room for two images, not for two and what is built on one of them.
+        provider = DockerProvider(image_disk=2 * size + OWN_BYTES // 2, brought=tmp_path / "brought")
+        provider.expect([room, spec(second)])
+        async with await provider.start(room) as standing:
+            assert (await standing.exec(["/bin/sh", "-c", "read -r line </more; echo ${#line}"])).exit_code < 126
+            made = standing.digest.removeprefix("docker:")
+            coming = asyncio.create_task(provider.digest(spec(second)))
+            await asyncio.sleep(0.5)
+            assert first in await world.sizes()
+        provider.finished(room)
+        await coming
+        assert set(await world.sizes()) == {second}
+        with pytest.raises(DockerError):
+            await world.docker.images.inspect(made)
+        await provider.close()
+
+
 async def test_a_provider_closed_in_the_middle_of_a_pull_leaves_nothing_running(
     layers: list[bytes], tmp_path: Path
 ) -> None:

@@ -224,7 +224,7 @@ def test_the_agent_s_program_is_known_by_the_place_that_it_is_shown_at() -> None
 
 def test_a_process_cannot_hide_behind_an_odd_name() -> None:
     text = (
-        "=self 9\n=process 7\nName:\tx\\n=process 1\nState:\tS\nPPid:\t1\nNSsid:\t7\nExe:\t/bin/x (deleted)\n"
+        "=self 9 123\n=process 7\nName:\tx\\n=process 1\nState:\tS\nPPid:\t1\nNSsid:\t7\nExe:\t/bin/x (deleted)\n"
         "Command:\tx =sockets =mounts\ntotal 0\nlrwx 1 root root 64 Jan 1 00:00 3 -> socket:[55]\n"
         "=process 9\nState:\tR\nPPid:\t0\nNSsid:\t9\nExe:\t/bin/dash\n=process 8\nState:\tZ\nPPid:\t0\nNSsid:\t1\n"
         "=sockets\n  0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 55 1 0\n"
@@ -232,7 +232,7 @@ def test_a_process_cannot_hide_behind_an_odd_name() -> None:
         "3 1 8:1 /y /etc/hosts rw - ext4 /dev/sda rw\n"
     )
     made = read_census(text)
-    assert made.mounts == ("/opt/agent",)
+    assert (made.mounts, made.started) == (("/opt/agent",), "123")
     (only,) = made.processes.values()
     assert (only.pid, only.exe, only.listens) == (7, "/bin/x", True)
 

@@ -1,12 +1,16 @@
 """What one attempt does, in which order."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from toy_benchmark import Toy
 
-from proctor.core.environment import Environment
+from proctor.agents.nop import Nop
+from proctor.core.environment import Environment, EnvironmentSpec
 from proctor.core.errors import InfrastructureError
 from proctor.core.task import Task
+from proctor.environments.local import LocalProvider
+from proctor.runner.attempt import Way, Workplaces, _furnished
 from sittings import Toys, script
 
 
@@ -42,3 +46,16 @@ async def test_a_room_that_cannot_be_arranged_costs_no_answer(tmp_path: Path) ->
     ((status, cause, _),) = toys.outcomes().values()
     assert (status, cause) == ("error", "environment_failed")
     assert not (tmp_path / "ran").exists()
+
+
+async def test_the_image_that_was_asked_for_takes_the_place_of_the_one_that_a_task_builds(tmp_path: Path) -> None:
+    toy = Toy(1)
+    (task,) = toy.tasks()
+    rooms = LocalProvider(isolation=False, rooms=tmp_path / "rooms")
+    places = Workplaces(tmp_path)
+    way = Way(run_id="r", benchmark=toy, provider=rooms, agent=lambda _: Nop(), workplaces=places, image="own")
+    built = EnvironmentSpec(build=tmp_path)
+    given = _furnished(way, task, built)
+    assert (given.image, given.build) == ("own", None)
+    assert _furnished(replace(way, image=None), task, built).build == tmp_path
+    await rooms.close()

@@ -2,12 +2,10 @@
 
 from pathlib import Path
 
-import pytest
 from toy_benchmark import Toy
 
 from proctor.core.benchmark import GradeOptions
 from proctor.core.environment import Environment, EnvironmentSpec
-from proctor.core.errors import InfrastructureError
 from proctor.core.run import Machine
 from proctor.core.task import Task
 from proctor.runner.needs import environment_of, lacking
@@ -17,7 +15,7 @@ MACHINE = Machine(platform="linux", python="3.11", cpus=2, memory_mb=4096)
 
 
 class Shelf:
-    """A provider that has some images and cannot pull any."""
+    """A provider that has some images and cannot pull any. Implements `Stocked`."""
 
     name = "docker"
 
@@ -26,10 +24,14 @@ class Shelf:
         self.asked: list[str | None] = []
 
     async def digest(self, spec: EnvironmentSpec) -> str:
-        self.asked.append(spec.image)
-        if spec.image not in self.images:
-            raise InfrastructureError(f"there is no {spec.image}")
         return f"docker:{spec.image}"
+
+    async def has(self, spec: EnvironmentSpec) -> bool:
+        self.asked.append(spec.image)
+        return spec.image in self.images
+
+    async def obstacle(self, spec: EnvironmentSpec) -> str | None:
+        return None if spec.image in self.images else f"there is no {spec.image}"
 
     async def start(self, spec: EnvironmentSpec) -> Environment:
         raise NotImplementedError
@@ -60,12 +62,11 @@ async def test_what_is_lacking_is_found_once_for_each_image_and_task() -> None:
     assert (await lacking(toys, toys.tasks()[:2], Shelf("own"), image="own", machine=MACHINE)) == {}
 
 
-async def test_a_run_s_environment_is_the_first_that_can_be_had() -> None:
+async def test_a_run_s_environment_is_what_its_tasks_bring_or_what_was_asked_for() -> None:
     toys = Needy(4)
-    assert await environment_of(toys, toys.tasks(), Shelf("even"), GradeOptions()) == "docker:even"
+    assert await environment_of(toys, toys.tasks(), Shelf(), GradeOptions()) == "docker: 2 images of the tasks"
+    assert await environment_of(toys, toys.tasks()[:1], Shelf(), GradeOptions()) == "docker: one image of the tasks"
     assert await environment_of(toys, [], Shelf("own"), GradeOptions(image="own")) == "docker:own"
-    with pytest.raises(InfrastructureError, match="there is no odd"):
-        await environment_of(toys, toys.tasks(), Shelf(), GradeOptions())
 
 
 def test_tasks_are_chosen_by_category(tmp_path: Path) -> None:

@@ -39,6 +39,9 @@ H2_PROGRAM: Final = "/proctor/h2"
 HOME: Final = "/proctor/home"
 _ACCOUNT: Final = ("claude-config", "default", ".claude.json")
 _ASKED_EVERY: Final = 5
+# What an interactive Claude Code does for a person, with a model, while it waits: nobody would read it, and an Enter
+# could be taken for a yes to it.
+_QUIET: Final = {"CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION": "0", "CLAUDE_CODE_ENABLE_AWAY_SUMMARY": "0"}
 _FAULTS: Final = {
     **FAULTS,
     "no_git": "there is no git in the room, and h2 needs one; install git in the image",
@@ -151,7 +154,7 @@ class H2Pod:
         return str(path) if self._setup.in_place else place
 
     def _variables(self, request: AgentRequest, model_url: str, home: str) -> dict[str, str]:
-        variables = {**DEFAULTS, **request.variables, **PINNED, **adapter.variables(home)}
+        variables = {**DEFAULTS, **_QUIET, **request.variables, **PINNED, **adapter.variables(home)}
         host = urlsplit(model_url).hostname or ""
         no_proxy = ",".join(dict.fromkeys(["127.0.0.1", "localhost", host]))
         variables |= {

@@ -13,7 +13,7 @@ from proctor.core.environment import EnvironmentSpec, Network
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.places import cache_root
 from proctor.core.record import Record
-from proctor.environments.docker_build import build, build_context
+from proctor.environments.docker_build import base_images, build, build_context
 from proctor.environments.docker_model import ModelDoor, host_address
 from proctor.environments.docker_room import DockerRoom
 from proctor.environments.engine import connect, disconnect, engine_errors, own_labels
@@ -100,7 +100,12 @@ class DockerProvider:
             UsageError: the room is described wrongly.
         """
         _check(spec)
-        release = self._images.hold(self._image_of(spec))
+        holds = [self._images.hold(image) for image in self._images_of(spec)]
+
+        def release() -> None:
+            for let_go in holds:
+                let_go()
+
         try:
             room = await self._make(spec)
         except BaseException:
@@ -111,12 +116,12 @@ class DockerProvider:
 
     def expect(self, specs: Sequence[EnvironmentSpec]) -> None:
         """See to it that the images of these rooms are there when they are needed."""
-        self._images.expect([self._image_of(spec) for spec in specs if spec.build is None])
+        self._images.expect([image for spec in specs for image in self._images_of(spec)])
 
     def finished(self, spec: EnvironmentSpec) -> None:
         """One piece of the expected work is over, and its image may be let go."""
-        if spec.build is None:
-            self._images.finished(self._image_of(spec))
+        for image in self._images_of(spec):
+            self._images.finished(image)
 
     async def has(self, spec: EnvironmentSpec) -> bool:
         """Whether the room's image is on this machine."""
@@ -178,6 +183,10 @@ class DockerProvider:
         image = spec.image or self._image
         return self._image_map.get(image, image)
 
+    def _images_of(self, spec: EnvironmentSpec) -> tuple[str, ...]:
+        """The images that a room needs, from wherever they come."""
+        return (self._image_of(spec),) if spec.build is None else base_images(spec.build, self._image_map)
+
     def _docker(self) -> Docker:
         if self._client is None:
             self._client = connect(self._url)
@@ -192,8 +201,13 @@ class DockerProvider:
             known = await inspect(docker, tag)
             if known is not None:
                 return known
+            bases = self._images_of(spec)
+            for base in bases:
+                await self._images.describe(base)
             await build(docker, context, tag, where=spec.build)
-        return await self._images.describe(tag)
+            made = await self._images.describe(tag)
+            await self._images.built(made, bases)
+            return made
 
     def _tell(self, image: str, step: dict[str, Any]) -> None:
         if self._on_pull is None:

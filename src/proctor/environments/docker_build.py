@@ -38,6 +38,22 @@ def mapped_dockerfile(text: str, image_map: Mapping[str, str]) -> str:
     return _FROM.sub(replaced, text)
 
 
+def base_images(folder: Path, image_map: Mapping[str, str]) -> tuple[str, ...]:
+    """The images that a folder's Dockerfile starts from, its own stages aside; none where it cannot be read."""
+    try:
+        text = mapped_dockerfile((folder / "Dockerfile").read_text(encoding="utf-8"), image_map)
+    except (OSError, UnicodeDecodeError):
+        return ()
+    stages: set[str] = {"scratch"}
+    found: dict[str, None] = {}
+    for line in _FROM.finditer(text):
+        if line["image"].lower() not in stages and "$" not in line["image"]:
+            found[line["image"]] = None
+        if named := _STAGE.match(line["after"]):
+            stages.add(named[1].lower())
+    return tuple(found)
+
+
 def build_context(folder: Path, image_map: Mapping[str, str]) -> tuple[bytes, str]:
     """What the engine is sent, and the tag of the image: same files, same tag.
 

@@ -21,8 +21,9 @@ from msgspec import field
 from proctor.core.errors import InfrastructureError, InvalidData
 from proctor.core.files import locked, write_atomic
 from proctor.core.record import Record, read_record, to_json
+from proctor.environments.docker_build import BUILT
 from proctor.environments.engine import engine_errors, is_conflict, is_missing
-from proctor.environments.shelf import Evict, Pull, Shelf, next_step, too_large
+from proctor.environments.shelf import Evict, Pull, Shelf, next_step
 
 _REGISTRY_SECONDS: Final = 20
 _NO_HURRY: Final = ClientTimeout(total=None)
@@ -121,6 +122,19 @@ class Images:
                 await self._brought_here(image)
         finally:
             release()
+
+    async def built(self, made: Mapping[str, Any], bases: Sequence[str]) -> None:
+        """An image was built on top of these. What it adds to one that we brought counts, and goes, with that one."""
+        for image in bases:
+            base = await inspect(self._docker(), image) if image in self._ours else None
+            if base is None or not _stands_on(made, base):
+                continue
+            was = self._brought[image]
+            added = max(0, int(made.get("Size", 0)) - int(base.get("Size", 0)))
+            grown = Brought(id=was.id, size=was.size + added, used_at=time.time())
+            self._brought[image], self._ours[image] = grown, grown.size
+            await asyncio.to_thread(self._write, {image: grown}, ())
+        self._go_on()
 
     async def close(self) -> None:
         """Stop pulling, and write down what was used when."""
@@ -232,15 +246,14 @@ class Images:
                 fix="bring it here with `docker load`, or name another one for it with --image-map",
             ) from error
         was = Brought(id=str(described["Id"]), size=int(described.get("Size", 0)), used_at=time.time())
-        await asyncio.to_thread(self._write, {image: was}, ())
-        self._ours[image] = was.size
-        if too_large(self._shelf(), image):
+        if self._budget is not None and was.size > self._budget:
             await self._remove(image, was.id)
             raise InfrastructureError(
                 f"the image {image} takes {was.size:,} bytes, more than all images may together",
                 fix="allow more with --image-disk",
             )
-        self._brought[image] = was
+        await asyncio.to_thread(self._write, {image: was}, ())
+        self._brought[image], self._ours[image] = was, was.size
 
     async def _pull_whole(self, docker: Docker, image: str) -> None:
         """Pull an image. The library's own call leaves the connection open, and the pull going on, when cancelled."""
@@ -266,11 +279,12 @@ class Images:
         described = await inspect(docker, image)
         if described is not None and described["Id"] == identity:
             with engine_errors(f"remove the image {image}"):
-                try:
-                    await docker.images.delete(image)
-                except DockerError as error:
-                    if is_conflict(error) or not is_missing(error):
-                        raise
+                for name in (*await _built_on(docker, described), image):
+                    try:
+                        await docker.images.delete(name)
+                    except DockerError as error:
+                        if is_conflict(error) or not is_missing(error):
+                            raise
         self._ours.pop(image, None)
         self._brought.pop(image, None)
         await asyncio.to_thread(self._write, {}, (image,))
@@ -298,6 +312,18 @@ class Images:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+async def _built_on(docker: Docker, base: Mapping[str, Any]) -> list[str]:
+    """Images of our own making on top of another one: as long as they are there, its layers are."""
+    listed = await docker.images.list(filters={"label": [f"{name}={value}" for name, value in BUILT.items()]})
+    found = [await inspect(docker, str(one["Id"])) for one in listed]
+    return [str(made["Id"]) for made in found if made is not None and _stands_on(made, base)]
+
+
+def _stands_on(made: Mapping[str, Any], base: Mapping[str, Any]) -> bool:
+    upper, lower = made["RootFS"].get("Layers") or [], base["RootFS"].get("Layers") or []
+    return bool(lower) and made["Id"] != base["Id"] and upper[: len(lower)] == lower
 
 
 async def inspect(docker: Docker, image: str) -> dict[str, Any] | None:

@@ -89,11 +89,6 @@ def next_step(shelf: Shelf) -> Pull | Evict | None:
     return None
 
 
-def too_large(shelf: Shelf, image: str) -> bool:
-    """Whether an image that was brought does not fit the budget even alone."""
-    return shelf.budget is not None and shelf.ours.get(image, 0) > shelf.budget
-
-
 def _make_room(shelf: Shelf, image: str, *, keep: Sequence[str], order: Sequence[str]) -> Pull | Evict | None:
     reserve = _reserve(shelf)
     if shelf.budget is None or shelf.taken + reserve <= shelf.budget:

@@ -375,6 +375,7 @@ def _furnished(way: Way, task: Task, spec: EnvironmentSpec) -> EnvironmentSpec:
         network=way.network or spec.network,
         model_socket=way.model_socket,
         image=way.image or spec.image,
+        build=None if way.image else spec.build,
         limits=msgspec.structs.replace(
             own,
             wall_seconds=None,  # the agent's clock is its own; the room must outlive it to be collected from

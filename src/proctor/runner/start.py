@@ -43,7 +43,7 @@ async def configure(
     _check_model(asked)
     choice = None if asked.model is None else choose_model(asked.model)
     # As it can be read again from another folder.
-    asked = msgspec.structs.replace(asked, model=choice.text if choice else None)
+    asked = msgspec.structs.replace(asked, model=choice.text if choice else None, preset=_place(asked.preset))
     versions = {}
     if asked.mode is Mode.H2:
         template, versions[POD] = pod_of(asked.pod_template, asked.preset, asked.variables)
@@ -86,6 +86,10 @@ def begin(config: RunConfig, *, root: Path | None = None) -> RunStore:
     store = new_run(config.benchmark, root=root)
     store.write_config(msgspec.structs.replace(config, run_id=store.run_id))
     return store
+
+
+def _place(preset: str) -> str:
+    return str(Path(preset).expanduser().absolute()) if "/" in preset else preset
 
 
 def _findable(template: str | None) -> str | None:

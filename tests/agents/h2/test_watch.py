@@ -99,9 +99,18 @@ def test_idle_means_nothing_before_the_task_is_taken() -> None:
 
 def test_enter_is_pressed_for_an_idle_agent_that_shows_no_sign_of_a_message() -> None:
     unread = but(OTHER, unread_since=NOW - 6)
+    assert unsubmitted(pod(DONE, OTHER), PATIENCE) == []
     assert unsubmitted(pod(DONE, unread), PATIENCE) == ["coder"]
     assert unsubmitted(pod(DONE, but(unread, nudged=NOW - 1)), PATIENCE) == []
     assert unsubmitted(pod(DONE, but(unread, doing=Doing.ASKING)), PATIENCE) == [], "it would answer a dialog"
+
+
+def test_enter_is_pressed_once_for_an_agent_that_may_have_missed_a_message_while_it_worked() -> None:
+    missed = but(OTHER, messages=2, prompts=1, stirred=NOW - 6)
+    assert unsubmitted(pod(DONE, missed), PATIENCE) == ["coder"]
+    assert unsubmitted(pod(DONE, but(missed, nudged=NOW - 5.5)), PATIENCE) == []
+    assert unsubmitted(pod(DONE, but(missed, stirred=NOW - 1)), PATIENCE) == []
+    assert unsubmitted(pod(DONE, but(missed, prompts=2)), PATIENCE) == []
 
 
 def told(*events: Event) -> Seen:

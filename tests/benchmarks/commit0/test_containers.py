@@ -1,6 +1,7 @@
 """The same library in containers, from an image in the shape of the published ones."""
 
 import json
+import secrets
 import shutil
 import subprocess
 import sys
@@ -13,9 +14,13 @@ from benchmarks.commit0.world import NAME, TASK, make_origin
 from cli_jobs import Commands
 from docker_image import IMAGE, need_docker
 from hall import Hall
+from proctor.benchmarks.commit0.benchmark import _furnished
+from proctor.benchmarks.commit0.library import Library
+from proctor.benchmarks.commit0.rows import Row, Setup, Tests
 from proctor.core.causes import Cause
+from proctor.environments.docker_build import build_context
 
-TAG = "proctor-test/abacus:v0"
+TAG = f"proctor-test/abacus:{secrets.token_hex(4)}"
 PACKAGES = ("pytest", "pytest-cov", "coverage", "pytest-json-report")
 # As the official builder leaves it: a repository with the reference, a virtual environment, and a generated file.
 DOCKERFILE = f"""
@@ -43,10 +48,27 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (context / "Dockerfile").write_text(DOCKERFILE)
     subprocess.run(["docker", "build", "--quiet", "--tag", TAG, str(context)], check=True, capture_output=True)
     yield made
-    subprocess.run(["docker", "image", "rm", "--force", TAG], check=False, capture_output=True)
+    for tag in (built_tag(folder), TAG):
+        subprocess.run(["docker", "image", "rm", "--force", tag], check=True, capture_output=True)
+
+
+def built_tag(folder: Path) -> str:
+    """The image that rooms were made from, without the repository."""
+    row = Row(
+        instance_id=TASK,
+        repo=TASK,
+        setup=Setup(python="3.11"),
+        test=Tests(test_cmd="pytest", test_dir="tests/"),
+        src_dir="src/abacus/",
+    )
+    library = Library(row=row, ids=(), trees=folder)
+    build = _furnished(library, None, folder, f"wentingzhao/{NAME}:v0").build
+    assert build is not None
+    return build_context(build, {f"wentingzhao/{NAME}:v0": TAG})[1]
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 async def test_oracle_and_agent_in_containers(origin: Path, tmp_path: Path) -> None:
     """The agent looks for the answer, in the image's history above all, and says what it found."""
     with Commands() as commands:

@@ -22,6 +22,7 @@ from proctor.core.verdict import TestStatus
 from proctor.environments import local_available, provider
 from proctor.workspaces import base_of, make_submission
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # packages are installed, from wherever pip takes them
 GOOD_SUMS = {"src/abacus/sums.py": REFERENCE["src/abacus/sums.py"]}
 
 

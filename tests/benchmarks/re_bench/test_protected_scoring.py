@@ -127,6 +127,12 @@ async def test_strange_requests_are_not_opened_and_harm_nobody(lab: Lab) -> None
     assert len(evidence.scores) == 4  # the link, the pipe and the folder are names like any other
 
 
+async def test_a_flood_of_requests_does_not_keep_us_for_long(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proctor.benchmarks.re_bench.desk.MOST_AT_ONCE", 2)
+    evidence = await lab.tried(TOUR, "for n in $(seq 300); do : >/score/requests/n$n; done")
+    assert 1 <= len(evidence.scores) <= 4
+
+
 async def test_a_hidden_score_is_not_told_and_the_last_one_counts(lab: Lab) -> None:
     script = """
     good='import json; s=json.load(open("series.json")); json.dump((s[-12:]*2), open("forecast.json","w"))'

@@ -66,6 +66,12 @@ def test_from_fetched_rows_to_verdicts_runs_exports_and_parity(verified: Verifie
     )
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)["resolved"] == 1
+    nobody = proctor(
+        tmp_path,
+        *("bench", "run", "swe_bench_verified", "--agent", "nop", "--runner", "docker", "--task", "calc__gold-1"),
+        *("--json", "--quiet"),
+    )
+    assert json.loads(nobody.stdout)["unresolved"] == 1, nobody.stderr
     exported = proctor(tmp_path, "bench", "export", "run-001", "--format", "swebench", "--out", "official")
     assert exported.returncode == 0, exported.stderr
     prediction = json.loads((tmp_path / "official" / "predictions.jsonl").read_text())

@@ -139,6 +139,19 @@ async def test_a_failure_is_graded_once_more_before_it_counts(
 
 
 @pytest.mark.slow
+async def test_an_honest_answer_that_smells_is_believed_once_our_reporter_has_seen_it_pass(
+    verified: VerifiedWorld, rooms: DockerProvider, tmp_path: Path
+) -> None:
+    made = benchmark("swe_bench_verified", verified.rows, swe_bench_row, SweBench())
+    smelly = verified.answer("gold").replace(
+        "+    return 3 * number", "+    import sys; sys._getframe(); return 3 * number"
+    )
+    verdict = (await graded(made, verified.rows["gold"], smelly, rooms, tmp_path)).verdict
+    assert [finding.code for finding in verdict.findings] == ["stack-inspection"]
+    assert (verdict.status, verdict.official) == (Status.RESOLVED, None)
+
+
+@pytest.mark.slow
 async def test_pro_is_graded_by_the_instances_own_scripts(pro: ProWorld, rooms: DockerProvider, tmp_path: Path) -> None:
     made = benchmark("swe_bench_pro", pro.rows, pro_row, SweBenchPro())
     verdicts = {

@@ -70,6 +70,8 @@ while [ $# -gt 1 ]; do
   tail -c 4000 "$session/daemon.stderr.log" 2>/dev/null
   printf '\\n%s unread %s\\n' "$mark" "$1"
   find "$home/messages/$1" -type f -newer "$session/events.jsonl" 2>/dev/null | head -n 1
+  printf '\\n%s messages %s\\n' "$mark" "$1"
+  find "$home/messages/$1" -type f 2>/dev/null | wc -l
   shift 2
 done
 printf '\\n%s end -\\n' "$mark"

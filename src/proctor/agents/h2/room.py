@@ -166,12 +166,14 @@ class PodRoom:
             self._lines[name] = self._lines.get(name, 0) + len(lines)
             for event in adapter.read_events(lines):
                 seen[name] = advance(seen[name], event, at)
+            count = found.get(("messages", name), b"").strip()
             unread = bool(found.get(("unread", name), b"").strip())
             since = seen[name].unread_since
             seen[name] = msgspec.structs.replace(
                 seen[name],
                 exit_code=adapter.exit_code_of(found.get(("log", name), b"")),
                 unread_since=(at if since is None else since) if unread else None,
+                messages=int(count) if count.isdigit() else 0,
             )
         return seen
 

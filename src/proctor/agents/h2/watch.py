@@ -60,6 +60,7 @@ class Seen(Record):
         prompts: how many it has taken.
         queued: messages that wait for it in h2.
         unread_since: since when a message to it is there of which it has shown no sign.
+        messages: how many were sent to it.
         nudged: when Enter was last pressed for it.
         exit_code: of its program, which has ended; h2 itself may go on saying "idle".
         dead_since: since when nobody listens for it.
@@ -75,6 +76,7 @@ class Seen(Record):
     prompts: int = 0
     queued: int = 0
     unread_since: float | None = None
+    messages: int = 0
     nudged: float = 0.0
     exit_code: int | None = None
     dead_since: float | None = None
@@ -165,15 +167,17 @@ def judge(pod: Pod, patience: Patience) -> Word:
 def unsubmitted(pod: Pod, patience: Patience) -> list[str]:
     """The agents before which a message may stand that was typed, while the Enter behind it was taken for its part.
 
-    That happens on a busy machine, where a terminal's input arrives in one piece and looks like a paste.
+    That happens on a busy machine, where a terminal's input arrives in one piece and looks like a paste. Whoever was
+    at work then has stirred since, and is known only by having got more messages than prompts; some of them may have
+    become part of a turn, so Enter is pressed once for these, whenever they have come to rest.
     """
-    return [
-        agent.name
-        for agent in pod.agents
-        if agent.doing is Doing.IDLE
-        and agent.unread_since is not None
-        and pod.now - max(agent.unread_since, agent.nudged) >= patience.nudge
-    ]
+    waiting = []
+    for agent in pod.agents:
+        quiet = pod.now - max(agent.stirred, agent.nudged) >= patience.nudge
+        missed = agent.messages > agent.prompts and agent.nudged <= agent.stirred
+        if agent.doing is Doing.IDLE and quiet and (agent.unread_since is not None or missed):
+            waiting.append(agent.name)
+    return waiting
 
 
 def _broken(pod: Pod, patience: Patience) -> Word | None:

@@ -9,7 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from proctor.benchmarks.commit0.grade import GRADER, Bench, gold_column, grade, lay_out, points, strict_run, stub_column
+import msgspec
+
+from proctor.benchmarks.commit0.columns import GRADER, points
+from proctor.benchmarks.commit0.grade import Bench, gold_column, grade, lay_out, strict_run, stub_column
 from proctor.benchmarks.commit0.installing import (
     VENV,
     WORKDIR,
@@ -142,7 +145,8 @@ class Commit0:
         base = await asyncio.to_thread(base_of, DirectorySource(path=str(stubs)))
         await asyncio.to_thread(check_out, base, workspace)
         spec = _furnished(library, installed, folder, image_of(library.row))
-        return _with_path(spec, installed, workspace=workspace)
+        variables = {} if installed is None else {"PATH": _path(installed) or "", "VIRTUAL_ENV": VENV}
+        return msgspec.structs.replace(spec, workspace=workspace, network=Network.MODEL, variables=variables)
 
     async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
         """The agent's changes as a diff against our own copy of the stubs."""
@@ -259,21 +263,6 @@ def _furnished(library: Library, installed: Installed | None, folder: Path, imag
     build.mkdir()
     (build / "Dockerfile").write_text(_DOCKERFILE.format(image=image, workdir=WORKDIR, generated=_GENERATED))
     return EnvironmentSpec(workdir=WORKDIR, limits=ROOM, build=build, labels=labels)
-
-
-def _with_path(spec: EnvironmentSpec, installed: Installed | None, *, workspace: Path) -> EnvironmentSpec:
-    variables = {} if installed is None else {"PATH": _path(installed) or "", "VIRTUAL_ENV": VENV}
-    return EnvironmentSpec(
-        workspace=workspace,
-        workdir=spec.workdir,
-        build=spec.build,
-        network=Network.MODEL,
-        mounts=spec.mounts,
-        hidden=spec.hidden,
-        variables=variables,
-        limits=spec.limits,
-        labels=spec.labels,
-    )
 
 
 def _generated(installed: Installed | None) -> Path | None:

@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -17,7 +18,7 @@ from proctor.benchmarks.commit0.library import Library
 from proctor.benchmarks.commit0.rows import Row, Setup
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Mount, Network
-from proctor.core.errors import InfrastructureError
+from proctor.core.errors import InfrastructureError, RetryableError
 from proctor.core.files import locked
 from proctor.core.places import cache_root
 from proctor.core.record import Record, read_record, to_json
@@ -32,7 +33,6 @@ WORKDIR: Final = "/testbed"
 VENV: Final = "/venv"
 _RECIPE: Final = "1"  # another recipe makes other environments
 _STEP_SECONDS: Final = 1800.0
-_BUILD_SECONDS: Final = 7200.0
 _PATH: Final = f"{VENV}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # What changes the machine itself, which is not ours to change.
 _FOR_CONTAINERS: Final = (
@@ -103,19 +103,21 @@ async def environment_of(library: Library, provider: EnvironmentProvider) -> Ins
     python = await asyncio.to_thread(find_python, library.row.setup.python)
     home = _home(library)
     home.parent.mkdir(parents=True, exist_ok=True)
-    lock = locked(home.with_name(f".{home.name}.lock"), what=f"the environment of {library.row.name}", wait_seconds=0)
+    with await _alone(home, library.row.name):
+        return known_environment(library) or await _make(library, provider, python, home)
+
+
+async def _alone(home: Path, name: str) -> ExitStack:
+    """The lock on an environment. Another task, or another command, may be making it: nobody else waits for that."""
+    stack = ExitStack()
     while True:
         try:
-            with lock:
-                return known_environment(library) or await _make(library, provider, python, home)
-        except InfrastructureError as error:
-            if not error.retryable:
-                raise
-        # Another task, or another command, is making it: nobody else waits for that.
-        await asyncio.sleep(1)
-        lock = locked(
-            home.with_name(f".{home.name}.lock"), what=f"the environment of {library.row.name}", wait_seconds=0
-        )
+            lock = home.with_name(f".{home.name}.lock")
+            stack.enter_context(locked(lock, what=f"the environment of {name}", wait_seconds=0))
+        except RetryableError:
+            await asyncio.sleep(1)
+        else:
+            return stack
 
 
 async def _make(library: Library, provider: EnvironmentProvider, python: Interpreter, home: Path) -> Installed:

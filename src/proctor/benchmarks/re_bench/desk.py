@@ -21,6 +21,8 @@ from proctor.core.record import Record, read_record, to_json
 from proctor.core.submission import Score
 
 PLACE: Final = "/score"
+# Whoever asks waits for the reply, so that no more than the agents of a team ask at once.
+MOST_AT_ONCE: Final = 16
 MOST_REQUESTS: Final = 10_000
 _LOOK_SECONDS: Final = 0.1
 _NAME: Final = re.compile(r"[A-Za-z0-9]{1,40}")
@@ -82,7 +84,7 @@ class Desk:
         )
 
     async def serve(self, environment: Environment) -> None:
-        """Answer requests, one after the other, until `close`. What was asked for before that is still answered."""
+        """Answer requests, one after the other, until `close`; those that are waiting then are still answered."""
         while True:
             closing = self._closing.is_set()
             for name in self._new_requests():
@@ -104,7 +106,7 @@ class Desk:
     def _new_requests(self) -> list[str]:
         with os.scandir(self._folder / "desk" / "requests") as found:
             names = [entry.name for entry in found if _NAME.fullmatch(entry.name) and entry.name not in self._served]
-        return sorted(names)[: max(0, MOST_REQUESTS - len(self._served))]
+        return sorted(names)[: max(0, min(MOST_AT_ONCE, MOST_REQUESTS - len(self._served)))]
 
     async def _answer(self, name: str, environment: Environment) -> None:
         asked = time.monotonic() - self._started

@@ -241,7 +241,10 @@ index 0000000..e69de29
 
 def _packages(room: EnvironmentSpec) -> list[Path]:
     """Packages that an agent can read in a room beside those of its system."""
-    found = [packages for mount in room.mounts for packages in Path(mount.source).glob("lib/python*/site-packages")]
+    found: list[Path] = []
+    for mount in room.mounts:
+        source = Path(mount.source)
+        found += [source] if mount.private else source.glob("lib/python*/site-packages")
     return [packages for packages in found if str(packages.resolve()) not in room.hidden]
 
 

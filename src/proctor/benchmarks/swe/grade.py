@@ -33,6 +33,7 @@ from proctor.core.record import to_json
 from proctor.core.verdict import TestOutcome, TestStatus, Verdict
 from proctor.grading import audit_diff, protected_paths
 
+LOG_BYTES: Final = 20_000_000
 _STATUSES: Final = {
     "PASSED": TestStatus.PASSED,
     "FAILED": TestStatus.FAILED,
@@ -226,8 +227,16 @@ def _outcomes(official: _Outcome, strict: _Outcome | None) -> dict[str, Any]:
 def _keep(bench: Bench[R], tested: Trial, name: str) -> None:
     folder = bench.folder / name
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "test_output.txt").write_bytes(tested.log)
+    (folder / "test_output.txt").write_bytes(_two_ends(tested.log))
     (folder / "report.json").write_text(json.dumps(official_report(bench.row.instance_id, tested), indent=4))
+
+
+def _two_ends(log: bytes) -> bytes:
+    """A log of a size that many tasks can leave behind."""
+    if len(log) <= LOG_BYTES:
+        return log
+    half = LOG_BYTES // 2
+    return log[:half] + b"\n[%d bytes left out]\n" % (len(log) - 2 * half) + log[-half:]
 
 
 def _evaluated(

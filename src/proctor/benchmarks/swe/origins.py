@@ -10,6 +10,7 @@ from proctor.benchmarks.data import from_git, from_hub, read_rows
 from proctor.core.errors import InvalidData, UsageError
 
 Rows = list[dict[str, Any]]
+_ENVIRONMENT: Final = {"environment_yml": "environment.yml", "dockerfile": "Dockerfile"}
 TASKS_REPOSITORY: Final = "https://github.com/SWE-bench/swe-bench-tasks"
 PRO_REPOSITORY: Final = "https://github.com/scaleapi/SWE-bench_Pro-os"
 EVO_REPOSITORY: Final = "https://github.com/SWE-EVO/SWE-EVO"
@@ -37,8 +38,7 @@ def _task_folder(folder: Path) -> dict[str, Any]:
             "patch": "gold.patch",
             "test_patch": "test.patch",
             "eval_script": "eval.sh",
-            "environment_yml": "environment.yml",
-            "dockerfile": "Dockerfile",
+            **_ENVIRONMENT,
         }
         row |= {
             name: (folder / file).read_bytes().decode("utf-8")
@@ -63,11 +63,28 @@ def git_tree(url: str, into: Path) -> str:
 
 
 def evo_rows(origin: Path) -> Rows:
-    """SWE-EVO's task files: of a clone, those that its own evaluator reads."""
+    """SWE-EVO's task files: of a clone, those that its own evaluator reads.
+
+    A clone of SWE-bench's task repository beside them brings the environments of the instances whose images these use.
+    """
     inner = (
         next((path for path in origin.rglob("output_final") if path.is_dir()), origin) if origin.is_dir() else origin
     )
-    return from_copy(inner)
+    if inner == origin:
+        return from_copy(origin)
+    return with_environments(from_copy(inner), origin, key="instance_id_swe")
+
+
+def with_environments(rows: Rows, repository: Path, *, key: str = "instance_id") -> Rows:
+    """Rows with the environment and the Dockerfile that SWE-bench's task repository has for the instance in `key`."""
+    folders = {file.parent.name: file.parent for file in repository.rglob("task.yaml")}
+
+    def shipped(row: Mapping[str, Any]) -> dict[str, str]:
+        folder = folders.get(str(row.get(key)))
+        files = {} if folder is None else {name: folder / file for name, file in _ENVIRONMENT.items()}
+        return {name: file.read_text(encoding="utf-8") for name, file in files.items() if file.exists()}
+
+    return [{**shipped(row), **row} for row in rows]
 
 
 def with_scripts(rows: Rows, repository: Path) -> Rows:

@@ -25,6 +25,8 @@ class Row(Record):
         patch: the reference answer as published. FeatureBench publishes the diff that *masks* the answer instead.
         test_patch: what brings the hidden tests in.
         image: the official container image.
+        environment_yml: the conda environment of that image, where the data came with it.
+        dockerfile: how that image is made, likewise.
     """
 
     instance_id: str
@@ -36,6 +38,8 @@ class Row(Record):
     fail_to_pass: tuple[str, ...]
     pass_to_pass: tuple[str, ...]
     image: str
+    environment_yml: str = ""
+    dockerfile: str = ""
 
 
 class SweBenchRow(Row):
@@ -45,7 +49,6 @@ class SweBenchRow(Row):
         eval_script: the whole bash script that tests an answer; rows from before version 5 have none.
         log_parser: the name of the parser that reads its output.
         eval_type: `pass_and_fail`, or `fail_only` for test programs that print failures alone.
-        environment_yml: the official pins, where the data came with them.
     """
 
     version: str = ""
@@ -55,8 +58,6 @@ class SweBenchRow(Row):
     eval_script: str = ""
     log_parser: str = ""
     eval_type: str = "pass_and_fail"
-    environment_yml: str = ""
-    dockerfile: str = ""
 
 
 class ProRow(Row):
@@ -131,8 +132,6 @@ def swe_bench_row(row: Mapping[str, Any]) -> SweBenchRow:
         eval_script=text(row, "eval_script", default=""),
         log_parser=text(row, "log_parser", default=""),
         eval_type=text(row, "eval_type", default="pass_and_fail"),
-        environment_yml=text(row, "environment_yml", default=""),
-        dockerfile=text(row, "dockerfile", default=""),
     )
 
 
@@ -208,6 +207,8 @@ def _common(row: Mapping[str, Any], identity: str, *, patch_required: bool = Tru
         "problem_statement": text(row, "problem_statement"),
         "fail_to_pass": listed(row, "FAIL_TO_PASS"),
         "pass_to_pass": listed(row, "PASS_TO_PASS", optional=True),
+        "environment_yml": text(row, "environment_yml", default=""),
+        "dockerfile": text(row, "dockerfile", default=""),
     }
 
 

@@ -14,12 +14,14 @@ from proctor.benchmarks.swe.feature import FeatureBench
 from proctor.benchmarks.swe.origins import (
     EVO_REPOSITORY,
     PRO_REPOSITORY,
+    TASKS_REPOSITORY,
     Rows,
     evo_rows,
     from_copy,
     git_tree,
     hub_rows,
     pro_copy,
+    with_environments,
     with_scripts,
 )
 from proctor.benchmarks.swe.pro import SweBenchPro
@@ -39,7 +41,7 @@ from proctor.benchmarks.swe.rows import (
 )
 from proctor.benchmarks.swe.verified import SweBench
 from proctor.core.benchmark import Fetched, Unusable
-from proctor.core.errors import InvalidData
+from proctor.core.errors import InfrastructureError, InvalidData
 from proctor.core.published import Published
 
 R = TypeVar("R", bound=Row)
@@ -136,7 +138,20 @@ def _swe_bench(split: str, tell: Callable[[str], None]) -> tuple[Rows, str, str]
     repo = _SWE_BENCH[split]
     tell(f"fetching {repo} from the hub")
     rows, revision = hub_rows(repo, ["*test*.parquet"])
-    return rows, f"https://huggingface.co/datasets/{repo}", revision
+    rows, environments = _with_environments(rows, "instance_id", tell)
+    return rows, f"https://huggingface.co/datasets/{repo}", f"{revision}{environments}"
+
+
+def _with_environments(rows: Rows, key: str, tell: Callable[[str], None]) -> tuple[Rows, str]:
+    """The same rows with what running them without Docker takes, where that can be had."""
+    tell(f"fetching environments from {TASKS_REPOSITORY}")
+    with tempfile.TemporaryDirectory(prefix="proctor-fetch-") as folder:
+        try:
+            commit = git_tree(TASKS_REPOSITORY, Path(folder) / "tasks")
+        except InfrastructureError as error:
+            tell(f"without them, these tasks can be run in containers only: {error.what}")
+            return rows, ""
+        return with_environments(rows, Path(folder) / "tasks", key=key), f" with environments of {commit}"
 
 
 def _pro(split: str, tell: Callable[[str], None]) -> tuple[Rows, str, str]:
@@ -156,7 +171,9 @@ def _evo(split: str, tell: Callable[[str], None]) -> tuple[Rows, str, str]:
     tell(f"fetching {EVO_REPOSITORY}")
     with tempfile.TemporaryDirectory(prefix="proctor-fetch-") as folder:
         commit = git_tree(EVO_REPOSITORY, Path(folder) / "clone")
-        return evo_rows(Path(folder) / "clone"), EVO_REPOSITORY, commit
+        rows = evo_rows(Path(folder) / "clone")
+    rows, environments = _with_environments(rows, "instance_id_swe", tell)
+    return rows, EVO_REPOSITORY, f"{commit}{environments}"
 
 
 def _feature(split: str, tell: Callable[[str], None]) -> tuple[Rows, str, str]:

@@ -1,5 +1,6 @@
 """What grading does in a room, whichever benchmark it is for: apply, put back, run a script."""
 
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -120,10 +121,12 @@ async def put_back(room: Environment, paths: Sequence[str]) -> None:
     if not paths:
         return
     script = (
-        'for path; do if git cat-file -e "HEAD:$path" 2>/dev/null; then rm -rf -- "./$path"; '
-        'git checkout HEAD -- "./$path"; else rm -rf -- "./$path"; fi; done'
+        "while IFS= read -r -d '' path; do "
+        'if git cat-file -e "HEAD:$path" 2>/dev/null; then rm -rf -- "./$path"; git checkout HEAD -- "./$path"; '
+        'else rm -rf -- "./$path"; fi || exit 1; done'
     )
-    done = await room.exec(["/bin/bash", "-c", script, "put_back", *paths], timeout=STEP_SECONDS)
+    names = b"".join(os.fsencode(path) + b"\0" for path in paths)  # a name need not be text
+    done = await room.exec(["/bin/bash", "-c", script], stdin=names, timeout=STEP_SECONDS)
     if done.exit_code:
         raise InfrastructureError(f"protected files could not be put back: {done.stderr[-200:]!r}")
 

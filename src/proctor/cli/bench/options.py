@@ -172,7 +172,10 @@ def provider(given: Mapping[str, Any]) -> EnvironmentProvider:
     images = read_image_map(given["image_map"])
     options: dict[str, Any] = {}
     if given["runner"] == "docker":
-        options = {"image_map": images, "image_disk": given["image_disk"]}
+        from proctor.cli.bench.pulls import Pulls  # noqa: PLC0415 - likewise
+
+        on_pull = None if given.get("quiet") else Pulls()
+        options = {"image_map": images, "image_disk": given["image_disk"], "on_pull": on_pull}
     return find(given["runner"], isolation=given["isolation"] == "on", **options)
 
 

@@ -40,7 +40,7 @@ class Anchor(Record):
         at: the room's clock, in seconds since the epoch.
         path: where programs are searched.
         programs: those that the grader may call; `copies` are the files of some, by name, below the anchor's folder.
-        processes: what ran before the agent came.
+        processes: what ran before the agent came; `started`: when the first of them did.
     """
 
     at: float
@@ -49,6 +49,7 @@ class Anchor(Record):
     shells: tuple[Shell, ...]
     copies: dict[str, str]
     processes: tuple[int, ...]
+    started: str
     preload: bool
     schema_version: Literal["proctor.anchor@1"] = "proctor.anchor@1"
 
@@ -71,13 +72,15 @@ async def remember(environment: Environment, words: tuple[str, ...], folder: Pat
         )
     copies = copies_in(folder)
     copies.mkdir(parents=True)
+    census = await take_census(environment, path)
     anchor = Anchor(
         at=float(clock),
         path=path,
         programs=tuple(found.values()),
         shells=tuple([shell for place in SHELLS if (shell := await look_at_shell(environment, place, copies))]),
         copies=await _copy(environment, found.values(), copies),
-        processes=tuple(sorted((await take_census(environment, path)).processes)),
+        processes=tuple(sorted(census.processes)),
+        started=census.started,
         preload=await read_small(environment, PRELOAD) is not None,
     )
     (folder / _RECORD).write_bytes(to_json(anchor))

@@ -28,3 +28,4 @@ class RoomCode(StrEnum):
     AGENT_RUNNING = "agent-running", "the agent's own program was still running; it was ended"
     LEFT_RUNNING = "left-running", "left a process running that is no service"
     HINDERED = "hindered", "left a machine on which the grader's commands are killed"
+    RESTARTED = "restarted", "had the machine end and start again; whatever ran on it had ended"

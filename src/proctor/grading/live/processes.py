@@ -11,7 +11,8 @@ from proctor.core.record import Record
 
 # Who is there, what each runs and holds open, which sockets listen, and what of the host is shown in the room.
 _CENSUS: Final = r"""
-echo "=self $$"
+read -r first </proc/1/stat; set -- ${first##*)}
+echo "=self $$ ${20}"
 for folder in /proc/[0-9]*; do
   echo "=process ${folder#/proc/}"
   cat "$folder/status" || continue
@@ -45,10 +46,15 @@ class Process(Record):
 
 
 class Census(Record):
-    """All processes of a room but those of the census itself, and the places where the host's files are shown."""
+    """All processes of a room but those of the census itself, and the places where the host's files are shown.
+
+    Attributes:
+        started: when the room's first process did, by the kernel's clock; another one means another start.
+    """
 
     processes: dict[int, Process]
     mounts: tuple[str, ...] = ()
+    started: str = ""
 
 
 class Leftovers(StrEnum):
@@ -69,7 +75,7 @@ async def take_census(environment: Environment, path: str) -> Census:
     """
     asked = await environment.exec(["/bin/sh", "-c", _CENSUS], variables={"PATH": path}, cwd="/", timeout=60)
     text = asked.stdout.decode("utf-8", "replace")
-    if asked.timed_out or "\n=mounts\n" not in text:
+    if asked.timed_out or not text.startswith("=self ") or "\n=mounts\n" not in text:
         raise InfrastructureError("the room's processes cannot be looked at")
     return read_census(text)
 
@@ -80,13 +86,13 @@ def read_census(text: str) -> Census:
     sockets, _, mounts = rest.partition("\n=mounts\n")
     listening, users = _listening(sockets.splitlines())
     first, *blocks = re.split(r"^=process (?=\d+$)", head, flags=re.MULTILINE)
-    own = int(first.split()[1]) if first.startswith("=self ") else 0
+    _, own, started = first.split()
     processes = {}
     for block in blocks:
         process = _process(block.splitlines(), listening, users)
-        if process is not None and process.session != own:
+        if process is not None and process.session != int(own):
             processes[process.pid] = process
-    return Census(processes=processes, mounts=tuple(_mounts(mounts.splitlines())))
+    return Census(processes=processes, mounts=tuple(_mounts(mounts.splitlines())), started=started)
 
 
 def services(census: Census, agents: Collection[int] = ()) -> frozenset[int]:

@@ -82,6 +82,8 @@ async def settle(
     findings += [finding for finding in await _restore(environment, anchor, folder) if finding not in findings]
     findings += [_running(RoomCode.AGENT_RUNNING, process, "was still running") for process in own]
     findings += [_running(RoomCode.LEFT_RUNNING, process, "was ended") for process in rest]
+    if kept.started != anchor.started:
+        findings.append(_finding(RoomCode.RESTARTED, "", RoomCode.RESTARTED.meaning))
     if policy is Leftovers.KEEP:
         findings += [_running(RoomCode.LEFT_RUNNING, process, "still runs") for process in kept.others]
     changed = _changed(anchor, await survey(environment, words, places=anchor.path, path=path))
@@ -146,6 +148,7 @@ def _tool_kit(anchor: Anchor, folder: Path) -> Path:
 class _Kept(Record):
     services: tuple[Process, ...]
     others: tuple[Process, ...]
+    started: str
 
 
 async def _end_leftovers(
@@ -167,6 +170,7 @@ async def _end_leftovers(
     kept = _Kept(
         services=tuple(process for process in staying if process.pid in called),
         others=tuple(process for process in staying if process.pid not in called),
+        started=census.started,
     )
     return own, rest, kept
 

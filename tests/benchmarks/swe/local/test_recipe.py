@@ -131,6 +131,9 @@ def test_what_keeps_an_instance_from_this_machine_is_said(world: World) -> None:
         "it needs cdms2, which conda has": world.row(
             environment_yml=world.row()["environment_yml"].replace("  - pip:", "  - cdms2=3.1=py311_0\n  - pip:")
         ),
+        "test_requests.py::TestTimeout::test_connect_timeout waits for packets": world.row(
+            PASS_TO_PASS=["test_requests.py::TestTimeout::test_connect_timeout"]
+        ),
         "it needs the system packages no-such-package-at-all": world.row(
             dockerfile=world.row()["dockerfile"].replace("sed", "apt-get install -y no-such-package-at-all\nsed")
         ),

@@ -1,0 +1,31 @@
+"""What is said while images are pulled."""
+
+from proctor.cli.bench.pulls import Pulls
+from proctor.environments.docker import PullProgress
+
+
+def step(status: str, layer: str = "", current: int = 0, total: int = 0, image: str = "a:1") -> PullProgress:
+    return PullProgress(image=image, status=status, layer=layer, current=current, total=total)
+
+
+def test_a_pull_is_told_when_it_begins_now_and_then_and_when_it_is_done() -> None:
+    told: list[str] = []
+    clock = iter(range(0, 1000, 10))
+    pulls = Pulls(told.append, lambda: float(next(clock)))
+    for one in (
+        step("Pulling from a"),
+        step("Downloading", "x", 1_000_000, 4_000_000),
+        step("Downloading", "y", 1_000_000, 6_000_000),
+        step("Extracting", "x", 7, 9),
+        step("Downloading", "x", 4_000_000, 4_000_000),
+        step("Status: Downloaded newer image for a:1"),
+        step("Pulling from b", image="b:1"),
+    ):
+        pulls(one)
+    assert told == [
+        "pulling a:1",
+        "pulling a:1: 2 of 10 MB, as far as is known",
+        "pulling a:1: 5 of 10 MB, as far as is known",
+        "pulled a:1",
+        "pulling b:1",
+    ]
