@@ -10,7 +10,8 @@ from proctor.core.causes import Cause, Status
 from proctor.core.result import AgentMetrics, ModelUsage, TaskResult, Tokens
 from proctor.core.verdict import Finding, Verdict
 from proctor.report import money, run_row
-from proctor.report.runs import run_tables, runs_csv, runs_text
+from proctor.report.runs import run_tables, runs_csv, runs_table
+from proctor.report.tables import as_text
 
 
 def result(task: str, cause: Cause, status: Status, cost: float | None = 0.5, **changes: object) -> TaskResult:
@@ -51,7 +52,7 @@ def test_errors_and_skipped_ones_are_counted_apart_and_in_no_average() -> None:
 
 
 def test_the_table_is_the_plans_table_with_intervals() -> None:
-    text = runs_text("core Results", [run_row(config(), [SOLVED, FAILED, TIMEOUT, ERROR])])
+    text = as_text(runs_table("core Results", [run_row(config(), [SOLVED, FAILED, TIMEOUT, ERROR])]))
     lines = text.splitlines()
     assert lines[:2] == ["core Results", "============"]
     assert lines[2].split("   ")[0].strip() == "Run ID"
@@ -66,13 +67,13 @@ def test_the_table_is_the_plans_table_with_intervals() -> None:
 def test_a_run_with_nothing_graded_says_so_instead_of_dividing_by_nothing() -> None:
     row = run_row(config(), [ERROR])
     assert (row.counted, row.low, row.high, row.avg_cost_usd, row.avg_seconds) == (0, None, None, None, None)
-    assert "0/0" in runs_text("x", [row])
+    assert "0/0" in as_text(runs_table("x", [row]))
 
 
 def test_an_unknown_price_is_unknown_in_the_average_too() -> None:
     row = run_row(config(), [SOLVED, result("b", Cause.TESTS_FAILED, Status.UNRESOLVED, cost=None)])
     assert row.avg_cost_usd is None
-    assert "unknown" in runs_text("x", [row])
+    assert "unknown" in as_text(runs_table("x", [row]))
 
 
 def test_findings_are_counted_by_answer() -> None:

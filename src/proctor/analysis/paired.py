@@ -1,6 +1,6 @@
 """Two runs on the same tasks: which flipped, what it cost, and whether that is more than chance."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -144,11 +144,6 @@ def by_task(observations: Iterable[Observation]) -> dict[str, list[Observation]]
 def majority(answers: Sequence[Observation]) -> bool:
     """Whether most of a task's answers are right; a tie is not most."""
     return sum(answer.resolved for answer in answers) * 2 > len(answers)
-
-
-def resolved_tasks(answers: Mapping[str, Sequence[Observation]]) -> frozenset[str]:
-    """The tasks that are resolved, by majority."""
-    return frozenset(task for task, some in answers.items() if majority(some))
 
 
 def _side(run: str, observations: Sequence[Observation], rates: Sequence[Sequence[float]]) -> Side:

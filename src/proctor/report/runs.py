@@ -12,7 +12,7 @@ from proctor.report.charts import front_chart, rates_chart, times_chart
 from proctor.report.document import Document, Section
 from proctor.report.logs import LogFigures
 from proctor.report.others import MOST_LINES, published_lines, published_table
-from proctor.report.tables import Table, as_text, records_csv
+from proctor.report.tables import Table, records_csv
 from proctor.report.words import NOTHING, count, duration, interval, money, number, percent
 
 HEADINGS: Final = ("Run ID", "Mode", "Preset", "Resolved", "Avg Cost", "Avg Time", "Agents", "95 % interval", "Errors")
@@ -268,11 +268,6 @@ def point_of(row: RunRow) -> Point:
     """Where a run is in rate, cost and time."""
     rate = None if row.rate is None else Estimate(value=row.rate, low=row.low, high=row.high)
     return Point(run=row.run_id, rate=rate, cost=row.cost, seconds=row.seconds)
-
-
-def runs_text(title: str, rows: Sequence[RunRow], published: Sequence[Published] = ()) -> str:
-    """The first table for people."""
-    return as_text(runs_table(title, rows, published))
 
 
 def runs_csv(rows: Sequence[RunRow]) -> str:
