@@ -245,7 +245,8 @@ def _packages(room: EnvironmentSpec) -> list[Path]:
     for mount in room.mounts:
         source = Path(mount.source)
         found += [source] if mount.private else source.glob("lib/python*/site-packages")
-    return [packages for packages in found if str(packages.resolve()) not in room.hidden]
+    shown = [packages for packages in found if str(packages.resolve()) not in room.hidden]
+    return [packages for packages in shown if not any(other in packages.parents for other in shown)]
 
 
 def _why(run: Trial) -> str:

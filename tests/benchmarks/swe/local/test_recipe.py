@@ -71,6 +71,9 @@ async def test_an_agent_gets_the_past_the_project_installed_and_nothing_later(wo
         assert (await sh(room, "cd /tmp && python -c 'import blue; print(blue.__file__)'")).stdout == (
             b"/testbed/src/blue.py\n"
         )
+        if sum(mount.private for mount in spec.mounts) > 1:  # not where a distribution keeps packages in its own way
+            linked = await sh(room, "ln -s /env/bin/python /tmp/python && cd /tmp && ./python -c 'import blue, pytest'")
+            assert linked.exit_code == 0, linked.stderr
         assert (await sh(room, "git log --all --format=%s")).stdout == b"SWE-bench\nchange\nchange\n"
         assert (await sh(room, "git tag")).stdout == b"v1.0\n"
         assert (await sh(room, "git fsck --unreachable --no-reflogs 2>/dev/null; git status --short")).stdout == b""

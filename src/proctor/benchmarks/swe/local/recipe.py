@@ -13,7 +13,16 @@ import msgspec
 from proctor.benchmarks.swe.local.interpreters import choose, interpreters
 from proctor.benchmarks.swe.local.pins import read_pins
 from proctor.benchmarks.swe.local.scripts import ENV, for_room, set_up
-from proctor.benchmarks.swe.local.setting import WORKDIR, Setting, Wanted, hidden_by, mounts_of, settled, variables
+from proctor.benchmarks.swe.local.setting import (
+    WORKDIR,
+    Setting,
+    Wanted,
+    hidden_by,
+    mounts_of,
+    packages_for,
+    settled,
+    variables,
+)
 from proctor.benchmarks.swe.recipe import Start
 from proctor.benchmarks.swe.rows import EvoRow, Row, SweBenchRow
 from proctor.core.causes import Cause
@@ -78,8 +87,10 @@ class LocalRecipe:
         """The grading room with the prepared tree and the environment in it."""
         del folder
         setting = await self._settled()
-        mount = Mount(source=str(setting.env), target=ENV, private=True)
-        return msgspec.structs.replace(room, workspace=setting.tree, mounts=(*room.mounts, mount))
+        mounts = (*room.mounts, Mount(source=str(setting.env), target=ENV, private=True))
+        return msgspec.structs.replace(
+            room, workspace=setting.tree, mounts=(*mounts, *packages_for(self._wanted.interpreter, setting.env))
+        )
 
     def script(self, official: str) -> str:
         """The eval script without conda and without network."""

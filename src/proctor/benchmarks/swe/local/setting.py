@@ -92,6 +92,19 @@ def hidden_by(interpreter: Interpreter) -> tuple[str, ...]:
     return tuple(folders)
 
 
+def packages_for(interpreter: Interpreter, env: Path) -> tuple[Mount, ...]:
+    """The environment's packages in the place of the interpreter's own.
+
+    In the official images there is one Python. Programs that start it in a way by which it does not notice that it is
+    in a virtual environment, as tox does through a link, must find the same packages.
+    """
+    place = Path(interpreter.prefix, "lib", f"python{interpreter.version}", "site-packages").resolve()
+    if not place.is_dir():
+        return ()
+    source = env / "lib" / f"python{interpreter.version}" / "site-packages"
+    return (Mount(source=str(source), target=str(place), private=True),)
+
+
 def variables() -> dict[str, str]:
     """The environment variables of a room that works in the virtual environment."""
     return {"PATH": ":".join((f"{ENV}/bin", *PATH)), "VIRTUAL_ENV": ENV}
