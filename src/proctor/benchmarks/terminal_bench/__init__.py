@@ -2,7 +2,7 @@
 
 `read_task` reads a task folder, `convert` makes one from a folder of the old format, `judge` is the rule from what the
 verifier left to the verdict, `leaderboard` scores trials as the official leaderboard does.
-docs/benchmarks/terminal-bench.md says where and why this differs from Harbor.
+docs/benchmarks/terminal_bench.md says where and why this differs from Harbor.
 """
 
 from proctor.benchmarks.terminal_bench.benchmark import TerminalBench
