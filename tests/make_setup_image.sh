@@ -18,6 +18,7 @@ fi
 sh "$(dirname "$0")/make_base_image.sh" "$base"
 mirror=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' 2>/dev/null |
     awk -v suite="$suite" '$2 == suite { print $1; exit }')
+[ -n "$mirror" ] || { echo "apt knows no mirror of Debian $suite on this machine" >&2; exit 2; }
 proxy=$(apt-config dump Acquire::http::Proxy 2>/dev/null | sed -n 's/.*"\(.*\)";/\1/p')
 
 name=proctor-test-setup-$$
@@ -26,7 +27,7 @@ trap 'docker rm -f "$name" >/dev/null 2>&1; rm -f "$log"' EXIT
 # The host's network, and its way to the mirror, for as long as it takes; nothing of either stays in the image.
 docker run --name "$name" --network host "$base" sh -ec "
     export DEBIAN_FRONTEND=noninteractive ${proxy:+http_proxy='$proxy'}
-    echo 'deb ${mirror:-http://deb.debian.org/debian} $suite main' >/etc/apt/sources.list
+    echo 'deb $mirror $suite main' >/etc/apt/sources.list
     printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d; chmod +x /usr/sbin/policy-rc.d
     apt-get update -q
     apt-get install -q -y --no-install-recommends $(echo "$packages" | tr '\n' ' ')
