@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+# Tests wait as much as they work: for processes to end, for containers to start, for a pod to be really done.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * os.cpu_count())')
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: setup dev demo picture screenshots test lint format schemas perf cheats clean
@@ -44,7 +46,7 @@ screenshots: dev $(VENV)/.claude
 	$(BIN)/python demo/report_pictures.py
 
 test: dev
-	$(BIN)/pytest --numprocesses auto $(ARGS)
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal $(ARGS)
 
 lint: dev
 	$(BIN)/ruff format --check .
