@@ -168,7 +168,7 @@ async def test_an_agent_finds_no_past_no_package_and_no_network(world: World, tm
     cat spec.pdf.bz2; echo
     pytest -q tests 2>&1 | tail -1
     python -m pip --version >/dev/null 2>&1 && echo pip
-    python -c 'from urllib.request import urlopen; urlopen("https://example.org", timeout=2)' 2>/dev/null && echo network
+    python -c 'from urllib.request import urlopen; urlopen("https://x.org", timeout=2)' 2>/dev/null && echo network
     find / -path /proc -prune -o -name sums.py -print 2>/dev/null
     touch /venv/mine 2>/dev/null && echo writable
     """
