@@ -308,9 +308,9 @@ def processes_with(mark: bytes) -> Iterator[int]:
                 yield int(entry.name)
 
 
-def environment() -> dict[str, str]:
+def environment(cache: Path) -> dict[str, str]:
     """What a command on the host is started with: nothing of this process but where programs lie."""
-    return {"PATH": os.defpath, "HOME": os.environ.get("HOME", "/"), "PROCTOR_CACHE": os.devnull}
+    return {"PATH": os.defpath, "HOME": os.environ.get("HOME", "/"), "PROCTOR_CACHE": str(cache)}
 
 
 @contextmanager

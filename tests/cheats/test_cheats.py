@@ -86,7 +86,7 @@ def test_the_command_line_says_the_same(arena: Arena, tmp_path_factory: pytest.T
             *("--predictions", "predictions.jsonl", "--no-cache", "--jobs", "2"),
         ],
         cwd=folder,
-        env=environment(),
+        env=environment(folder / "cache"),
         capture_output=True,
         check=False,
     )

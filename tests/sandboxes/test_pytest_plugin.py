@@ -29,7 +29,7 @@ def test_other_projects_get_a_sandbox_that_is_new_for_every_test(pytester: pytes
             assert proctor_sandbox.home == homes[0]
             assert not (proctor_sandbox.home / "left").exists()
             assert not os.path.exists(f"/proc/{open('pid').read().split()[0]}/environ") or _zombie()
-            assert "no socket found" in proctor_sandbox.run(["h2", "status", "worker"]).stderr
+            assert "cannot connect" in proctor_sandbox.run(["h2", "status", "worker"]).stderr
             (proctor_sandbox.home / "left").touch()
 
         def _zombie():
