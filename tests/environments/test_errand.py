@@ -53,6 +53,7 @@ async def test_the_workspace_is_there_and_stays_as_it_was(provider: LocalProvide
     done = await provider.run_errand(spec, Errand(argv=("sh", "-c", "cat file; echo new >file; cat file; pwd; id -u")))
     assert done.ended.stdout == b"oldnew\n/workspace\n1000\n"
     assert (tree / "file").read_text() == "old"
+    await provider.close()
     assert not list((tmp_path / "rooms").iterdir())
 
 
@@ -103,6 +104,7 @@ async def test_a_caller_that_is_cancelled_ends_everything(provider: LocalProvide
     with pytest.raises(asyncio.CancelledError):
         await task
     assert not _running(mark)
+    await provider.close()
     assert not list((tmp_path / "rooms").iterdir())
 
 
@@ -139,6 +141,7 @@ async def test_a_room_that_cannot_be_made_is_no_result(provider: LocalProvider, 
         await provider.run_errand(EnvironmentSpec(workspace=tmp_path / "absent"), Errand(argv=("true",)))
     with pytest.raises(InfrastructureError, match="could not make the room"):
         await provider.run_errand(EnvironmentSpec(workdir="/proc2/x/y"), Errand(argv=("true",), cwd="/absent"))
+    await provider.close()
     assert not list((tmp_path / "rooms").iterdir())
 
 

@@ -209,6 +209,7 @@ async def test_tests_run_in_a_room_of_their_own_whatever_the_format_and_the_wall
     run = await run_tests_apart(provider, EnvironmentSpec(workspace=tree), plan, timeout=60)
     name = "test_it.T.test_it" if form is TestFormat.UNITTEST else EXIT_CODE_TEST
     assert run.outcome == Results(tests={name: TestStatus.PASSED})
+    await provider.close()
     assert not list((tmp_path / "rooms").iterdir())
 
 

@@ -4,6 +4,7 @@
 entry point group ``proctor.environments``.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -238,8 +239,12 @@ class ErrandRunner(Protocol):
 
     runs_errands: bool
 
-    async def run_errand(self, spec: EnvironmentSpec, errand: Errand) -> ErrandResult:
+    async def run_errand(
+        self, spec: EnvironmentSpec, errand: Errand, *, go: asyncio.Event | None = None
+    ) -> ErrandResult:
         """Make a room, run one command in it to its end, and remove the room. Nothing outlives the command.
+
+        With `go`, the room is made at once, and the command waits for it; its clock starts then.
 
         Raises:
             LimitReached: a limit of the whole room (wall clock, disk) ended it.

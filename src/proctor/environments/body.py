@@ -13,9 +13,9 @@ from proctor.core.environment import Limits
 from proctor.core.errors import RetryableError
 from proctor.core.record import Record
 from proctor.environments.bootstrap import program
-from proctor.environments.cgroups import Cgroup
 from proctor.environments.channel import Channel, Gone
 from proctor.environments.folder import Folder
+from proctor.environments.groups import Groups
 from proctor.environments.seccomp import filter_program
 
 _START_SECONDS: Final = 60
@@ -42,11 +42,11 @@ class NotStarted(Exception):
 class Body:
     """Made before the room's processes, and there until the room is removed."""
 
-    def __init__(self, rooms: Path, limits: Limits) -> None:
+    def __init__(self, rooms: Path, limits: Limits, groups: Groups) -> None:
         self.folder = Folder.make(rooms)
-        self._cgroup = Cgroup.make(self.folder.path.name, limits)
-        if self._cgroup is not None:
-            self.folder.note("cgroups", self._cgroup.folders)
+        self._limits = limits
+        self._groups = groups
+        self._cgroup = groups.lend(limits)
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
 
@@ -135,12 +135,10 @@ class Body:
     async def remove(self) -> None:
         """End every process and give back all that the room used."""
         await self.end()
-        await asyncio.to_thread(self._clear)
-
-    def _clear(self) -> None:
-        if self._cgroup is not None:
-            self._cgroup.remove()
-        self.folder.remove()
+        group, self._cgroup = self._cgroup, None
+        if group is not None:
+            self._groups.give_back(self._limits, group)
+        await asyncio.to_thread(self.folder.remove)
 
 
 async def _happens(event: asyncio.Event, seconds: float) -> bool:

@@ -37,7 +37,9 @@ _END_SECONDS: Final = 30
 Command = Callable[[Gates, Sequence[str]], list[str]]
 
 
-async def run(errand: Errand, command: Command, limits: Limits, body: Body) -> ErrandResult:
+async def run(
+    errand: Errand, command: Command, limits: Limits, body: Body, *, go: asyncio.Event | None = None
+) -> ErrandResult:
     """Run the errand in a room whose folder is there already.
 
     Raises:
@@ -45,7 +47,6 @@ async def run(errand: Errand, command: Command, limits: Limits, body: Body) -> E
         LimitReached: a limit of the whole room ended it.
         RetryableError: something could not be killed.
     """
-    started = time.monotonic()
     keep = limits.output_bytes if errand.output_bytes is None else errand.output_bytes
     output, report = Kept(2 * keep), Kept(errand.report_bytes)
     with ExitStack() as stack:
@@ -60,7 +61,11 @@ async def run(errand: Errand, command: Command, limits: Limits, body: Body) -> E
                 os.close(descriptor)
         watches = Watches(limits, lambda: _used_bytes(body), room.end)
         try:
-            await room.let_go(rules_for(limits, body.controllers, isolated=True), body.joins)
+            await room.furnish(rules_for(limits, body.controllers, isolated=True), body.joins)
+            if go is not None:
+                await go.wait()
+            started = time.monotonic()
+            room.let_go()
             timed_out = not await room.ends_within(errand.timeout)
         finally:
             await asyncio.shield(room.end())
@@ -128,14 +133,14 @@ class _Room:
             os.close(self._telling.writing)
             os.close(self._waiting)
 
-    async def let_go(self, rules: Rules, joins: Sequence[int]) -> None:
-        """Lay the limits on the room's first process, from which all others have them, and let the command begin."""
+    async def furnish(self, rules: Rules, joins: Sequence[int]) -> None:
+        """Lay the limits on the room's first process, from which all others have them."""
         either: set[asyncio.Future[Any]] = {self._first, self._ended}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not self._first.done():
             return
         first = self._first.result()
-        with suppress(ProcessLookupError, BrokenPipeError):  # the room could not be made: its end tells
+        with suppress(ProcessLookupError):  # the room could not be made: its end tells
             if joins:
                 # In a thread: to enter a control group may take the kernel some milliseconds.
                 await asyncio.to_thread(_join, joins, first)
@@ -143,6 +148,10 @@ class _Room:
                 resource.prlimit(first, _LIMITS[name], (value, value))
             if rules.processors:
                 os.sched_setaffinity(first, rules.processors)
+
+    def let_go(self) -> None:
+        """Let the command begin."""
+        with suppress(BrokenPipeError):  # as above
             os.write(self._go, b".")
 
     async def ends_within(self, seconds: float | None) -> bool:

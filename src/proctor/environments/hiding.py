@@ -68,13 +68,16 @@ def hidden(asked: Iterable[str]) -> tuple[Path, ...]:
     Raises:
         UsageError: a path to hide holds a directory that every room needs.
     """
-    more = []
-    for path in asked:
-        real = Path(path).resolve()
-        if _covers_system(real):
+    return (*_always_hidden(Path.home(), cache_root(), Path.cwd()), *private_paths(), *_checked(tuple(asked)))
+
+
+@functools.cache
+def _checked(asked: tuple[str, ...]) -> tuple[Path, ...]:
+    real = tuple(Path(path).resolve() for path in asked)
+    for path in real:
+        if _covers_system(path):
             raise UsageError(f"a room cannot hide {path}", fix="hide directories inside the system's, not those")
-        more.append(real)
-    return (*_always_hidden(Path.home(), cache_root(), Path.cwd()), *private_paths(), *more)
+    return real
 
 
 def covers(mount: Mount, to_hide: Iterable[Path]) -> Iterator[tuple[str, bool]]:

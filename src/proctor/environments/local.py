@@ -24,6 +24,7 @@ from proctor.environments.bubblewrap import (
 from proctor.environments.digest import local_digest
 from proctor.environments.errand import run as run_errand
 from proctor.environments.folder import rooms_folder
+from proctor.environments.groups import Groups
 from proctor.environments.hiding import PATH, hidden, interpreter, is_visible
 from proctor.environments.limits import rules_for
 from proctor.environments.local_room import LocalRoom
@@ -53,6 +54,8 @@ class LocalProvider:
         self._overlay = overlay and isolation
         self._rooms = (rooms or rooms_folder()).resolve()
         self._foreign: dict[tuple[str, int, int, int], bool] = {}
+        self._clearing: set[asyncio.Task[None]] = set()
+        self._groups = Groups(self._rooms)
 
     async def start(self, spec: EnvironmentSpec) -> LocalRoom:
         """Make a room.
@@ -62,7 +65,7 @@ class LocalProvider:
             UsageError: the room is described wrongly.
         """
         spec = _checked(spec, isolation=self._isolation)
-        body = Body(self._rooms, spec.limits)
+        body = Body(self._rooms, spec.limits, self._groups)
         try:
             body.folder.label(spec.labels)
             port = await self._furnish(spec, body, lambda layout: self._launch(body, layout))
@@ -76,15 +79,17 @@ class LocalProvider:
         """Whether a room for a single command costs less than one for many."""
         return self._isolation
 
-    async def run_errand(self, spec: EnvironmentSpec, errand: Errand) -> ErrandResult:
-        """Make a room, run one command in it to its end, and remove the room.
+    async def run_errand(
+        self, spec: EnvironmentSpec, errand: Errand, *, go: asyncio.Event | None = None
+    ) -> ErrandResult:
+        """Make a room, run one command in it to its end, and remove the room; `close` waits for its files to be gone.
 
         Raises:
             InfrastructureError: this machine cannot; says why and what to do.
             LimitReached: a limit of the whole room ended it.
         """
         spec = _checked(spec, isolation=self._isolation)
-        body = Body(self._rooms, spec.limits)
+        body = Body(self._rooms, spec.limits, self._groups)
         variables = self._variables(body) | spec.variables | errand.variables
         cwd = posixpath.join(spec.workdir, errand.cwd) if errand.cwd else spec.workdir
         try:
@@ -95,18 +100,27 @@ class LocalProvider:
                     lambda gates, argv: errand_command(layout, gates, variables, cwd, argv),
                     spec.limits,
                     body,
+                    go=go,
                 )
 
             return await self._furnish(spec, body, launch)
         finally:
-            await asyncio.shield(body.remove())
+            self._clear_away(body)
 
     async def digest(self, spec: EnvironmentSpec) -> str:
         """Of the system that the room shows, and its mounts."""
         return local_digest("local" if self._isolation else "plain", spec.mounts)
 
     async def close(self) -> None:
-        """Nothing to do: local rooms share nothing."""
+        """See that the folders of rooms that have ended are gone, and their control groups."""
+        await asyncio.gather(*self._clearing)
+        await asyncio.to_thread(self._groups.close)
+
+    def _clear_away(self, body: Body) -> None:
+        """Give back what a room used whose processes have ended, while the next one is made."""
+        task = asyncio.create_task(body.remove())
+        self._clearing.add(task)
+        task.add_done_callback(self._clearing.discard)
 
     async def _furnish(self, spec: EnvironmentSpec, body: Body, launch: Callable[[Layout], Awaitable[T]]) -> T:
         """Put the workspace in its place and launch what is to run there, over the prepared tree where that can be."""

@@ -33,8 +33,11 @@ async def run_tests_apart(
     plan: TestPlan,
     *,
     timeout: float | None = None,  # noqa: ASYNC109 - the room's clock
+    go: asyncio.Event | None = None,
 ) -> TestRun:
     """Run the tests once, in a room that is made for it. `spec` holds the workspace, which is in order.
+
+    With `go`, the tests wait for it; the room is made ahead of it where that can be.
 
     Raises:
         InvalidData: the plan cannot be run as it is.
@@ -56,8 +59,10 @@ async def run_tests_apart(
             report_bytes=MOST_OUTPUT,
         )
         alone = msgspec.structs.replace(spec, variables={})
-        result = await provider.run_errand(alone, errand)
+        result = await provider.run_errand(alone, errand, go=go)
         return await asyncio.to_thread(read_errand, result, token)
+    if go is not None:
+        await go.wait()
     async with await provider.start(spec) as room:
         return await run_tests(room, plan, timeout=timeout)
 

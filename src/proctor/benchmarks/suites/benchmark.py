@@ -29,6 +29,7 @@ class SuiteBenchmark:
         self.name = suite.id
         self.source = str(suite.path)
         self._instances = {instance.id: instance for instance in suite.instances}
+        self._fingerprints: dict[str, str] = {}
 
     def digest(self) -> str:
         """Identifies the data."""
@@ -36,7 +37,9 @@ class SuiteBenchmark:
 
     def fingerprint(self, task: Task) -> str:
         """Identifies all of one instance that a verdict depends on."""
-        return self._instances[task.id].digest()
+        if task.id not in self._fingerprints:
+            self._fingerprints[task.id] = self._instances[task.id].digest()
+        return self._fingerprints[task.id]
 
     def room(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
         """The room of a test run, but for its tree."""
@@ -101,6 +104,7 @@ class SuiteBenchmark:
         return Bench(
             suite=self.suite,
             instance=self._instances[task.id],
+            fingerprint=self.fingerprint(task),
             place=place,
             folder=place.folder / "suites" / _hashed(self.name) / "instances" / _hashed(task.id),
         )

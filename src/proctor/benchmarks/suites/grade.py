@@ -34,23 +34,21 @@ from proctor.grading import (
 )
 from proctor.results import RecordCache
 from proctor.results.cache import cache_key
-from proctor.workspaces import UnfitSubmission, base_of, check_out, patch_sha256, prove_no_leak
+from proctor.workspaces import Applied, UnfitSubmission, base_of, check_out, patch_sha256, prove_no_leak
 
 GRADER: Final = f"suites/{proctor.__version__}"
 
 
 async def grade(bench: Bench, prediction: Prediction, *, runs: int) -> Evaluated:
     """Grade one submission, running its tests `runs` times."""
-    async with _scratch(bench) as scratch:
+    async with _scratch(bench) as scratch, _ahead(bench, prediction, scratch, runs) as (go, patched):
         before = await baseline(bench, scratch)
         trouble = baseline_trouble(before.run, bench.expectation)
         if trouble is not None:
             return _unfit(bench, prediction, *trouble, before=before)
+        go.set()
         try:
-            tree = scratch / "after_patch"
-            applied, findings = await asyncio.to_thread(lay_out_patched, bench.instance, prediction, tree)
-            names = ["after_patch", *(f"after_patch.det{number}" for number in range(1, runs))]
-            after, *again = [await run_step(bench, tree, name, touched=applied.touched) for name in names]
+            applied, findings, (after, *again) = await patched
         except UnfitSubmission as unfit:
             return _unfit(bench, prediction, unfit.cause, str(unfit), before=before)
     reruns = [step.run for step in again]
@@ -74,6 +72,32 @@ async def grade(bench: Bench, prediction: Prediction, *, runs: int) -> Evaluated
     return _evaluated(bench, prediction, verdict, before=before, after=after)
 
 
+Patched = tuple[Applied, tuple[Finding, ...], list[Step]]
+
+
+@asynccontextmanager
+async def _ahead(
+    bench: Bench, prediction: Prediction, scratch: Path, runs: int
+) -> AsyncIterator[tuple[asyncio.Event, "asyncio.Task[Patched]"]]:
+    """Lay the submission out and make its room while the baseline runs; its tests wait for the word to go."""
+    go = asyncio.Event()
+    patched = asyncio.create_task(_test_patched(bench, prediction, scratch / "after_patch", runs, go))
+    try:
+        yield go, patched
+    finally:
+        if not patched.done():
+            patched.cancel()
+        await asyncio.wait({patched})
+        if not patched.cancelled():
+            patched.exception()  # whoever waited for it has it; otherwise the baseline's own trouble weighs more
+
+
+async def _test_patched(bench: Bench, prediction: Prediction, tree: Path, runs: int, go: asyncio.Event) -> Patched:
+    applied, findings = await asyncio.to_thread(lay_out_patched, bench.instance, prediction, tree)
+    names = ["after_patch", *(f"after_patch.det{number}" for number in range(1, runs))]
+    return applied, findings, [await run_step(bench, tree, name, touched=applied.touched, go=go) for name in names]
+
+
 def _seen_at_run_time(before: TestRun, runs: Sequence[TestRun], touched: Sequence[str]) -> tuple[Finding, ...]:
     """What the reporter saw and the pristine tree does not do; what was seen counts where the submission did it."""
     tampered = dict.fromkeys(name for run in runs for name in run.outcome.tampered)
@@ -88,7 +112,7 @@ def _seen_at_run_time(before: TestRun, runs: Sequence[TestRun], touched: Sequenc
 async def baseline(bench: Bench, scratch: Path) -> Step:
     """The tests on the pristine tree. What is known for these programs and this instance is not tried again."""
     known = RecordCache(Step, "baselines") if bench.place.use_cache else None
-    key = cache_key(GRADER, await bench.place.provider.digest(bench.spec), bench.instance.digest(), str(bench.timeout))
+    key = cache_key(GRADER, await bench.place.provider.digest(bench.spec), bench.fingerprint, str(bench.timeout))
     step = known.get(key) if known else None
     if step is not None:
         return step
@@ -102,7 +126,7 @@ async def baseline(bench: Bench, scratch: Path) -> Step:
 
 async def _proven_stable(bench: Bench) -> bool:
     """Whether `validate` saw these tests repeat here: then a test that flips is the submission's doing."""
-    key = cache_key(GRADER, await bench.place.provider.digest(bench.spec), bench.instance.digest())
+    key = cache_key(GRADER, await bench.place.provider.digest(bench.spec), bench.fingerprint)
     health = RecordCache(Health, HEALTH_CACHE).get(key)
     return health is not None and health.determinism_ok
 

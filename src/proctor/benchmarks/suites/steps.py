@@ -45,6 +45,7 @@ class Bench:
 
     suite: Suite
     instance: Instance
+    fingerprint: str
     place: Place
     folder: Path
 
@@ -98,8 +99,17 @@ def _toolchain() -> Toolchain:
     return found
 
 
-async def run_step(bench: Bench, tree: Path, name: str, *, touched: tuple[str, ...] | None = None) -> Step:
+async def run_step(
+    bench: Bench,
+    tree: Path,
+    name: str,
+    *,
+    touched: tuple[str, ...] | None = None,
+    go: asyncio.Event | None = None,
+) -> Step:
     """Run the tests on `tree` once. `touched` are the paths that a submission changed; None: none is in place.
+
+    With `go`, nothing of the tree is run before it.
 
     Raises:
         InfrastructureError: the room, or the test program, failed in a way that says nothing about the submission.
@@ -108,9 +118,11 @@ async def run_step(bench: Bench, tree: Path, name: str, *, touched: tuple[str, .
     tests = bench.instance.file.eval
     try:
         if isinstance(tests, X07Eval):
+            if go is not None:
+                await go.wait()
             async with await _room(bench, tree) as room:
                 return await _x07_step(bench, tests, room, name, touched)
-        run = await _run(bench, tests, tree, is_pristine=touched is None)
+        run = await _run(bench, tests, tree, is_pristine=touched is None, go=go)
     except LimitReached as limit:
         # The pristine tree stays within a room's limits, or has no verdict to give; what reaches them now came with
         # the submission, and must not count as an error of ours.
@@ -126,10 +138,12 @@ async def _room(bench: Bench, tree: Path) -> Environment:
     return await bench.place.provider.start(msgspec.structs.replace(bench.spec, workspace=tree))
 
 
-async def _run(bench: Bench, tests: TestsEval, tree: Path, *, is_pristine: bool) -> TestRun:
+async def _run(bench: Bench, tests: TestsEval, tree: Path, *, is_pristine: bool, go: asyncio.Event | None) -> TestRun:
     needed = bench.instance.file.requires if is_pristine else ()
     if not tests.setup and not needed:
-        return await _tested(bench, tests, tree)
+        return await _tested(bench, tests, tree, go=go)
+    if go is not None:
+        await go.wait()
     if not tests.setup:
         async with await _room(bench, tree) as room:
             await _check_programs(room, needed)
@@ -148,9 +162,9 @@ async def _run(bench: Bench, tests: TestsEval, tree: Path, *, is_pristine: bool)
         return await _tested(bench, tests, ready)
 
 
-async def _tested(bench: Bench, tests: TestsEval, tree: Path) -> TestRun:
+async def _tested(bench: Bench, tests: TestsEval, tree: Path, *, go: asyncio.Event | None = None) -> TestRun:
     room = msgspec.structs.replace(bench.spec, workspace=tree)
-    return await run_tests_apart(bench.place.provider, room, _plan(tests), timeout=bench.timeout)
+    return await run_tests_apart(bench.place.provider, room, _plan(tests), timeout=bench.timeout, go=go)
 
 
 def _plan(tests: TestsEval) -> TestPlan:
