@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         ReadsPredictions,
         Sited,
         StatesNeeds,
+        TakesTurns,
         Unusable,
     )
     from proctor.core.causes import Cause, Consequence, Status
@@ -166,6 +167,7 @@ __all__ = [
     "SubmissionKind",
     "Sweep",
     "SweepRun",
+    "TakesTurns",
     "Task",
     "TaskResult",
     "TestOutcome",

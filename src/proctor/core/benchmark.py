@@ -4,7 +4,7 @@ Built-in benchmarks and a stranger's register alike, through the entry point gro
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Protocol, runtime_checkable
@@ -35,14 +35,22 @@ class GradeOptions(Record):
     keep_artifacts: bool = False
 
 
+_AT_ONCE: Final[AbstractAsyncContextManager[object]] = nullcontext()
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where one task is graded: who makes the rooms, and the folder for what is left of it."""
+    """Where one task is graded: who makes the rooms, and the folder for what is left of it.
+
+    Attributes:
+        turn: what a benchmark that takes turns holds while it runs anything of a task; the rest may be done meanwhile.
+    """
 
     provider: EnvironmentProvider
     folder: Path
     options: GradeOptions
     use_cache: bool = True
+    turn: AbstractAsyncContextManager[object] = _AT_ONCE
 
 
 HEALTH_CACHE: Final = "health"
@@ -145,6 +153,13 @@ class Benchmark(Protocol):
     async def validate(self, task: Task, place: Place) -> Health:
         """Prove on this machine that the task can be failed, can be solved, and is graded alike each time."""
         ...
+
+
+@runtime_checkable
+class TakesTurns(Protocol):
+    """A benchmark that holds the turn of its `Place` whenever it runs anything, and so can do the rest ahead of it."""
+
+    takes_turns: bool
 
 
 @runtime_checkable

@@ -4,8 +4,8 @@
 entry point group ``proctor.environments``.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
@@ -240,11 +240,12 @@ class ErrandRunner(Protocol):
     runs_errands: bool
 
     async def run_errand(
-        self, spec: EnvironmentSpec, errand: Errand, *, go: asyncio.Event | None = None
+        self, spec: EnvironmentSpec, errand: Errand, *, turn: AbstractAsyncContextManager[object] | None = None
     ) -> ErrandResult:
         """Make a room, run one command in it to its end, and remove the room. Nothing outlives the command.
 
-        With `go`, the room is made at once, and the command waits for it; its clock starts then.
+        With `turn`, the room is made at once, and the command waits for its turn and runs within it; its clock starts
+        then.
 
         Raises:
             LimitReached: a limit of the whole room (wall clock, disk) ended it.

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import AbstractAsyncContextManager, ExitStack, closing, suppress
 from typing import Any, Final
 
 import msgspec
@@ -38,7 +38,7 @@ Command = Callable[[Gates, Sequence[str]], list[str]]
 
 
 async def run(
-    errand: Errand, command: Command, limits: Limits, body: Body, *, go: asyncio.Event | None = None
+    errand: Errand, command: Command, limits: Limits, body: Body, turn: AbstractAsyncContextManager[object]
 ) -> ErrandResult:
     """Run the errand in a room whose folder is there already.
 
@@ -62,11 +62,11 @@ async def run(
         watches = Watches(limits, lambda: _used_bytes(body), room.end)
         try:
             await room.furnish(rules_for(limits, body.controllers, isolated=True), body.joins)
-            if go is not None:
-                await go.wait()
-            started = time.monotonic()
-            room.let_go()
-            timed_out = not await room.ends_within(errand.timeout)
+            async with turn:
+                started = time.monotonic()
+                room.let_go()
+                timed_out = not await room.ends_within(errand.timeout)
+                seconds = time.monotonic() - started
         finally:
             await asyncio.shield(room.end())
             await watches.stop()
@@ -81,7 +81,7 @@ async def run(
             exit_code=exit_code,
             stdout=output.value(),
             stderr=b"",
-            seconds=time.monotonic() - started,
+            seconds=seconds,
             timed_out=timed_out,
             truncated=output.truncated,
         ),

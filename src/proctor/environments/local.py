@@ -4,6 +4,7 @@ import asyncio
 import os
 import posixpath
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -80,7 +81,7 @@ class LocalProvider:
         return self._isolation
 
     async def run_errand(
-        self, spec: EnvironmentSpec, errand: Errand, *, go: asyncio.Event | None = None
+        self, spec: EnvironmentSpec, errand: Errand, *, turn: AbstractAsyncContextManager[object] | None = None
     ) -> ErrandResult:
         """Make a room, run one command in it to its end, and remove the room; `close` waits for its files to be gone.
 
@@ -100,7 +101,7 @@ class LocalProvider:
                     lambda gates, argv: errand_command(layout, gates, variables, cwd, argv),
                     spec.limits,
                     body,
-                    go=go,
+                    turn or nullcontext(),
                 )
 
             return await self._furnish(spec, body, launch)

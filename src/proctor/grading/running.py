@@ -8,6 +8,7 @@ import asyncio
 import secrets
 import stat
 import tempfile
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -21,6 +22,7 @@ from proctor.grading.plan import REPORTED, Prepared, TestPlan, prepare, worker_p
 from proctor.grading.reading import read_errand, read_outcome
 
 TOKEN_BYTES: Final = 32
+AT_ONCE_BYTES: Final = 100_000  # reading this little takes less time than finding a thread for it
 FETCH_SECONDS: Final = 60.0
 MOST_OUTPUT: Final = 100_000_000
 # A link is not followed and a pipe not opened: only what the test command itself wrote is fetched.
@@ -33,11 +35,11 @@ async def run_tests_apart(
     plan: TestPlan,
     *,
     timeout: float | None = None,  # noqa: ASYNC109 - the room's clock
-    go: asyncio.Event | None = None,
+    turn: AbstractAsyncContextManager[object] | None = None,
 ) -> TestRun:
     """Run the tests once, in a room that is made for it. `spec` holds the workspace, which is in order.
 
-    With `go`, the tests wait for it; the room is made ahead of it where that can be.
+    With `turn`, the tests run within it; the room is made ahead of it where that can be.
 
     Raises:
         InvalidData: the plan cannot be run as it is.
@@ -59,11 +61,11 @@ async def run_tests_apart(
             report_bytes=MOST_OUTPUT,
         )
         alone = msgspec.structs.replace(spec, variables={})
-        result = await provider.run_errand(alone, errand, go=go)
+        result = await provider.run_errand(alone, errand, turn=turn)
+        if len(result.report) < AT_ONCE_BYTES:
+            return read_errand(result, token)
         return await asyncio.to_thread(read_errand, result, token)
-    if go is not None:
-        await go.wait()
-    async with await provider.start(spec) as room:
+    async with turn or nullcontext(), await provider.start(spec) as room:
         return await run_tests(room, plan, timeout=timeout)
 
 

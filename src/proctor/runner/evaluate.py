@@ -3,9 +3,11 @@
 An evaluation that was interrupted goes on where it stopped when it is started again: what was graded is in the cache.
 """
 
+import asyncio
 import hashlib
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +21,7 @@ from proctor.core.benchmark import (
     Health,
     Place,
     ReadsPredictions,
+    TakesTurns,
     Unusable,
     sited,
 )
@@ -53,6 +56,10 @@ async def evaluate(
     """Grade every task's prediction, `jobs` at a time; `done` hears of each as it ends. In the order of `tasks`."""
     benchmark = sited(benchmark, provider)
     place = Place(provider=provider, folder=artifacts, options=options, use_cache=cache is not None)
+    under_way = jobs
+    if isinstance(benchmark, TakesTurns):
+        # One more is made ready while these run.
+        under_way, place = jobs + 1, replace(place, turn=asyncio.Semaphore(jobs))
     rooms = Rooms(provider, benchmark, options)
     rooms.expect(task for task in tasks if task.id in predictions)
 
@@ -70,7 +77,7 @@ async def evaluate(
         done(evaluated)
         return evaluated
 
-    return await in_parallel(one, tasks, jobs)
+    return await in_parallel(one, tasks, under_way)
 
 
 async def validate(

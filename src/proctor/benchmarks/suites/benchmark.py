@@ -23,6 +23,7 @@ class SuiteBenchmark:
 
     split: str | None = None
     grader = GRADER
+    takes_turns = True
 
     def __init__(self, suite: Suite) -> None:
         self.suite = suite
@@ -33,7 +34,7 @@ class SuiteBenchmark:
 
     def digest(self) -> str:
         """Identifies the data."""
-        return self.suite.digest()
+        return self.suite.digest(self._fingerprints)
 
     def fingerprint(self, task: Task) -> str:
         """Identifies all of one instance that a verdict depends on."""

@@ -95,7 +95,16 @@ async def _ahead(
 async def _test_patched(bench: Bench, prediction: Prediction, tree: Path, runs: int, go: asyncio.Event) -> Patched:
     applied, findings = await asyncio.to_thread(lay_out_patched, bench.instance, prediction, tree)
     names = ["after_patch", *(f"after_patch.det{number}" for number in range(1, runs))]
-    return applied, findings, [await run_step(bench, tree, name, touched=applied.touched, go=go) for name in names]
+    steps = [await run_step(bench, tree, name, touched=applied.touched, turn=_turn(bench, go)) for name in names]
+    return applied, findings, steps
+
+
+@asynccontextmanager
+async def _turn(bench: Bench, go: asyncio.Event) -> AsyncIterator[None]:
+    """A turn that is taken once the word to go has been given."""
+    await go.wait()
+    async with bench.place.turn:
+        yield
 
 
 def _seen_at_run_time(before: TestRun, runs: Sequence[TestRun], touched: Sequence[str]) -> tuple[Finding, ...]:

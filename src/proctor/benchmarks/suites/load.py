@@ -75,9 +75,11 @@ class Suite(Record):
         """The name that results are stored under."""
         return self.file.suite_id
 
-    def digest(self) -> str:
-        """Identifies the data: the suite file and all that verdicts depend on."""
-        parts = [self.path.read_bytes().hex(), *(instance.digest() for instance in self.instances)]
+    def digest(self, known: Mapping[str, str] | None = None) -> str:
+        """Identifies the data: the suite file and all that verdicts depend on. `known` are digests of instances."""
+        known = known or {}
+        digests = (known.get(instance.id) or instance.digest() for instance in self.instances)
+        parts = [self.path.read_bytes().hex(), *digests]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import tempfile
 from collections import Counter
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -27,6 +28,7 @@ from proctor.workspaces import UnfitSubmission
 TEST_SECONDS: Final = 300.0
 SETUP_SECONDS: Final = 600.0
 LOG_BYTES: Final = 4_000_000
+AT_ONCE_BYTES: Final = 100_000  # writing this little takes less time than finding a thread for it
 _KILLED: Final = 137  # what a shell says of a command that was killed
 ROOM: Final = Limits(memory_mb=4096, processes=512, disk_mb=4096)
 
@@ -105,24 +107,23 @@ async def run_step(
     name: str,
     *,
     touched: tuple[str, ...] | None = None,
-    go: asyncio.Event | None = None,
+    turn: AbstractAsyncContextManager[object] | None = None,
 ) -> Step:
     """Run the tests on `tree` once. `touched` are the paths that a submission changed; None: none is in place.
 
-    With `go`, nothing of the tree is run before it.
+    Whatever is run is run within `turn`, or the place's.
 
     Raises:
         InfrastructureError: the room, or the test program, failed in a way that says nothing about the submission.
         UnfitSubmission: what the submission left is not what the test program can read.
     """
     tests = bench.instance.file.eval
+    turn = turn or bench.place.turn
     try:
         if isinstance(tests, X07Eval):
-            if go is not None:
-                await go.wait()
-            async with await _room(bench, tree) as room:
+            async with turn, await _room(bench, tree) as room:
                 return await _x07_step(bench, tests, room, name, touched)
-        run = await _run(bench, tests, tree, is_pristine=touched is None, go=go)
+        run = await _run(bench, tests, tree, is_pristine=touched is None, turn=turn)
     except LimitReached as limit:
         # The pristine tree stays within a room's limits, or has no verdict to give; what reaches them now came with
         # the submission, and must not count as an error of ours.
@@ -130,7 +131,10 @@ async def run_step(
             raise
         run = TestRun(outcome=Unreadable(trouble=Trouble.CUT_SHORT, reason=str(limit)), exit_code=_KILLED)
     summary = _summary(run, report=f"{name}.tests.json")
-    await asyncio.to_thread(_keep, bench.folder, name, run)
+    if len(run.log) < AT_ONCE_BYTES:
+        _keep(bench.folder, name, run)
+    else:
+        await asyncio.to_thread(_keep, bench.folder, name, run)
     return Step(run=run, summary=summary)
 
 
@@ -138,12 +142,17 @@ async def _room(bench: Bench, tree: Path) -> Environment:
     return await bench.place.provider.start(msgspec.structs.replace(bench.spec, workspace=tree))
 
 
-async def _run(bench: Bench, tests: TestsEval, tree: Path, *, is_pristine: bool, go: asyncio.Event | None) -> TestRun:
+async def _run(
+    bench: Bench, tests: TestsEval, tree: Path, *, is_pristine: bool, turn: AbstractAsyncContextManager[object]
+) -> TestRun:
     needed = bench.instance.file.requires if is_pristine else ()
     if not tests.setup and not needed:
-        return await _tested(bench, tests, tree, go=go)
-    if go is not None:
-        await go.wait()
+        return await _tested(bench, tests, tree, turn)
+    async with turn:
+        return await _set_up_and_tested(bench, tests, tree, needed)
+
+
+async def _set_up_and_tested(bench: Bench, tests: TestsEval, tree: Path, needed: tuple[str, ...]) -> TestRun:
     if not tests.setup:
         async with await _room(bench, tree) as room:
             await _check_programs(room, needed)
@@ -162,9 +171,11 @@ async def _run(bench: Bench, tests: TestsEval, tree: Path, *, is_pristine: bool,
         return await _tested(bench, tests, ready)
 
 
-async def _tested(bench: Bench, tests: TestsEval, tree: Path, *, go: asyncio.Event | None = None) -> TestRun:
+async def _tested(
+    bench: Bench, tests: TestsEval, tree: Path, turn: AbstractAsyncContextManager[object] | None = None
+) -> TestRun:
     room = msgspec.structs.replace(bench.spec, workspace=tree)
-    return await run_tests_apart(bench.place.provider, room, _plan(tests), timeout=bench.timeout, go=go)
+    return await run_tests_apart(bench.place.provider, room, _plan(tests), timeout=bench.timeout, turn=turn)
 
 
 def _plan(tests: TestsEval) -> TestPlan:
