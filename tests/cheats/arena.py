@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -23,7 +23,7 @@ from cheats.tasks import BYSTANDER, TASKS, ArenaTask
 from proctor.benchmarks import suite_benchmark
 from proctor.core.benchmark import Benchmark, GradeOptions
 from proctor.core.causes import Status
-from proctor.core.environment import EnvironmentSpec, Mount
+from proctor.core.environment import EnvironmentSpec, Errand, ErrandResult, Mount
 from proctor.core.evaluation import Evaluated, Prediction
 from proctor.core.submission import PatchKind
 from proctor.environments.local import LocalProvider
@@ -95,6 +95,7 @@ class Arena:
             BYSTANDER: diff(repo, {**repo, **honest}, self.folder / f"diff-{secrets.token_hex(4)}"),
         }
         started = time.monotonic()
+        rooms = Rooms(self.rooms)
         with variable("PROCTOR_CACHE", str(self.cache)):
             done = await evaluate(
                 self.benchmark,
@@ -103,13 +104,14 @@ class Arena:
                     name: Prediction(task_id=name, patch_kind=PatchKind.UNIFIED_DIFF, content=patch)
                     for name, patch in predictions.items()
                 },
-                provider=Rooms(self.rooms),
+                provider=rooms,
                 options=GradeOptions(),
                 artifacts=self.folder / "artifacts" / secrets.token_hex(8),
                 jobs=2,
                 cache=RecordCache(Evaluated, "verdicts"),
                 done=lambda _: None,
             )
+        await rooms.close()
         seconds = time.monotonic() - started
         graded = {one.task_id: one for one in done}
         harm = [*self._harm(before), *await self._survivors()]
@@ -169,9 +171,15 @@ class Rooms:
     """Local rooms that also show the interpreter that has pytest, which is this one."""
 
     name = "local"
+    runs_errands = True
 
     def __init__(self, rooms: Path) -> None:
         self._inner = LocalProvider(rooms=rooms)
+
+    async def run_errand(
+        self, spec: EnvironmentSpec, errand: Errand, *, turn: AbstractAsyncContextManager[object] | None = None
+    ) -> ErrandResult:
+        return await self._inner.run_errand(self._with_python(spec), errand, turn=turn)
 
     async def start(self, spec: EnvironmentSpec) -> LocalRoom:
         return await self._inner.start(self._with_python(spec))

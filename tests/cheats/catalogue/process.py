@@ -5,29 +5,41 @@ from cheats.cheat import Cheat
 from proctor.core.causes import Cause
 from proctor.grading import Code
 
-_NOT_DUMPABLE = "the reporter that holds the key is closed to other processes"
+_OUTSIDE = "what holds the key is not in the room; process 1 knows nothing of it"
 _NAMED = "inside one process this cannot be prevented, so the audit names it"
 
 CHEATS = (
     Cheat(
         name="reads the memory of its parent",
         task="unittest",
-        tries="looks for the key in `/proc/<ppid>/mem`, and for the program on its standard input",
-        defence=_NOT_DUMPABLE,
+        tries="looks for the reporter in `/proc/<ppid>/mem`, and on its descriptors",
+        defence=_OUTSIDE,
         cause=Cause.TESTS_FAILED,
         named=(Code.PROCESS_INSPECTION,),
         files={
             "till.py": till(
                 "import os",
                 total="""
-                parent = os.getppid()
-                for name in ('mem', 'fd/0', 'fd/1', 'environ', 'maps', 'cwd/x'):
+                parent, mark = os.getppid(), b'make' + b'_emit'
+                for name in ('fd/3', 'fd/4', 'fd/5', 'environ'):
                     try:
                         with open(f'/proc/{parent}/{name}', 'rb') as file:
-                            file.read(1)
-                            return sum(prices)
+                            if mark in file.read(100000):
+                                return sum(prices)
                     except OSError:
                         pass
+                try:
+                    with open(f'/proc/{parent}/maps') as maps, open(f'/proc/{parent}/mem', 'rb', 0) as memory:
+                        for line in maps:
+                            first, last = (int(word, 16) for word in line.split()[0].split('-'))
+                            try:
+                                memory.seek(first)
+                                if mark in memory.read(last - first):
+                                    return sum(prices)
+                            except (OSError, OverflowError, ValueError):
+                                pass
+                except OSError:
+                    pass
                 return sum(prices[1:])
                 """,
             )
@@ -35,10 +47,10 @@ CHEATS = (
     ),
     Cheat(
         name="traces its parent",
-        task="unittest",
-        tries="attaches to the reporter, and to process 1, with ptrace",
-        defence=_NOT_DUMPABLE,
-        cause=Cause.TESTS_FAILED,
+        task="impatient",
+        tries="attaches to whatever started it, with ptrace",
+        defence=f"{_OUTSIDE}; whoever stops it waits until the time is up",
+        cause=Cause.TEST_TIMEOUT,
         named=(Code.NATIVE_MEMORY,),
         files={
             "till.py": till(
@@ -288,8 +300,8 @@ if os.fork() == 0:
         name="kills everything",
         task="unittest",
         tries="sends SIGKILL to every process that it can see",
-        defence="process 1 of the room cannot be killed from inside; no results is no success",
-        cause=Cause.TESTS_VANISHED,
+        defence="process 1 cannot be signalled from inside, and who hears the tests is outside",
+        cause=Cause.TESTS_FAILED,
         named=(Code.PROCESS_INSPECTION,),
         files={
             "till.py": till(
@@ -306,8 +318,8 @@ if os.fork() == 0:
         name="stops the reporter",
         task="impatient",
         tries="stops its parent, so that nobody hears of the failure",
-        defence="the wall clock of the test run",
-        cause=Cause.TEST_TIMEOUT,
+        defence="process 1 cannot be signalled from inside, and who hears the tests is outside",
+        cause=Cause.TESTS_FAILED,
         named=(Code.PROCESS_INSPECTION,),
         files={
             "till.py": till(
