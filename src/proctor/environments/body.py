@@ -17,6 +17,7 @@ from proctor.environments.channel import Channel, Gone
 from proctor.environments.folder import Folder
 from proctor.environments.groups import Groups
 from proctor.environments.seccomp import filter_program
+from proctor.environments.trees import disk_bytes
 
 _START_SECONDS: Final = 60
 _POLITE_SECONDS: Final = 5
@@ -101,6 +102,10 @@ class Body:
         except (Gone, TimeoutError) as error:
             await self.end()
             raise NotStarted(self.log()) from error
+
+    async def used_bytes(self) -> int:
+        """How much commands have written."""
+        return await asyncio.to_thread(lambda: sum(map(disk_bytes, self.folder.written)))
 
     def log(self) -> str:
         """What bubblewrap or the first process printed."""

@@ -22,7 +22,6 @@ from proctor.environments.limits import Rules, rules_for
 from proctor.environments.output import Kept
 from proctor.environments.seccomp import filter_program
 from proctor.environments.streams import Feed, Pump
-from proctor.environments.trees import disk_bytes
 from proctor.environments.watches import Watches
 
 _LIMITS: Final = {
@@ -59,7 +58,7 @@ async def run(
         finally:
             for descriptor in (pumps[0].writing, *own):
                 os.close(descriptor)
-        watches = Watches(limits, lambda: _used_bytes(body), room.end)
+        watches = Watches(limits, body.used_bytes, room.end)
         try:
             await room.furnish(rules_for(limits, body.controllers, isolated=True), body.joins)
             async with turn:
@@ -218,7 +217,3 @@ def _not_run(said: bytes) -> int:
 def _unheard() -> "asyncio.Future[None]":
     """For a pump without a callback, which has no trouble to tell of."""
     return asyncio.get_running_loop().create_future()
-
-
-async def _used_bytes(body: Body) -> int:
-    return await asyncio.to_thread(lambda: sum(map(disk_bytes, body.folder.written)))

@@ -21,7 +21,6 @@ from proctor.environments.trees import (
     Copier,
     Place,
     create_file,
-    disk_bytes,
     open_anyway,
     opened,
     opened_target,
@@ -68,7 +67,7 @@ class LocalRoom:
         self._rules = rules
         self._pumps: list[Pump] = []
         self._stopping: asyncio.Task[None] | None = None
-        self._watches = Watches(spec.limits, self._used_bytes, body.end)
+        self._watches = Watches(spec.limits, body.used_bytes, body.end)
 
     async def exec(
         self,
@@ -235,9 +234,6 @@ class LocalRoom:
             raise FileNotFoundError(f"there is no {path} in the room") from error
         except OSError as error:
             raise RetryableError(f"cannot read it in the room: {error.strerror}", where=path) from error
-
-    async def _used_bytes(self) -> int:
-        return await asyncio.to_thread(lambda: sum(map(disk_bytes, self._body.folder.written)))
 
 
 def _encode(variables: Mapping[str, str]) -> dict[bytes, bytes]:
