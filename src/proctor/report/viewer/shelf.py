@@ -123,10 +123,8 @@ def is_going(store: RunStore) -> bool:
     try:
         held = _LOCKS.read_text()
     except OSError:
-        held = ""
-    if any(f":{inode} " in line for line in held.splitlines() if "FLOCK" in line):
-        return True
-    return not held and _grew_lately(store)
+        return _grew_lately(store)
+    return any(f":{inode} " in line for line in held.splitlines() if "FLOCK" in line)
 
 
 def _grew_lately(store: RunStore) -> bool:
