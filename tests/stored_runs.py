@@ -5,12 +5,12 @@ from typing import Any
 
 import msgspec
 
+import observations
 from proctor.core.causes import Cause, Status
-from proctor.core.environment import Limits
 from proctor.core.evaluation import Evaluated
 from proctor.core.record import to_json
 from proctor.core.result import AgentMetrics, Attempt, ModelUsage, TaskResult, Tokens
-from proctor.core.run import Budget, JournalEntry, Machine, Mode, RunConfig
+from proctor.core.run import JournalEntry, RunConfig
 from proctor.core.verdict import Finding, TestOutcome, TestStatus, Verdict
 from proctor.results import RunStore, new_run, summarise
 from proctor.results.answers import ANSWER, GRADED, Answer, Graded
@@ -29,35 +29,15 @@ index 1111111..2222222 100644
 
 
 def config(**changes: Any) -> RunConfig:
-    made = RunConfig(
-        run_id="run-001",
-        benchmark="toy",
-        source="toy",
-        mode=Mode.BASELINE,
-        agent="claude_code",
-        command=(),
-        model="claude-sonnet-4-5",
-        preset="empty",
-        pod_template=None,
-        variables={},
-        runner="local",
-        image=None,
-        isolation=True,
-        network=None,
-        samples=1,
-        concurrency=1,
-        grade_concurrency=1,
-        limits=Limits(),
-        max_turns=100,
-        budget=Budget(),
-        tasks=(),
-        excluded=(),
-        data_digest="d",
-        versions={"proctor": "0.1", "claude": "2.1"},
-        machine=Machine(platform="linux", python="3.11", cpus=2, memory_mb=1000),
-        created_at="2026-01-02T03:04:05.000+00:00",
-    )
-    return msgspec.structs.replace(made, **changes)
+    own: dict[str, Any] = {
+        "benchmark": "toy",
+        "source": "toy",
+        "model": "claude-sonnet-4-5",
+        "tasks": (),
+        "versions": {"proctor": "0.1", "claude": "2.1"},
+        "created_at": "2026-01-02T03:04:05.000+00:00",
+    }
+    return observations.config(**{**own, **changes})
 
 
 def verdict(task_id: str, cause: Cause, **changes: Any) -> Verdict:
