@@ -69,6 +69,18 @@ def test_without_a_key_there_is_one_sentence() -> None:
         Upstream("http://x")
 
 
+@pytest.mark.parametrize("key", ["dummy\n", "dummy\r\nx: y", "düm-my"])
+def test_a_key_that_cannot_be_one_is_one_sentence(key: str) -> None:
+    with pytest.raises(UsageError, match="no key has") as raised:
+        Upstream.from_environment({"ANTHROPIC_API_KEY": key})
+    assert key not in str(raised.value)
+
+
+def test_an_address_that_is_none_is_one_sentence() -> None:
+    with pytest.raises(UsageError, match=r"'api.example.com' does not begin with http"):
+        Upstream.from_environment({"ANTHROPIC_API_KEY": "dummy", "ANTHROPIC_BASE_URL": "api.example.com"})
+
+
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 529])
 async def test_bad_weather_is_waited_out_and_the_client_sees_none_of_it(status: int) -> None:
     async with provider() as lab, world(upstream(lab)) as here:

@@ -19,7 +19,7 @@ for name in (
     "proctor.cli.bench.run",
     "proctor.cli.dispatch",
     "proctor.environments.local",
-    "proctor.gateway.server",
+    "proctor.gateway.front",
     "proctor.gateway.upstream",
     "proctor.runner.start",
     "psutil",
