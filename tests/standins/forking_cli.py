@@ -13,7 +13,6 @@ import tempfile
 from typing import Any
 
 for name in (
-    "aiohttp.web",
     "proctor.benchmarks.suites.benchmark",
     "proctor.cli.bench.progress",
     "proctor.cli.bench.run",

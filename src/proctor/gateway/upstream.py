@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, Callable, Mapping
 from enum import StrEnum
-from typing import Final, Self
+from typing import Final
 
 from proctor.core.causes import Cause
 from proctor.core.errors import UsageError
@@ -92,6 +92,7 @@ class Upstream:
         base_url: where it is; the client's path is added behind.
         key: what proves us to it; the agent's own placeholder is thrown away.
         idle_seconds: after so long without a byte an answer counts as cut.
+        proxies: the variables of an environment that name a proxy, or none.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class Upstream:
         auth: Auth = Auth.API_KEY,
         retry: RetryPolicy | None = None,
         idle_seconds: float = 600.0,
+        proxies: Mapping[str, str] | None = None,
         sleep: Sleep = asyncio.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
@@ -114,25 +116,11 @@ class Upstream:
         self._dropped = _NOT_FORWARDED if auth is Auth.PASS_THROUGH else _NOT_FORWARDED | _CREDENTIALS
         self._retry = RetryPolicy() if retry is None else retry
         try:
-            self._client = Client(self.base_url, idle_seconds=idle_seconds)
+            self._client = Client(self.base_url, idle_seconds=idle_seconds, environ=proxies)
         except ValueError as error:
-            raise UsageError(f"the provider's address: {error}", fix="set ANTHROPIC_BASE_URL, or unset it") from None
+            raise UsageError(f"the way to the provider: {error}", fix="see docs/gateway.md") from None
         self._sleep = sleep
         self._chance = chance
-
-    @classmethod
-    def from_environment(cls, environ: Mapping[str, str], *, retry: RetryPolicy | None = None) -> Self:
-        """The provider that the environment names: ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN.
-
-        Raises:
-            UsageError: there is no key.
-        """
-        base_url = environ.get("ANTHROPIC_BASE_URL") or PROVIDER
-        if key := environ.get("ANTHROPIC_API_KEY"):
-            return cls(base_url, key=Secret(key), auth=Auth.API_KEY, retry=retry)
-        if token := environ.get("ANTHROPIC_AUTH_TOKEN"):
-            return cls(base_url, key=Secret(token), auth=Auth.BEARER, retry=retry)
-        raise UsageError("no key for the model", fix="set ANTHROPIC_API_KEY, or use a script or a recording")
 
     @property
     def name(self) -> str:

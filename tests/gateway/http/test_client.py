@@ -2,8 +2,6 @@
 
 import asyncio
 import gzip
-import ssl
-import subprocess
 import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -15,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proctor.gateway.http import Broken, Client, Response
+from tls_world import certified
 
 
 class Place:
@@ -272,12 +271,7 @@ def test_an_address_that_is_none_is_refused(address: str) -> None:
 
 
 async def test_a_certificate_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run(command, check=True, capture_output=True)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificate, key)
+    context, certificate = certified(tmp_path, "localhost")
     place = Place(OK, OK)
     server = await asyncio.start_server(place.serve, "127.0.0.1", 0, ssl=context)
     address = f"https://localhost:{server.sockets[0].getsockname()[1]}"

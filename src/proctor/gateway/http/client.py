@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import httptools
 
 from proctor.gateway.http.heads import add_header, request_head
+from proctor.gateway.http.proxy import Proxy, proxy_for
 
 # An idle connection is not trusted for longer: whatever stands between here and there may have forgotten it.
 KEPT_SECONDS: Final = 15.0
@@ -32,12 +33,13 @@ class Client:
     Args:
         base_url: where it is; the path of a request is added behind.
         idle_seconds: after so long without a byte, where one is waited for, an answer counts as broken.
+        environ: may name a proxy.
 
     Raises:
-        ValueError: the address is none.
+        ValueError: the address is none, or the proxy's.
     """
 
-    def __init__(self, base_url: str, *, idle_seconds: float) -> None:
+    def __init__(self, base_url: str, *, idle_seconds: float, environ: Mapping[str, str] | None = None) -> None:
         parts = urlsplit(base_url)
         if parts.scheme not in _PORTS or not parts.hostname:
             raise ValueError(f"{base_url!r} does not begin with http:// or https:// and a host's name")
@@ -47,6 +49,7 @@ class Client:
         self._trusted: ssl.SSLContext | None = None
         self._named = parts.netloc.rpartition("@")[2]
         self._path = parts.path.rstrip("/")
+        self._proxy = proxy_for(parts.scheme, self._host, environ or {})
         self._idle_seconds = idle_seconds
         self._free: list[_Connection] = []
         self._all: set[_Connection] = set()
@@ -60,7 +63,11 @@ class Client:
         sent = {"host": self._named, **headers}
         if body or method not in {"GET", "HEAD"}:
             sent["content-length"] = str(len(body))
-        head = request_head(method, self._path + path, sent)
+        target = self._path + path
+        if self._proxy is not None and not self._encrypted:
+            sent |= self._proxy.headers
+            target = f"http://{self._named}{target}"
+        head = request_head(method, target, sent)
         connection = self._kept() or await self._connect()
         try:
             return await connection.ask(head, body, with_body=method != "HEAD")
@@ -84,15 +91,17 @@ class Client:
         return None
 
     async def _connect(self) -> "_Connection":
-        loop = asyncio.get_running_loop()
         if self._encrypted and self._trusted is None:
             self._trusted = _trust()
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                _, connection = await loop.create_connection(
+                if self._proxy is not None and self._trusted is not None:
+                    return await self._through(self._proxy, self._trusted)
+                host, port = (self._host, self._port) if self._proxy is None else self._proxy[:2]
+                _, connection = await asyncio.get_running_loop().create_connection(
                     lambda: _Connection(self, self._idle_seconds),
-                    self._host,
-                    self._port,
+                    host,
+                    port,
                     ssl=self._trusted,
                     happy_eyeballs_delay=0.25,
                 )
@@ -100,6 +109,21 @@ class Client:
             raise Broken(f"no connection to {self._named} in {CONNECT_SECONDS:g} s") from error
         except OSError as error:
             raise Broken(f"no connection to {self._named}: {error}") from error
+        return connection
+
+    async def _through(self, proxy: Proxy, trusted: ssl.SSLContext) -> "_Connection":
+        tunnel = await proxy.tunnel(self._host, self._port)
+        connection = _Connection(self, self._idle_seconds)
+        try:
+            transport = await asyncio.get_running_loop().start_tls(
+                tunnel, connection, trusted, server_hostname=self._host
+            )
+        except BaseException:
+            tunnel.abort()
+            raise
+        if transport is None:
+            raise ConnectionError("the proxy ended the connection")
+        connection.connection_made(transport)
         return connection
 
     def opened(self, connection: "_Connection") -> None:
