@@ -57,8 +57,7 @@ class Sitting:
 async def sitting(bench: TerminalBench, name: str, provider: DockerProvider, folder: Path) -> AsyncIterator[Sitting]:
     task = next(task for task in bench.tasks() if task.id == name)
     folder.mkdir()
-    async with await provider.start(await bench.prepare(task, folder)) as room:
-        await bench.arrange(task, room, folder)
+    async with await provider.start(await bench.prepare(task, folder)) as room, bench.attend(task, room, folder):
         yield Sitting(bench, task, room, folder)
 
 
