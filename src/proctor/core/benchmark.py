@@ -63,6 +63,7 @@ class Health(Record):
         problems: why the task cannot be trusted here; empty when it can.
         flaky: the tests whose results did not repeat.
         leaks: where the gold answer can be found by the agent.
+        deviations: in what the room differs from the official one; a task may be healthy all the same.
         skipped: why the task could not be tried on this machine; that says nothing about its health.
     """
 
@@ -75,6 +76,7 @@ class Health(Record):
     problems: tuple[str, ...] = ()
     flaky: tuple[str, ...] = ()
     leaks: tuple[str, ...] = ()
+    deviations: tuple[str, ...] = ()
     skipped: str = ""
     artifacts: str | None = None
     schema_version: Literal["proctor.health@1"] = "proctor.health@1"

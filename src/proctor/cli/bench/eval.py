@@ -137,6 +137,7 @@ def _remark(task: "Evaluated") -> str:
     parts = [verdict.reason]
     if verdict.applied_with:
         parts.append(f"applied with {verdict.applied_with}")
+    parts += verdict.deviations
     if verdict.findings:
         parts.append("audit: " + ", ".join(sorted({finding.code for finding in verdict.findings})))
     return "; ".join(parts)

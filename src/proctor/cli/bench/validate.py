@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,11 +109,17 @@ def _print_table(healths: "Sequence[Health]") -> None:
                 mark(health, health.oracle_ok),
                 mark(health, health.determinism_ok),
                 "none" if not health.leaks else str(len(health.leaks)),
-                health.skipped or "; ".join((*health.problems, *(f"leak: {leak}" for leak in health.leaks))),
+                health.skipped or "; ".join(_remarks(health)),
             ]
             for health in healths
         ],
     )
+
+
+def _remarks(health: "Health") -> "Iterator[str]":
+    yield from health.problems
+    yield from (f"leak: {leak}" for leak in health.leaks)
+    yield from (f"not as the benchmark has it: {deviation}" for deviation in health.deviations)
 
 
 def _write_exclusions(file: Path, sick: "Sequence[Health]") -> None:
