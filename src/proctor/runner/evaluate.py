@@ -173,6 +173,8 @@ async def _graded_once(
         if known is not None:
             return msgspec.structs.replace(known, model=prediction.model)
         evaluated = await benchmark.grade(task, prediction, place)
+        # Once more: what a verdict depends on may have been installed for it.
+        key = await _key(benchmark, task, prediction, place)
     except (ProctorError, OSError) as error:
         return ungraded(task, cause_of(error), str(error))
     evaluated = msgspec.structs.replace(evaluated, verdict=msgspec.structs.replace(evaluated.verdict, cache_key=key))
