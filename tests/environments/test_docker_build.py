@@ -74,6 +74,8 @@ async def test_a_room_is_made_from_a_dockerfile_with_its_base_replaced(tmp_path:
                 done = await room.exec(["sh", "-c", "cat /greeting; echo $WHERE"])
                 assert done.stdout == b"helloinside\n"
                 assert room.digest == await provider.digest(spec)
+                described = await provider._docker().images.inspect(room.digest.removeprefix("docker:"))
+                assert "proctor.built" in described["Config"]["Labels"]  # as the documentation says they are found
         finally:
             await provider.close()
 
