@@ -75,6 +75,8 @@ def _show_task(store: "RunStore", result: "TaskResult") -> None:
     click.echo(f"{_name(result)}: {result.status.value} ({result.cause.value})")
     if result.verdict is not None:
         click.echo(result.verdict.reason)
+        for deviation in result.verdict.deviations:
+            click.echo(f"not as the benchmark has it: {deviation}")
         for finding in result.verdict.findings:
             click.echo(f"finding: {finding.code}: {finding.path}: {finding.detail}")
         if result.verdict.tests:
