@@ -9,7 +9,7 @@ def print_json(value: object) -> None:
     """Print one JSON document on stdout."""
     from proctor.core.record import to_json  # noqa: PLC0415 - a table needs no JSON library
 
-    click.echo(to_json(value).decode(), nl=False)
+    click.echo(to_json(value), nl=False)
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, err: bool = False) -> None:

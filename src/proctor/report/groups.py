@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from proctor.analysis.breakdown import Breakdown, Group, binned, breakdown
+from proctor.analysis.groups import Breakdown, Group, binned, breakdown
 from proctor.analysis.intervals import Estimate
 from proctor.analysis.observation import Observation
 from proctor.benchmarks import reopen

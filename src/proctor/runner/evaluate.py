@@ -15,7 +15,6 @@ import msgspec
 
 import proctor
 from proctor.core.benchmark import (
-    HEALTH_CACHE,
     Benchmark,
     GradeOptions,
     Health,
@@ -29,6 +28,7 @@ from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import ProctorError
 from proctor.core.evaluation import Evaluated, EvaluationReport, EvaluationSummary, Invocation, Prediction
+from proctor.core.places import HEALTH_CACHE
 from proctor.core.task import Task
 from proctor.core.verdict import Verdict
 from proctor.results import RecordCache
