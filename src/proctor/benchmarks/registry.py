@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from proctor.benchmarks.registered import GROUP, registered
 from proctor.core.benchmark import Benchmark, BenchmarkSource, Health, ReadsPredictions
@@ -26,6 +26,7 @@ class BenchmarkRow(Record):
     tasks: int | None
     about: str
     splits: tuple[str, ...] = ()
+    schema_version: Literal["proctor.benchmark_row@1"] = "proctor.benchmark_row@1"
 
 
 def benchmark(name: str, split: str | None = None) -> Benchmark:
