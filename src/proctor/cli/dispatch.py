@@ -1,12 +1,10 @@
 """From an argument list to an exit code: finds the command, runs it, and turns every error into one sentence."""
 
-import difflib
 import errno
 import importlib
 import os
 import signal
 import sys
-import traceback
 from typing import Final
 
 import click
@@ -55,6 +53,8 @@ def dispatch(arguments: list[str]) -> int:
 def _run(arguments: list[str]) -> int:
     name, *rest = arguments
     if name not in COMMANDS:
+        import difflib  # noqa: PLC0415 - a command pays only for what it uses
+
         near = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"did you mean `proctor {near[0]}`?" if near else "`proctor --help` lists the commands"
         raise UsageError(f"no such command: {name!r}", fix=hint)
@@ -77,6 +77,8 @@ def _complain(sentence: str, code: int) -> int:
 
 def _bug(error: Exception) -> int:
     if os.environ.get("PROCTOR_TRACEBACK"):
+        import traceback  # noqa: PLC0415 - likewise
+
         traceback.print_exception(error)
     detail = " ".join(f"{type(error).__name__}: {error}".split())
     return _complain(f"internal error ({detail}); this is a bug in Proctor: PROCTOR_TRACEBACK=1 shows where", BUG)

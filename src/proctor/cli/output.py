@@ -1,15 +1,19 @@
 """How commands print: a table for people, JSON for programs."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
+if TYPE_CHECKING:
+    from proctor.core.record import Versioned
 
-def print_json(value: object) -> None:
-    """Print one JSON document on stdout."""
+
+def print_json(value: "Versioned | Sequence[Versioned]") -> None:
+    """Print one JSON document on stdout; what reads it must be able to tell its version, or that of its items."""
     from proctor.core.record import to_json  # noqa: PLC0415 - a table needs no JSON library
 
-    click.echo(to_json(value).decode(), nl=False)
+    click.echo(to_json(value), nl=False)
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, err: bool = False) -> None:

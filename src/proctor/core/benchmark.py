@@ -53,9 +53,6 @@ class Place:
     turn: AbstractAsyncContextManager[object] = _AT_ONCE
 
 
-HEALTH_CACHE: Final = "health"
-
-
 class Health(Record):
     """What was learned about a task on this machine before anything was spent.
 

@@ -1,7 +1,7 @@
 """What every record has in common, and how records become JSON and come back."""
 
 from pathlib import Path
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, Protocol, TypeVar, dataclass_transform
 
 import msgspec
 
@@ -16,6 +16,15 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     Fields unknown to this version are ignored when read, so that older code reads newer files.
     """
+
+
+class Versioned(Protocol):
+    """A record that says what it is, and which version of that."""
+
+    @property
+    def schema_version(self) -> str:
+        """As in `proctor.task@1`: the schema's name, with underscores, and its version."""
+        ...
 
 
 def to_json(value: object) -> bytes:

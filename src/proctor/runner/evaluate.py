@@ -13,7 +13,6 @@ from typing import Final
 import msgspec
 
 from proctor.core.benchmark import (
-    HEALTH_CACHE,
     Benchmark,
     GradeOptions,
     Health,
@@ -27,6 +26,7 @@ from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import ProctorError
 from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.places import HEALTH_CACHE
 from proctor.core.task import Task
 from proctor.core.verdict import Verdict
 from proctor.results import RecordCache

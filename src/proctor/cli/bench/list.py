@@ -49,8 +49,10 @@ def command(bench: str | None, suite: str | None, split: str | None, *, as_json:
 
         click.echo(x07_list_document(source, tasks).decode(), nl=False)
     elif as_json or form == "json":
-        rows = [{"id": task.id, "tags": task.tags, "categories": task.categories} for task in tasks]
-        print_json({"benchmark": source.name, "source": source.source, "tasks": rows, "unusable": chosen.broken})
+        from proctor.core.printed import TaskList, TaskRow  # noqa: PLC0415 - likewise
+
+        rows = tuple(TaskRow(id=task.id, tags=task.tags, categories=task.categories) for task in tasks)
+        print_json(TaskList(benchmark=source.name, source=source.source, tasks=rows, unusable=chosen.broken))
     else:
         names = list(dict.fromkeys(name for task in tasks for name in task.categories))
         print_table(
@@ -68,8 +70,10 @@ def _print_runnable(source: "Benchmark", tasks: "Sequence[Task]", runner: str, *
 
     known = asyncio.run(runnable(source, tasks, runner))
     if as_json:
-        rows = [{"id": name, "runnable": why is None, "obstacle": why} for name, why in known.items()]
-        print_json({"benchmark": source.name, "runner": runner, "tasks": rows})
+        from proctor.core.printed import RunnableList, RunnableRow  # noqa: PLC0415
+
+        rows = tuple(RunnableRow(id=name, runnable=why is None, obstacle=why) for name, why in known.items())
+        print_json(RunnableList(benchmark=source.name, runner=runner, tasks=rows))
         return
     print_table(
         ["TASK", "RUNS HERE", "WHY NOT"], [[name, "no" if why else "yes", why or ""] for name, why in known.items()]

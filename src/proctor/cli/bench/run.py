@@ -157,7 +157,9 @@ def _print_plan(config: "RunConfig", *, as_json: bool) -> None:
 
     bound = cost_bound(config)
     if as_json:
-        print_json({"config": config, "answers": len(config.tasks) * config.samples, "cost_at_most_usd": bound})
+        from proctor.core.printed import RunPlan  # noqa: PLC0415
+
+        print_json(RunPlan(config=config, answers=len(config.tasks) * config.samples, cost_at_most_usd=bound))
         return
     answers = f"{len(config.tasks)}, {config.samples} answer{'s' if config.samples > 1 else ''} each"
     budgets = "not bounded: give --max-cost or --max-cost-per-task"

@@ -42,7 +42,9 @@ def _show_run(store: "RunStore", *, as_json: bool) -> None:
 
     config, results = store.config(), list(store.results())
     if as_json:
-        print_json({"config": config, "tasks": results})
+        from proctor.core.printed import ShownRun  # noqa: PLC0415
+
+        print_json(ShownRun(config=config, tasks=tuple(results)))
         return
     row = run_row(config, results)
     click.echo(f"{store.folder.parent.name}/{store.run_id}: {config.mode.value}, {config.agent}, {config.created_at}")

@@ -53,7 +53,9 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
 
         click.echo(x07_health_document(source, healths, time.monotonic() - clock).decode(), nl=False)
     elif form == "json":
-        print_json({"benchmark": source.name, "source": source.source, "ok": not sick, "tasks": healths})
+        from proctor.core.printed import Validation  # noqa: PLC0415
+
+        print_json(Validation(benchmark=source.name, source=source.source, ok=not sick, tasks=healths))
     else:
         _print_table(healths)
         healthy = sum(health.healthy for health in healths)
