@@ -34,6 +34,8 @@ def write_page(document: Document, file: Path) -> None:
     Raises:
         UsageError: it cannot be written there.
     """
+    if not file.name:
+        raise UsageError("the page needs a file's name", where=file, fix="such as report.html")
     page = document_html(document)
     try:
         write_atomic(file, page)

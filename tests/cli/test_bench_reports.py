@@ -1,0 +1,40 @@
+from pathlib import Path
+
+import pytest
+
+from drawn_runs import store_run
+from proctor.cli.dispatch import dispatch
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("results")
+    store_run(root, "run-001", tasks=30, seed=1, odds={"rate": 0.9})
+    store_run(root, "run-002", tasks=30, seed=2, odds={"rate": 0.1}, concurrency=8)
+    return root
+
+
+@pytest.fixture(autouse=True)
+def _here(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROCTOR_RESULTS", str(results))
+
+
+@pytest.mark.parametrize("form", ["--json", "--csv"])
+def test_results_for_a_program_leave_the_warnings_and_the_gates_reason_on_stderr(
+    form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dispatch(["bench", "compare", "run-001", "run-002", "--gate", "not worse", form]) == 10
+    assert capsys.readouterr().err.splitlines() == [
+        "run-001 and run-002 differ: concurrency: 1 and 8",
+        "run-002 against run-001: 'not worse' does not hold, shown to be worse.",
+    ]
+
+
+def test_a_page_without_a_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(["bench", "report", "core", "--html", ""]) == 2
+    assert "the page needs a file's name" in capsys.readouterr().err
+
+
+def test_importing_what_is_not_there_says_that_it_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(["bench", "import", "nowhere", "--format", "harbor"]) == 2
+    assert "'nowhere' does not exist" in capsys.readouterr().err
