@@ -34,7 +34,7 @@ def test_one_run_is_held_against_the_rest_of_itself() -> None:
     rate = groups["py"].rate
     assert rate is not None
     assert (rate.low, rate.high) == (interval.low, interval.high)
-    assert found.sentence == "By language, more than chance: py (p = 0.000), go (p = 0.001)."
+    assert found.sentence == "By language, more than chance: py (p < 0.001), go (p < 0.001)."
 
 
 def test_two_runs_are_held_against_each_other_group_by_group() -> None:

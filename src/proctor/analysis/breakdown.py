@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from proctor.analysis.bootstrap import rate_interval
-from proctor.analysis.chance import SIGNIFICANT, exact_mcnemar, fisher_exact, holm
+from proctor.analysis.chance import SIGNIFICANT, exact_mcnemar, fisher_exact, holm, p_words
 from proctor.analysis.intervals import Estimate, clustered_rate
 from proctor.analysis.observation import Observation
 from proctor.analysis.paired import by_task, majority
@@ -56,12 +56,12 @@ class Breakdown(Record):
         if len(self.runs) == 1:
             if not shown:
                 return f"No {self.field} stands out by more than chance."
-            told = ", ".join(f"{group.value} (p = {group.adjusted_p:.3f})" for group in shown)
+            told = ", ".join(f"{group.value} ({p_words(group.adjusted_p)})" for group in shown)
             return f"By {self.field}, more than chance: {told}."
         if not shown:
             return f"No {self.field} in which {self.runs[1]} differs from {self.runs[0]} by more than chance."
         words = [
-            f"{'better' if group.gained > group.lost else 'worse'} on {group.value} (p = {group.adjusted_p:.3f})"
+            f"{'better' if group.gained > group.lost else 'worse'} on {group.value} ({p_words(group.adjusted_p)})"
             for group in shown
         ]
         return f"{self.runs[1]} is {', '.join(words)}."

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from proctor.analysis.breakdown import Breakdown, Group, binned, breakdown
+from proctor.analysis.chance import p_words
 from proctor.analysis.intervals import Estimate
 from proctor.analysis.observation import Observation
 from proctor.benchmarks import reopen
@@ -120,12 +121,16 @@ def _table(found: Breakdown) -> Table:
                 group.value,
                 str(group.tasks),
                 *(_alone(group) if one else _held(group)),
-                f"{group.p_value:.3f}",
-                f"{group.adjusted_p:.3f}",
+                _p_cell(group.p_value),
+                _p_cell(group.adjusted_p),
             )
             for group in found.groups
         ),
     )
+
+
+def _p_cell(p_value: float) -> str:
+    return p_words(p_value).removeprefix("p ").removeprefix("= ")
 
 
 def _alone(group: Group) -> tuple[str, ...]:

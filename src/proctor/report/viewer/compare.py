@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from proctor.analysis.chance import SIGNIFICANT, exact_mcnemar
+from proctor.analysis.chance import SIGNIFICANT, exact_mcnemar, p_words
 from proctor.report import differences
 from proctor.report.viewer.pages import read_query
 from proctor.report.viewer.rows import Row, RunTable
@@ -92,7 +92,7 @@ def _sentence(runs: list[str], flips: dict[str, int], common: int) -> str:
     if not common:
         return "The runs have no graded task in common."
     p_value = exact_mcnemar(gained, lost)
-    numbers = f"{gained} gained, {lost} lost of {common} common tasks; p = {p_value:.3f}"
+    numbers = f"{gained} gained, {lost} lost of {common} common tasks; {p_words(p_value)}"
     if p_value >= SIGNIFICANT:
         return f"No difference that these data can show ({numbers})."
     return f"{runs[1]} is {'better' if gained > lost else 'worse'} than {runs[0]} ({numbers})."
