@@ -131,7 +131,7 @@ def _clause(text: str) -> Clause:
 
 
 def _number(written: str, clause: str, measure: str) -> float:
-    """A bound. One that is always met, or never, because its unit was forgotten would make a gate that checks nothing."""
+    """A bound. One that is always met, or never, since its unit was forgotten would make a gate that checks nothing."""
     found = _NUMBER.fullmatch(written.strip())
     if found is None:
         raise UsageError(f"{written!r} in {clause!r} is no number", fix="write 0.3, 30%, or $1.50")

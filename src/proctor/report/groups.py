@@ -63,8 +63,12 @@ def categories(runs: Iterable[Iterable[Observation]]) -> dict[str, dict[str, str
     return found
 
 
-def field_values(field: str, config: RunConfig, known: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+def field_values(
+    field: str, config: RunConfig, known: Mapping[str, Mapping[str, str]]
+) -> Mapping[str, str | tuple[str, ...]]:
     """What a field says of each task, numbers in ranges; from the results, or else from the benchmark's own data.
+
+    Tags are several for a task.
 
     Raises:
         UsageError: there is no such field, or the benchmark's data is not here.
@@ -78,6 +82,8 @@ def field_values(field: str, config: RunConfig, known: Mapping[str, Mapping[str,
         tasks = reopen(config.benchmark, config.source, config.split).tasks()
     except ProctorError as error:
         raise UsageError(f"{field!r} is read from the benchmark's data, which is not here: {error}") from error
+    if field == "tag":
+        return {task.id: task.tags for task in tasks}
     return binned({task.id: value for task in tasks if (value := _of_task(field, task)) is not None})
 
 
@@ -151,8 +157,6 @@ def _difference(estimate: Estimate | None) -> str:
 
 def _of_task(field: str, task: Task) -> str | None:
     match field:
-        case "tag":
-            return ", ".join(task.tags) or None
         case "gold files" | "gold lines":
             gold = task.private.gold
             counts = _diff_size(gold.text) if gold and gold.patch_kind is PatchKind.UNIFIED_DIFF else None
