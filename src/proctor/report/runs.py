@@ -95,14 +95,15 @@ def failures_table(rows: Sequence[RunRow]) -> Table:
 
 
 def passes_table(rows: Sequence[RunRow]) -> Table:
-    """Runs with several answers to each task: at least one of k right, and all of k right."""
+    """Runs with several answers to each task: at least one of k right, all of k right, where k were graded."""
     return Table(
         title="Several answers to each task",
-        headings=("Run ID", "k", "pass@k", "95 % interval", "pass^k", "95 % interval"),
+        headings=("Run ID", "k", "Tasks", "pass@k", "95 % interval", "pass^k", "95 % interval"),
         rows=tuple(
             (
                 row.run_id,
                 str(one.k),
+                f"{one.tasks}/{row.tasks}",
                 percent(one.any_of.value),
                 interval(one.any_of.low, one.any_of.high),
                 percent(one.all_of.value),
