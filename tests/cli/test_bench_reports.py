@@ -38,3 +38,8 @@ def test_a_page_without_a_name_is_refused(capsys: pytest.CaptureFixture[str]) ->
 def test_importing_what_is_not_there_says_that_it_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch(["bench", "import", "nowhere", "--format", "harbor"]) == 2
     assert "'nowhere' does not exist" in capsys.readouterr().err
+
+
+def test_which_answer_is_asked_of_a_task_only(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(["bench", "show", "run-001", "--attempt", "2"]) == 2
+    assert "--attempt is of one task; name the TASK too" in capsys.readouterr().err
