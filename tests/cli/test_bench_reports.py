@@ -1,9 +1,11 @@
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from drawn_runs import store_run
 from proctor.cli.dispatch import dispatch
+from proctor.core.verdict import Finding
 
 
 @pytest.fixture(scope="module")
@@ -43,3 +45,26 @@ def test_importing_what_is_not_there_says_that_it_is_not_there(capsys: pytest.Ca
 def test_which_answer_is_asked_of_a_task_only(capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch(["bench", "show", "run-001", "--attempt", "2"]) == 2
     assert "--attempt is of one task; name the TASK too" in capsys.readouterr().err
+
+
+def test_what_an_agent_wrote_does_not_steer_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PROCTOR_RESULTS", str(tmp_path))
+    store = store_run(tmp_path, "run-001", tasks=1, odds={"rate": 1.0})
+    (result,) = store.results()
+    assert result.verdict is not None
+    (test, *_), (attempt,) = result.verdict.tests, result.attempts
+    verdict = msgspec.structs.replace(
+        result.verdict,
+        reason="fine\x07\u202e",
+        tests=(msgspec.structs.replace(test, id="test\nit\x9b2J"),),
+        findings=(Finding(code="hook", path="a\u200b.py", detail="\x08\x08"),),
+    )
+    told = msgspec.structs.replace(attempt, detail="the end\x00")
+    store.write_result(msgspec.structs.replace(result, verdict=verdict, attempts=(told,)))
+    assert dispatch(["bench", "show", "run-001", "task-0"]) == 0
+    shown = capsys.readouterr().out
+    assert not set(shown) & set("\x00\x07\x08\x1b\x9b\u200b\u202e")
+    for text in ("fine⟦7⟧⟦202E⟧", "test it⟦9B⟧2J", "a⟦200B⟧.py: ⟦8⟧⟦8⟧", "the end⟦0⟧"):
+        assert text in shown

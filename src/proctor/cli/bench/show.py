@@ -6,6 +6,7 @@ import click
 
 from proctor.cli.output import print_json, print_table
 from proctor.core.errors import UsageError
+from proctor.core.text import visible
 
 if TYPE_CHECKING:
     from proctor.core.result import Member, TaskResult
@@ -74,11 +75,11 @@ def _show_run(store: "RunStore", *, as_json: bool) -> None:
 def _show_task(store: "RunStore", result: "TaskResult") -> None:
     from proctor.report.words import many, money  # noqa: PLC0415
 
-    click.echo(f"{_name(result)}: {result.status.value} ({result.cause.value})")
+    click.echo(visible(f"{_name(result)}: {result.status.value} ({result.cause.value})"))
     if result.verdict is not None:
-        click.echo(result.verdict.reason)
+        click.echo(visible(result.verdict.reason))
         for finding in result.verdict.findings:
-            click.echo(f"finding: {finding.code}: {finding.path}: {finding.detail}")
+            click.echo(visible(f"finding: {finding.code}: {finding.path}: {finding.detail}"))
         if result.verdict.tests:
             click.echo()
             print_table(
@@ -104,7 +105,7 @@ def _show_task(store: "RunStore", result: "TaskResult") -> None:
             f"{usage.model}: {many(usage.requests, 'request')}, {usage.tokens.total:,} tokens, {money(usage.cost_usd)}"
         )
     for attempt in result.attempts:
-        click.echo(f"attempt {attempt.number}: {attempt.cause.value}: {attempt.detail}")
+        click.echo(visible(f"attempt {attempt.number}: {attempt.cause.value}: {attempt.detail}"))
         click.echo(f"  {store.folder / attempt.logs}")
 
 
