@@ -286,6 +286,9 @@ async def test_two_runs_are_compared_task_by_task(site: Site) -> None:
     _, text, _ = await site.get(query + "&flip=gained")
     assert text.count("data-row") == 1
     assert ">two<" in text
+    _, text, _ = await site.get("/compare?run=toy/run-001&run=toy/run-001")
+    assert "That is the same run twice" in text
+    assert "No difference" not in text
 
 
 async def first_lines(stream: AsyncIterator[bytes], count: int) -> AsyncIterator[bytes]:

@@ -28,7 +28,9 @@ def compare_page(shelf: Shelf, given: Mapping[str, str], runs: list[str]) -> dic
     """Two runs, task by task."""
     names = shelf.names()
     if len(runs) != 2:  # noqa: PLR2004 - a comparison is of two
-        return {"names": names, "runs": runs, "ready": False}
+        return {"names": names, "runs": runs, "ready": False, "same": False}
+    if runs[0] == runs[1]:
+        return {"names": names, "runs": runs, "ready": False, "same": True}
     first, second = (shelf.table(name) for name in runs)
     one, other = _by_task(first), _by_task(second)
     pairs = [
