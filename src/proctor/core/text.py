@@ -1,8 +1,12 @@
-"""Text that others wrote, shown so that it is what it seems: agents choose file names, test ids and last words."""
+"""How things are written for people: amounts, and text that others wrote, so that it is what it seems.
+
+Agents choose file names, test ids and last words.
+"""
 
 import re
 from typing import Final
 
+_CENTS: Final = 0.1
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 # What cannot be seen, or turns the direction of what can: a line must read as it is.
 _HIDDEN: Final = re.compile(
@@ -24,3 +28,10 @@ def visible(text: str) -> str:
 def one_line(text: str) -> str:
     """The same for a cell of a table."""
     return visible(text.replace("\r\n", " ").replace("\n", " ").replace("\t", " "))
+
+
+def money(usd: float | None) -> str:
+    """An amount: cents, or where that would be nothing, hundredths of them."""
+    if usd is None:
+        return "unknown"
+    return f"${usd:,.2f}" if usd >= _CENTS or usd == 0 else f"${usd:.4f}"

@@ -3,18 +3,25 @@
 from typing import Final
 
 from proctor.analysis.intervals import Estimate
+from proctor.core.text import money
 
-_CENTS: Final = 0.1
 _MINUTE: Final = 60
 _TENTHS: Final = 9.95
 NOTHING: Final = "-"
 
-
-def money(usd: float | None) -> str:
-    """An amount: cents, or where that would be nothing, hundredths of them."""
-    if usd is None:
-        return "unknown"
-    return f"${usd:,.2f}" if usd >= _CENTS or usd == 0 else f"${usd:.4f}"
+__all__ = [
+    "NOTHING",
+    "count",
+    "duration",
+    "errors_left_out",
+    "interval",
+    "many",
+    "money",
+    "money_interval",
+    "number",
+    "percent",
+    "points",
+]
 
 
 def duration(seconds: float | None) -> str:
