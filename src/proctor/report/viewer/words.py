@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from proctor.core.record import to_json
 from proctor.core.result import ModelUsage
 from proctor.core.text import visible
-from proctor.report import money
+from proctor.report.words import many, money
 from proctor.results import total_cost
 
 NOTHING: Final = "\N{EN DASH}"
@@ -19,6 +19,7 @@ __all__ = [
     "ago",
     "clock",
     "duration",
+    "many",
     "money",
     "number",
     "percent",
