@@ -125,6 +125,17 @@ def test_answers_are_graded_and_tasks_are_proved(results: Path, tmp_path: Path) 
     assert health.healthy, health.problems
 
 
+def test_a_broken_task_that_is_asked_for_is_reported_and_no_other(results: Path) -> None:
+    class Cracked(toy_benchmark.Toy):
+        def unusable(self) -> tuple[proctor.Unusable, ...]:
+            return tuple(proctor.Unusable(task_id=name, problems=("cracked",)) for name in ("toy-9", "toy-8"))
+
+    report = proctor.evaluate(Cracked(1), "oracle", tasks=["toy-9"], isolation=False)
+    assert [(one.task_id, one.verdict.cause) for one in report.tasks] == [("toy-9", proctor.Cause.INVALID_TASK)]
+    (health,) = proctor.validate(Cracked(1), tasks=["toy-9"], isolation=False)
+    assert (health.task_id, health.problems) == ("toy-9", ("cracked",))
+
+
 async def test_within_an_event_loop_the_twins_are_used(results: Path) -> None:
     with pytest.raises(UsageError, match=r"use `await proctor\.run_async"):
         proctor.run("core-mini", agent="nop")

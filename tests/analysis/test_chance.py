@@ -6,7 +6,7 @@ from scipy import stats  # type: ignore[import-untyped]
 from statsmodels.stats.contingency_tables import mcnemar  # type: ignore[import-untyped]
 from statsmodels.stats.multitest import multipletests  # type: ignore[import-untyped]
 
-from proctor.analysis.chance import exact_mcnemar, fisher_exact, holm, tasks_needed, visible_difference
+from proctor.analysis.chance import exact_mcnemar, fisher_exact, holm, p_words, tasks_needed, visible_difference
 
 
 @given(gained=st.integers(0, 60), lost=st.integers(0, 60))
@@ -90,3 +90,20 @@ def test_the_smallest_visible_difference_needs_just_the_tasks_there_are(flips: f
 
 def test_where_nothing_flips_nothing_is_visible() -> None:
     assert visible_difference(0.0, 100) is None
+
+
+@pytest.mark.parametrize(
+    ("p_value", "words"),
+    [
+        (1.0, "p = 1.000"),
+        (0.0127, "p = 0.013"),
+        (0.0496, "p = 0.0496"),  # three digits would say 0.050 of what is shown
+        (0.0504, "p = 0.050"),
+        (0.04999996, "p = 0.04999996"),
+        (0.05, "p = 0.050"),
+        (0.0004, "p < 0.001"),
+        (0.0, "p < 0.001"),
+    ],
+)
+def test_a_p_value_is_never_nothing_and_never_rounded_over_the_line(p_value: float, words: str) -> None:
+    assert p_words(p_value) == words

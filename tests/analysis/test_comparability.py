@@ -32,3 +32,11 @@ def test_what_two_runs_were_made_with_is_compared_but_for_names_and_times() -> N
         "limits wall_seconds: None and 60",
         "concurrency: 1 and 9",
     ]
+
+
+def test_results_of_another_tool_or_benchmark_are_another_condition() -> None:
+    found = differences(config(), config(benchmark="core-mini", origin="harbor job"))
+    assert [str(difference) for difference in found if not difference.subject] == [
+        "benchmark: core and core-mini",
+        "origin: None and harbor job",
+    ]

@@ -34,7 +34,9 @@ def test_one_run_is_held_against_the_rest_of_itself() -> None:
     rate = groups["py"].rate
     assert rate is not None
     assert (rate.low, rate.high) == (interval.low, interval.high)
-    assert found.sentence == "By language, more than chance: py (p = 0.000), go (p = 0.001)."
+    assert found.sentence == (
+        "By language, more than chance: py above the rest (p < 0.001), go below the rest (p < 0.001)."
+    )
 
 
 def test_two_runs_are_held_against_each_other_group_by_group() -> None:
@@ -47,21 +49,42 @@ def test_two_runs_are_held_against_each_other_group_by_group() -> None:
     assert py.adjusted_p == pytest.approx(2 * py.p_value)
     assert py.difference is not None
     assert py.difference.value == pytest.approx(10 / 12)
-    assert found.sentence == "new is better on py (p = 0.004)."
+    assert found.sentence == "By language, new is better on py (p = 0.004)."
 
 
 def test_noise_is_not_read() -> None:
     before, after = flipped(5, 0, 20)
     many = breakdown("task", {"old": before, "new": after}, lambda task: task)
     assert len(many.groups) == 25
-    assert many.sentence == "No task in which new differs from old by more than chance."
-    assert breakdown("task", {"old": before}, lambda task: task).sentence == "No task stands out by more than chance."
+    assert many.sentence == "By task, new differs from old in no group by more than chance."
+    alone = breakdown("task", {"old": before}, lambda task: task)
+    assert alone.sentence == "By task, no group stands out by more than chance."
 
 
 def test_tasks_of_which_the_field_is_not_known_are_a_group() -> None:
     found = breakdown("x", {"r": answers(a="+", b="-")}, {"a": "one"}.get)
     assert [group.value for group in found.groups] == [UNKNOWN, "one"]
     assert breakdown("x", {"r": []}, letters).groups == ()
+
+
+def test_numbers_and_ranges_stand_in_their_order_and_words_by_size() -> None:
+    tasks = answers(a="+", b="-", c="+", d="-", e="+")
+    ranges = {"a": "9 to 12", "b": "10", "c": "100 to 120", "d": "100 to 120"}
+    found = breakdown("lines", {"r": tasks}, ranges.get)
+    assert [group.value for group in found.groups] == ["9 to 12", "10", "100 to 120", UNKNOWN]
+    words = breakdown("kind", {"r": tasks}, (ranges | {"e": "to be"}).get)
+    assert [group.value for group in words.groups] == ["100 to 120", "10", "9 to 12", "to be"]
+
+
+def test_a_task_with_several_tags_is_in_the_group_of_each() -> None:
+    tags = {"a": ("fast", "small"), "b": ("small",), "c": (), "d": ("fast",)}
+    one = breakdown("tag", {"r": answers(a="+", b="-", c="+", d="+")}, tags.get)
+    assert [(group.value, group.tasks) for group in one.groups] == [("fast", 2), ("small", 2), (UNKNOWN, 1)]
+    fast, small, _ = one.groups
+    assert fast.rate is not None
+    assert small.rate is not None
+    assert (fast.rate.value, small.rate.value) == (1.0, 0.5)
+    assert fast.p_value == pytest.approx(stats.fisher_exact([[2, 0], [1, 1]]).pvalue)
 
 
 def test_many_numbers_become_a_few_ranges_of_like_size() -> None:

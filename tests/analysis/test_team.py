@@ -63,10 +63,25 @@ def test_a_team_that_is_no_better_than_what_it_costs_is_not() -> None:
 
 
 def test_few_tasks_cannot_say() -> None:
-    found = team_verdict(("pod", answers(a="+", b="+", c="-")), ("alone", answers(a="+", b="-", c="-")))
+    team = [seen("a", cost=0.02), seen("b", cost=0.02), seen("c", "-", cost=0.02)]
+    single = [seen("a", cost=0.01), seen("b", "-", cost=0.01), seen("c", "-", cost=0.01)]
+    found = team_verdict(("pod", team), ("alone", single))
     assert found is not None
     assert found.verdict == 0
-    assert found.best_of.n == 1.0
+    assert found.sentence.startswith(
+        "These data cannot say if the team is worth it: pod resolves 67% at $0.0200 a task"
+    )
+
+
+def test_a_team_that_costs_no_more_than_one_answer_leaves_nothing_to_weigh() -> None:
+    team = [seen(f"t{n}", "-", cost=0.05) for n in range(4)]
+    single = [seen(f"t{n}", cost=2.0) for n in range(4)]
+    found = team_verdict(("pod", team), ("alone", single))
+    assert found is not None
+    assert found.verdict == 0  # whether it is worse on four tasks is for the paired test to say
+    assert found.sentence == (
+        "pod costs no more than one answer of alone ($0.0500 and $2.00 a task): the money buys no second try."
+    )
 
 
 def test_without_prices_or_common_tasks_there_is_nothing_to_hold_against() -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 
 from hall import Hall, access, toy_run
 from toy_provider import failing, toy_provider
@@ -14,17 +15,19 @@ async def test_runs_are_reported_shown_and_compared(hall: Hall) -> None:
         provider.weather["toy-0008"] = [failing(418)] * 9
         for number in range(1, 8):
             provider.last_words[f"toy-{number:04}"] = "wrong"
+        env["TOY_DEVIATION"] = "chalk in the place of cheese"
         await hall.run(*toy_run(provider, "--quiet", "--concurrency", 4, "--retries", 0), **env)
 
     report = await hall.run("bench", "report", "toy")
     assert report.code == 0
-    lines = [line.split() for line in report.stdout.splitlines()]
-    assert lines[0] == ["toy", "Results"]
+    lines = [re.split(r"\s{2,}", line) for line in report.stdout.splitlines()]
+    assert lines[0] == ["toy Results"]
     # How many seconds it took is up to the machine.
-    assert lines[4][:6] == ["run-001", "baseline", "empty", "8/8", "$0.0135", "0m"]
-    assert lines[4][7:] == ["1", "68%", "to", "100%", "0"]
+    assert lines[4][:5] == ["run-001", "baseline", "empty", "8/8", "$0.0135"]
+    assert lines[4][6:] == ["1", "68% to 100%", "0"]
     assert lines[5][:4] == ["run-002", "baseline", "empty", "0/7"]
-    assert lines[5][7:] == ["1", "0%", "to", "35%", "1"]
+    assert lines[5][6:] == ["1", "0% to 35%", "1"]
+    assert "1 error was not the agents' doing and is left out of the rates." in report.stdout
     as_json = (await hall.run("bench", "report", "toy", "--json")).json
     assert as_json["benchmark"] == "toy"
     assert [(row["run_id"], row["resolved"], row["counted"], row["errors"]) for row in as_json["runs"]] == [
@@ -35,12 +38,15 @@ async def test_runs_are_reported_shown_and_compared(hall: Hall) -> None:
     assert [row["resolved"] for row in rows] == ["8", "0"]
 
     shown = await hall.run("bench", "show", "toy/run-002")
-    assert "0 of 7 resolved, 1 errors, 0 skipped" in shown.stdout
+    assert "0 of 7 resolved, 1 error, 0 skipped" in shown.stdout
     assert [line.split()[1:3] for line in shown.stdout.splitlines() if line.startswith("toy-0008")] == [
         ["error", "provider_error"]
     ]
     task = await hall.run("bench", "show", "toy/run-002", "toy-0001")
-    assert task.stdout.startswith("toy-0001: unresolved (tests_failed)\nit is wrong\n")
+    deviation = "not as the benchmark has it: chalk in the place of cheese"
+    assert task.stdout.startswith(f"toy-0001: unresolved (tests_failed)\nit is wrong\n{deviation}\n")
+    proved = await hall.run("bench", "validate", "toy", **env)
+    assert (proved.code, proved.stdout.count(deviation)) == (0, 8), proved
     assert "claude-sonnet-4-5: 3 requests, 3,300 tokens, $0.0135" in task.stdout
     assert str(hall.store("toy/run-002").logs("toy-0001", 1, 1)) in task.stdout
     missing = await hall.run("bench", "show", "toy/run-002", "toy-0099")

@@ -34,6 +34,11 @@ def test_gold_patches_are_counted_as_git_counts_them() -> None:
             assert lines[task.id] == str(len(changed))
 
 
+def test_each_tag_is_a_group_and_not_each_list_of_them() -> None:
+    found = field_values("tag", SUITE, {})
+    assert found == {task.id: task.tags for task in benchmark("core-mini").tasks()}
+
+
 def test_a_field_that_nobody_has_is_refused_with_those_there_are() -> None:
     with pytest.raises(UsageError, match="have no field 'colour'; choose one of kind, tag, gold files"):
         field_values("colour", SUITE, {"kind": {"a": "x"}})

@@ -8,10 +8,10 @@ import pytest
 
 from chromium import chromium, program
 from observations import answers, config, flipped
-from proctor.analysis import breakdown, compare, run_row
+from proctor.analysis import Estimate, Point, breakdown, compare, run_row, standings
 from proctor.core.errors import UsageError
 from proctor.core.published import Published
-from proctor.report.charts import draw, flips_chart
+from proctor.report.charts import draw, flips_chart, front_chart
 from proctor.report.comparison import Held, comparison_document
 from proctor.report.document import Document, document_markdown
 from proctor.report.groups import breakdown_document
@@ -98,6 +98,21 @@ def test_a_chart_shows_what_it_was_given() -> None:
         "tasks lost and gained against old: +7; run: new; flip: gained",
         "tasks lost and gained against old: \N{MINUS SIGN}3; run: new; flip: lost",
     ]
+
+
+@pytest.mark.parametrize(("runs", "named"), [(6, ["r0", "r1", "r2", "r3", "r4", "r5"]), (7, ["r0", "r6"])])
+def test_among_many_runs_the_names_on_the_front_can_be_read(runs: int, named: list[str]) -> None:
+    def point(number: int) -> Point:
+        best = number == runs - 1
+        return Point(
+            run=f"r{number}",
+            rate=Estimate(value=0.9 if best else 0.3),
+            cost=Estimate(value=9.0 if best else 1.0 + number),
+            seconds=None,
+        )
+
+    picture = draw(front_chart(standings([point(number) for number in range(runs)], {}, objectives=("rate", "cost"))))
+    assert sorted(re.findall(r">(r\d)</text>", picture)) == named
 
 
 def test_without_the_library_that_draws_a_page_is_refused_in_a_sentence(

@@ -142,3 +142,21 @@ def test_what_is_graded_by_degree_has_its_scores_and_the_best_of_several_answers
     )
     assert run_row(config(), [SOLVED, FAILED]).best_of == {}
     assert "Scores" not in [table.title for table in run_tables("graded", [run_row(config(), [SOLVED, FAILED])])]
+
+
+def test_who_answered_is_said_beside_what_came_of_it() -> None:
+    rows = [
+        run_row(config(run_id="run-001", model="sonnet"), [SOLVED]),
+        run_row(config(run_id="run-002", agent="nop", model=None), [FAILED]),
+    ]
+    (who,) = (table for table in run_tables("x", rows) if table.title == "Who answered")
+    assert who.headings == ("Run ID", "Agent", "Model")
+    assert who.rows == (("run-001", "claude_code", "sonnet"), ("run-002", "nop", "-"))
+    pod = run_row(config(run_id="run-003", pod_template="pair"), [SOLVED])
+    (who,) = (table for table in run_tables("x", [*rows, pod]) if table.title == "Who answered")
+    assert [row[3] for row in who.rows] == ["-", "-", "pair"]
+
+
+def test_answers_that_nobody_asked_for_are_named_and_not_counted_below_nothing() -> None:
+    row = run_row(config(tasks=("a",)), [SOLVED, FAILED])
+    assert runs_table("x", [row]).rows[0][-1] == "0 (1 too many)"

@@ -7,6 +7,7 @@ from typing import Final
 
 SIGNIFICANT: Final = 0.05
 POWER: Final = 0.8
+_SMALLEST: Final = 0.001  # below this nobody needs to know how small
 
 
 def exact_mcnemar(gained: int, lost: int) -> float:
@@ -18,6 +19,16 @@ def exact_mcnemar(gained: int, lost: int) -> float:
     tail = sum(math.comb(flips, i) for i in range(min(gained, lost) + 1))
     # Both are whole numbers: where a float would overflow, their ratio does not.
     return min(1.0, 2 * tail / (1 << flips))
+
+
+def p_words(p_value: float) -> str:
+    """A p-value for a sentence, as in "p = 0.013": with as many digits as show on which side of 5 % it is."""
+    if p_value < _SMALLEST:
+        return f"p < {_SMALLEST}"
+    digits = 3
+    while (float(f"{p_value:.{digits}f}") < SIGNIFICANT) != (p_value < SIGNIFICANT):
+        digits += 1
+    return f"p = {p_value:.{digits}f}"
 
 
 def fisher_exact(resolved: int, tasks: int, other_resolved: int, other_tasks: int) -> float:

@@ -11,7 +11,20 @@ from proctor.core.run import RunConfig
 # What a comparison is usually about, and what should be the same whatever it is about.
 _SUBJECT: Final = ("agent", "command", "model", "mode", "preset", "pod_template", "variables")
 _CONDITIONS: Final = (
-    *("versions", "data_digest", "split", "tasks", "excluded", "runner", "image", "image_map", "isolation", "network"),
+    *(
+        "benchmark",
+        "origin",
+        "versions",
+        "data_digest",
+        "split",
+        "tasks",
+        "excluded",
+        "runner",
+        "image",
+        "image_map",
+        "isolation",
+        "network",
+    ),
     *("limits", "max_turns", "samples", "budget", "concurrency", "grade_concurrency", "machine"),
 )
 

@@ -46,6 +46,9 @@ _MEASURES: Final[dict[str, Callable[[Comparison], float | None]]] = {
     "findings": lambda it: it.second.findings,
 }
 MEASURES: Final = tuple(name for name in _MEASURES if name != "verdict")
+_RATES: Final = ("rate", "rate low", "gain", "gain low", "gain high")
+_SHARES: Final = frozenset({*_RATES, "p"})
+_RATIOS: Final = frozenset({"cost ratio", "cost ratio high", "time ratio", "time ratio high"})
 _CLAUSE: Final = re.compile(r"(?P<measure>[a-z ]+?)\s*(?P<operator>>=|<=|>|<|=)\s*(?P<bound>.+)")
 _NUMBER: Final = re.compile(r"\$?([+-]?\d+(?:\.\d+)?)\s*(%?)")
 
@@ -111,7 +114,10 @@ def _clause(text: str) -> Clause:
         return Clause(text=text, measure="verdict", operator=">=", bound=0)
     for words, sign in (("better by ", 1), ("not worse by ", -1)):
         if text.startswith(words):
-            share = abs(_number(text.removeprefix(words), text))
+            written = text.removeprefix(words)
+            share = _number(written, text, "gain low")
+            if share < 0:
+                raise UsageError(f"{written!r} in {text!r} has a sign", fix="the words say which way; write it without")
             return Clause(text=text, measure="gain low", operator=">=", bound=sign * share)
     found = _CLAUSE.fullmatch(text)
     if found is None or found["measure"] not in MEASURES:
@@ -120,15 +126,21 @@ def _clause(text: str) -> Clause:
             fix="say `better`, `not worse`, `better by 2%`, `not worse by 2%`, or a measure with a bound, such as "
             f"`cost ratio <= 1.2`; the measures are {', '.join(MEASURES)}",
         )
-    bound = _number(found["bound"], text)
+    bound = _number(found["bound"], text, found["measure"])
     return Clause(text=text, measure=found["measure"], operator=found["operator"], bound=bound)
 
 
-def _number(written: str, clause: str) -> float:
+def _number(written: str, clause: str, measure: str) -> float:
+    """A bound. One that is always met, or never, since its unit was forgotten would make a gate that checks nothing."""
     found = _NUMBER.fullmatch(written.strip())
     if found is None:
         raise UsageError(f"{written!r} in {clause!r} is no number", fix="write 0.3, 30%, or $1.50")
-    return float(found[1]) / (100 if found[2] else 1)
+    number = float(found[1]) / (100 if found[2] else 1)
+    if measure in _SHARES and abs(number) > 1:
+        raise UsageError(f"{written!r} in {clause!r} is more than the whole", fix=f"write {float(found[1]):g}%, or 0.3")
+    if found[2] and measure not in _SHARES | _RATIOS:
+        raise UsageError(f"{written!r} in {clause!r} is a share, and {measure} is none", fix="write a plain number")
+    return number
 
 
 def _outcome(clause: Clause, comparison: Comparison) -> Outcome:
@@ -143,6 +155,8 @@ def _told(outcome: Outcome) -> str:
     if outcome.measure == "verdict":
         words = {1: "shown to be better", 0: "no difference shown", -1: "shown to be worse"}
         return words[int(outcome.value)]
+    if outcome.measure in _RATES:
+        return f"{outcome.measure} is {100 * outcome.value:.4g}%"
     return f"{outcome.measure} is {outcome.value:.4g}"
 
 

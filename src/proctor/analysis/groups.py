@@ -5,11 +5,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from proctor.analysis.bootstrap import rate_interval
-from proctor.analysis.chance import SIGNIFICANT, exact_mcnemar, fisher_exact, holm
+from proctor.analysis.chance import SIGNIFICANT, exact_mcnemar, fisher_exact, holm, p_words
 from proctor.analysis.intervals import Estimate, clustered_rate
 from proctor.analysis.observation import Observation
 from proctor.analysis.paired import by_task, majority
 from proctor.core.record import Record
+
+ValueOf = Callable[[str], str | tuple[str, ...] | None]  # what a field says of a task
 
 UNKNOWN: Final = "(not said)"
 _MOST_NUMBERS: Final = 6
@@ -55,22 +57,28 @@ class Breakdown(Record):
         shown = [group for group in self.groups if group.shown]
         if len(self.runs) == 1:
             if not shown:
-                return f"No {self.field} stands out by more than chance."
-            told = ", ".join(f"{group.value} (p = {group.adjusted_p:.3f})" for group in shown)
+                return f"By {self.field}, no group stands out by more than chance."
+            told = ", ".join(f"{group.value} {self._side(group)} ({p_words(group.adjusted_p)})" for group in shown)
             return f"By {self.field}, more than chance: {told}."
         if not shown:
-            return f"No {self.field} in which {self.runs[1]} differs from {self.runs[0]} by more than chance."
+            return f"By {self.field}, {self.runs[1]} differs from {self.runs[0]} in no group by more than chance."
         words = [
-            f"{'better' if group.gained > group.lost else 'worse'} on {group.value} (p = {group.adjusted_p:.3f})"
+            f"{'better' if group.gained > group.lost else 'worse'} on {group.value} ({p_words(group.adjusted_p)})"
             for group in shown
         ]
-        return f"{self.runs[1]} is {', '.join(words)}."
+        return f"By {self.field}, {self.runs[1]} is {', '.join(words)}."
+
+    def _side(self, group: Group) -> str:
+        known = [(one.rate.value, one.tasks) for one in self.groups if one.rate]
+        mean = sum(rate * tasks for rate, tasks in known) / sum(tasks for _, tasks in known)
+        return "above the rest" if group.rate and group.rate.value > mean else "below the rest"
 
 
-def breakdown(
-    field: str, runs: Mapping[str, Iterable[Observation]], value_of: Callable[[str], str | None]
-) -> Breakdown:
-    """Break one run's results down by a field of its tasks, or the comparison of two."""
+def breakdown(field: str, runs: Mapping[str, Iterable[Observation]], value_of: ValueOf) -> Breakdown:
+    """Break one run's results down by a field of its tasks, or the comparison of two.
+
+    A task of which the field says several things, such as its tags, is in the group of each.
+    """
     names = tuple(runs)
     first, *rest = [by_task(observations) for observations in runs.values()]
     groups = _one(first, value_of) if not rest else _two(first, rest[0], value_of)
@@ -98,7 +106,7 @@ def binned(values: Mapping[str, str]) -> dict[str, str]:
     return {task: names[min(end for end in ends if number <= end)] for task, number in numbers.items()}
 
 
-def _one(tasks: Mapping[str, Sequence[Observation]], value_of: Callable[[str], str | None]) -> tuple[Group, ...]:
+def _one(tasks: Mapping[str, Sequence[Observation]], value_of: ValueOf) -> tuple[Group, ...]:
     resolved = {task: majority(answers) for task, answers in tasks.items()}
     groups = _grouped(tasks, value_of)
     p_values = []
@@ -115,7 +123,7 @@ def _one(tasks: Mapping[str, Sequence[Observation]], value_of: Callable[[str], s
 def _two(
     first: Mapping[str, Sequence[Observation]],
     second: Mapping[str, Sequence[Observation]],
-    value_of: Callable[[str], str | None],
+    value_of: ValueOf,
 ) -> tuple[Group, ...]:
     was, now = ({task: majority(answers) for task, answers in run.items()} for run in (first, second))
     groups = _grouped(first.keys() & second.keys(), value_of)
@@ -142,12 +150,25 @@ def _two(
     )
 
 
-def _grouped(tasks: Iterable[str], value_of: Callable[[str], str | None]) -> dict[str, list[str]]:
-    """Tasks by value, largest group first."""
+def _grouped(tasks: Iterable[str], value_of: ValueOf) -> dict[str, list[str]]:
+    """Tasks by value: numbers and ranges in their order, anything else with the largest group first."""
     groups: dict[str, list[str]] = {}
     for task in sorted(tasks):
-        groups.setdefault(value_of(task) or UNKNOWN, []).append(task)
-    return dict(sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])))
+        said = value_of(task) or UNKNOWN
+        for value in (said,) if isinstance(said, str) else said:
+            groups.setdefault(value, []).append(task)
+    numbers = {value: _number(value) for value in groups if value != UNKNOWN}
+    if None in numbers.values():
+        return dict(sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])))
+    return dict(sorted(groups.items(), key=lambda item: (numbers.get(item[0]) is None, numbers.get(item[0]) or 0.0)))
+
+
+def _number(value: str) -> float | None:
+    """The number that a value is, or that a range of them begins with."""
+    try:
+        return float(value.partition(" to ")[0])
+    except ValueError:
+        return None
 
 
 def _rate(answers: Mapping[str, Sequence[Observation]], tasks: Iterable[str]) -> Estimate | None:

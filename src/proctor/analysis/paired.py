@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from proctor.analysis.bootstrap import RESAMPLES, mean_interval, rate_interval
-from proctor.analysis.chance import SIGNIFICANT, exact_mcnemar, holm, tasks_needed, visible_difference
+from proctor.analysis.chance import SIGNIFICANT, exact_mcnemar, holm, p_words, tasks_needed, visible_difference
 from proctor.analysis.intervals import Estimate, clustered_rate
 from proctor.analysis.observation import Observation
 from proctor.core.causes import Status
@@ -71,9 +71,9 @@ class Comparison(Record):
         """What can be said, and no more."""
         if self.common == 0:
             return f"{self.first.run} and {self.second.run} have no graded task in common."
-        p_value = f"p = {self.p_value:.3f}"
-        if self.adjusted_p != self.p_value:
-            p_value += f", {self.adjusted_p:.3f} after correction"
+        p_value = p_words(self.p_value)
+        if p_words(self.adjusted_p) != p_value:
+            p_value += f", {p_words(self.adjusted_p).removeprefix('p = ')} after correction"
         flips = f"{len(self.gained)} gained, {len(self.lost)} lost of {self.common} common tasks; {p_value}"
         names = f"between {self.first.run} and {self.second.run}"
         if self.verdict == 0:

@@ -315,8 +315,8 @@ def _official(one: Observation) -> bool:
 
 
 def _passes(marks: Sequence[Sequence[float]]) -> tuple[Passes, ...]:
-    """For every k that all tasks have answers for, if each has several."""
-    most = min((len(answers) for answers in marks), default=0)
+    """For every k that some task has graded answers for, if any has several: one error hides no more than its task."""
+    most = max((len(answers) for answers in marks), default=0)
     if most < 2:  # noqa: PLR2004 - of one answer, k is 1 and says what the rate says
         return ()
     told = [[mark > 0 for mark in answers] for answers in marks]

@@ -17,6 +17,7 @@ from proctor.analysis.observation import Observation
 from proctor.analysis.paired import by_task
 from proctor.analysis.passes import passes
 from proctor.core.record import Record
+from proctor.core.text import money
 
 
 class BestOf(Record):
@@ -54,8 +55,15 @@ class TeamVerdict(Record):
     best_of: BestOf
 
     @property
+    def cheap(self) -> bool:
+        """The team costs no more than one answer of the single agent: then the plain comparison is all there is."""
+        return self.team_cost <= self.single_cost
+
+    @property
     def verdict(self) -> int:
-        """1: the team is worth it; -1: it is not; 0: these data cannot say."""
+        """1: the team is worth it; -1: it is not; 0: these data cannot say, or there is nothing to weigh."""
+        if self.cheap:
+            return 0
         team, best = self.team_rate, self.best_of
         if team.low is not None and best.high.high is not None and team.low > best.high.high:
             return 1
@@ -65,9 +73,14 @@ class TeamVerdict(Record):
     def sentence(self) -> str:
         """What can be said, and no more."""
         best = self.best_of
+        if self.cheap:
+            costs = f"{money(self.team_cost)} and {money(self.single_cost)} a task"
+            return (
+                f"{self.team} costs no more than one answer of {self.single} ({costs}): the money buys no second try."
+            )
         rates = f"{best.low.value:.0%}" if best.exact else f"{best.low.value:.0%} to {best.high.value:.0%}"
         numbers = (
-            f"{self.team} resolves {self.team_rate.value:.0%} at ${self.team_cost:.2f} a task; "
+            f"{self.team} resolves {self.team_rate.value:.0%} at {money(self.team_cost)} a task; "
             f"the same money buys {best.n:.1f} answers of {self.single}, of which the best resolves {rates} "
             f"({best.sentence})"
         )

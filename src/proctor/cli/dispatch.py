@@ -11,6 +11,7 @@ import click
 
 from proctor.cli import COMMANDS
 from proctor.core.errors import InfrastructureError, ProctorError, UsageError
+from proctor.core.text import visible
 
 INTERRUPTED: Final = 128 + signal.SIGINT
 BUG: Final = 1
@@ -31,7 +32,7 @@ def dispatch(arguments: list[str]) -> int:
         return _run(arguments)
     except ProctorError as error:
         for detail in error.details:
-            sys.stderr.write(f"  {detail}\n")
+            sys.stderr.write(f"  {visible(detail)}\n")
         return _complain(error.sentence, error.exit_code)
     except click.ClickException as error:
         return _complain(_usage_sentence(error), UsageError.exit_code)
@@ -71,7 +72,7 @@ def _usage_sentence(error: click.ClickException) -> str:
 
 
 def _complain(sentence: str, code: int) -> int:
-    sys.stderr.write(f"proctor: {sentence}\n")
+    sys.stderr.write(f"proctor: {visible(sentence)}\n")
     return code
 
 

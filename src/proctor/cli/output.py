@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from proctor.core.text import one_line, visible
+
 if TYPE_CHECKING:
     from proctor.core.record import Versioned
 
@@ -18,12 +20,13 @@ def print_json(value: "Versioned | Sequence[Versioned]") -> None:
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, err: bool = False) -> None:
     """Print aligned columns on stdout; on stderr, where they say something about progress."""
-    widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
-    for row in [headings, *rows]:
+    lines = [headings, *([one_line(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[i]) for row in lines) for i in range(len(headings))]
+    for row in lines:
         line = "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         click.echo(line, err=err)
 
 
 def note(message: str) -> None:
     """Say something about progress; results go to stdout, this does not."""
-    click.echo(message, err=True)
+    click.echo(visible(message), err=True)

@@ -42,7 +42,10 @@ class SessionSpec(Record):
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """A request as the client sent it; `path` begins after the session's own part and holds the query."""
+    """A request as the client sent it; `path` begins after the session's own part and holds the query.
+
+    Header names are in lower case.
+    """
 
     method: str
     path: str

@@ -172,7 +172,8 @@ class ScriptPlayer:
         known = error.status in HTTPStatus._value2member_map_
         message = error.message or (HTTPStatus(error.status).phrase if known else "Overloaded")
         body = msgspec.json.encode(error_value(kind, message))
-        return played(error.status, {**JSON, **error.headers}, [Beat(0, body)], sleep=self._sleep)
+        headers = JSON | {name.lower(): value for name, value in error.headers.items()}
+        return played(error.status, headers, [Beat(0, body)], sleep=self._sleep)
 
     def _message(self, step: Step, call: Call, incoming: Incoming) -> dict[str, Any]:
         content = step.content if step.content is not None else list(self._blocks(step))

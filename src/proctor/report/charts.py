@@ -21,6 +21,7 @@ _WIDTH: Final = 320
 _ROW: Final = 26
 _MOST_PUBLISHED: Final = 8
 _FEW: Final = 10
+_FEW_NAMES: Final = 6
 _MINUTE: Final = 60
 _TWO_MINUTES: Final = 120
 _STYLE: Final[Mapping[str, Any]] = {
@@ -52,7 +53,7 @@ _STYLE: Final[Mapping[str, Any]] = {
     "bar": {"color": _MARK},
     "text": {"color": _INK, "fontSize": 12},
 }
-_PERCENT: Final = {"format": "%"}
+_PERCENT: Final = {"format": "%", "tickCount": 5}
 
 
 def draw(chart: Chart) -> str:
@@ -124,6 +125,8 @@ def front_chart(standings: Sequence[Standing]) -> Chart:
     for place, value in enumerate(sorted(values, key=lambda value: (value["cost"], value["rate"]))):
         value["above"] = place % 2 == 0  # neighbours' names do not lie on each other
         value["front"] = "on the front" if _unbeaten(value, values) else "beaten in both"
+        # Among many, the names of those that matter can be read; all of them would lie on each other.
+        value["named"] = value["run"] if len(values) <= _FEW_NAMES or value["front"] == "on the front" else ""
     costs = [float(value["cost"]) for value in values]
     wide = len(costs) > 1 and min(costs) > 0 and max(costs) / min(costs) > 30  # noqa: PLR2004 - more than one axis shows
     across = {
@@ -163,7 +166,7 @@ def front_chart(standings: Sequence[Standing]) -> Chart:
                 {
                     "transform": [{"filter": f"datum.above == {str(above).lower()}"}],
                     "mark": {"type": "text", "align": "left", "dx": 6, "dy": -8 if above else 12},
-                    "encoding": {"x": across, "y": up, "text": {"field": "run", "type": "nominal"}},
+                    "encoding": {"x": across, "y": up, "text": {"field": "named", "type": "nominal"}},
                 }
                 for above in (True, False)
             ),

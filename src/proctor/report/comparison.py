@@ -18,7 +18,7 @@ from proctor.report.document import Document, Section
 from proctor.report.reading import run_names
 from proctor.report.runs import runs_table
 from proctor.report.tables import Table
-from proctor.report.words import NOTHING, duration, money, percent
+from proctor.report.words import NOTHING, duration, many, money, percent
 from proctor.results import RunStore
 
 
@@ -193,7 +193,8 @@ def _power(one: Comparison) -> str:
     flips = len(one.gained) + len(one.lost)
     smallest = f"{100 * (one.visible or 0):.1f} points"
     return (
-        f"{one.common} tasks of which {flips} flip can show a difference of {smallest} ({one.second.run}, 80 % power)."
+        f"{one.second.run}: with {many(one.common, 'common task')}, of which {flips} flipped, a true difference of "
+        f"{smallest} would be shown four times out of five."
     )
 
 

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from proctor.core.record import Record
+from proctor.core.text import one_line
 from proctor.report.tables import Table, as_markdown, as_text, plain
 
 Chart = dict[str, Any]  # a Vega-Lite specification
@@ -38,9 +39,9 @@ def document_text(document: Document) -> str:
         if section.table is not None:
             parts.append(as_text(section.table, underline=_UNDERLINES[bool(parts)]))
         if section.sentences:
-            parts.append("\n".join(section.sentences) + "\n")
+            parts.append("\n".join(map(one_line, section.sentences)) + "\n")
     if document.summary:
-        parts.append("\n".join(document.summary) + "\n")
+        parts.append("\n".join(map(one_line, document.summary)) + "\n")
     return "\n".join(parts)
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
+from proctor.analysis.chance import p_words
 from proctor.analysis.groups import Breakdown, Group, binned, breakdown
 from proctor.analysis.intervals import Estimate
 from proctor.analysis.observation import Observation
@@ -76,8 +77,12 @@ def categories(runs: Iterable[Iterable[Observation]]) -> dict[str, dict[str, str
     return found
 
 
-def field_values(field: str, config: RunConfig, known: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+def field_values(
+    field: str, config: RunConfig, known: Mapping[str, Mapping[str, str]]
+) -> Mapping[str, str | tuple[str, ...]]:
     """What a field says of each task, numbers in ranges; from the results, or else from the benchmark's own data.
+
+    Tags are several for a task.
 
     Raises:
         UsageError: there is no such field, or the benchmark's data is not here.
@@ -91,6 +96,8 @@ def field_values(field: str, config: RunConfig, known: Mapping[str, Mapping[str,
         tasks = reopen(config.benchmark, config.source, config.split).tasks()
     except ProctorError as error:
         raise UsageError(f"{field!r} is read from the benchmark's data, which is not here: {error}") from error
+    if field == "tag":
+        return {task.id: task.tags for task in tasks}
     return binned({task.id: value for task in tasks if (value := _of_task(field, task)) is not None})
 
 
@@ -139,12 +146,16 @@ def _table(found: Breakdown) -> Table:
                 group.value,
                 str(group.tasks),
                 *(_alone(group) if one else _held(group)),
-                f"{group.p_value:.3f}",
-                f"{group.adjusted_p:.3f}",
+                _p_cell(group.p_value),
+                _p_cell(group.adjusted_p),
             )
             for group in found.groups
         ),
     )
+
+
+def _p_cell(p_value: float) -> str:
+    return p_words(p_value).removeprefix("p ").removeprefix("= ")
 
 
 def _alone(group: Group) -> tuple[str, ...]:
@@ -165,8 +176,6 @@ def _difference(estimate: Estimate | None) -> str:
 
 def _of_task(field: str, task: Task) -> str | None:
     match field:
-        case "tag":
-            return ", ".join(task.tags) or None
         case "gold files" | "gold lines":
             gold = task.private.gold
             counts = _diff_size(gold.text) if gold and gold.patch_kind is PatchKind.UNIFIED_DIFF else None

@@ -6,6 +6,7 @@ from pathlib import Path
 import proctor
 from proctor.core.errors import UsageError
 from proctor.core.files import write_atomic
+from proctor.core.text import visible
 from proctor.report.charts import draw
 from proctor.report.document import Document
 
@@ -14,9 +15,9 @@ def document_html(document: Document) -> str:
     """The page. Whatever a task or a run is called, it is text here."""
     from jinja2 import Environment  # noqa: PLC0415 - only pages need it
 
-    template = Environment(autoescape=True, trim_blocks=True, keep_trailing_newline=True).from_string(
-        files("proctor.report").joinpath("page.html").read_text(encoding="utf-8")
-    )
+    environment = Environment(autoescape=True, trim_blocks=True, keep_trailing_newline=True)
+    environment.filters["visible"] = visible
+    template = environment.from_string(files("proctor.report").joinpath("page.html").read_text(encoding="utf-8"))
     sections = [
         {
             "table": section.table,
@@ -34,6 +35,8 @@ def write_page(document: Document, file: Path) -> None:
     Raises:
         UsageError: it cannot be written there.
     """
+    if not file.name:
+        raise UsageError("the page needs a file's name", where=file, fix="such as report.html")
     page = document_html(document)
     try:
         write_atomic(file, page)

@@ -13,7 +13,7 @@ from proctor.report.charts import front_chart, rates_chart, times_chart
 from proctor.report.document import Document, Section
 from proctor.report.others import MOST_LINES, published_lines, published_table
 from proctor.report.tables import Table, records_csv
-from proctor.report.words import NOTHING, count, duration, interval, money, number, percent
+from proctor.report.words import NOTHING, count, duration, errors_left_out, interval, money, number, percent
 
 HEADINGS: Final = ("Run ID", "Mode", "Preset", "Resolved", "Avg Cost", "Avg Time", "Agents", "95 % interval", "Errors")
 _ACROSS: Final = 6  # more runs than this do not fit beside each other
@@ -31,6 +31,19 @@ def runs_table(
         headings=HEADINGS,
         rows=tuple(_cells(row) for row in rows),
         notes=(*published_lines(published, tasks), *_rates_below(rows)),
+    )
+
+
+def who_table(rows: Sequence[RunRow]) -> Table:
+    """Who answered: what a run's name does not tell, and its reader must know."""
+    pods = any(row.pod_template for row in rows)
+    return Table(
+        title="Who answered",
+        headings=("Run ID", "Agent", "Model", *(["Pod"] if pods else [])),
+        rows=tuple(
+            (row.run_id, row.agent, row.model or NOTHING, *([row.pod_template or NOTHING] if pods else []))
+            for row in rows
+        ),
     )
 
 
@@ -95,14 +108,15 @@ def failures_table(rows: Sequence[RunRow]) -> Table:
 
 
 def passes_table(rows: Sequence[RunRow]) -> Table:
-    """Runs with several answers to each task: at least one of k right, and all of k right."""
+    """Runs with several answers to each task: at least one of k right, all of k right, where k were graded."""
     return Table(
         title="Several answers to each task",
-        headings=("Run ID", "k", "pass@k", "95 % interval", "pass^k", "95 % interval"),
+        headings=("Run ID", "k", "Tasks", "pass@k", "95 % interval", "pass^k", "95 % interval"),
         rows=tuple(
             (
                 row.run_id,
                 str(one.k),
+                f"{one.tasks}/{row.tasks}",
                 percent(one.any_of.value),
                 interval(one.any_of.low, one.any_of.high),
                 percent(one.all_of.value),
@@ -229,6 +243,7 @@ def run_tables(
 ) -> tuple[Table, ...]:
     """All tables that have anything to say about these runs."""
     candidates = (
+        who_table(rows),
         resolved_table(rows),
         answers_table(rows),
         healthy_table(rows) if any(_counted_otherwise(row) for row in rows) else None,
@@ -276,9 +291,8 @@ def runs_csv(rows: Sequence[RunRow]) -> str:
 
 
 def _rates_below(rows: Sequence[RunRow]) -> tuple[str, ...]:
-    """What a reader of the rates must know: that errors are left out of them."""
     errors = sum(row.errors for row in rows)
-    return (f"{errors} errors were not the agents' doing and are left out of the rates.",) if errors else ()
+    return (errors_left_out(errors),) if errors else ()
 
 
 def _cells(row: RunRow) -> tuple[str, ...]:
@@ -291,8 +305,15 @@ def _cells(row: RunRow) -> tuple[str, ...]:
         duration(row.avg_seconds),
         str(row.agents),
         interval(row.low, row.high),
-        str(row.errors) + (f" ({row.missing} missing)" if row.missing else ""),
+        str(row.errors) + _missing(row.missing),
     )
+
+
+def _missing(answers: int) -> str:
+    """Of answers that are not there; or that nobody has asked the run for, which somebody else must have put there."""
+    if not answers:
+        return ""
+    return f" ({answers} missing)" if answers > 0 else f" ({-answers} too many)"
 
 
 def _with_ends(estimate: Estimate | None, words: Callable[[float | None], str]) -> tuple[str, str]:

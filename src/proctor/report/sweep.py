@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from proctor.analysis.sweep import Contender, SweepOutcome
 from proctor.report.tables import Table, as_text
-from proctor.report.words import NOTHING, duration, interval, money, points
+from proctor.report.words import NOTHING, duration, errors_left_out, interval, money, points
 
 
 def sweep_text(outcome: SweepOutcome) -> str:
@@ -55,5 +55,5 @@ def _notes(outcome: SweepOutcome) -> Iterator[str]:
             yield contender.decision.sentence
     errors = sum(contender.row.errors for contender in outcome.contenders)
     if errors:
-        yield f"{errors} errors were not the agents' doing and are left out of the rates."
+        yield errors_left_out(errors)
     yield outcome.sentence

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from proctor.core.record import Record
+from proctor.core.text import one_line
 
 
 class Table(Record):
@@ -21,12 +22,13 @@ class Table(Record):
 
 def as_text(table: Table, *, underline: str = "=") -> str:
     """The table for people at a terminal."""
-    cells = [table.headings, *table.rows]
+    cells = [[one_line(cell) for cell in line] for line in (table.headings, *table.rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(table.headings))]
     lines = ["   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
     rule = "   ".join("-" * width for width in widths)
-    below = ["", *table.notes] if table.notes else []
-    return "\n".join([table.title, underline * len(table.title), lines[0], rule, *lines[1:], *below]) + "\n"
+    title, notes = one_line(table.title), [one_line(note) for note in table.notes]
+    below = ["", *notes] if notes else []
+    return "\n".join([title, underline * len(title), lines[0], rule, *lines[1:], *below]) + "\n"
 
 
 def as_markdown(table: Table, *, level: int = 2) -> str:
@@ -86,4 +88,4 @@ def plain(text: str) -> str:
     """Text in which no character means something to Markdown."""
     for character in "\\`*_[]<>|#":
         text = text.replace(character, f"\\{character}")
-    return " ".join(text.split())
+    return " ".join(one_line(text).split())

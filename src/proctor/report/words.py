@@ -3,24 +3,36 @@
 from typing import Final
 
 from proctor.analysis.intervals import Estimate
+from proctor.core.text import money
 
-_CENTS: Final = 0.1
 _MINUTE: Final = 60
+_TENTHS: Final = 9.95
 NOTHING: Final = "-"
 
-
-def money(usd: float | None) -> str:
-    """An amount: cents, or where that would be nothing, hundredths of them."""
-    if usd is None:
-        return "unknown"
-    return f"${usd:,.2f}" if usd >= _CENTS or usd == 0 else f"${usd:.4f}"
+__all__ = [
+    "NOTHING",
+    "count",
+    "duration",
+    "errors_left_out",
+    "interval",
+    "many",
+    "money",
+    "money_interval",
+    "number",
+    "percent",
+    "points",
+]
 
 
 def duration(seconds: float | None) -> str:
-    """Minutes and seconds."""
+    """Minutes and seconds; tenths of seconds where these matter, and hours where seconds do not."""
     if seconds is None:
         return NOTHING
+    if seconds < _TENTHS:
+        return f"{seconds:.1f}s"
     minutes, rest = divmod(round(seconds), _MINUTE)
+    if minutes >= _MINUTE:
+        return f"{minutes // _MINUTE}h {minutes % _MINUTE:02}m"
     return f"{minutes}m {rest:02}s"
 
 
@@ -37,6 +49,17 @@ def points(share: float | None) -> str:
 def number(value: float | None, digits: int = 1) -> str:
     """A plain number."""
     return NOTHING if value is None else f"{value:,.{digits}f}"
+
+
+def many(count: int, thing: str) -> str:
+    """So many things; one thing."""
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+
+
+def errors_left_out(errors: int) -> str:
+    """What a reader of rates must know: that errors are not in them."""
+    are = ("was", "is") if errors == 1 else ("were", "are")
+    return f"{many(errors, 'error')} {are[0]} not the agents' doing and {are[1]} left out of the rates."
 
 
 def interval(low: float | None, high: float | None) -> str:

@@ -99,6 +99,11 @@ def test_a_drawing_has_a_row_for_each_agent_and_one_for_messages() -> None:
     ]
 
 
+def test_a_pod_that_was_quick_has_tenths_of_seconds() -> None:
+    quick = Timeline(began=0, seconds=0.54, lines=made().lines, messages=())
+    assert draw(quick, 56).splitlines()[-2].endswith(" 0.5 s")
+
+
 MOMENTS = st.lists(st.tuples(st.floats(0, 500), st.sampled_from(Doing)), max_size=20)
 
 

@@ -173,6 +173,7 @@ async def test_keys_search_move_and_open(browser: Chromium, tmp_path: Path) -> N
 
 async def test_a_page_fits_a_phone_and_the_dark(browser: Chromium, tmp_path: Path) -> None:
     store = small_run(tmp_path)
+    small_run(tmp_path)
     await record_pod(store.logs("two", 1, 1) / "cassette.jsonl", "two")
     background = "getComputedStyle(document.documentElement).backgroundColor"
     async with opened(browser, tmp_path) as (page, address):
@@ -183,10 +184,15 @@ async def test_a_page_fits_a_phone_and_the_dark(browser: Chromium, tmp_path: Pat
                 "/",
                 "/run/toy/run-001",
                 "/run/toy/run-001/task?task=two",
-                "/compare?run=toy/run-001&run=toy/run-001",
+                "/compare?run=toy/run-001&run=toy/run-002",
             ):
                 await page.go(address + path)
                 assert await page.value("document.documentElement.scrollWidth") <= 390, path
+                # What decides is in sight, not beyond the edge of a table that must be moved aside first.
+                for ends in await page.value(
+                    "[...document.querySelectorAll('.runs td b')].map(rate => rate.getBoundingClientRect().right)"
+                ):
+                    assert ends <= 390, path
             colours.append(await page.value(background))
         assert colours[0] != colours[1]
 

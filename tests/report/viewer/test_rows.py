@@ -8,6 +8,7 @@ from proctor.core.causes import Cause
 from proctor.core.errors import UsageError
 from proctor.core.files import locked
 from proctor.core.run import JournalEntry
+from proctor.report import run_row
 from proctor.report.viewer.rows import Query, RunTable
 from proctor.report.viewer.shelf import Shelf, is_going
 from proctor.results import RunStore, new_run
@@ -34,6 +35,20 @@ def test_every_answer_is_a_row_and_they_add_up(table: RunTable) -> None:
     assert counts.rate == pytest.approx(1 / 3)
     assert counts.low is not None
     assert 0 < counts.low < 1 / 3
+
+
+def test_the_interval_of_several_answers_to_each_task_is_the_reports(tmp_path: Path) -> None:
+    store = new_run("toy", root=tmp_path)
+    for task, cause in (("a", Cause.SOLVED), ("b", Cause.TESTS_FAILED), ("c", Cause.SOLVED), ("d", Cause.TESTS_FAILED)):
+        for sample in (1, 2, 3):
+            answer(store, task, cause, sample=sample, logs=False)
+    reported = run_row(finish(store), store.results())
+    assert (reported.resolved, reported.counted) == (6, 12)
+    listed = Shelf(tmp_path).book("toy/run-001").counts
+    shown = Shelf(tmp_path).table("toy/run-001").counts()
+    for counts in (listed, shown):
+        assert counts is not None
+        assert (counts.low, counts.high) == (reported.low, reported.high)
 
 
 def test_rows_are_searched_filtered_and_sorted(table: RunTable) -> None:

@@ -270,6 +270,17 @@ async def test_what_is_not_there_is_said_in_a_sentence(site: Site) -> None:
     assert "not a valid RunConfig" in text
 
 
+async def test_one_is_one_and_many_are_many(site: Site) -> None:
+    small_run(site.root)
+    _, text, _ = await site.get("/run/toy/run-001")
+    assert ">1 error, 0 skipped<" in text
+    assert ">6 answers<" in text
+    _, text, _ = await site.get("/run/toy/run-001?q=provider")
+    assert ">1 answer<" in text
+    _, text, _ = await site.get("/")
+    assert "claude-sonnet-4-5; 1 error<" in text
+
+
 async def test_two_runs_are_compared_task_by_task(site: Site) -> None:
     small_run(site.root)
     second = new_run("toy", root=site.root)
@@ -286,6 +297,9 @@ async def test_two_runs_are_compared_task_by_task(site: Site) -> None:
     _, text, _ = await site.get(query + "&flip=gained")
     assert text.count("data-row") == 1
     assert ">two<" in text
+    _, text, _ = await site.get("/compare?run=toy/run-001&run=toy/run-001")
+    assert "That is the same run twice" in text
+    assert "No difference" not in text
 
 
 async def first_lines(stream: AsyncIterator[bytes], count: int) -> AsyncIterator[bytes]:

@@ -215,7 +215,7 @@ def draw(timeline: Timeline, width: int) -> str:
         for message in timeline.messages:
             marks[min(columns - 1, int(message.at / scale))] = _MESSAGE
         rows.append(f"{_MESSAGES:{names}}  {''.join(marks)}  {len(timeline.messages):>4}")
-    end = f"{timeline.seconds:.0f} s"
+    end = f"{timeline.seconds:.{0 if timeline.seconds >= 10 else 1}f} s"  # noqa: PLR2004 - where tenths matter
     rows.append(f"{'':{names}}  0{end:>{columns - 1}}")
     rows.append("█ at work  ▒ compacting  ? waits for a permission  ! limited, refused or failing  · idle")
     return "\n".join(rows) + "\n"

@@ -5,6 +5,7 @@ from typing import Any, Final
 import click
 
 from proctor.cli.bench.telling import check_forms, form_options, tell
+from proctor.cli.output import note
 from proctor.core.errors import UsageError
 
 GATE: Final = 10  # the exit code of a gate that does not hold
@@ -42,4 +43,9 @@ def command(runs: tuple[str, ...], *, rule: str | None, **given: Any) -> int:
         as_json=lambda: comparison_report(rows, held),
         as_csv=lambda: records_csv(Comparison, [one.comparison for one in held]),
     )
-    return GATE if any(one.decision is not None and not one.decision.passed for one in held) else 0
+    failed = [one.decision for one in held if one.decision is not None and not one.decision.passed]
+    if given["as_json"] or given["as_csv"]:
+        # A program reads the results; whoever reads its log should still learn what to mind, and why a gate is shut.
+        for sentence in (*(warning for one in held for warning in one.warnings), *(one.sentence for one in failed)):
+            note(sentence)
+    return GATE if failed else 0

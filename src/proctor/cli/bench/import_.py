@@ -8,7 +8,7 @@ from proctor.cli.output import note, print_json
 
 
 @click.command()
-@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("source", type=click.Path(path_type=Path, exists=True))
 @click.option("--format", "form", metavar="FORMAT", required=True, help="`proctor bench export` lists the formats.")
 @click.option("--benchmark", metavar="BENCH", help="Whose tasks these are, where the files do not say.")
 @click.option("--agent", help="Who answered, where the files do not say.")

@@ -75,11 +75,11 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
 
     Exits 0 when every task has a verdict, 12 when one ended in an error or the run had to stop before its end.
     """
-    from proctor.runner.selection import select  # noqa: PLC0415 - the help page needs none of it
+    from proctor.runner.selection import choose  # noqa: PLC0415 - the help page needs none of it
     from proctor.runner.start import begin, check_access, configure, what_is_lacking  # noqa: PLC0415
 
     source, chosen, asked = load(bench, suite, split), selection(given), _asked(given)
-    tasks = select(source.tasks(), chosen, known=[bad.task_id for bad in source.unusable()])
+    tasks = choose(source, chosen).tasks
     config = asyncio.run(
         configure(
             asked, source, tasks, excluded=chosen.excluded, program=given["claude_bin"], h2_program=given["h2_bin"]

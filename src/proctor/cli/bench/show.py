@@ -6,6 +6,7 @@ import click
 
 from proctor.cli.output import print_json, print_table
 from proctor.core.errors import UsageError
+from proctor.core.text import visible
 
 if TYPE_CHECKING:
     from proctor.core.result import Member, TaskResult
@@ -15,20 +16,20 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("run")
 @click.argument("task", required=False)
-@click.option("--attempt", "sample", type=click.IntRange(min=1), default=1, show_default=True, help="Which answer.")
+@click.option("--attempt", "sample", type=click.IntRange(min=1), help="Which answer; the first, if not said.")
 @click.option("--timeline", is_flag=True, help="With TASK: who of a pod was active when.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(run: str, task: str | None, *, sample: int, timeline: bool, as_json: bool) -> None:
+def command(run: str, task: str | None, *, sample: int | None, timeline: bool, as_json: bool) -> None:
     """Show RUN: its configuration and every task; or one TASK of it: verdict, evidence, cost, where the logs are."""
     from proctor.results import find_run  # noqa: PLC0415 - the help page needs none of it
 
     store = find_run(run)
-    if timeline and task is None:
-        raise UsageError("--timeline is of one task", fix="name the TASK too")
+    if task is None and (timeline or sample is not None):
+        raise UsageError(f"--{'timeline' if timeline else 'attempt'} is of one task", fix="name the TASK too")
     if task is None:
         _show_run(store, as_json=as_json)
         return
-    result = store.result(task, sample)
+    result = store.result(task, sample or 1)
     if timeline:
         _show_timeline(store, result, as_json=as_json)
     elif as_json:
@@ -39,6 +40,7 @@ def command(run: str, task: str | None, *, sample: int, timeline: bool, as_json:
 
 def _show_run(store: "RunStore", *, as_json: bool) -> None:
     from proctor.report import money, run_row  # noqa: PLC0415
+    from proctor.report.words import many  # noqa: PLC0415
 
     config, results = store.config(), list(store.results())
     if as_json:
@@ -67,18 +69,21 @@ def _show_run(store: "RunStore", *, as_json: bool) -> None:
             for result in results
         ],
     )
-    left = f", {row.missing} not recorded yet" if row.missing else ""
-    click.echo(f"\n{row.resolved} of {row.counted} resolved, {row.errors} errors, {row.skipped} skipped{left}")
+    left = f", {row.missing} not recorded yet" if row.missing > 0 else ""
+    errors = many(row.errors, "error")
+    click.echo(f"\n{row.resolved} of {row.counted} resolved, {errors}, {row.skipped} skipped{left}")
 
 
 def _show_task(store: "RunStore", result: "TaskResult") -> None:
-    from proctor.report import money  # noqa: PLC0415
+    from proctor.report.words import many, money  # noqa: PLC0415
 
-    click.echo(f"{_name(result)}: {result.status.value} ({result.cause.value})")
+    click.echo(visible(f"{_name(result)}: {result.status.value} ({result.cause.value})"))
     if result.verdict is not None:
-        click.echo(result.verdict.reason)
+        click.echo(visible(result.verdict.reason))
+        for deviation in result.verdict.deviations:
+            click.echo(visible(f"not as the benchmark has it: {deviation}"))
         for finding in result.verdict.findings:
-            click.echo(f"finding: {finding.code}: {finding.path}: {finding.detail}")
+            click.echo(visible(f"finding: {finding.code}: {finding.path}: {finding.detail}"))
         if result.verdict.tests:
             click.echo()
             print_table(
@@ -87,11 +92,12 @@ def _show_task(store: "RunStore", result: "TaskResult") -> None:
             )
     click.echo()
     metrics = result.metrics
-    click.echo(f"{metrics.turns} turns, {metrics.steps} steps, {metrics.compactions} compactions")
+    did = (metrics.turns, "turn"), (metrics.steps, "step"), (metrics.compactions, "compaction")
+    click.echo(", ".join(many(count, thing) for count, thing in did))
     if len(metrics.members) > 1:
         share = "unknown" if metrics.utilisation is None else f"{metrics.utilisation:.0%}"
-        resets = f", {metrics.context_resets} context resets" if metrics.context_resets else ""
-        click.echo(f"{metrics.agents} agents, {metrics.messages} messages, utilisation {share}{resets}\n")
+        resets = f", {many(metrics.context_resets, 'context reset')}" if metrics.context_resets else ""
+        click.echo(f"{metrics.agents} agents, {many(metrics.messages, 'message')}, utilisation {share}{resets}\n")
         print_table(
             ["AGENT", "ROLE", "ACTIVE", "IDLE", "TURNS", "SENT", "TOKENS", "COST"],
             [_member_cells(member) for member in metrics.members],
@@ -99,9 +105,11 @@ def _show_task(store: "RunStore", result: "TaskResult") -> None:
         click.echo()
     click.echo(f"answered in {result.answer_seconds:.1f} s, graded in {result.grade_seconds:.1f} s")
     for usage in result.usage:
-        click.echo(f"{usage.model}: {usage.requests} requests, {usage.tokens.total:,} tokens, {money(usage.cost_usd)}")
+        click.echo(
+            f"{usage.model}: {many(usage.requests, 'request')}, {usage.tokens.total:,} tokens, {money(usage.cost_usd)}"
+        )
     for attempt in result.attempts:
-        click.echo(f"attempt {attempt.number}: {attempt.cause.value}: {attempt.detail}")
+        click.echo(visible(f"attempt {attempt.number}: {attempt.cause.value}: {attempt.detail}"))
         click.echo(f"  {store.folder / attempt.logs}")
 
 

@@ -37,13 +37,13 @@ def command(file: Path, **given: Any) -> int:
 
     Exits 0 when every answer has a verdict, 12 when one ended in an error or the sweep had to stop before its end.
     """
-    from proctor.runner.selection import select  # noqa: PLC0415 - the help page needs none of it
+    from proctor.runner.selection import choose  # noqa: PLC0415 - the help page needs none of it
     from proctor.runner.sweep import begin_sweep, plan_sweep  # noqa: PLC0415
     from proctor.runner.sweep_file import read_sweep  # noqa: PLC0415
 
     wanted = read_sweep(file)
     source = load(wanted.benchmark, wanted.suite, wanted.split)
-    tasks = select(source.tasks(), wanted.selection, known=[bad.task_id for bad in source.unusable()])
+    tasks = choose(source, wanted.selection).tasks
     access = access_of(given)
     sweep = asyncio.run(
         plan_sweep(

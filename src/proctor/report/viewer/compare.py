@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from proctor.analysis.chance import SIGNIFICANT, exact_mcnemar
+from proctor.analysis.chance import SIGNIFICANT, exact_mcnemar, p_words
 from proctor.report import differences
 from proctor.report.viewer.pages import read_query
 from proctor.report.viewer.rows import Row, RunTable
@@ -28,7 +28,9 @@ def compare_page(shelf: Shelf, given: Mapping[str, str], runs: list[str]) -> dic
     """Two runs, task by task."""
     names = shelf.names()
     if len(runs) != 2:  # noqa: PLR2004 - a comparison is of two
-        return {"names": names, "runs": runs, "ready": False}
+        return {"names": names, "runs": runs, "ready": False, "same": False}
+    if runs[0] == runs[1]:
+        return {"names": names, "runs": runs, "ready": False, "same": True}
     first, second = (shelf.table(name) for name in runs)
     one, other = _by_task(first), _by_task(second)
     pairs = [
@@ -92,7 +94,7 @@ def _sentence(runs: list[str], flips: dict[str, int], common: int) -> str:
     if not common:
         return "The runs have no graded task in common."
     p_value = exact_mcnemar(gained, lost)
-    numbers = f"{gained} gained, {lost} lost of {common} common tasks; p = {p_value:.3f}"
+    numbers = f"{gained} gained, {lost} lost of {common} common tasks; {p_words(p_value)}"
     if p_value >= SIGNIFICANT:
         return f"No difference that these data can show ({numbers})."
     return f"{runs[1]} is {'better' if gained > lost else 'worse'} than {runs[0]} ({numbers})."

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from proctor.analysis.intervals import wilson
+from proctor.analysis.intervals import clustered_rate
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.record import Record
@@ -330,7 +330,10 @@ def count(rows: Iterable[Row]) -> Counts:
     statuses = [row.status for row in rows]
     counted = [row for row in rows if row.counted]
     resolved = statuses.count("resolved")
-    interval = wilson(resolved, len(counted))
+    answers: dict[str, list[float]] = {}
+    for row in counted:
+        answers.setdefault(row.task_id, []).append(float(row.status == "resolved"))
+    rate = clustered_rate(list(answers.values()))
     costs = [row.cost_usd for row in rows if not row.live]
     known = [cost for cost in costs if cost is not None]
     waiting = statuses.count(_WAITING)
@@ -343,8 +346,8 @@ def count(rows: Iterable[Row]) -> Counts:
         waiting=waiting,
         at_work=sum(row.live for row in rows) - waiting,
         counted=len(counted),
-        low=interval.low if interval else None,
-        high=interval.high if interval else None,
+        low=rate.low if rate else None,
+        high=rate.high if rate else None,
         cost_usd=sum(known) if len(known) == len(costs) else None,
         tokens=sum(row.tokens for row in rows),
         seconds=sum(row.seconds for row in rows),

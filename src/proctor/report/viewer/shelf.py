@@ -89,7 +89,8 @@ def _summed(store: RunStore, config: RunConfig) -> Counts | None:
     asked = len(config.tasks) * config.samples
     # Causes that are not counted have the status error or skipped, so the rest is the denominator.
     counted = summary.resolved + summary.unresolved
-    if summary.tasks != asked:
+    # With several answers to each task the interval depends on which answers are to the same one.
+    if summary.tasks != asked or config.samples > 1:
         return None
     interval = wilson(summary.resolved, counted)
     return Counts(

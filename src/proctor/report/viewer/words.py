@@ -1,31 +1,25 @@
 """How things are said on a page."""
 
 import math
-import re
 from datetime import datetime
 from typing import Final
 from urllib.parse import urlencode
 
 from proctor.core.record import to_json
 from proctor.core.result import ModelUsage
-from proctor.report import money
+from proctor.core.text import visible
+from proctor.report.words import many, money
 from proctor.results import total_cost
 
 NOTHING: Final = "\N{EN DASH}"
 _MINUTE: Final = 60
 _THOUSAND: Final = 1000
-_ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
-# What cannot be seen, or turns the direction of what can: a line must read as it is.
-_HIDDEN: Final = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
-    r"|[\U000e0000-\U000e007f]"
-)
-
 __all__ = [
     "address",
     "ago",
     "clock",
     "duration",
+    "many",
     "money",
     "number",
     "percent",
@@ -35,16 +29,6 @@ __all__ = [
     "sum_tokens",
     "visible",
 ]
-
-
-def visible(text: str) -> str:
-    """Text without terminal escapes, in which every character that cannot be seen is named."""
-    return _HIDDEN.sub(
-        lambda found: (
-            f"\N{MATHEMATICAL LEFT WHITE SQUARE BRACKET}{ord(found[0]):X}\N{MATHEMATICAL RIGHT WHITE SQUARE BRACKET}"
-        ),
-        _ESCAPES.sub("", text.replace("\r\n", "\n")),
-    )
 
 
 def duration(seconds: float | None) -> str:

@@ -1,0 +1,70 @@
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from drawn_runs import store_run
+from proctor.cli.dispatch import dispatch
+from proctor.core.verdict import Finding
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("results")
+    store_run(root, "run-001", tasks=30, seed=1, odds={"rate": 0.9})
+    store_run(root, "run-002", tasks=30, seed=2, odds={"rate": 0.1}, concurrency=8)
+    return root
+
+
+@pytest.fixture(autouse=True)
+def _here(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROCTOR_RESULTS", str(results))
+
+
+@pytest.mark.parametrize("form", ["--json", "--csv"])
+def test_results_for_a_program_leave_the_warnings_and_the_gates_reason_on_stderr(
+    form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dispatch(["bench", "compare", "run-001", "run-002", "--gate", "not worse", form]) == 10
+    assert capsys.readouterr().err.splitlines() == [
+        "run-001 and run-002 differ: concurrency: 1 and 8",
+        "run-002 against run-001: 'not worse' does not hold, shown to be worse.",
+    ]
+
+
+def test_a_page_without_a_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(["bench", "report", "core", "--html", ""]) == 2
+    assert "the page needs a file's name" in capsys.readouterr().err
+
+
+def test_importing_what_is_not_there_says_that_it_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(["bench", "import", "nowhere", "--format", "harbor"]) == 2
+    assert "'nowhere' does not exist" in capsys.readouterr().err
+
+
+def test_which_answer_is_asked_of_a_task_only(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(["bench", "show", "run-001", "--attempt", "2"]) == 2
+    assert "--attempt is of one task; name the TASK too" in capsys.readouterr().err
+
+
+def test_what_an_agent_wrote_does_not_steer_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PROCTOR_RESULTS", str(tmp_path))
+    store = store_run(tmp_path, "run-001", tasks=1, odds={"rate": 1.0})
+    (result,) = store.results()
+    assert result.verdict is not None
+    (test, *_), (attempt,) = result.verdict.tests, result.attempts
+    verdict = msgspec.structs.replace(
+        result.verdict,
+        reason="fine\x07\u202e",
+        tests=(msgspec.structs.replace(test, id="test\nit\x9b2J"),),
+        findings=(Finding(code="hook", path="a\u200b.py", detail="\x08\x08"),),
+    )
+    told = msgspec.structs.replace(attempt, detail="the end\x00")
+    store.write_result(msgspec.structs.replace(result, verdict=verdict, attempts=(told,)))
+    assert dispatch(["bench", "show", "run-001", "task-0"]) == 0
+    shown = capsys.readouterr().out
+    assert not set(shown) & set("\x00\x07\x08\x1b\x9b\u200b\u202e")
+    for text in ("fine⟦7⟧⟦202E⟧", "test it⟦9B⟧2J", "a⟦200B⟧.py: ⟦8⟧⟦8⟧", "the end⟦0⟧"):
+        assert text in shown
