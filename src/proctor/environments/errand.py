@@ -24,12 +24,6 @@ from proctor.environments.seccomp import filter_program
 from proctor.environments.streams import Feed, Pump
 from proctor.environments.watches import Watches
 
-_LIMITS: Final = {
-    "memory": resource.RLIMIT_DATA,
-    "processes": resource.RLIMIT_NPROC,
-    "file": resource.RLIMIT_FSIZE,
-    "core": resource.RLIMIT_CORE,
-}
 _END_SECONDS: Final = 30
 
 # From what bubblewrap inherits and the words of the command, its own command line.
@@ -143,8 +137,8 @@ class _Room:
             if joins:
                 # In a thread: to enter a control group may take the kernel some milliseconds.
                 await asyncio.to_thread(_join, joins, first)
-            for name, value in rules.resources.items():
-                resource.prlimit(first, _LIMITS[name], (value, value))
+            for kind, value in rules.resources.items():
+                resource.prlimit(first, kind, (value, value))
             if rules.processors:
                 os.sched_setaffinity(first, rules.processors)
 
