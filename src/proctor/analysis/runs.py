@@ -50,6 +50,7 @@ class RunRow(Record):
         missing: answers that the run was asked for and has not recorded.
         tries: attempts beyond the first, which infrastructure errors made necessary.
         avg_cost_usd: None when any price is unknown, and so is every other cost.
+        avg_seconds: None when no answer says how long it took, and so is every other time.
         cost_per_resolved_usd: all that the counted answers cost, by those resolved.
         total_usd: what everything cost, errors included.
     """
@@ -196,7 +197,9 @@ class _Tally:
         resolved, counted = sum(right), sum(len(task.resolved) for task in tasks)
         errors = self.statuses[Status.ERROR]
         rate = _rate(tasks)
-        times, tokens = [task.seconds for task in tasks], [task.tokens for task in tasks]
+        # Nobody answers in no time: results of other tools that do not say how long it took have 0 in all of them.
+        times = [task.seconds for task in tasks] if any(any(task.seconds) for task in tasks) else []
+        tokens = [task.tokens for task in tasks]
         costs = [task.costs for task in tasks] if self.priced else []
         cost, seconds = positive_mean(costs), positive_mean(times)
         return RunRow(
@@ -227,7 +230,7 @@ class _Tally:
             cost=cost,
             seconds=seconds,
             cost_per_resolved_usd=ratio_of_sums(_pairs(costs, right)) if costs else None,
-            seconds_per_resolved=ratio_of_sums(_pairs(times, right)),
+            seconds_per_resolved=ratio_of_sums(_pairs(times, right)) if times else None,
             tokens_per_resolved=ratio_of_sums(_pairs(tokens, right)),
             total_usd=self.total_usd,
             costs=spread(amount for some in costs for amount in some),

@@ -19,7 +19,7 @@ import msgspec
 from proctor.core.environment import Limits
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.record import Record
-from proctor.core.result import Attempt, TaskResult
+from proctor.core.result import Attempt, ModelUsage, TaskResult, Tokens
 from proctor.core.run import Budget, JournalEntry, Machine, Mode, RunConfig
 from proctor.results.store import RunStore, new_run, summarise
 
@@ -89,7 +89,7 @@ class Format(Protocol):
     suffix: str
 
     def export(self, run: RunStore, target: Path, options: ExportOptions) -> Exported:
-        """Write the run to `target`, which is not there yet: one file, or a folder."""
+        """Write the run to `target`, which is not there yet: one file, or a folder. It is called as the user wishes."""
         ...
 
     def read(self, source: Path, options: ImportOptions) -> Imported:
@@ -130,7 +130,8 @@ def export_run(run: RunStore, form: Format, target: Path, options: ExportOptions
     if not target.parent.is_dir():
         raise UsageError("there is no such folder", where=target.parent, fix="make it first")
     with tempfile.TemporaryDirectory(prefix=".export-", dir=target.parent) as folder:
-        written = Path(folder, "new")
+        written = Path(folder, "new", target.name)
+        written.parent.mkdir()
         exported = form.export(run, written, options)
         if target.exists():
             target.rename(Path(folder, "old"))
@@ -208,6 +209,11 @@ def foreign_config(
         created_at=created_at or datetime.now(UTC).isoformat(timespec="milliseconds"),
         origin=origin,
     )
+
+
+def unknown_usage(model: str | None = None) -> tuple[ModelUsage, ...]:
+    """What an answer used if nobody says what: its cost is not known, which is not the same as none."""
+    return (ModelUsage(model=model or "unknown", requests=0, tokens=Tokens(), cost_usd=None),)
 
 
 def _keep(store: RunStore, answer: ImportedAnswer) -> TaskResult:
