@@ -29,7 +29,7 @@ from proctor.results import RunStore, read_journal, summarise
 from proctor.runner.attempt import Way, Workplaces
 from proctor.runner.homes import Homes, check_pod_unchanged
 from proctor.runner.models import Access, backend_for, choose_model
-from proctor.runner.plan import slots
+from proctor.runner.plan import check_amount, slots
 from proctor.runner.records import Slot
 from proctor.runner.resume import Standing, standings
 from proctor.runner.run import Course, Places, Retry, Watcher, run
@@ -259,6 +259,7 @@ def _configured(store: RunStore, sitting: Sitting) -> RunConfig:
     config = store.config()
     if sitting.run_usd is None or sitting.run_usd == config.budget.run_usd:
         return config
+    check_amount("--max-cost", sitting.run_usd)
     budget = msgspec.structs.replace(config.budget, run_usd=sitting.run_usd)
     config = msgspec.structs.replace(config, budget=budget)
     store.write_config(config)
