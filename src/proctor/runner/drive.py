@@ -3,7 +3,7 @@
 import asyncio
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -289,7 +289,9 @@ def _is_open(standing: Standing | None, sitting: Sitting) -> bool:
 def _summary(store: RunStore, config: RunConfig) -> RunSummary:
     paid = spending(store, read_journal(store.journal))
     summary = summarise(config, store.results(), unfinished_usd=paid.unfinished_usd)
-    store.write_summary(summary)
+    # It can be made again at any time, and on a full disk there are more important things to say.
+    with suppress(OSError):
+        store.write_summary(summary)
     return summary
 
 
