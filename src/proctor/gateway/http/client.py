@@ -13,7 +13,7 @@ from proctor.gateway.http.heads import add_header, request_head
 from proctor.gateway.http.proxy import Proxy, proxy_for
 
 # An idle connection is not trusted for longer: whatever stands between here and there may have forgotten it.
-KEPT_SECONDS: Final = 15.0
+KEPT_SECONDS: Final = 60.0
 CONNECT_SECONDS: Final = 30.0
 LONGEST_HEAD: Final = 256 * 1024
 # So much of an answer is held for a reader that is slow; then the other side has to wait.
