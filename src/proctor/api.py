@@ -5,11 +5,12 @@ plain ones run a loop of their own, and refuse to be called from within another,
 """
 
 import asyncio
+import difflib
 import os
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypedDict, TypeVar, Unpack
+from typing import Any, Final, Literal, TypedDict, TypeVar, Unpack, get_args, get_origin, get_type_hints
 
 from proctor.benchmarks import benchmark as find_benchmark
 from proctor.benchmarks import reopen, suite_benchmark
@@ -148,6 +149,7 @@ def run(benchmark: str | Benchmark, **options: Unpack[RunOptions]) -> RunResults
 
 async def run_async(benchmark: str | Benchmark, **options: Unpack[RunOptions]) -> RunResults:
     """The same as `run`, in the caller's event loop. Cancelling it ends the agents; `resume` goes on later."""
+    _check_names(options, RunOptions)
     source = _benchmark(benchmark, options.get("split"))
     access = Access.from_environment(os.environ)
     tasks = _chosen(source, options).tasks
@@ -270,6 +272,7 @@ async def evaluate_async(
     **options: Unpack[EvaluateOptions],
 ) -> EvaluationReport:
     """The same as `evaluate`, in the caller's event loop."""
+    _check_names(options, EvaluateOptions)
     source = _benchmark(benchmark, options.get("split"))
     chosen, rooms = _chosen(source, options), _rooms(options)
     try:
@@ -311,6 +314,7 @@ async def validate_async(
     **options: Unpack[EvaluateOptions],
 ) -> tuple[Health, ...]:
     """The same as `validate`, in the caller's event loop."""
+    _check_names(options, EvaluateOptions)
     source = _benchmark(benchmark, options.get("split"))
     chosen, rooms = _chosen(source, options), _rooms(options)
     try:
@@ -359,6 +363,31 @@ def _now(work: Coroutine[Any, Any, T], twin: str) -> T:
     raise UsageError("an event loop is running here, and would be blocked", fix=f"use `await proctor.{twin}(…)`")
 
 
+def _check_names(options: Mapping[str, Any], known: type) -> None:
+    """A budget whose name is misspelt must not be no budget.
+
+    Raises:
+        UsageError: an option is not known, or has none of the values that it may have.
+    """
+    hints = get_type_hints(known)
+    for name, value in options.items():
+        if name not in hints:
+            near = difflib.get_close_matches(name, hints, n=1)
+            raise UsageError(f"there is no option {name!r}", fix=f"did you mean {near[0]!r}?" if near else None)
+        choices = [word for kind in (hints[name], *get_args(hints[name])) for word in _words(kind)]
+        if choices and value is not None and value not in choices:
+            raise UsageError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
+        if isinstance(value, str) and get_origin(hints[name]) is Sequence:
+            raise UsageError(f"{name} must be a list, not the text {value!r}")
+    for name, least in (("jobs", 1), ("limit", 0), ("retries", 0)):
+        if options.get(name) is not None and options[name] < least:
+            raise UsageError(f"{name} must be {least} or more, not {options[name]}")
+
+
+def _words(kind: Any) -> tuple[str, ...]:
+    return get_args(kind) if get_origin(kind) is Literal else ()
+
+
 def _benchmark(which: str | Benchmark, split: str | None) -> Benchmark:
     if not isinstance(which, str):
         return which
@@ -372,8 +401,7 @@ def _chosen(source: Benchmark, options: RunOptions | EvaluateOptions) -> Chosen:
 
 
 def _asked(options: RunOptions) -> Asked:
-    network = options.get("network")
-    mode = Mode(options.get("mode", "baseline"))
+    network, mode = options.get("network"), Mode(options.get("mode", "baseline"))
     return Asked(
         agent=options.get("agent", AGENTS[mode]),
         mode=mode,
@@ -390,7 +418,7 @@ def _asked(options: RunOptions) -> Asked:
         concurrency=options.get("concurrency", 1),
         grade_concurrency=options.get("grade_concurrency"),
         limits=Limits(wall_seconds=options.get("timeout")),
-        max_turns=options.get("max_turns", 100),
+        max_turns=options.get("max_turns"),
         budget=Budget(run_usd=options.get("max_cost"), task_usd=options.get("max_cost_per_task")),
         shuffle=options.get("shuffle"),
     )

@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import msgspec
@@ -131,6 +132,41 @@ def test_an_export_is_whole_or_not_there(stored: RunStore, tmp_path: Path) -> No
     export_run(stored, Lines(), target, ExportOptions(), replace=True)
     assert target.read_text().startswith("a/b 1 resolved")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.txt", "results", "theirs.txt"]
+
+
+class Folder(Lines):
+    """A format of a folder with one file."""
+
+    suffix = ""
+
+    def export(self, run: RunStore, target: Path, options: ExportOptions) -> Exported:
+        target.mkdir()
+        return super().export(run, target / "lines.txt", options)
+
+
+def test_force_writes_over_the_last_export_and_over_nothing_else(stored: RunStore, tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    for _ in range(2):
+        export_run(stored, Folder(), target, ExportOptions(), replace=True)
+    assert [file.name for file in target.iterdir()] == ["lines.txt"]
+    (target / "thesis.txt").write_text("mine")
+    with pytest.raises(UsageError, match=r"thesis\.txt is there, and not in the export; remove it yourself"):
+        export_run(stored, Folder(), target, ExportOptions(), replace=True)
+    assert (target / "thesis.txt").read_text() == "mine"
+    with pytest.raises(UsageError, match="of another kind"):
+        export_run(stored, Lines(), target, ExportOptions(), replace=True)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for form in (Lines(), Folder()):
+        with pytest.raises(UsageError, match="of another kind"):
+            export_run(stored, form, pipe, ExportOptions(), replace=True)
+    assert pipe.is_fifo()
+    assert not list(tmp_path.glob(".export-*"))
+
+
+def test_an_export_to_where_nothing_can_be_written_is_refused(stored: RunStore) -> None:
+    with pytest.raises(UsageError, match="nothing can be written there"):
+        export_run(stored, Lines(), Path("/proc/out.txt"), ExportOptions())
 
 
 def test_a_format_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -71,6 +71,14 @@ def test_runs_are_numbered_from_one_and_never_reused(tmp_path: Path) -> None:
     assert [run.run_id for run in list_runs("core", root=tmp_path)] == ["run-001", "run-002", "run-003"]
 
 
+def test_results_cannot_be_stored_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    for root in (tmp_path / "file", tmp_path / "file/below"):
+        with pytest.raises(UsageError, match=r"file/.*core: results cannot be stored here: it is a file"):
+            new_run("core", root=root)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
 def test_a_folder_without_a_configuration_is_not_a_run(tmp_path: Path) -> None:
     new_run("core", root=tmp_path)
     assert list_runs("core", root=tmp_path) == []

@@ -1,18 +1,24 @@
 """What one attempt does, in which order."""
 
+import asyncio
+import errno
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pytest
 from toy_benchmark import Toy
 
 from proctor.agents.nop import Nop
+from proctor.core.agent import AgentOutcome, AgentRequest, Doing
 from proctor.core.environment import Environment, EnvironmentSpec, ExecResult
 from proctor.core.errors import InfrastructureError
 from proctor.core.task import Task
 from proctor.environments.local import LocalProvider
-from proctor.runner.attempt import Way, Workplaces, _furnished
+from proctor.runner.attempt import Try, Watch, Way, Workplaces, _furnished, attempt
 from sittings import Toys, script
 
 
@@ -54,6 +60,43 @@ async def test_a_room_that_cannot_be_arranged_costs_no_answer(tmp_path: Path) ->
     ((status, cause, _),) = toys.outcomes().values()
     assert (status, cause) == ("error", "environment_failed")
     assert not (tmp_path / "ran").exists()
+
+
+class Stubborn(Nop):
+    """An agent whose disk is full when it is told to stop."""
+
+    async def answer(self, request: AgentRequest, environment: Environment, doing: Doing) -> AgentOutcome:
+        doing("waiting")
+        try:
+            await asyncio.sleep(60)
+        finally:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+
+async def test_an_agent_that_breaks_while_it_is_stopped_leaves_no_traceback(tmp_path: Path) -> None:
+    toy = Toy(1)
+    (task,) = toy.tasks()
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    rooms = LocalProvider(isolation=False, rooms=tmp_path / "rooms")
+    places = Workplaces(tmp_path / "places")
+    way = Way(run_id="r", benchmark=toy, provider=rooms, agent=lambda _: Stubborn(), workplaces=places)
+    at_work = asyncio.Event()
+
+    def doing(what: str) -> None:
+        if what == "waiting":
+            at_work.set()
+
+    this = Try(task=task, sample=1, number=1, logs=tmp_path / "logs")
+    making = asyncio.create_task(attempt(way, this, Watch(doing=doing, heard=lambda _: None, hopeless=lambda _: None)))
+    await at_work.wait()
+    making.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await making
+    await rooms.close()
+    del making
+    gc.collect()
+    assert complaints == []
 
 
 async def test_the_image_that_was_asked_for_takes_the_place_of_the_one_that_a_task_builds(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from proctor.core.errors import InfrastructureError, InvalidData, RetryableError
 from proctor.core.evaluation import Evaluated, Prediction
 from proctor.core.run import Budget, JournalEntry
 from proctor.core.task import Task
-from proctor.results import Journal, read_journal
+from proctor.results import Journal, read_journal, total_cost
 from proctor.runner.attempt import Workplaces
 from proctor.runner.run import Retry
 from sittings import TOY_COMMAND, Toys, script
@@ -81,6 +81,39 @@ async def test_what_breaks_around_the_agent_is_tried_again_and_every_try_is_kept
     assert lines(toys).count("toy-0002 3 collected") == 1
 
 
+@pytest.mark.parametrize("retries", [2, 0])
+async def test_an_answer_that_could_not_be_collected_is_not_paid_for_again(toys: Toys, retries: int) -> None:
+    """Not by another try, and not by another sitting."""
+    toys.benchmark = Trap(3, collect=[RetryableError("the room is gone")])
+    async with toy_provider() as provider:
+        await toys.begin(provider)
+        await toys.sit(provider, retry=Retry(tries=retries + 1, base_seconds=0.01))
+        if not retries:
+            assert toys.outcomes()["toy-0002"] == ("error", "engine_gone", 1)
+            await toys.sit(provider, retry_errors=True)
+        assert toys.outcomes()["toy-0002"] == ("resolved", "solved", 2)
+        assert provider.asked.total() == 3 * provider.turns
+    usage = [total_cost(attempt.usage) for attempt in toys.store.result("toy-0002").attempts]
+    assert usage == [pytest.approx(provider.turns * ANSWER_USD), 0]
+
+
+async def test_a_disk_that_is_full_when_an_answer_is_recorded_stops_the_run_and_costs_nothing(toys: Toys) -> None:
+    toys.benchmark = Toy(1)
+    async with toy_provider() as provider:
+        await toys.begin(provider)
+        full = toys.store.logs("toy-0001", 1, 1) / "graded.json"
+        full.parent.mkdir(parents=True)
+        full.symlink_to("/dev/full")
+        ending = await toys.sit(provider)
+        assert (ending.stopped_by, ending.left) == (Cause.DISK_FULL, 1)
+        assert ending.detail == "the run cannot be written: No space left on device"
+        full.unlink()
+        ending = await toys.sit(provider)
+        assert (ending.stopped_by, ending.left, ending.summary.resolved) == (None, 0, 1)
+        assert provider.asked.total() == provider.turns
+    assert len(toys.store.result("toy-0001").attempts) == 1
+
+
 async def test_what_goes_on_breaking_ends_as_an_error_after_the_last_try(toys: Toys) -> None:
     toys.benchmark = Trap(prepare=[InfrastructureError("no", cause=Cause.ENVIRONMENT_FAILED)] * 9)
     ending = await toys.run(agent="oracle")
@@ -118,7 +151,7 @@ async def test_grading_that_failed_is_tried_again_in_a_place_of_its_own(toys: To
     assert sorted(path.name for path in logs.glob("grading*")) == ["grading", "grading-2", "grading-3"]
     assert (logs / "grading" / "log.txt").exists()
     graded = msgspec.json.decode((logs / "graded.json").read_bytes())
-    assert graded["retried"] == ["engine_gone: engine down", "environment_failed: [Errno 5] disk"]
+    assert graded["retried"] == ["engine_gone: engine down", "environment_failed: disk"]
 
 
 async def test_a_full_disk_stops_the_run_and_the_answer_waits_for_its_grade(toys: Toys) -> None:
@@ -340,7 +373,8 @@ async def test_a_commit_that_cannot_be_written_ends_the_sitting_with_the_reason(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Journal, "commit", full)
-    with pytest.raises(OSError, match="No space left"):
-        await toys.sit()
+    ending = await toys.sit()
+    assert (ending.stopped_by, ending.left) == (Cause.DISK_FULL, 3)
+    assert ending.detail == "the run cannot be written: No space left on device"
     monkeypatch.undo()
     assert (await toys.sit()).summary.resolved == 3

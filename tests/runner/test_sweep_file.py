@@ -217,6 +217,10 @@ def test_every_problem_is_found_in_one_go_with_its_place(folder: Path) -> None:
             'benchmark = "core"\ncommand = "x"\n[grid]\nagent = ["nop"]',
             'command: is given, and no configuration uses it: it is for agent = "command"',
         ),
+        (
+            'benchmark = "core"\nmode = "h2"\nmax_turns = 9\n[grid]\nmodel = ["opus"]',
+            'max_turns: is given, and no configuration uses it: it is for mode = "baseline"',
+        ),
         ('benchmark = "core"\nexclude = "none.txt"\n[grid]\nagent = ["nop"]', "exclude: "),
         ('benchmark = "core"\nrun = 3', "run: must be a list of tables: [[run]]"),
         ('benchmark = "core"\ngrid = 3', "grid: must be a table"),

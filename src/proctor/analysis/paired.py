@@ -45,7 +45,7 @@ class Comparison(Record):
         p_value: of the exact two-sided McNemar test: how likely so uneven a split of the flips is by chance.
         adjusted_p: the same after Holm's correction, where several comparisons were made at once.
         rate: all answers count here, not the majority of a task's.
-        cost: None where a price is unknown.
+        cost: None where a price is unknown; `seconds`: where a run does not say how long its answers took.
         tasks_needed: how many common tasks would show a difference as large as this one (80 % power).
         visible: the smallest difference in rate that this many tasks, of which this many flip, can show.
     """
@@ -123,7 +123,8 @@ def compare(
         adjusted_p=p_value,
         rate=_change([_mean(task) for task in rates[0]], [_mean(task) for task in rates[1]], resamples, bounded=True),
         cost=_change(costs[0], costs[1], resamples),
-        seconds=_change(times[0], times[1], resamples),
+        # Nobody answers in no time: a run that says so does not know.
+        seconds=_change(times[0], times[1], resamples) if any(times[0]) and any(times[1]) else None,
         tasks_needed=tasks_needed(len(gained) / number, len(lost) / number),
         visible=visible_difference((len(gained) + len(lost)) / number, len(common)),
     )

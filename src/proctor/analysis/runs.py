@@ -51,6 +51,7 @@ class RunRow(Record):
         missing: answers that the run was asked for and has not recorded.
         tries: attempts beyond the first, which infrastructure errors made necessary.
         avg_cost_usd: None when any price is unknown, and so is every other cost.
+        avg_seconds: None when no answer says how long it took, and so is every other time.
         cost_per_resolved_usd: all that the counted answers cost, by those resolved.
         total_usd: what everything cost, errors included.
     """
@@ -148,6 +149,8 @@ class _Tally:
         self.flaky: set[str] = set()
         self.total_usd: float | None = 0.0
         self.priced = True  # of every answer that counts, the cost is known
+        # Nobody answers in no time: results of other tools that do not say how long it took have 0 in all of them.
+        self.timed = False
         self.sums: Counter[str] = Counter()
         self.further: dict[str, array[float]] = {}
         self.utilised = array("d")
@@ -175,6 +178,7 @@ class _Tally:
         place = self.places.setdefault(one.task_id, len(self.places))
         self.resolved.add(place, one.resolved)
         self.seconds.add(place, one.answer_seconds)
+        self.timed |= one.answer_seconds > 0
         self.tokens.add(place, one.tokens)
         if cost is None:
             self.priced = False
@@ -207,7 +211,7 @@ class _Tally:
         errors = self.statuses[Status.ERROR]
         rate = clustered_rate(marks)
         cost, per_resolved, costs = _amounts(self.costs, right) if self.priced else (None, None, None)
-        seconds, seconds_per_resolved, times = _amounts(self.seconds, right)
+        seconds, seconds_per_resolved, times = _amounts(self.seconds, right) if self.timed else (None, None, None)
         return RunRow(
             run_id=config.run_id,
             mode=config.mode.value,

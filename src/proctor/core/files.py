@@ -22,6 +22,9 @@ def write_atomic(
     next. Callers hold a lock or are the only writer; those who are not give each writer its own `temporary` name.
     """
     content = data.encode() if isinstance(data, str) else data
+    if path.exists() and not path.is_file() and not path.is_dir():
+        # A rename would put a file in the place of a device, of /dev/null even, for all programs of the machine.
+        raise OSError(errno.EEXIST, "it is there, and is no ordinary file", str(path))
     half_written = path.with_name(temporary or f".{path.name}.tmp")
     half_written.unlink(missing_ok=True)
     # O_EXCL: a symlink planted under the temporary name is refused, and the mode holds from the first byte.

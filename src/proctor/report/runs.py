@@ -57,7 +57,7 @@ def resolved_table(rows: Sequence[RunRow]) -> Table:
                 row.run_id,
                 *_with_ends(row.cost_per_resolved_usd, money),
                 *_with_ends(row.seconds_per_resolved, duration),
-                count(row.tokens_per_resolved.value if row.tokens_per_resolved else None),
+                count((row.tokens_per_resolved.value or None) if row.tokens_per_resolved else None),
             )
             for row in rows
         ),
@@ -75,9 +75,8 @@ def answers_table(rows: Sequence[RunRow]) -> Table:
                 money(row.costs.median) if row.costs else NOTHING,
                 duration(row.times.median if row.times else None),
                 duration(row.times.nine_tenths if row.times else None),
-                number(row.turns),
-                number(row.steps),
-                number(row.compactions),
+                # Who took no turn asked no model, or nobody has counted.
+                *(number(mean if row.turns else None) for mean in (row.turns, row.steps, row.compactions)),
                 percent(row.utilisation),
             )
             for row in rows

@@ -19,7 +19,7 @@ import msgspec
 from proctor.core.environment import Limits
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.record import Record
-from proctor.core.result import Attempt, TaskResult
+from proctor.core.result import Attempt, ModelUsage, TaskResult, Tokens
 from proctor.core.run import Budget, JournalEntry, Machine, Mode, RunConfig
 from proctor.results.store import RunStore, new_run, summarise
 
@@ -89,7 +89,7 @@ class Format(Protocol):
     suffix: str
 
     def export(self, run: RunStore, target: Path, options: ExportOptions) -> Exported:
-        """Write the run to `target`, which is not there yet: one file, or a folder."""
+        """Write the run to `target`, which is not there yet: one file, or a folder. It is called as the user wishes."""
         ...
 
     def read(self, source: Path, options: ImportOptions) -> Imported:
@@ -123,19 +123,47 @@ def export_run(run: RunStore, form: Format, target: Path, options: ExportOptions
     """Export a run; `target` is whole or not there.
 
     Raises:
-        UsageError: something is there already, and `replace` does not say to write over it.
+        UsageError: something is there already, and `replace` does not say to write over it, or it is more than what
+            would be written; or the place cannot be written to.
     """
     if target.exists() and not replace:
         raise UsageError("there is something already", where=target, fix="choose another name, or give --force")
     if not target.parent.is_dir():
         raise UsageError("there is no such folder", where=target.parent, fix="make it first")
-    with tempfile.TemporaryDirectory(prefix=".export-", dir=target.parent) as folder:
-        written = Path(folder, "new")
+    try:
+        draft = tempfile.TemporaryDirectory(prefix=".export-", dir=target.parent)
+    except OSError as error:
+        raise UsageError(f"nothing can be written there: {error.strerror}", where=target.parent) from error
+    with draft as folder:
+        written = Path(folder, "new", target.name)
+        written.parent.mkdir()
         exported = form.export(run, written, options)
         if target.exists():
+            _check_replaceable(target, written)
             target.rename(Path(folder, "old"))
         written.rename(target)
     return exported
+
+
+def _check_replaceable(target: Path, written: Path) -> None:
+    """Whoever says --force wants the last export gone, and nothing else: not a home folder, not a device."""
+    advice = "remove it yourself, or choose another name"
+    if target.is_dir() != written.is_dir() or not (target.is_dir() or target.is_file()):
+        raise UsageError("what is there is of another kind than the export", where=target, fix=advice)
+    if target.is_dir():
+        new = _below(written)
+        strange = next((file for file in _below(target) if file not in new), None)
+        if strange is not None:
+            raise UsageError(f"{strange} is there, and not in the export", where=target, fix=advice)
+
+
+def _below(folder: Path) -> dict[str, None]:
+    """Everything below a folder that is not a folder, by its place."""
+    return {
+        Path(parent, name).relative_to(folder).as_posix(): None
+        for parent, _, files in os.walk(folder)
+        for name in files
+    }
 
 
 def import_run(imported: Imported, *, root: Path | None = None) -> RunStore:
@@ -208,6 +236,11 @@ def foreign_config(
         created_at=created_at or datetime.now(UTC).isoformat(timespec="milliseconds"),
         origin=origin,
     )
+
+
+def unknown_usage(model: str | None = None) -> tuple[ModelUsage, ...]:
+    """What an answer used if nobody says what: its cost is not known, which is not the same as none."""
+    return (ModelUsage(model=model or "unknown", requests=0, tokens=Tokens(), cost_usd=None),)
 
 
 def _keep(store: RunStore, answer: ImportedAnswer) -> TaskResult:

@@ -111,7 +111,14 @@ def new_run(benchmark: str, *, root: Path | None = None) -> RunStore:
 
 def claim_folder(parent: Path, kind: str) -> Path:
     """Make the next free folder of a kind below `parent`: ``<kind>-001``, ``<kind>-002``, …; two at once get two."""
-    parent.mkdir(parents=True, exist_ok=True)
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise UsageError(
+            "results cannot be stored here: it is a file, or lies below one",
+            where=parent,
+            fix="PROCTOR_RESULTS names the folder for them",
+        ) from error
     taken = [int(match[1]) for path in parent.iterdir() if (match := re.fullmatch(rf"{kind}-(\d+)", path.name))]
     number = max(taken, default=0) + 1
     while True:

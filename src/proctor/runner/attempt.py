@@ -28,7 +28,7 @@ from proctor.core.task import Task
 from proctor.core.verdict import Finding
 from proctor.gateway import Answered, Gateway, LimitHit, Redactor, Session, SessionEvent, SessionSpec, Trouble
 from proctor.results.answers import CASSETTE
-from proctor.runner.errors import cause_of, go_on_with_cancelling
+from proctor.runner.errors import cause_of, go_on_with_cancelling, words_of
 from proctor.runner.homes import Homes
 from proctor.runner.members import with_usage
 from proctor.runner.records import ANSWER, SUBMISSION, Answer
@@ -131,7 +131,7 @@ async def attempt(way: Way, this: Try, watch: Watch) -> Made:
         raise
     except (ProctorError, OSError) as error:
         go_on_with_cancelling(error)
-        cause, detail = cause_of(error), str(error)
+        cause, detail = cause_of(error), words_of(error)
     except Exception as error:  # noqa: BLE001 - a plugin's mistake costs its task, not the run; the traceback is kept
         go_on_with_cancelling(error)
         cause, detail = Cause.ENVIRONMENT_FAILED, f"internal error: {type(error).__name__}: {error} (see {CRASH})"
@@ -252,6 +252,8 @@ class _Course:
             if not working.done():
                 working.cancel()
                 await asyncio.wait({working})
+                if not working.cancelled():
+                    working.exception()  # it is heard here, or nowhere: whoever was waiting may be gone
         if working.cancelled():
             return await asyncio.to_thread(kept_outcome, Path(request.logs))
         return working.result()

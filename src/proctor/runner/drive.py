@@ -3,7 +3,7 @@
 import asyncio
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -29,7 +29,7 @@ from proctor.results import RunStore, read_journal, summarise
 from proctor.runner.attempt import Way, Workplaces
 from proctor.runner.homes import Homes, check_pod_unchanged
 from proctor.runner.models import Access, backend_for, choose_model
-from proctor.runner.plan import slots
+from proctor.runner.plan import check_amount, slots
 from proctor.runner.records import Slot
 from proctor.runner.resume import Standing, standings
 from proctor.runner.run import Course, Places, Retry, Watcher, run
@@ -259,6 +259,7 @@ def _configured(store: RunStore, sitting: Sitting) -> RunConfig:
     config = store.config()
     if sitting.run_usd is None or sitting.run_usd == config.budget.run_usd:
         return config
+    check_amount("--max-cost", sitting.run_usd)
     budget = msgspec.structs.replace(config.budget, run_usd=sitting.run_usd)
     config = msgspec.structs.replace(config, budget=budget)
     store.write_config(config)
@@ -288,7 +289,9 @@ def _is_open(standing: Standing | None, sitting: Sitting) -> bool:
 def _summary(store: RunStore, config: RunConfig) -> RunSummary:
     paid = spending(store, read_journal(store.journal))
     summary = summarise(config, store.results(), unfinished_usd=paid.unfinished_usd)
-    store.write_summary(summary)
+    # It can be made again at any time, and on a full disk there are more important things to say.
+    with suppress(OSError):
+        store.write_summary(summary)
     return summary
 
 

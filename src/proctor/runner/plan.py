@@ -1,5 +1,6 @@
 """What a run will be: from what was asked to a stored configuration, and a bound on what it can cost."""
 
+import math
 import os
 import platform
 import random
@@ -12,6 +13,7 @@ from msgspec import field
 import proctor
 from proctor.core.benchmark import Benchmark
 from proctor.core.environment import Limits, Network
+from proctor.core.errors import UsageError
 from proctor.core.record import Record
 from proctor.core.run import Budget, Machine, Mode, RunConfig
 from proctor.core.task import Task
@@ -20,6 +22,9 @@ from proctor.runner.records import Slot
 # Who answers, and from which preset its sandboxes are made, where nothing else is said.
 AGENTS: Final = {Mode.BASELINE: "claude_code", Mode.H2: "h2_pod"}
 PRESETS: Final = {Mode.BASELINE: "empty", Mode.H2: "opus"}
+MAX_TURNS: Final = 100
+# More of anything is a slip of the finger: a million answers to one task, a million agents at once.
+_MOST: Final = 1_000_000
 
 
 class Asked(Record):
@@ -29,6 +34,7 @@ class Asked(Record):
         model: a model id or short name, ``script:FILE`` or ``replay:RUN``; None for agents that need none.
         samples: how many answers are wanted to each task.
         grade_concurrency: None for as many as there are processors.
+        max_turns: None for the usual limit; pods have none.
         shuffle: the seed of the order in which tasks are taken; None for the benchmark's own order.
     """
 
@@ -48,7 +54,7 @@ class Asked(Record):
     concurrency: int = 1
     grade_concurrency: int | None = None
     limits: Limits = Limits()
-    max_turns: int = 100
+    max_turns: int | None = None
     budget: Budget = Budget()
     shuffle: int | None = None
 
@@ -81,7 +87,7 @@ def make_config(
         concurrency=asked.concurrency,
         grade_concurrency=asked.grade_concurrency or os.cpu_count() or 1,
         limits=asked.limits,
-        max_turns=asked.max_turns,
+        max_turns=MAX_TURNS if asked.max_turns is None else asked.max_turns,
         budget=asked.budget,
         tasks=tuple(task.id for task in ordered(tasks, asked.shuffle)),
         excluded=tuple(excluded),
@@ -92,6 +98,35 @@ def make_config(
         split=benchmark.split,
         image_map=asked.image_map,
     )
+
+
+def check_amount(option: str, amount: float | None) -> None:
+    """See that an amount of dollars or seconds is one.
+
+    Raises:
+        UsageError: it is not.
+    """
+    if amount is not None and not 0 < amount < math.inf:
+        raise UsageError(f"{option} must be a number above 0, not {amount}")
+
+
+def check_numbers(asked: Asked) -> None:
+    """See that whatever is counted or measured can be.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    for option, count in (
+        ("--attempts", asked.samples),
+        ("--concurrency", asked.concurrency),
+        ("--grade-concurrency", asked.grade_concurrency),
+        ("--max-turns", asked.max_turns),
+    ):
+        if count is not None and not 1 <= count <= _MOST:
+            raise UsageError(f"{option} must be a number from 1 to {_MOST:,}, not {count}")
+    check_amount("--timeout", asked.limits.wall_seconds)
+    check_amount("--max-cost", asked.budget.run_usd)
+    check_amount("--max-cost-per-task", asked.budget.task_usd)
 
 
 def ordered(tasks: Sequence[Task], shuffle: int | None) -> list[Task]:

@@ -14,6 +14,7 @@ from proctor.benchmarks import read_predictions
 from proctor.core.benchmark import Benchmark, GradeOptions
 from proctor.core.causes import Status
 from proctor.core.environment import EnvironmentProvider
+from proctor.core.errors import UsageError
 from proctor.core.evaluation import Evaluated, EvaluationReport, EvaluationSummary, Invocation, Prediction
 from proctor.core.task import Task
 from proctor.results import RecordCache
@@ -98,6 +99,8 @@ async def report_on(
 def _predictions(benchmark: Benchmark, tasks: Iterable[Task], given: Answers) -> Mapping[str, Prediction]:
     if isinstance(given, Path):
         return read_predictions(given, benchmark)
+    if isinstance(given, str) and given != "oracle":
+        raise UsageError(f"the predictions are the text {given!r}", fix='give a Path, predictions, or "oracle"')
     answers: Iterable[Prediction | None] = map(benchmark.gold, tasks) if isinstance(given, str) else given
     return {answer.task_id: answer for answer in answers if answer is not None}
 

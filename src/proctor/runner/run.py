@@ -31,7 +31,7 @@ from proctor.results.store import attempt_name
 from proctor.runner import ledger
 from proctor.runner.ahead import Rooms
 from proctor.runner.attempt import Try, Watch, Way, attempt
-from proctor.runner.errors import cause_of, go_on_with_cancelling
+from proctor.runner.errors import cause_of, go_on_with_cancelling, words_of
 from proctor.runner.parallel import in_parallel
 from proctor.runner.records import ANSWER, GRADED, Answer, Graded, Slot
 from proctor.runner.resume import Standing
@@ -210,6 +210,10 @@ class _Sitting:
         except UsageError as error:
             self.places.refused = self.places.refused or error
             self.halt(Stop(cause=Cause.INTERRUPTED, detail=str(error)))
+        except OSError as error:
+            # What cannot be written down is not done; the attempt's recording is there for the next sitting.
+            go_on_with_cancelling(error)
+            self.halt(Stop(cause=cause_of(error), detail=f"the run cannot be written: {words_of(error)}"))
         finally:
             self.rooms.finished(work.task)
         if result is None:
@@ -350,7 +354,7 @@ class _Work:
             except UsageError:
                 raise
             except (ProctorError, OSError) as error:
-                cause, detail = cause_of(error), str(error)
+                cause, detail = cause_of(error), words_of(error)
                 go_on_with_cancelling(error)
             except Exception as error:  # noqa: BLE001 - a plugin's mistake costs its task, not the run
                 cause, detail = Cause.GRADER_FAILED, f"internal error: {type(error).__name__}: {error}"

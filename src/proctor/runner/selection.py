@@ -1,5 +1,6 @@
 """Which tasks of a benchmark are meant: pure rules over ids, tags and categories."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,8 +78,10 @@ def read_exclusions(file: Path) -> tuple[str, ...]:
         UsageError: the file cannot be read.
     """
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the exclusion list: {error}", where=file) from error
-    ids = (line.split(" #")[0].strip() for line in lines)
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        raise UsageError(f"cannot read the exclusion list: {error.strerror}", where=file) from error
+    except UnicodeDecodeError as error:
+        raise UsageError("cannot read the exclusion list: it is not UTF-8", where=file) from error
+    ids = (re.split(r"\s#", line)[0].strip() for line in lines)
     return tuple(task_id for task_id in ids if task_id and not task_id.startswith("#"))

@@ -18,7 +18,7 @@ from proctor.runner.drive import agents, room_options
 from proctor.runner.homes import POD, Homes, pod_of
 from proctor.runner.models import Access, backend_for, choose_model
 from proctor.runner.needs import environment_of, lacking
-from proctor.runner.plan import AGENTS, Asked, make_config
+from proctor.runner.plan import AGENTS, Asked, check_numbers, make_config
 from proctor.runner.scratch import socket_folder
 
 
@@ -39,7 +39,9 @@ async def configure(
     """
     if not tasks:
         raise UsageError("no task is chosen", fix="`proctor bench list` names the tasks")
+    check_numbers(asked)
     _check_mode(asked)
+    _check_rooms(asked)
     _check_model(asked)
     choice = None if asked.model is None else choose_model(asked.model)
     # As it can be read again from another folder.
@@ -106,6 +108,25 @@ def _check_mode(asked: Asked) -> None:
         )
     if not pod and (asked.pod_template is not None or asked.variables):
         raise UsageError("--pod-template and --var are for pods", fix="give --mode h2 too, or leave them out")
+    if pod and asked.max_turns is not None:
+        raise UsageError(
+            "--max-turns does not bind pods: their agents are interactive programs, which have no such limit",
+            fix="leave it out, and bound a task with --timeout or --max-cost-per-task",
+        )
+
+
+def _check_rooms(asked: Asked) -> None:
+    local = asked.runner == "local"
+    if local and (asked.image is not None or asked.image_map):
+        raise UsageError(
+            f"{'--image-map' if asked.image is None else '--docker-image'} is for rooms in containers",
+            fix="give --runner docker too, or leave it out",
+        )
+    if not local and not asked.isolation:
+        raise UsageError(
+            f"--isolation off is for rooms on this machine, not for --runner {asked.runner}",
+            fix="leave one of them out",
+        )
 
 
 def _check_model(asked: Asked) -> None:

@@ -235,6 +235,7 @@ class _Reader:
             ("pod_template", 'mode = "h2"', _is_pod),
             ("variables", 'mode = "h2"', _is_pod),
             ("command", 'agent = "command"', _is_command),
+            ("max_turns", 'mode = "baseline"', lambda settings: not _is_pod(settings)),
         ):
             given = [settings for settings in everything if getattr(settings, name)]
             if given and not any(map(uses, given)):
@@ -274,7 +275,7 @@ class _Reader:
             concurrency=shared.get("concurrency") or 1,
             grade_concurrency=shared.get("grade_concurrency"),
             limits=Limits(wall_seconds=settings.timeout),
-            max_turns=settings.max_turns or 100,
+            max_turns=settings.max_turns,
             budget=Budget(run_usd=shared.get("max_cost"), task_usd=shared.get("max_cost_per_task")),
             shuffle=shared.get("shuffle"),
         )
@@ -314,8 +315,8 @@ def _effective(settings: Settings) -> Settings:
         preset=settings.preset or preset,
         attempts=settings.attempts or 1,
     )
-    if not _is_pod(full):
-        full = msgspec.structs.replace(full, pod_template=None, variables={})
+    unused: dict[str, Any] = {"max_turns": None} if _is_pod(full) else {"pod_template": None, "variables": {}}
+    full = msgspec.structs.replace(full, **unused)
     return full if _is_command(full) else msgspec.structs.replace(full, command=None)
 
 

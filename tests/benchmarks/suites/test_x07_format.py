@@ -43,6 +43,7 @@ def test_a_run_of_ours_becomes_a_valid_report_and_a_run_again(tmp_path: Path) ->
         "two": ("unresolved", "me"),
     }
     again = import_run(X07().read(tmp_path / "report.json", ImportOptions(agent="me")), root=tmp_path / "again")
+    assert {usage.cost_usd for result in again.results() for usage in result.usage} == {None}
     assert {result.task_id: result.status for result in again.results()} == {
         "org/one": Status.RESOLVED,
         "three": Status.ERROR,

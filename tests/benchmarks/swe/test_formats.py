@@ -29,6 +29,9 @@ from proctor.core.causes import Cause, Status
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.evaluation import Evaluated
 from proctor.core.verdict import TestOutcome, TestStatus, Verdict
+from proctor.report import run_row
+from proctor.report.comparison import hold
+from proctor.report.front import front_of
 from proctor.results import RunStore, new_run, summarise
 from proctor.results.formats import ExportOptions, ImportOptions, export_run, find_format, import_run
 from stored_runs import DIFF, config
@@ -220,6 +223,48 @@ def test_a_run_is_exported_as_the_official_rule_has_it_and_comes_back(form: str,
     assert {identity: results[identity].status for identity in "ab"} == {"a": Status.RESOLVED, "b": Status.RESOLVED}
     kept = store.folder / results["a"].attempts[-1].logs / "submission.diff"
     assert kept.read_text() == DIFF
+    row = run_row(store.config(), store.results())
+    assert (row.avg_cost_usd, row.avg_seconds) == (None, None)  # nobody has said, so nobody has beaten anybody
+
+
+def test_what_no_file_says_of_an_imported_run_beats_no_other(tmp_path: Path) -> None:
+    run = _stored(tmp_path / "results")
+    export_run(run, find_format("swebench"), tmp_path / "out", ExportOptions())
+    theirs = import_run(find_format("swebench").read(tmp_path / "out", ImportOptions()), root=tmp_path / "results")
+    ours, imported = front_of([run, theirs], ("rate", "cost", "seconds"))
+    assert (ours.on_front, imported.on_front) == (True, None)
+    _, (held,) = hold([run, theirs])
+    assert (held.comparison.cost, held.comparison.seconds) == (None, None)
+
+
+@pytest.mark.parametrize("name", ["predictions.jsonl", "preds.json"])
+def test_into_a_file_go_the_predictions_alone(name: str, tmp_path: Path) -> None:
+    run = _stored(tmp_path / "results")
+    form = "swebench" if name.endswith("l") else "swe-evo"
+    exported = export_run(run, find_format(form), tmp_path / name, ExportOptions(name="me"))
+    assert exported.files == 1
+    assert {answer.instance_id: answer.model_patch for answer in read_answers(tmp_path / name)} == {
+        "a": DIFF,
+        "b": DIFF,
+    }
+
+
+def test_a_patch_that_json_cannot_carry_is_named(tmp_path: Path) -> None:
+    run = _stored(tmp_path / "results")
+    (run.logs("b", 1, 1) / "submission.diff").write_bytes(DIFF.encode() + b"+caf\xe9\n")
+    exported = export_run(run, find_format("swebench"), tmp_path / "p.jsonl", ExportOptions())
+    assert exported.left_out == (
+        "b: bytes of its patch that are no UTF-8; JSON has them spelled out, and it may not apply",
+    )
+
+
+def test_what_is_resolved_is_right_as_a_whole_where_nobody_has_counted_its_parts() -> None:
+    outcomes = [
+        SweOutcome(instance_id="a", resolved=True, cause=Cause.SOLVED),
+        SweOutcome(instance_id="b", resolved=False, cause=Cause.TESTS_FAILED),
+    ]
+    assert json.loads(to_evo_report(outcomes, total="ab"))["fix_rate"] == 0.5
+    assert json.loads(to_feature_report(outcomes, total="ab"))["attempt_1"]["pass_rates"] == {"a": 1.0, "b": 0.0}
 
 
 def test_published_results_have_scaffold_date_and_source() -> None:

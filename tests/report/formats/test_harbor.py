@@ -132,6 +132,7 @@ def test_an_exception_says_whether_the_reward_counts(tmp_path: Path) -> None:
         "ungraded": ("error", "grader_failed"),
         "partly": ("unresolved", "tests_failed"),
     }
+    assert [usage.cost_usd for usage in found["late"].usage] == [None]  # nobody has said, and a model was asked
     partly = found["partly"].verdict
     assert partly is not None
     assert (partly.score, partly.scores) == (0.5, {"speed": 3.0})

@@ -39,6 +39,7 @@ from proctor.results.formats import (
     ImportedAnswer,
     ImportOptions,
     foreign_config,
+    unknown_usage,
 )
 
 _CAUSES: Final = {
@@ -240,7 +241,7 @@ def _answers(report: _Report, benchmark: str) -> Iterator[ImportedAnswer]:
             cause=cause,
             verdict=verdict,
             attempts=(attempt,),
-            usage=(),
+            usage=() if report.invocation.get("oracle") is True else unknown_usage(one.model_name_or_path),
             metrics=AgentMetrics(),
             answer_seconds=0.0,
             grade_seconds=seconds,

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from proctor.benchmarks.swe.predictions import (
     SweAnswer,
+    is_misfit,
     read_answers,
     to_evo,
     to_featurebench,
@@ -27,7 +28,15 @@ from proctor.core.submission import PatchKind
 from proctor.core.verdict import TestOutcome, TestStatus, Verdict
 from proctor.results import RunStore
 from proctor.results.answers import SUBMISSION
-from proctor.results.formats import Exported, ExportOptions, Imported, ImportedAnswer, ImportOptions, foreign_config
+from proctor.results.formats import (
+    Exported,
+    ExportOptions,
+    Imported,
+    ImportedAnswer,
+    ImportOptions,
+    foreign_config,
+    unknown_usage,
+)
 
 _DIFF = SUBMISSION[PatchKind.UNIFIED_DIFF]
 
@@ -37,7 +46,7 @@ class _WriteReport(Protocol):
 
 
 class SweFormat:
-    """Predictions and the report of a run, in one harness's words: a folder with two files."""
+    """Predictions and the report of a run, in one harness's words: a folder with two files, or predictions alone."""
 
     suffix = ""
     about: str
@@ -46,23 +55,30 @@ class SweFormat:
     report: str
 
     def export(self, run: RunStore, target: Path, options: ExportOptions) -> Exported:
-        """Write the first answer to each task, and what the official rule says of it."""
+        """Write the first answer to each task, and what the official rule says of it.
+
+        Into a file called .json or .jsonl, which is what a harness is given, go the predictions alone.
+        """
         config = run.config()
         name = options.name or "__".join(part for part in (config.agent, config.model or "") if part)
         results = [result for result in run.results() if result.sample == 1]
         answers = [answer for result in results if (answer := _answer(run, result)) is not None]
+        predictions, left_out = self.write_answers(answers, name), list(map(_misfit, filter(is_misfit, answers)))
+        if config.samples > 1:
+            left_out.append(f"of {config.samples} answers to each task, the first")
+        if target.suffix in {".json", ".jsonl"}:
+            target.write_bytes(predictions)
+            return Exported(files=1, left_out=tuple(left_out))
         target.mkdir()
-        (target / self.predictions).write_bytes(self.write_answers(answers, name))
+        (target / self.predictions).write_bytes(predictions)
         outcomes = [_outcome(result) for result in results if result.status in {Status.RESOLVED, Status.UNRESOLVED}]
         report = self.report.format(name=name.replace("/", "__"), run=run.run_id)
         (target / report).write_bytes(self.write_report()(outcomes, total=config.tasks))
-        left_out = [
+        left_out += [
             f"{result.task_id}: {result.cause.value}, so that there is no verdict to tell"
             for result in results
             if result.status not in {Status.RESOLVED, Status.UNRESOLVED}
         ]
-        if config.samples > 1:
-            left_out.append(f"of {config.samples} answers to each task, the first")
         return Exported(files=2, left_out=tuple(left_out))
 
     def read(self, source: Path, options: ImportOptions) -> Imported:
@@ -177,6 +193,12 @@ def _answer(run: RunStore, result: TaskResult) -> SweAnswer | None:
     return SweAnswer(instance_id=result.task_id, model_patch=patch.decode("utf-8", "surrogateescape"))
 
 
+def _misfit(answer: SweAnswer) -> str:
+    return (
+        f"{answer.instance_id}: bytes of its patch that are no UTF-8; JSON has them spelled out, and it may not apply"
+    )
+
+
 def _outcome(result: TaskResult) -> SweOutcome:
     """What the official rule says, which the verdict names where it is not ours."""
     verdict = result.verdict
@@ -195,7 +217,7 @@ def _imported(
 ) -> Iterator[ImportedAnswer]:
     status: Callable[[bool], TestStatus] = lambda good: TestStatus.PASSED if good else TestStatus.FAILED  # noqa: E731
     for outcome in outcomes:
-        tests = outcome.tests or {}
+        tests, answer = outcome.tests or {}, answers.get(outcome.instance_id)
         verdict = Verdict(
             task_id=outcome.instance_id,
             status=outcome.status,
@@ -215,12 +237,11 @@ def _imported(
             cause=outcome.cause,
             verdict=verdict,
             attempts=(attempt,),
-            usage=(),
+            usage=unknown_usage(answer.model if answer else None),
             metrics=AgentMetrics(),
             answer_seconds=0.0,
             grade_seconds=0.0,
             categories={},
         )
-        answer = answers.get(outcome.instance_id)
         patch = answer.model_patch if answer else None
         yield ImportedAnswer(result, {_DIFF: patch.encode("utf-8", "surrogateescape")} if patch else {})

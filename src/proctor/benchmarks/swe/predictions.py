@@ -137,6 +137,11 @@ def _answer(entry: Any) -> SweAnswer:
     )
 
 
+def is_misfit(answer: SweAnswer) -> bool:
+    """Whether the patch has bytes that no text in JSON can carry."""
+    return any("\udc80" <= letter <= "\udcff" for letter in answer.model_patch or "")
+
+
 def to_swebench(answers: Iterable[SweAnswer], *, model: str) -> bytes:
     """SWE-bench: JSON lines."""
     return _lines(

@@ -33,6 +33,11 @@ class SweOutcome(Record):
         """The cause in a word."""
         return Status.RESOLVED if self.resolved else Status.UNRESOLVED
 
+    @property
+    def share(self) -> float:
+        """How much of it is right: what is resolved is right as a whole, also where nobody has counted its parts."""
+        return float(self.resolved) if self.score is None else self.score
+
 
 def to_swebench_report(outcomes: Sequence[SweOutcome], *, total: Sequence[str]) -> bytes:
     """SWE-bench's report of a run, schema version 2. `total` are all ids of the exam, answered or not."""
@@ -76,9 +81,9 @@ def to_evo_report(outcomes: Sequence[SweOutcome], *, total: Sequence[str]) -> by
             "total_instances": number,
             "resolved_rate": sum(outcome.resolved for outcome in outcomes) / number,
             "applied_rate": len(applied) / number,
-            "fix_rate": sum(outcome.score or 0.0 for outcome in outcomes) / number,
+            "fix_rate": sum(outcome.share for outcome in outcomes) / number,
             "instances": {
-                outcome.instance_id: {"resolved": outcome.resolved, "fix_rate": outcome.score or 0.0}
+                outcome.instance_id: {"resolved": outcome.resolved, "fix_rate": outcome.share}
                 for outcome in sorted(outcomes, key=lambda outcome: outcome.instance_id)
             },
         }
@@ -97,11 +102,11 @@ def to_feature_report(outcomes: Sequence[SweOutcome], *, total: Sequence[str]) -
             "attempt_1": {
                 "total_instances": number,
                 "resolved_rate": round(sum(outcome.resolved for outcome in outcomes) / number, 4),
-                "pass_rate": round(sum(outcome.score or 0.0 for outcome in outcomes) / number, 4),
+                "pass_rate": round(sum(outcome.share for outcome in outcomes) / number, 4),
                 "resolved_instances": sorted(outcome.instance_id for outcome in outcomes if outcome.resolved),
                 "not_applied_patch_empty_instances": named["empty"],
                 "not_applied_patch_other_instances": named["other"],
-                "pass_rates": {outcome.instance_id: outcome.score or 0.0 for outcome in outcomes},
+                "pass_rates": {outcome.instance_id: outcome.share for outcome in outcomes},
             }
         }
     )

@@ -1,5 +1,6 @@
 """Options that several `bench` commands share, and what they stand for."""
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,6 +15,20 @@ from proctor.runner.selection import Selection, read_exclusions
 
 F = TypeVar("F", bound=Callable[..., Any])
 AT_LEAST_ONE = click.IntRange(min=1)
+
+
+class Amount(click.FloatRange):
+    """Dollars or seconds: above nothing, and not for ever."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a number above 0", param, ctx)
+        return number
+
+
+AMOUNT = Amount(min=0, min_open=True)
 
 
 class Size(click.ParamType[int]):
@@ -86,7 +101,7 @@ def room_options(function: F) -> F:
         image_map_option,
         click.option("--docker-image", metavar="IMAGE", help="The image for --runner docker."),
         click.option("--runner", type=click.Choice(["local", "docker"]), default="local", show_default=True),
-        click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds for each test run."),
+        click.option("--timeout", type=AMOUNT, help="Seconds for each test run."),
         click.option(
             "--artifact-dir", type=click.Path(path_type=Path), default=Path("target/proctor"), show_default=True
         ),
@@ -185,6 +200,8 @@ def selection(given: Mapping[str, Any]) -> Selection:
     narrowed = [name for name in ("ids", "part", "tags", "categories", "limit") if given.get(name)]
     if given.get("everything") and narrowed:
         raise UsageError("--all and a choice of tasks are both given", fix="give one of them")
+    if given.get("exact") and given.get("part") is None:
+        raise UsageError("--exact is for --filter", fix="give --filter too, or name the task with --task")
     return Selection(
         ids=tuple(given.get("ids") or ()),
         filter=given.get("part"),

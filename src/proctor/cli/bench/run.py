@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from proctor.cli.bench.options import (
+    AMOUNT,
     AT_LEAST_ONE,
     image_map_option,
     load,
@@ -22,8 +23,6 @@ from proctor.core.errors import InfrastructureError, UsageError
 if TYPE_CHECKING:
     from proctor.core.run import RunConfig
     from proctor.runner.plan import Asked
-
-DOLLARS = click.FloatRange(min=0, min_open=True)
 
 
 @click.command()
@@ -58,9 +57,11 @@ DOLLARS = click.FloatRange(min=0, min_open=True)
     help="Agents at work at once.",
 )
 @click.option("--grade-concurrency", type=AT_LEAST_ONE, help="Graders at work at once; as many as CPUs by default.")
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds that an agent has for a task.")
-@click.option("--max-turns", type=AT_LEAST_ONE, default=100, show_default=True)
-@click.option("--max-cost-per-task", type=DOLLARS, metavar="USD", help="What one answer to a task may cost.")
+@click.option("--timeout", type=AMOUNT, help="Seconds that an agent has for a task.")
+@click.option(
+    "--max-turns", type=AT_LEAST_ONE, help="Requests that an agent may make for a task; not for pods. [default: 100]"
+)
+@click.option("--max-cost-per-task", type=AMOUNT, metavar="USD", help="What one answer to a task may cost.")
 @click.option(
     "--network", type=click.Choice(["none", "model", "open"]), help="What agents reach, if not the benchmark's."
 )
@@ -115,6 +116,10 @@ def _asked(given: dict[str, Any]) -> "Asked":
     agent = given["agent"] or AGENTS[mode]
     if given["agent_command"] is not None and agent != "command":
         raise UsageError("--agent-command is for --agent command", fix="give that too, or leave the command out")
+    if given["h2_bin"] is not None and mode is not Mode.H2:
+        raise UsageError("--h2-bin is for pods", fix="give --mode h2 too, or leave it out")
+    if given["image_disk"] is not None and given["runner"] == "local":
+        raise UsageError("--image-disk is for rooms in containers", fix="give --runner docker too, or leave it out")
     try:
         words = tuple(shlex.split(given["agent_command"] or ""))
     except ValueError as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from proctor.cli.bench.options import image_disk_option
+from proctor.cli.bench.options import AMOUNT, image_disk_option
 from proctor.cli.output import note, print_json
 from proctor.core.errors import InfrastructureError, Interrupted
 
@@ -46,7 +46,7 @@ def sitting_options(function: Any) -> Any:
         ),
         click.option(
             "--max-cost",
-            type=click.FloatRange(min=0, min_open=True),
+            type=AMOUNT,
             metavar="USD",
             help="What the whole run may cost.",
         ),

@@ -34,9 +34,11 @@ from proctor.results.formats import (
     ImportOptions,
     count_files,
     foreign_config,
+    unknown_usage,
 )
 
 OURS: Final = "proctor.json"
+_FREE: Final = ("oracle", "nop")  # agents of Harbor's that ask no model
 _KEPT_BYTES: Final = 16 << 20
 _CTRF: Final = {"passed": TestStatus.PASSED, "failed": TestStatus.FAILED, "skipped": TestStatus.SKIPPED}
 
@@ -245,7 +247,7 @@ def _tests(file: Path) -> tuple[TestOutcome, ...]:
 def _usage(trial: Trial) -> tuple[ModelUsage, ...]:
     used = trial.agent_result
     if used is None or (used.n_input_tokens is None and used.n_output_tokens is None and used.cost_usd is None):
-        return ()
+        return () if trial.agent_info.name in _FREE else unknown_usage(trial.model)
     cached = used.n_cache_tokens or 0
     tokens = Tokens(
         input=max(0, (used.n_input_tokens or 0) - cached), output=used.n_output_tokens or 0, cache_read=cached

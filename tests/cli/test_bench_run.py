@@ -1,0 +1,69 @@
+"""`bench run`: what cannot be meant is refused in one sentence, before anything is written."""
+
+from pathlib import Path
+
+import pytest
+
+from proctor.cli.dispatch import dispatch
+
+DOCKER = "; give --runner docker too, or leave it out"
+SEE = "; see `proctor bench run --help`"
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PROCTOR_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "images.json").write_text('{"a": "b"}')
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ("--docker-image x", f"--docker-image is for rooms in containers{DOCKER}"),
+        ("--image-map images.json", f"--image-map is for rooms in containers{DOCKER}"),
+        ("--image-disk 1GB", f"--image-disk is for rooms in containers{DOCKER}"),
+        (
+            "--runner docker --isolation off",
+            "--isolation off is for rooms on this machine, not for --runner docker; leave one of them out",
+        ),
+        ("--exact", "--exact is for --filter; give --filter too, or name the task with --task"),
+        ("--h2-bin h2", "--h2-bin is for pods; give --mode h2 too, or leave it out"),
+        ("--max-cost nan", f"Invalid value for '--max-cost': 'nan' is not a number above 0{SEE}"),
+        ("--max-cost inf", f"Invalid value for '--max-cost': 'inf' is not a number above 0{SEE}"),
+        ("--timeout nan", f"Invalid value for '--timeout': 'nan' is not a number above 0{SEE}"),
+        ("--attempts 100000000000000000000", None),
+        ("--exclude none.txt", "none.txt: cannot read the exclusion list: No such file or directory"),
+        ("--exclude latin.txt", "latin.txt: cannot read the exclusion list: it is not UTF-8"),
+        ("--limit 0", "no task is chosen; `proctor bench list` names the tasks"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    place: Path, capsys: pytest.CaptureFixture[str], options: str, sentence: str | None
+) -> None:
+    assert dispatch(["bench", "run", "core-mini", "--agent", "nop", *options.split()]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.count("\n") == 1
+    assert sentence is None or shown.err == f"proctor: {sentence}\n"
+    assert not (place / "results").exists()
+
+
+def test_pods_have_no_turns_to_limit(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(["bench", "run", "core-mini", "--mode", "h2", "--model", "opus", "--max-turns", "9"]) == 2
+    assert "--max-turns does not bind pods" in capsys.readouterr().err
+    assert not (place / "results").exists()
+
+
+def test_a_list_of_tasks_to_leave_out_may_come_from_another_system(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "out.txt").write_bytes(
+        b"\xef\xbb\xbfpy_cache_0001\r\n# a remark\r\n\r\npy_duration_0002\t# slow\r\n  sh_rotate_0024 # odd\r\n"
+    )
+    arguments = ["bench", "run", "core-mini", "--agent", "nop", "--exclude", "out.txt", "--dry-run"]
+    assert dispatch(arguments) == 0
+    assert "order          py_ratelimit_0007\n" in capsys.readouterr().out
