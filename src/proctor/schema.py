@@ -20,17 +20,6 @@ from proctor.benchmarks.swe.parity import Parity
 from proctor.benchmarks.terminal_bench.rule import Verified
 from proctor.core.benchmark import Fetched, Health
 from proctor.core.evaluation import EvaluationReport
-from proctor.core.printed import (
-    ExportedRun,
-    FormatList,
-    ImportedRun,
-    RunnableList,
-    RunPlan,
-    ShownRun,
-    SweepPlan,
-    TaskList,
-    Validation,
-)
 from proctor.core.published import Published
 from proctor.core.record import to_json
 from proctor.core.result import TaskResult
@@ -44,6 +33,17 @@ from proctor.doctor import Diagnosis
 from proctor.report.comparison import ComparisonReport
 from proctor.report.front import ParetoReport
 from proctor.report.groups import BreakdownReport
+from proctor.report.printed import (
+    ExportedRun,
+    FormatList,
+    ImportedRun,
+    RunnableList,
+    RunPlan,
+    ShownRun,
+    SweepPlan,
+    TaskList,
+    Validation,
+)
 from proctor.report.runs_report import RunsReport
 from proctor.sandboxes.sandbox import Listing
 

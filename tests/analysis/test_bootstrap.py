@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from scipy import stats  # type: ignore[import-untyped]
 
-from proctor.analysis.bootstrap import mean_interval, rate_interval
+from proctor.analysis.bootstrap import mean_interval, rate_interval, ratio_interval
+from proctor.analysis.intervals import Estimate
 
 
 def test_the_mean_interval_is_that_of_a_studentised_bootstrap_made_another_way() -> None:
@@ -30,6 +31,58 @@ def test_the_interval_turns_round_with_its_values() -> None:
     assert found is not None
     assert turned is not None
     assert (turned.low, turned.high) == pytest.approx((-(found.high or 0), -(found.low or 0)))
+
+
+def test_the_ratio_interval_is_that_of_a_studentised_bootstrap_made_another_way() -> None:
+    draw = np.random.default_rng(2)
+    hard = draw.gamma(3.0, 1.0, 80)
+    first, second = hard * draw.gamma(4.0, 0.25, 80), 3 * hard * draw.gamma(4.0, 0.25, 80)
+    ratio = second.mean() / first.mean()
+
+    def error(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        ratios = second.mean(-1, keepdims=True) / first.mean(-1, keepdims=True)
+        found: np.ndarray = (second - ratios * first).std(-1) / second.mean(-1) / np.sqrt(80)
+        return found
+
+    places = draw.integers(0, 80, (40_000, 80))
+    ratios = second[places].mean(1) / first[places].mean(1)
+    t = np.log(ratios / ratio) / error(first[places], second[places])
+    down, up, symmetric = np.quantile(t, 0.975), -np.quantile(t, 0.025), np.quantile(abs(t), 0.95)
+    arms = [max(arm, (arm + symmetric) / 2) * error(first, second) for arm in (down, up)]
+    found = ratio_interval(list(zip(first.tolist(), second.tolist(), strict=True)), resamples=9999)
+    assert found is not None
+    assert found.value == pytest.approx(ratio)
+    assert (found.low, found.high) == pytest.approx((ratio * np.exp(-arms[0]), ratio * np.exp(arms[1])), rel=0.01)
+
+
+def test_a_ratio_is_as_sure_as_its_reciprocal() -> None:
+    pairs = [(float(number + 1), float(number * number % 17 + 1)) for number in range(20)]
+    found, turned = ratio_interval(pairs), ratio_interval([(second, first) for first, second in pairs])
+    assert found is not None
+    assert turned is not None
+    assert (turned.low, turned.high) == pytest.approx((1 / (found.high or 0), 1 / (found.low or 0)))
+
+
+def test_what_rounding_leaves_is_no_spread() -> None:
+    found = ratio_interval([(number / 7, 0.3 * number / 7) for number in range(1, 30)])
+    assert found is not None
+    assert found.low == found.value == found.high == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "found"),
+    [
+        ([], None),
+        ([(0.0, 1.0)] * 12, None),
+        ([(1.0, 0.0)] * 12, None),
+        ([(1.0, 2.0)], Estimate(value=2.0)),
+        ([(1.0, 2.0), (3.0, 1.0)] * 4, Estimate(value=0.75)),
+        ([(1.0, 3.0), (2.0, 6.0)], Estimate(value=3.0, low=3.0, high=3.0)),
+        ([(0.0, 1.0)] * 11 + [(1.0, 1.0)], Estimate(value=12.0)),  # in a third of all draws the first run is free
+    ],
+)
+def test_a_ratio_that_cannot_be_told_is_not(pairs: list[tuple[float, float]], found: Estimate | None) -> None:
+    assert ratio_interval(pairs) == found
 
 
 def test_the_rate_interval_is_that_of_scipys_percentile_bootstrap_with_the_two_made_up_tasks() -> None:
@@ -143,3 +196,25 @@ def test_of_costs_that_are_lognormal_few_tasks_tell_less_than_is_claimed_as_the_
         return found
 
     assert least <= held(differences, 2 * math.exp(0.5)) <= 0.96
+
+
+@pytest.mark.parametrize(
+    ("tasks", "dearer", "alike", "least"),
+    [
+        (30, 1.2, "gamma", 0.94),
+        (30, 3.0, "not", 0.94),
+        (30, 3.0, "lognormal", 0.93),
+    ],
+)
+def test_the_interval_of_a_ratio_of_costs_holds_the_truth(tasks: int, dearer: float, alike: str, least: float) -> None:
+    """Where the costs of a task are alike in both runs, and where they are not."""
+    draw = np.random.default_rng(9)
+    kept = 0
+    for _ in range(2000):
+        hard = np.ones(tasks)
+        if alike != "not":
+            hard = draw.gamma(3.0, 1.0, tasks) if alike == "gamma" else draw.lognormal(0.0, 1.0, tasks)
+        first, second = hard * draw.gamma(2.0, 0.5, tasks), dearer * hard * draw.gamma(2.0, 0.5, tasks)
+        found = ratio_interval(list(zip(first.tolist(), second.tolist(), strict=True)), resamples=199)
+        kept += found is not None and (found.low or 0) <= dearer <= (found.high or 0)
+    assert least <= kept / 2000 <= 0.96

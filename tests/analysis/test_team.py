@@ -35,6 +35,22 @@ def test_with_too_few_answers_the_truth_is_between_the_bounds(samples: int, n: f
     assert found.low.value < (1 - (1 - chances) ** n).mean() < found.high.value
 
 
+@pytest.mark.parametrize(("samples", "n", "most"), [(5, 2.5, 0.96), (3, 2.0, 0.96), (2, 5.0, 1.0)])
+def test_95_of_100_intervals_of_the_best_of_n_hold_the_truth(samples: int, n: float, most: float) -> None:
+    """2,000 simulated benchmarks; of bounds, from the lower end of the lower one to the upper end of the upper one."""
+    draw = np.random.default_rng(4)
+    every = draw.beta(0.7, 1.1, 400_000)
+    chances = [1 - (1 - every) ** k for k in (int(n), int(n) + 1)]
+    truth = chances[0].mean() * (1 - n % 1) + chances[1].mean() * (n % 1)
+    held = 0
+    for _ in range(2000):
+        right = draw.binomial(samples, draw.beta(0.7, 1.1, 80)).tolist()
+        found = best_of([[True] * count + [False] * (samples - count) for count in right], n)
+        assert found is not None
+        held += (found.low.low or 0) <= truth <= (found.high.high or 0)
+    assert 0.94 <= held / 2000 <= most
+
+
 def test_there_is_no_best_of_less_than_one() -> None:
     with pytest.raises(ValueError):
         best_of([[True]], 0.5)

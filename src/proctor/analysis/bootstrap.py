@@ -14,6 +14,8 @@ RESAMPLES: Final = 1999
 _SEED: Final = 20260215
 # Drawn again, fewer values than this are often all but equal, and t is then of any size.
 _FEWEST: Final = 10
+_NOTHING: Final = 1e-12  # of an error: what is left by rounding
+_FARTHEST: Final = 50.0  # in powers of e: what may be anything
 
 
 def mean_interval(
@@ -55,6 +57,51 @@ def mean_interval(
     if math.isinf(down) or math.isinf(up):
         return Estimate(value=mean)
     return Estimate(value=mean, low=mean - down * error, high=mean + up * error)
+
+
+def ratio_interval(
+    pairs: Sequence[tuple[float, float]],
+    *,
+    confidence: float = CONFIDENCE,
+    resamples: int = RESAMPLES,
+    seed: int = _SEED,
+) -> Estimate | None:
+    """The second mean by the first, from both amounts of each task, with its studentised bootstrap interval.
+
+    None where either mean is not above 0; without an interval where that of a mean has none, or nothing differs.
+
+        R = Σb / Σa,   se² = Σ(b - R·a)² / (Σb)²,   t* = (ln R* - ln R) / se*,   R·exp(-h·se) to R·exp(g·se)
+
+    with h and g as above. The first run's mean is not known either: to divide the difference and its interval by it,
+    as if it were, gives an interval that is too short where the costs of one task are not much alike in both runs.
+    """
+    number = len(pairs)
+    before, after = math.fsum(pair[0] for pair in pairs), math.fsum(pair[1] for pair in pairs)
+    if before <= 0 or after <= 0:
+        return None
+    ratio = after / before
+    left = [second - ratio * first for first, second in pairs]
+    error = math.sqrt(math.fsum(one * one for one in left)) / after
+    if error <= _NOTHING and number > 1:
+        return Estimate(value=ratio, low=ratio, high=ratio)
+    if number < _FEWEST:
+        return Estimate(value=ratio)
+    choose = random.Random(seed).choices  # noqa: S311 - as above
+    # What b - R*·a comes to is told by these sums for whatever R* is drawn.
+    urn = [(first, one, first * first, first * one, one * one) for (first, _), one in zip(pairs, left, strict=True)]
+    drawn: list[float] = []
+    for _ in range(resamples):
+        total, rest, squares, products, rests = map(sum, zip(*choose(urn, k=number), strict=True))
+        change = rest / total if total > 0 else math.inf
+        spread = rests - 2 * change * products + change * change * squares
+        if total > 0 and ratio + change > 0 and spread > 0:
+            drawn.append(math.log1p(change / ratio) * (ratio * total + rest) / math.sqrt(spread))
+        else:
+            drawn.append(math.copysign(math.inf, rest))
+    down, up = _arms(drawn, confidence)
+    if max(down, up) * error > _FARTHEST:
+        return Estimate(value=ratio)
+    return Estimate(value=ratio, low=ratio * math.exp(-down * error), high=ratio * math.exp(up * error))
 
 
 def rate_interval(

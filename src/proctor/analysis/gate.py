@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from proctor.analysis.paired import Change, Comparison
+from proctor.analysis.paired import Comparison
 from proctor.core.errors import UsageError
 from proctor.core.record import Record
 
@@ -36,10 +36,10 @@ _MEASURES: Final[dict[str, Callable[[Comparison], float | None]]] = {
     "gain high": lambda it: it.rate.difference.high if it.rate else None,
     "cost": lambda it: it.cost.second if it.cost else None,
     "cost ratio": lambda it: it.cost.ratio if it.cost else None,
-    "cost ratio high": lambda it: _ratio_high(it.cost),
+    "cost ratio high": lambda it: it.cost.ratio_high if it.cost else None,
     "seconds": lambda it: it.seconds.second if it.seconds else None,
     "time ratio": lambda it: it.seconds.ratio if it.seconds else None,
-    "time ratio high": lambda it: _ratio_high(it.seconds),
+    "time ratio high": lambda it: it.seconds.ratio_high if it.seconds else None,
     "lost": lambda it: len(it.lost),
     "gained": lambda it: len(it.gained),
     "errors": lambda it: it.second.errors,
@@ -158,10 +158,3 @@ def _told(outcome: Outcome) -> str:
     if outcome.measure in _RATES:
         return f"{outcome.measure} is {100 * outcome.value:.4g}%"
     return f"{outcome.measure} is {outcome.value:.4g}"
-
-
-def _ratio_high(change: Change | None) -> float | None:
-    """The upper end of a ratio, from that of the difference: the first run's mean is taken as it is."""
-    if change is None or change.difference.high is None or not change.first:
-        return None
-    return 1 + change.difference.high / change.first

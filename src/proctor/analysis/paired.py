@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from proctor.analysis.bootstrap import RESAMPLES, mean_interval, rate_interval
+from proctor.analysis.bootstrap import RESAMPLES, mean_interval, rate_interval, ratio_interval
 from proctor.analysis.chance import SIGNIFICANT, exact_mcnemar, holm, p_words, tasks_needed, visible_difference
 from proctor.analysis.intervals import Estimate, clustered_rate
 from proctor.analysis.observation import Observation
@@ -23,12 +23,18 @@ class Side(Record):
 
 
 class Change(Record):
-    """A mean per task in both runs, the second less the first with its bootstrap interval, and their ratio."""
+    """A mean per task in both runs, the second less the first with its bootstrap interval, and their ratio.
+
+    Attributes:
+        ratio: the second by the first; for cost and time with its own interval, `ratio_low` to `ratio_high`.
+    """
 
     first: float
     second: float
     difference: Estimate
     ratio: float | None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
 
 
 class Comparison(Record):
@@ -169,7 +175,15 @@ def _change(
     difference = between([pair[1] - pair[0] for pair in known], resamples=resamples)
     if difference is None:
         return None
-    return Change(first=before, second=after, difference=difference, ratio=after / before if before else None)
+    ratio = None if bounded else ratio_interval(known, resamples=resamples)
+    return Change(
+        first=before,
+        second=after,
+        difference=difference,
+        ratio=after / before if before else None,
+        ratio_low=ratio.low if ratio else None,
+        ratio_high=ratio.high if ratio else None,
+    )
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

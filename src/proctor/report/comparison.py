@@ -180,13 +180,12 @@ def _change_rows(one: Comparison) -> Iterator[tuple[str, ...]]:
 
 
 def _relative(change: Change) -> str:
-    if not change.first:
+    if change.ratio is None:
         return NOTHING
-    found = change.difference
     ends = ""
-    if found.low is not None and found.high is not None:
-        ends = f" ({found.low / change.first:+.0%} to {found.high / change.first:+.0%})"
-    return f"{found.value / change.first:+.0%}{ends}"
+    if change.ratio_low is not None and change.ratio_high is not None:
+        ends = f" ({change.ratio_low - 1:+.0%} to {change.ratio_high - 1:+.0%})"
+    return f"{change.ratio - 1:+.0%}{ends}"
 
 
 def _power(one: Comparison) -> str:

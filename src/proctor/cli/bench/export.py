@@ -19,7 +19,7 @@ def command(
 ) -> None:
     """Write RUN in the format of another tool or of a benchmark's own harness."""
     from proctor.core.errors import UsageError  # noqa: PLC0415 - the help page needs none of it
-    from proctor.core.printed import ExportedRun, FormatList  # noqa: PLC0415
+    from proctor.report.printed import ExportedRun, FormatList  # noqa: PLC0415
     from proctor.results import find_run  # noqa: PLC0415
     from proctor.results.formats import ExportOptions, export_run, find_format, formats  # noqa: PLC0415
 

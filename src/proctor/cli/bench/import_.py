@@ -21,7 +21,7 @@ def command(
 
     The run remembers where it came from. What the files do not say is not made up.
     """
-    from proctor.core.printed import ImportedRun  # noqa: PLC0415 - the help page needs none of it
+    from proctor.report.printed import ImportedRun  # noqa: PLC0415 - the help page needs none of it
     from proctor.results.formats import ImportOptions, find_format, import_run  # noqa: PLC0415
 
     imported = find_format(form).read(source, ImportOptions(benchmark=benchmark, agent=agent, model=model))

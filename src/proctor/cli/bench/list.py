@@ -49,7 +49,7 @@ def command(bench: str | None, suite: str | None, split: str | None, *, as_json:
 
         click.echo(x07_list_document(source, tasks).decode(), nl=False)
     elif as_json or form == "json":
-        from proctor.core.printed import TaskList, TaskRow  # noqa: PLC0415 - likewise
+        from proctor.report.printed import TaskList, TaskRow  # noqa: PLC0415 - likewise
 
         rows = tuple(TaskRow(id=task.id, tags=task.tags, categories=task.categories) for task in tasks)
         print_json(TaskList(benchmark=source.name, source=source.source, tasks=rows, unusable=chosen.broken))
@@ -70,7 +70,7 @@ def _print_runnable(source: "Benchmark", tasks: "Sequence[Task]", runner: str, *
 
     known = asyncio.run(runnable(source, tasks, runner))
     if as_json:
-        from proctor.core.printed import RunnableList, RunnableRow  # noqa: PLC0415
+        from proctor.report.printed import RunnableList, RunnableRow  # noqa: PLC0415
 
         rows = tuple(RunnableRow(id=name, runnable=why is None, obstacle=why) for name, why in known.items())
         print_json(RunnableList(benchmark=source.name, runner=runner, tasks=rows))

@@ -162,7 +162,7 @@ def _print_plan(config: "RunConfig", *, as_json: bool) -> None:
 
     bound = cost_bound(config)
     if as_json:
-        from proctor.core.printed import RunPlan  # noqa: PLC0415
+        from proctor.report.printed import RunPlan  # noqa: PLC0415
 
         print_json(RunPlan(config=config, answers=len(config.tasks) * config.samples, cost_at_most_usd=bound))
         return

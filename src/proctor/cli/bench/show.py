@@ -44,7 +44,7 @@ def _show_run(store: "RunStore", *, as_json: bool) -> None:
 
     config, results = store.config(), list(store.results())
     if as_json:
-        from proctor.core.printed import ShownRun  # noqa: PLC0415
+        from proctor.report.printed import ShownRun  # noqa: PLC0415
 
         print_json(ShownRun(config=config, tasks=tuple(results)))
         return

@@ -135,7 +135,7 @@ def _print_plan(sweep: "Sweep", *, as_json: bool, err: bool = False) -> None:
     configs = [run.config for run in sweep.runs]
     bound, answers = sweep_bound(configs), sum(len(config.tasks) * config.samples for config in configs)
     if as_json:
-        from proctor.core.printed import SweepPlan  # noqa: PLC0415
+        from proctor.report.printed import SweepPlan  # noqa: PLC0415
 
         print_json(SweepPlan(sweep=sweep, answers=answers, cost_at_most_usd=bound))
         return

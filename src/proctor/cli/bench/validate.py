@@ -53,7 +53,7 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
 
         click.echo(x07_health_document(source, healths, time.monotonic() - clock).decode(), nl=False)
     elif form == "json":
-        from proctor.core.printed import Validation  # noqa: PLC0415
+        from proctor.report.printed import Validation  # noqa: PLC0415
 
         print_json(Validation(benchmark=source.name, source=source.source, ok=not sick, tasks=healths))
     else:
