@@ -28,7 +28,7 @@ def test_what_is_exported_is_there_and_is_what_programs_and_plugins_need() -> No
     for name in proctor.__all__:
         assert getattr(proctor, name).__name__ == name
     assert set(proctor.__all__) <= set(dir(proctor))
-    functions = {"run", "resume", "evaluate", "validate", "load_results"}
+    functions = {"run", "resume", "sweep", "resume_sweep", "evaluate", "validate", "load_results"}
     protocols = {"Benchmark", "BenchmarkSource", "Agent", "Environment", "EnvironmentProvider"}
     kinds = [record for record in RECORDS.values() if isinstance(record, type)]
     ours = [record for record in kinds if record.__module__.startswith("proctor.core.")]
@@ -121,6 +121,27 @@ def test_a_run_is_made_read_again_and_gone_on_with(results: Path) -> None:
     before = told[:]
     resumed = proctor.resume(made.folder, ended=lambda task, sample, _: told.append((task, sample, "again")))
     assert (resumed.left, len(told) - len(before)) == (0, 2)
+
+
+def test_a_sweep_is_made_compared_and_gone_on_with_as_one(results: Path, tmp_path: Path) -> None:
+    file = tmp_path / "agents.toml"
+    file.write_text(
+        f'suite = "{SUITE}"\ntasks = ["{TASK}", "{OTHER}"]\nisolation = false\n'
+        'rule = "not worse"\nbaseline = "agent=nop"\n[grid]\nagent = ["nop", "oracle"]\n'
+    )
+    told: list[str] = []
+    made = proctor.sweep(file, results=results, ended=lambda task, *_: told.append(task))
+    assert (made.name, made.left, sorted(told)) == (f"{SUITE}/sweep-001", 0, sorted([TASK, OTHER] * 2))
+    assert {label: run.summary.resolved for label, run in made.runs.items()} == {"agent=nop": 0, "agent=oracle": 2}
+    assert (made.sweep.baseline, made.outcome.chosen) == ("agent=nop", ("agent=oracle",))
+    oracle = made.runs["agent=oracle"]
+    (oracle.folder / "journal.jsonl").write_text("")
+    with pytest.raises(UsageError, match="sweep"):
+        proctor.resume(oracle.folder)
+    again = proctor.resume_sweep("sweep-001", results=results, ended=lambda task, *_: told.append(task))
+    assert (len(told), again.left, again.outcome.chosen) == (6, 0, made.outcome.chosen)
+    with pytest.raises(UsageError, match="there is no sweep 'sweep-009'"):
+        proctor.resume_sweep("sweep-009", results=results)
 
 
 def test_a_scripted_model_answers_a_command_of_ones_own(results: Path, tmp_path: Path) -> None:

@@ -1,23 +1,31 @@
 """Proctor runs standard coding benchmarks against coding agents and says honestly which configuration is better.
 
-Here is what a program needs: `run`, `resume`, `evaluate`, `validate` and `load_results`, the records that they take and
-give, and the protocols that a plugin implements (`Benchmark` and `BenchmarkSource`, `Agent`, `Environment` and
+Here is what a program needs: `run`, `resume`, `sweep`, `evaluate`, `validate` and `load_results`, the records that they
+take and give, and the protocols that a plugin implements (`Benchmark` and `BenchmarkSource`, `Agent`, `Environment` and
 `EnvironmentProvider`). Each name is imported when it is first used, so `import proctor` costs next to nothing.
 """
 
 TYPE_CHECKING = False  # as type checkers know it; importing `typing` would take longer than all of this
 if TYPE_CHECKING:
+    from proctor.analysis.sweep import SweepOutcome
     from proctor.api import (
         EvaluateOptions,
+        ResumeOptions,
         RunOptions,
         RunResults,
+        SittingOptions,
+        SweepResults,
         evaluate,
         evaluate_async,
         load_results,
         resume,
         resume_async,
+        resume_sweep,
+        resume_sweep_async,
         run,
         run_async,
+        sweep,
+        sweep_async,
         validate,
         validate_async,
     )
@@ -150,6 +158,7 @@ __all__ = [
     "Record",
     "RepairSummary",
     "RepositorySource",
+    "ResumeOptions",
     "RetryableError",
     "RunConfig",
     "RunOptions",
@@ -158,12 +167,15 @@ __all__ = [
     "Score",
     "ScoreLogSubmission",
     "Sited",
+    "SittingOptions",
     "StateSubmission",
     "StatesNeeds",
     "Status",
     "Step",
     "SubmissionKind",
     "Sweep",
+    "SweepOutcome",
+    "SweepResults",
     "SweepRun",
     "TakesTurns",
     "Task",
@@ -183,8 +195,12 @@ __all__ = [
     "load_results",
     "resume",
     "resume_async",
+    "resume_sweep",
+    "resume_sweep_async",
     "run",
     "run_async",
+    "sweep",
+    "sweep_async",
     "validate",
     "validate_async",
 ]

@@ -1,4 +1,4 @@
-"""What a program can ask for: run, resume, evaluate, validate, load results. `proctor` exports it.
+"""What a program can ask for: run, resume, sweep, evaluate, validate, load results. `proctor` exports it.
 
 Each function has a twin whose name ends in ``_async``, for callers that have an event loop: a server, a notebook. The
 plain ones run a loop of their own, and refuse to be called from within another, which they would block.
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypedDict, TypeVar, Unpack, get_args, get_origin, get_type_hints
 
+from proctor.analysis.sweep import SweepOutcome
 from proctor.benchmarks import benchmark as find_benchmark
 from proctor.benchmarks import reopen, suite_benchmark
 from proctor.core.benchmark import Benchmark, GradeOptions, Health
@@ -21,10 +22,11 @@ from proctor.core.errors import UsageError
 from proctor.core.evaluation import Evaluated, EvaluationReport, Prediction
 from proctor.core.result import TaskResult
 from proctor.core.run import Budget, Mode, RunConfig, RunSummary
+from proctor.core.sweep import Sweep
 from proctor.environments import provider as find_provider
-from proctor.results import RunStore, find_run, summarise
+from proctor.results import RunStore, SweepStore, find_run, find_sweep, summarise
 from proctor.runner import evaluate as grading
-from proctor.runner.drive import Sitting, drive
+from proctor.runner.drive import Ending, Sitting, drive
 from proctor.runner.models import Access
 from proctor.runner.plan import AGENTS, PRESETS, Asked
 from proctor.runner.records import Slot
@@ -32,6 +34,8 @@ from proctor.runner.reporting import report_on
 from proctor.runner.run import Retry, Silence
 from proctor.runner.selection import Chosen, Selection, choose
 from proctor.runner.start import begin, check_access, configure
+from proctor.runner.sweep import begin_sweep, benchmark_of, drive_sweep, outcome_of, plan_sweep
+from proctor.runner.sweep_file import read_sweep
 
 T = TypeVar("T")
 _ARTIFACTS: Final = Path("target/proctor")
@@ -70,7 +74,65 @@ class RunResults:
         return RunStore(self.folder).results()
 
 
-class RunOptions(TypedDict, total=False):
+@dataclass(frozen=True, slots=True)
+class SweepResults:
+    """A sweep on disk.
+
+    Attributes:
+        sweep: what was asked: the configurations by their labels, the baseline, the rule.
+        runs: each configuration's run, by its label.
+        outcome: every configuration against the baseline, and what the rule says to it.
+    """
+
+    folder: Path
+    sweep: Sweep
+    runs: Mapping[str, RunResults]
+    outcome: SweepOutcome
+
+    @property
+    def name(self) -> str:
+        """As commands and `resume_sweep` know it: benchmark/sweep-id."""
+        return f"{self.folder.parent.name}/{self.folder.name}"
+
+    @property
+    def left(self) -> int:
+        """Answers that are wanted and not recorded; `resume_sweep` goes on with them."""
+        return sum(run.left for run in self.runs.values())
+
+
+Ended = Callable[[str, int, TaskResult | None], None]
+
+
+class SittingOptions(TypedDict, total=False):
+    """What may be said whenever answers are made.
+
+    Attributes:
+        results: where runs are kept; PROCTOR_RESULTS or ``./results`` if not said.
+        max_cost: what the whole run or sweep may cost, what it has spent before included.
+        program: the agent's program, where it is not found by itself; `h2_program`: h2, likewise.
+        retries: how often an error that was not the agent's is tried again.
+        ended: is told of every answer that is done with: the task, which answer, and its result; None: given up.
+    """
+
+    results: Path | None
+    max_cost: float | None
+    program: str | None
+    h2_program: str | None
+    retries: int | None
+    ended: Ended | None
+
+
+class ResumeOptions(SittingOptions, total=False):
+    """What may be said when a run or a sweep is gone on with.
+
+    Attributes:
+        retry_errors: try answers again that ended in an error.
+    """
+
+    retry_errors: bool
+
+
+class RunOptions(SittingOptions, total=False):
     """What may be said of a run; the options of ``proctor bench run`` by the same names.
 
     Attributes:
@@ -78,10 +140,6 @@ class RunOptions(TypedDict, total=False):
         tasks: ids; all tasks if not said.
         attempts: how many answers are wanted to each task.
         network: ``none``, ``model`` or ``open``; as the benchmark says if not said.
-        results: where runs are kept; PROCTOR_RESULTS or ``./results`` if not said.
-        program: the agent's program, where it is not found by itself; `h2_program`: h2, likewise.
-        retries: how often an error that was not the agent's is tried again.
-        ended: is told of every answer that is done with: the task, which answer, and its result; None: given up.
     """
 
     split: str | None
@@ -100,17 +158,11 @@ class RunOptions(TypedDict, total=False):
     grade_concurrency: int | None
     timeout: float | None
     max_turns: int
-    max_cost: float | None
     max_cost_per_task: float | None
     network: Literal["none", "model", "open"] | None
     runner: str
     image: str | None
     isolation: bool
-    results: Path | None
-    program: str | None
-    h2_program: str | None
-    retries: int
-    ended: Callable[[str, int, TaskResult | None], None]
 
 
 class EvaluateOptions(TypedDict, total=False):
@@ -153,79 +205,84 @@ async def run_async(benchmark: str | Benchmark, **options: Unpack[RunOptions]) -
     source = _benchmark(benchmark, options.get("split"))
     access = Access.from_environment(os.environ)
     tasks = _chosen(source, options).tasks
-    program, h2_program = options.get("program"), options.get("h2_program")
-    config = await configure(_asked(options), source, tasks, program=program, h2_program=h2_program)
+    programs = _programs(options)
+    config = await configure(_asked(options), source, tasks, **programs)
     check_access(config, access)
     store = begin(config, root=options.get("results"))
-    retry = _retry(options.get("retries"))
-    sitting = Sitting(access=access, program=program, h2_program=h2_program, retry=retry)
+    sitting = Sitting(access=access, retry=_retry(options), **programs)
     return await _sit(store, source, sitting, options.get("ended"))
 
 
-def resume(
-    name: str | Path,
-    *,
-    results: Path | None = None,
-    retry_errors: bool = False,
-    max_cost: float | None = None,
-    program: str | None = None,
-    h2_program: str | None = None,
-    retries: int | None = None,
-    ended: Callable[[str, int, TaskResult | None], None] | None = None,
-) -> RunResults:
+def resume(name: str | Path, **options: Unpack[ResumeOptions]) -> RunResults:
     """Go on with a run where it stopped. No finished stage is done again, and no answer is paid for twice.
 
     Args:
         name: its folder, benchmark/run-id, or a run-id that only one benchmark has.
-        results: where runs are kept, if not in PROCTOR_RESULTS or ``./results``.
-        retry_errors: try answers again that ended in an error.
-        max_cost: a new limit for the whole run, in which what it has spent before counts.
-        program: the agent's program, where it is not found by itself.
-        h2_program: h2, likewise.
-        retries: how often an error that was not the agent's is tried again.
-        ended: as in `RunOptions`.
+        options: see `ResumeOptions`.
 
     Raises:
         UsageError: there is no such run.
         InvalidData: the benchmark's data is not what the run was begun with.
     """
-    going_on = resume_async(
-        name,
-        results=results,
-        retry_errors=retry_errors,
-        max_cost=max_cost,
-        program=program,
-        h2_program=h2_program,
-        retries=retries,
-        ended=ended,
-    )
-    return _now(going_on, "resume_async")
+    return _now(resume_async(name, **options), "resume_async")
 
 
-async def resume_async(
-    name: str | Path,
-    *,
-    results: Path | None = None,
-    retry_errors: bool = False,
-    max_cost: float | None = None,
-    program: str | None = None,
-    h2_program: str | None = None,
-    retries: int | None = None,
-    ended: Callable[[str, int, TaskResult | None], None] | None = None,
-) -> RunResults:
+async def resume_async(name: str | Path, **options: Unpack[ResumeOptions]) -> RunResults:
     """The same as `resume`, in the caller's event loop."""
-    store = find_run(str(name), root=results)
+    store = find_run(str(name), root=options.get("results"))
     config = store.config()
-    sitting = Sitting(
-        access=Access.from_environment(os.environ),
-        program=program,
-        h2_program=h2_program,
-        retry=_retry(retries),
-        retry_errors=retry_errors,
-        run_usd=max_cost,
-    )
     source = reopen(config.benchmark, config.source, config.split)
-    return await _sit(store, source, sitting, ended)
+    return await _sit(store, source, _going_on(options), options.get("ended"))
+
+
+def sweep(file: str | Path, **options: Unpack[SittingOptions]) -> SweepResults:
+    """Make the runs that a sweep's file asks for, task by task in turns, and compare them.
+
+    Nobody is asked before it starts: what bounds its cost is `max_cost`, here or in the file.
+
+    Args:
+        file: TOML, as ``proctor bench sweep`` takes it.
+        options: see `SittingOptions`.
+
+    Raises:
+        UsageError: something in the file is wrong, or a configuration cannot be run; lists everything that is.
+    """
+    return _now(sweep_async(file, **options), "sweep_async")
+
+
+async def sweep_async(file: str | Path, **options: Unpack[SittingOptions]) -> SweepResults:
+    """The same as `sweep`, in the caller's event loop. Cancelling it ends the agents; `resume_sweep` goes on later."""
+    access, programs = Access.from_environment(os.environ), _programs(options)
+    wanted = read_sweep(Path(file))
+    source = benchmark_of(wanted)
+    planned = await plan_sweep(wanted, source, access=access, run_usd=options.get("max_cost"), **programs)
+    store = begin_sweep(planned, root=options.get("results"))
+    sitting = Sitting(access=access, retry=_retry(options), **programs)
+    return await _sit_sweep(store, source, sitting, options.get("ended"))
+
+
+def resume_sweep(name: str | Path, **options: Unpack[ResumeOptions]) -> SweepResults:
+    """Go on with a sweep where it stopped, all of its runs together.
+
+    Args:
+        name: its folder, benchmark/sweep-id, or a sweep-id that only one benchmark has.
+        options: see `ResumeOptions`.
+
+    Raises:
+        UsageError: there is no such sweep.
+        InvalidData: the benchmark's data is not what the sweep was begun with.
+    """
+    return _now(resume_sweep_async(name, **options), "resume_sweep_async")
+
+
+async def resume_sweep_async(name: str | Path, **options: Unpack[ResumeOptions]) -> SweepResults:
+    """The same as `resume_sweep`, in the caller's event loop."""
+    store = find_sweep(str(name), root=options.get("results"))
+    if store is None:
+        raise UsageError(f"there is no sweep {str(name)!r}", fix="name it as benchmark/sweep-id")
+    config = store.sweep().runs[0].config
+    source = reopen(config.benchmark, config.source, config.split)
+    return await _sit_sweep(store, source, _going_on(options), options.get("ended"))
 
 
 def load_results(name: str | Path, *, results: Path | None = None) -> RunResults:
@@ -335,7 +392,7 @@ async def validate_async(
 class _Told(Silence):
     """Passes on what is done with."""
 
-    def __init__(self, ended: Callable[[str, int, TaskResult | None], None] | None) -> None:
+    def __init__(self, ended: Ended | None) -> None:
         self._ended = ended
 
     def ended(self, slot: Slot, result: TaskResult | None) -> None:
@@ -344,13 +401,17 @@ class _Told(Silence):
             self._ended(slot.task_id, slot.sample, result)
 
 
-async def _sit(
-    store: RunStore,
-    source: Benchmark,
-    sitting: Sitting,
-    ended: Callable[[str, int, TaskResult | None], None] | None,
-) -> RunResults:
-    ending = await drive(store, source, watch=lambda *_: _Told(ended), sitting=sitting)
+async def _sit(store: RunStore, source: Benchmark, sitting: Sitting, ended: Ended | None) -> RunResults:
+    return _made(store, await drive(store, source, watch=lambda *_: _Told(ended), sitting=sitting))
+
+
+async def _sit_sweep(store: SweepStore, source: Benchmark, sitting: Sitting, ended: Ended | None) -> SweepResults:
+    endings = await drive_sweep(store, source, watch=lambda *_: _Told(ended), sitting=sitting)
+    runs = {label: _made(run, ending) for (label, run), ending in zip(store.runs(), endings, strict=True)}
+    return SweepResults(store.folder, store.sweep(), runs, outcome_of(store))
+
+
+def _made(store: RunStore, ending: Ending) -> RunResults:
     return RunResults(store.folder, store.config(), ending.summary, ending.left, ending.stopped_by, ending.detail)
 
 
@@ -424,8 +485,28 @@ def _asked(options: RunOptions) -> Asked:
     )
 
 
-def _retry(retries: int | None) -> Retry:
+class _Programs(TypedDict):
+    program: str | None
+    h2_program: str | None
+
+
+def _programs(options: SittingOptions) -> _Programs:
+    return {"program": options.get("program"), "h2_program": options.get("h2_program")}
+
+
+def _retry(options: SittingOptions) -> Retry:
+    retries = options.get("retries")
     return Retry() if retries is None else Retry(tries=retries + 1)
+
+
+def _going_on(options: ResumeOptions) -> Sitting:
+    return Sitting(
+        access=Access.from_environment(os.environ),
+        retry=_retry(options),
+        retry_errors=options.get("retry_errors", False),
+        run_usd=options.get("max_cost"),
+        **_programs(options),
+    )
 
 
 def _rooms(options: EvaluateOptions) -> EnvironmentProvider:

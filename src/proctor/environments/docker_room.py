@@ -6,7 +6,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from aiodocker import Docker, DockerError
@@ -14,13 +13,14 @@ from aiodocker.containers import DockerContainer
 from aiodocker.stream import Stream
 
 from proctor.core.environment import COPY_BYTES, EnvironmentSpec, ExecResult, Output
-from proctor.core.errors import InfrastructureError, RetryableError, UsageError
+from proctor.core.errors import InfrastructureError, RetryableError
 from proctor.environments.archives import Chunks, pack, unpack
 from proctor.environments.commands import check_command, split_path
 from proctor.environments.docker_exec import CallbackFailed, Command, NotStarted
 from proctor.environments.docker_model import ModelDoor
 from proctor.environments.engine import engine_errors, is_missing, is_not_running, somebody_else_did
 from proctor.environments.relay import HostRelay
+from proctor.environments.room import Room
 from proctor.environments.watches import Watches
 
 _KILL_SECONDS: Final = 10
@@ -29,7 +29,7 @@ _STOP_SECONDS: Final = 3
 _WAIT: Final = 0.002
 
 
-class DockerRoom:
+class DockerRoom(Room):
     """Implements `proctor.core.environment.Environment`; made by `DockerProvider`.
 
     Attributes:
@@ -40,6 +40,7 @@ class DockerRoom:
     def __init__(
         self, container: DockerContainer, spec: EnvironmentSpec, *, digest: str, door: ModelDoor | None
     ) -> None:
+        super().__init__(Watches(spec.limits, self._used_bytes, self._end))
         self.workdir = spec.workdir
         self.digest = digest
         self._container = container
@@ -48,9 +49,7 @@ class DockerRoom:
         self._relay: HostRelay | None = None
         self._life: Stream | None = None
         self._starting = asyncio.Lock()
-        self._stopping: asyncio.Task[None] | None = None
         self._when_stopped: Callable[[], None] | None = None
-        self._watches = Watches(spec.limits, self._used_bytes, self._end)
 
     @property
     def model_url(self) -> str | None:
@@ -138,8 +137,7 @@ class DockerRoom:
     async def get(self, path: str, target: Path, *, max_bytes: int = COPY_BYTES) -> None:
         """Copy a file or a tree out to the host."""
         inside = posixpath.join(*split_path(path))
-        if self._stopping is not None:
-            raise UsageError("the room has been stopped")
+        self._require_not_stopped()
         chunks = Chunks()
         unpacking = asyncio.ensure_future(asyncio.to_thread(unpack, chunks, target, max_bytes))
         try:
@@ -162,23 +160,6 @@ class DockerRoom:
     def when_stopped(self, call: Callable[[], None]) -> None:
         """Have this called once the room is gone."""
         self._when_stopped = call
-
-    async def stop(self) -> None:
-        """End every process of the room and free what it used."""
-        if self._stopping is None:
-            self._stopping = asyncio.create_task(self._stop())
-        await asyncio.shield(self._stopping)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.stop()
 
     async def _start(self) -> None:
         """Start the container, held alive by a connection: when this process dies, so does what is in there."""
@@ -265,11 +246,6 @@ class DockerRoom:
             if self._when_stopped is not None:
                 self._when_stopped()
             await self._let_go()
-
-    def _require_alive(self) -> None:
-        if self._stopping is not None:
-            raise UsageError("the room has been stopped")
-        self._watches.check()
 
 
 async def _create(docker: Docker, config: dict[str, Any]) -> DockerContainer:

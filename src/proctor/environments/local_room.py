@@ -7,8 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, NoReturn, Self
+from typing import Any, Final, NoReturn
 
 from proctor.core.environment import COPY_BYTES, EnvironmentSpec, ExecResult, Output
 from proctor.core.errors import RetryableError, UsageError
@@ -16,6 +15,7 @@ from proctor.environments.body import Body
 from proctor.environments.channel import Gone, Program
 from proctor.environments.commands import check_command, split_path
 from proctor.environments.limits import Rules
+from proctor.environments.room import Room
 from proctor.environments.streams import Pump, Streams
 from proctor.environments.trees import (
     Copier,
@@ -33,7 +33,7 @@ _KILL_SECONDS: Final = 10
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class LocalRoom:
+class LocalRoom(Room):
     """Implements `proctor.core.environment.Environment`; made by `LocalProvider`.
 
     Attributes:
@@ -55,6 +55,7 @@ class LocalRoom:
         variables: Mapping[str, str],
         rules: Rules,
     ) -> None:
+        super().__init__(Watches(spec.limits, body.used_bytes, body.end))
         self.workdir = workdir
         self.digest = digest
         self.model_url = model_url
@@ -66,8 +67,6 @@ class LocalRoom:
         self._variables = dict(variables)
         self._rules = rules
         self._pumps: list[Pump] = []
-        self._stopping: asyncio.Task[None] | None = None
-        self._watches = Watches(spec.limits, body.used_bytes, body.end)
 
     async def exec(
         self,
@@ -142,23 +141,6 @@ class LocalRoom:
         finally:
             os.close(place.directory)
 
-    async def stop(self) -> None:
-        """End every process of the room and free what it used."""
-        if self._stopping is None:
-            self._stopping = asyncio.create_task(self._stop())
-        await asyncio.shield(self._stopping)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.stop()
-
     async def _stop(self) -> None:
         await self._watches.stop()
         await self._body.end()
@@ -198,11 +180,6 @@ class LocalRoom:
         if not done:
             await self._body.end()
 
-    def _require_alive(self) -> None:
-        if self._stopping is not None:
-            raise UsageError("the room has been stopped")
-        self._watches.check()
-
     async def _raise_gone(self, error: Gone) -> NoReturn:
         """Say why the room has ended, when nothing of it runs any more."""
         await self._body.end()
@@ -221,13 +198,12 @@ class LocalRoom:
     async def _find(self, path: str) -> Place:
         """A path as its room sees it. When nothing runs in there any more, the workspace is still at hand."""
         folder, name = self._split(path)
-        if self._stopping is not None or self._workspace is None:
-            raise UsageError("the room has been stopped")
+        self._require_not_stopped()
         try:
             return Place(await self._body.channel.open_directory(folder), name)
         except Gone as error:
             inner = posixpath.relpath(posixpath.join(folder, name), self.workdir)
-            if inner.startswith(".."):
+            if inner.startswith("..") or self._workspace is None:
                 await self._raise_gone(error)
             return _descend(self._workspace, inner, path)
         except (FileNotFoundError, NotADirectoryError) as error:

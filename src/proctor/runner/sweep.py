@@ -6,23 +6,39 @@ from pathlib import Path
 
 import msgspec
 
+from proctor.analysis import Observation
+from proctor.analysis.sweep import SweepOutcome, sweep_outcome
+from proctor.benchmarks import benchmark as find_benchmark
+from proctor.benchmarks import suite_benchmark
 from proctor.core.benchmark import Benchmark
 from proctor.core.errors import ProctorError, UsageError
 from proctor.core.run import RunConfig
 from proctor.core.sweep import Sweep, SweepRun
-from proctor.core.task import Task
 from proctor.results import SweepStore, new_sweep
 from proctor.runner.drive import Ending, Sitting, Watch, drive_together
 from proctor.runner.models import Access, choose_model
 from proctor.runner.plan import cost_bound
+from proctor.runner.selection import choose
 from proctor.runner.start import check_access, configure
 from proctor.runner.sweep_file import SweepFile
+
+
+def benchmark_of(file: SweepFile) -> Benchmark:
+    """The benchmark whose tasks a sweep is about.
+
+    Raises:
+        UsageError: there is none, or it has no such split.
+    """
+    if file.suite is None:
+        return find_benchmark(str(file.benchmark), file.split)
+    if file.split is not None:
+        raise UsageError("a suite has no splits", fix="leave split out of the sweep's file")
+    return suite_benchmark(file.suite)
 
 
 async def plan_sweep(
     file: SweepFile,
     benchmark: Benchmark,
-    tasks: Sequence[Task],
     *,
     access: Access,
     program: str | None = None,
@@ -32,8 +48,9 @@ async def plan_sweep(
     """What a sweep will be: every configuration with its programs and digests. Nothing is written.
 
     Raises:
-        UsageError: a configuration cannot be run; lists every one, and why.
+        UsageError: there is no such task, or a configuration cannot be run; lists every one, and why.
     """
+    tasks = choose(benchmark, file.selection).tasks
     runs: list[SweepRun] = []
     problems: list[str] = []
     for configuration in file.configurations:
@@ -104,3 +121,8 @@ async def drive_sweep(store: SweepStore, benchmark: Benchmark, *, watch: Watch, 
         RetryableError: another process is at work on it.
     """
     return await drive_together([run for _, run in store.runs()], benchmark, watch=watch, sitting=sitting)
+
+
+def outcome_of(store: SweepStore) -> SweepOutcome:
+    """What a sweep has shown, from what is stored."""
+    return sweep_outcome(store.sweep(), {label: list(run.results_as(Observation)) for label, run in store.runs()})

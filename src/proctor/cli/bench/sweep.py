@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from proctor.cli.bench.options import load
 from proctor.cli.bench.sitting import access_of, run_until_signalled, sitting_of, sitting_options
 from proctor.cli.output import note, print_json, print_table
 from proctor.core.errors import InfrastructureError, Interrupted, UsageError
@@ -15,7 +14,6 @@ from proctor.core.errors import InfrastructureError, Interrupted, UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from proctor.analysis.sweep import SweepOutcome
     from proctor.core.benchmark import Benchmark
     from proctor.core.sweep import Sweep
     from proctor.results import SweepStore
@@ -37,19 +35,16 @@ def command(file: Path, **given: Any) -> int:
 
     Exits 0 when every answer has a verdict, 12 when one ended in an error or the sweep had to stop before its end.
     """
-    from proctor.runner.selection import choose  # noqa: PLC0415 - the help page needs none of it
-    from proctor.runner.sweep import begin_sweep, plan_sweep  # noqa: PLC0415
+    from proctor.runner.sweep import begin_sweep, benchmark_of, plan_sweep  # noqa: PLC0415 - the help page needs none of it
     from proctor.runner.sweep_file import read_sweep  # noqa: PLC0415
 
     wanted = read_sweep(file)
-    source = load(wanted.benchmark, wanted.suite, wanted.split)
-    tasks = choose(source, wanted.selection).tasks
+    source = benchmark_of(wanted)
     access = access_of(given)
     sweep = asyncio.run(
         plan_sweep(
             wanted,
             source,
-            tasks,
             access=access,
             program=given["claude_bin"],
             h2_program=given["h2_bin"],
@@ -68,7 +63,7 @@ def sit_sweep(store: "SweepStore", source: "Benchmark", given: dict[str, Any], a
     """Go on with a sweep, and say what it has shown."""
     from proctor.cli.bench.progress import Progress  # noqa: PLC0415 - help pages need none of it
     from proctor.runner.scratch import temporary_files_here  # noqa: PLC0415
-    from proctor.runner.sweep import drive_sweep  # noqa: PLC0415
+    from proctor.runner.sweep import drive_sweep, outcome_of  # noqa: PLC0415
 
     labels = {run.config.run_id: run.label for run in store.sweep().runs}
     try:
@@ -88,14 +83,6 @@ def sit_sweep(store: "SweepStore", source: "Benchmark", given: dict[str, Any], a
 
         click.echo(sweep_text(outcome), nl=False)
     return _end(store, endings)
-
-
-def outcome_of(store: "SweepStore") -> "SweepOutcome":
-    """What a sweep has shown, from what is stored."""
-    from proctor.analysis import Observation  # noqa: PLC0415
-    from proctor.analysis.sweep import sweep_outcome  # noqa: PLC0415
-
-    return sweep_outcome(store.sweep(), {label: list(run.results_as(Observation)) for label, run in store.runs()})
 
 
 def _end(store: "SweepStore", endings: "Sequence[Ending]") -> int:

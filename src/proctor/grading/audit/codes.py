@@ -1,19 +1,10 @@
-"""What the audit can find. A code is stable: reports count by it."""
+"""What the audit can find."""
 
-from enum import StrEnum
-from typing import Self
+from proctor.grading.codes import FindingCode
 
 
-class Code(StrEnum):
-    """Each smell by its name, with what it means."""
-
-    meaning: str
-
-    def __new__(cls, value: str, meaning: str) -> Self:
-        member = str.__new__(cls, value)
-        member._value_ = value
-        member.meaning = meaning
-        return member
+class Code(FindingCode):
+    """In a submission."""
 
     # which files were touched
     PROTECTED_PATH = "protected-path", "touches a path that the task protects; it is put back before the tests run"
