@@ -45,9 +45,11 @@ def dispatch(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        if error.errno == errno.ENAMETOOLONG:
+            return _complain(f"{place}{error.strerror}", UsageError.exit_code)
         if error.errno not in _OUR_ERRNOS:
             return _bug(error)
-        place = f"{error.filename}: " if error.filename else ""
         return _complain(f"{place}{error.strerror}", InfrastructureError.exit_code)
     except Exception as error:  # noqa: BLE001 - the last fence: a traceback must not reach a user
         return _bug(error)
