@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from documents import checked
 from paths import REPOSITORY
 
 PATIENCE = 90.0
@@ -26,7 +27,7 @@ class Done(NamedTuple):
 
     @property
     def json(self) -> Any:
-        return json.loads(self.stdout)
+        return checked(self.stdout)
 
 
 class Job:

@@ -2,7 +2,11 @@
 
 import asyncio
 import functools
+import secrets
+import subprocess
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
@@ -14,6 +18,35 @@ def need_docker() -> None:
     reason = _missing()
     if reason is not None:
         pytest.skip(reason)
+
+
+@contextmanager
+def own_base(image: str = IMAGE) -> Iterator[str]:
+    """An image under a name of one's own. What is built on it inherits its label, and goes with it."""
+    need_docker()
+    name = secrets.token_hex(6)
+    tag = f"proctor-test/own:{name}"
+    change_base(tag, f"FROM {image}\nLABEL proctor-test.own={name}\n")
+    try:
+        yield tag
+    finally:
+        _remove(f"label=proctor-test.own={name}")
+
+
+def _remove(which: str) -> None:
+    """Remove images of which some stand on others: those that nothing stands on first, as often as it takes."""
+    while ids := set(_docker("image", "ls", "--quiet", "--filter", which).split()):
+        removed = subprocess.run(["docker", "image", "rm", "--force", *ids], capture_output=True, check=False)
+        assert removed.stdout, removed.stderr.decode()
+
+
+def change_base(tag: str, dockerfile: str) -> None:
+    """Give a name to another image."""
+    _docker("build", "--quiet", "--tag", tag, "-", said=dockerfile)
+
+
+def _docker(*words: str, said: str = "") -> str:
+    return subprocess.run(["docker", *words], input=said, text=True, check=True, capture_output=True).stdout
 
 
 @functools.cache

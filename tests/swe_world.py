@@ -18,7 +18,7 @@ import pytest
 from aiodocker import DockerError
 
 from docker_image import IMAGE, need_docker
-from proctor.environments.docker_build import build, build_context
+from proctor.environments.docker_build import build, build_context, build_tag
 from proctor.environments.engine import connect, disconnect
 
 Files = Mapping[str, str]
@@ -112,7 +112,8 @@ def make_image(
 
 
 async def _build(context: Path) -> str:
-    data, tag = build_context(context, {})
+    data = build_context(context, {})
+    tag = build_tag(data, ())
     docker = connect()
     try:
         try:

@@ -1,12 +1,14 @@
 """Tasks of our own in Harbor's format, one for each of its schemas, and one of the old format."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from docker_image import own_base
 from proctor.benchmarks.terminal_bench import TerminalBench
 from proctor.core.benchmark import Fetched
-from setup_world import SETUP_IMAGE
+from setup_world import SETUP_IMAGE, need_machines
 
-IMAGES = {"ubuntu:24.04": SETUP_IMAGE, "proctor-test/ready:1": SETUP_IMAGE}
 _PYTEST = """#!/bin/bash
 python3 -m pytest -p no:cacheprovider -rA /tests/test_outputs.py
 if [ $? -eq 0 ]; then echo 1 >/logs/verifier/reward.txt; else echo 0 >/logs/verifier/reward.txt; fi
@@ -142,6 +144,14 @@ def write_task(folder: Path, files: dict[str, str]) -> Path:
         file.write_text(text)
         file.chmod(0o755 if name.endswith(".sh") else 0o644)
     return folder
+
+
+@contextmanager
+def images() -> Iterator[dict[str, str]]:
+    """The images to use in the place of those that tasks name. What is built on them goes with them."""
+    need_machines()
+    with own_base(SETUP_IMAGE) as base:
+        yield {"ubuntu:24.04": base, "proctor-test/ready:1": base}
 
 
 def write_tasks(folder: Path) -> Path:

@@ -29,8 +29,9 @@ def test_what_is_exported_is_there_and_is_what_programs_and_plugins_need() -> No
     assert set(proctor.__all__) <= set(dir(proctor))
     functions = {"run", "resume", "evaluate", "validate", "load_results"}
     protocols = {"Benchmark", "BenchmarkSource", "Agent", "Environment", "EnvironmentProvider"}
-    stored = [record for record in RECORDS.values() if isinstance(record, type)]
-    records = {record.__name__ for record in stored if record.__module__.startswith("proctor.core.")}
+    kinds = [record for record in RECORDS.values() if isinstance(record, type)]
+    ours = [record for record in kinds if record.__module__.startswith("proctor.core.")]
+    records = {record.__name__ for record in ours if record.__module__ != "proctor.core.printed"}
     assert functions | protocols | records <= set(proctor.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         proctor.nothing  # type: ignore[attr-defined]  # noqa: B018
@@ -123,6 +124,17 @@ def test_answers_are_graded_and_tasks_are_proved(results: Path, tmp_path: Path) 
     assert [one.verdict.cause for one in seen] == [proctor.Cause.EMPTY]
     (health,) = proctor.validate(SUITE, tasks=[TASK], isolation=False)
     assert health.healthy, health.problems
+
+
+def test_a_broken_task_that_is_asked_for_is_reported_and_no_other(results: Path) -> None:
+    class Cracked(toy_benchmark.Toy):
+        def unusable(self) -> tuple[proctor.Unusable, ...]:
+            return tuple(proctor.Unusable(task_id=name, problems=("cracked",)) for name in ("toy-9", "toy-8"))
+
+    report = proctor.evaluate(Cracked(1), "oracle", tasks=["toy-9"], isolation=False)
+    assert [(one.task_id, one.verdict.cause) for one in report.tasks] == [("toy-9", proctor.Cause.INVALID_TASK)]
+    (health,) = proctor.validate(Cracked(1), tasks=["toy-9"], isolation=False)
+    assert (health.task_id, health.problems) == ("toy-9", ("cracked",))
 
 
 async def test_within_an_event_loop_the_twins_are_used(results: Path) -> None:

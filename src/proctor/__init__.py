@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     )
     from proctor.core.agent import Agent, AgentFactory, AgentOutcome, AgentRequest, AgentSetup
     from proctor.core.benchmark import (
-        ArrangesRooms,
         Attending,
         Benchmark,
         BenchmarkSource,
@@ -99,7 +98,6 @@ __all__ = [
     "AgentOutcome",
     "AgentRequest",
     "AgentSetup",
-    "ArrangesRooms",
     "Attempt",
     "Attending",
     "Benchmark",

@@ -6,34 +6,30 @@ plain ones run a loop of their own, and refuse to be called from within another,
 
 import asyncio
 import os
-import sys
-import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal, TypedDict, TypeVar, Unpack
 
 from proctor.benchmarks import benchmark as find_benchmark
-from proctor.benchmarks import read_predictions, reopen, suite_benchmark
+from proctor.benchmarks import reopen, suite_benchmark
 from proctor.core.benchmark import Benchmark, GradeOptions, Health
 from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentProvider, Limits, Network
 from proctor.core.errors import UsageError
-from proctor.core.evaluation import Evaluated, EvaluationReport, Invocation, Prediction
+from proctor.core.evaluation import Evaluated, EvaluationReport, Prediction
 from proctor.core.result import TaskResult
 from proctor.core.run import Budget, Mode, RunConfig, RunSummary
-from proctor.core.task import Task
 from proctor.environments import provider as find_provider
-from proctor.results import RecordCache, RunStore, find_run, summarise
+from proctor.results import RunStore, find_run, summarise
 from proctor.runner import evaluate as grading
 from proctor.runner.drive import Sitting, drive
 from proctor.runner.models import Access
-from proctor.runner.needs import environment_of
 from proctor.runner.plan import AGENTS, PRESETS, Asked
 from proctor.runner.records import Slot
+from proctor.runner.reporting import report_on
 from proctor.runner.run import Retry, Silence
-from proctor.runner.selection import Selection, select
+from proctor.runner.selection import Chosen, Selection, choose
 from proctor.runner.start import begin, check_access, configure
 
 T = TypeVar("T")
@@ -154,7 +150,7 @@ async def run_async(benchmark: str | Benchmark, **options: Unpack[RunOptions]) -
     """The same as `run`, in the caller's event loop. Cancelling it ends the agents; `resume` goes on later."""
     source = _benchmark(benchmark, options.get("split"))
     access = Access.from_environment(os.environ)
-    tasks = _chosen(source, options.get("tasks", ()), options)
+    tasks = _chosen(source, options).tasks
     program, h2_program = options.get("program"), options.get("h2_program")
     config = await configure(_asked(options), source, tasks, program=program, h2_program=h2_program)
     check_access(config, access)
@@ -274,50 +270,22 @@ async def evaluate_async(
     **options: Unpack[EvaluateOptions],
 ) -> EvaluationReport:
     """The same as `evaluate`, in the caller's event loop."""
-    started, clock = datetime.now(UTC), time.monotonic()
     source = _benchmark(benchmark, options.get("split"))
-    tasks = _chosen(source, options.get("tasks", ()), options)
-    rooms, grade_options = _rooms(options), _grade_options(options)
-    artifacts = options.get("artifacts", _ARTIFACTS).absolute()
-    file = str(predictions.absolute()) if isinstance(predictions, Path) else None  # noqa: ASYNC240 - no system call
+    chosen, rooms = _chosen(source, options), _rooms(options)
     try:
-        evaluated = await grading.evaluate(
+        return await report_on(
             source,
-            tasks,
-            _predictions(source, tasks, predictions),
-            provider=rooms,
-            options=grade_options,
-            artifacts=artifacts,
+            chosen,
+            predictions,
+            rooms=rooms,
+            options=_grade_options(options),
+            artifacts=options.get("artifacts", _ARTIFACTS).absolute(),
             jobs=options.get("jobs", 1),
-            cache=RecordCache(Evaluated, "verdicts") if cache else None,
+            use_cache=cache,
             done=done or (lambda _: None),
         )
-        environment = await environment_of(source, tasks, rooms, grade_options)
     finally:
         await rooms.close()
-    broken = () if options.get("tasks") else source.unusable()
-    return grading.make_report(
-        source,
-        (*evaluated, *map(grading.unusable, broken)),
-        seconds=time.monotonic() - clock,
-        environment=environment,
-        invocation=Invocation(
-            argv=tuple(sys.argv),
-            cwd=os.getcwd(),  # noqa: PTH109 - as it is, symlinks and all
-            started_at=started.isoformat(timespec="milliseconds"),
-            predictions=file,
-            oracle=predictions == "oracle",
-            runner=options.get("runner", "local"),
-            image=grade_options.image,
-            filter=None,
-            exact=False,
-            limit=options.get("limit"),
-            jobs=options.get("jobs", 1),
-            repair_mode=grade_options.repair,
-            keep_artifacts=False,
-            artifact_dir=str(artifacts),
-        ),
-    )
 
 
 def validate(
@@ -344,11 +312,11 @@ async def validate_async(
 ) -> tuple[Health, ...]:
     """The same as `validate`, in the caller's event loop."""
     source = _benchmark(benchmark, options.get("split"))
-    rooms = _rooms(options)
+    chosen, rooms = _chosen(source, options), _rooms(options)
     try:
         healths = await grading.validate(
             source,
-            _chosen(source, options.get("tasks", ()), options),
+            chosen.tasks,
             provider=rooms,
             options=_grade_options(options, determinism_runs=2),
             artifacts=options.get("artifacts", _ARTIFACTS).absolute(),
@@ -357,8 +325,7 @@ async def validate_async(
         )
     finally:
         await rooms.close()
-    broken = () if options.get("tasks") else source.unusable()
-    return (*healths, *map(grading.broken_health, broken))
+    return (*healths, *map(grading.broken_health, chosen.broken))
 
 
 class _Told(Silence):
@@ -400,9 +367,8 @@ def _benchmark(which: str | Benchmark, split: str | None) -> Benchmark:
     return find_benchmark(which, split)
 
 
-def _chosen(source: Benchmark, ids: Sequence[str], options: RunOptions | EvaluateOptions) -> tuple[Task, ...]:
-    chosen = Selection(ids=tuple(ids), limit=options.get("limit"))
-    return select(source.tasks(), chosen, known=[bad.task_id for bad in source.unusable()])
+def _chosen(source: Benchmark, options: RunOptions | EvaluateOptions) -> Chosen:
+    return choose(source, Selection(ids=tuple(options.get("tasks", ())), limit=options.get("limit")))
 
 
 def _asked(options: RunOptions) -> Asked:
@@ -444,15 +410,3 @@ def _grade_options(options: EvaluateOptions, *, determinism_runs: int | None = N
         determinism_runs=options.get("determinism_runs", determinism_runs),
         timeout_seconds=options.get("timeout"),
     )
-
-
-def _predictions(
-    source: Benchmark, tasks: Sequence[Task], given: Path | Iterable[Prediction] | Literal["oracle"]
-) -> Mapping[str, Prediction]:
-    if isinstance(given, Path):
-        return read_predictions(given, source)
-    if isinstance(given, str):
-        answers: Iterable[Prediction | None] = map(source.gold, tasks)
-    else:
-        answers = given
-    return {answer.task_id: answer for answer in answers if answer is not None}

@@ -12,11 +12,25 @@ import msgspec
 
 from proctor.agents.h2 import Timeline
 from proctor.analysis.score import Score
+from proctor.analysis.sweep import SweepOutcome
+from proctor.benchmarks.registry import BenchmarkRow
 from proctor.benchmarks.setupbench.rule import Evidence
 from proctor.benchmarks.suites.format import InstanceFile, PredictionLine, SuiteFile
+from proctor.benchmarks.swe.parity import Parity
 from proctor.benchmarks.terminal_bench.rule import Verified
 from proctor.core.benchmark import Fetched, Health
 from proctor.core.evaluation import EvaluationReport
+from proctor.core.printed import (
+    ExportedRun,
+    FormatList,
+    ImportedRun,
+    RunnableList,
+    RunPlan,
+    ShownRun,
+    SweepPlan,
+    TaskList,
+    Validation,
+)
 from proctor.core.published import Published
 from proctor.core.record import to_json
 from proctor.core.result import TaskResult
@@ -27,6 +41,11 @@ from proctor.core.task import Task
 from proctor.core.trajectory import Trajectory
 from proctor.core.verdict import Verdict
 from proctor.doctor import Diagnosis
+from proctor.report.comparison import ComparisonReport
+from proctor.report.front import ParetoReport
+from proctor.report.groups import BreakdownReport
+from proctor.report.runs_report import RunsReport
+from proctor.sandboxes.sandbox import Listing
 
 RECORDS: Final[dict[str, Any]] = {
     "task": Task,
@@ -45,6 +64,23 @@ RECORDS: Final[dict[str, Any]] = {
     "fetched": Fetched,
     "published": Published,
     "diagnosis": Diagnosis,
+    "runs-report": RunsReport,
+    "comparison": ComparisonReport,
+    "pareto": ParetoReport,
+    "breakdown": BreakdownReport,
+    "sweep-outcome": SweepOutcome,
+    "parity": Parity,
+    "benchmark-row": BenchmarkRow,
+    "sandbox-row": Listing,
+    "task-list": TaskList,
+    "runnable-list": RunnableList,
+    "validation": Validation,
+    "run-plan": RunPlan,
+    "sweep-plan": SweepPlan,
+    "shown-run": ShownRun,
+    "format-list": FormatList,
+    "exported-run": ExportedRun,
+    "imported-run": ImportedRun,
     "setupbench-evidence": Evidence,
     "terminal-bench-evidence": Verified,
     "suite": SuiteFile,

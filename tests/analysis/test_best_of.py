@@ -40,7 +40,7 @@ def test_it_is_unbiased_where_a_bootstrap_is_not(k: int) -> None:
 
 
 def test_a_task_with_too_few_tries_leaves_no_mean() -> None:
-    assert mean_best_of_k({"a": [0.2, 0.4], "b": [1.0, 0.0]}, 2) == pytest.approx(0.7)
-    assert mean_best_of_k({"a": [0.2, 0.4], "b": [1.0]}, 2) is None
-    assert mean_best_of_k({}, 1) is None
+    assert mean_best_of_k([[0.2, 0.4], [1.0, 0.0]], 2) == pytest.approx(0.7)
+    assert mean_best_of_k([[0.2, 0.4], [1.0]], 2) is None
+    assert mean_best_of_k([], 1) is None
     assert best_of_k([0.5], 0) is None

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest  # type: ignore[import-untyped]
+from scipy import stats  # type: ignore[import-untyped]
 from statsmodels.regression.linear_model import OLS, WLS  # type: ignore[import-untyped]
 
 from proctor.analysis.intervals import (
@@ -13,6 +13,7 @@ from proctor.analysis.intervals import (
     clustered_rate,
     positive_mean,
     ratio_of_sums,
+    t_value,
     wilson,
 )
 
@@ -23,7 +24,7 @@ TRIALS = st.integers(1, 5000).flatmap(lambda trials: st.tuples(st.integers(0, tr
 def test_wilson_is_what_scipy_says(counted: tuple[int, int], confidence: float) -> None:
     successes, trials = counted
     ours = wilson(successes, trials, confidence=confidence)
-    theirs = binomtest(successes, trials).proportion_ci(confidence_level=confidence, method="wilson")
+    theirs = stats.binomtest(successes, trials).proportion_ci(confidence_level=confidence, method="wilson")
     assert ours is not None
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
 
@@ -66,6 +67,12 @@ def test_the_ends_are_exact() -> None:
 def test_what_cannot_be_is_refused(successes: int, trials: int, confidence: float) -> None:
     with pytest.raises(ValueError):
         wilson(successes, trials, confidence=confidence)
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 3, 4, 5, 9, 30, 500])
+def test_students_quantile_is_what_scipy_says(degrees: int) -> None:
+    assert t_value(degrees) == pytest.approx(stats.t.ppf(0.975, degrees), rel=0.002)
+    assert t_value(degrees, 0.8) == pytest.approx(stats.t.ppf(0.9, degrees), rel=0.002)
 
 
 def bounds(estimate: Estimate | None) -> tuple[float, float, float]:
@@ -112,8 +119,8 @@ def test_answers_that_do_not_depend_on_their_task_count_in_full() -> None:
 def test_the_mean_of_any_values_has_the_interval_of_statsmodels() -> None:
     values, groups = [[-1.0, 2.5], [1.7], [0.4, 0.4, 3.0], [1.1]], [0, 0, 1, 2, 2, 2, 3]
     flat = [value for group in values for value in group]
-    fitted = OLS(flat, np.ones(len(flat))).fit(cov_type="cluster", cov_kwds={"groups": groups})
-    assert bounds(clustered_mean(values)) == pytest.approx((fitted.params[0], *fitted.conf_int()[0]))
+    fitted = OLS(flat, np.ones(len(flat))).fit(cov_type="cluster", cov_kwds={"groups": groups}, use_t=True)
+    assert bounds(clustered_mean(values)) == pytest.approx((fitted.params[0], *fitted.conf_int()[0]), rel=0.002)
     assert clustered_mean([]) is None
     assert clustered_mean([[2.0]]) == Estimate(value=2.0)
 
@@ -140,7 +147,7 @@ def test_a_ratio_of_sums_has_the_error_of_a_regression_through_the_origin() -> N
     fitted = WLS(amounts, counts[:, None], weights=1 / counts).fit(cov_type="HC1")
     value, low, high = bounds(ratio_of_sums(list(zip(amounts.tolist(), counts.tolist(), strict=True))))
     assert value == pytest.approx(fitted.params[0])
-    assert np.log(high / low) / 2 / 1.959964 * value == pytest.approx(fitted.bse[0])
+    assert np.log(high / low) / 2 / stats.t.ppf(0.975, 39) * value == pytest.approx(fitted.bse[0])
 
 
 ROUNDS = 2000
@@ -171,18 +178,30 @@ def test_95_of_100_clustered_intervals_hold_the_truth_and_unclustered_ones_do_no
     assert naive / rounds < 0.91
 
 
-def test_95_of_100_intervals_of_a_mean_cost_and_of_dollars_per_resolved_hold_the_truth() -> None:
+@pytest.mark.parametrize("tasks", [30, 150])
+def test_95_of_100_intervals_of_a_mean_cost_and_of_dollars_per_resolved_hold_the_truth(tasks: int) -> None:
     """Harder tasks cost more and are resolved less often."""
     draw = np.random.default_rng(6)
     hard = draw.gamma(2.0, 1.0, 400_000)
-    mean, per_resolved = hard.mean(), hard.mean() / (0.9 / (1 + hard)).mean()
+    mean, per_resolved = 2.0, 2.0 / (0.9 / (1 + hard)).mean()
     held = held_ratio = 0
     for _ in range(ROUNDS):
-        costs = draw.gamma(2.0, 1.0, 150)
-        solved = draw.random(150) < 0.9 / (1 + costs)
+        costs = draw.gamma(2.0, 1.0, tasks)
+        solved = draw.random(tasks) < 0.9 / (1 + costs)
         _, low, high = bounds(positive_mean([[cost] for cost in costs.tolist()]))
         held += low <= mean <= high
         _, low, high = bounds(ratio_of_sums(list(zip(costs.tolist(), solved.astype(float).tolist(), strict=True))))
         held_ratio += low <= per_resolved <= high
     assert 0.94 <= held / ROUNDS <= 0.96
     assert 0.94 <= held_ratio / ROUNDS <= 0.96
+
+
+def test_95_of_100_intervals_of_a_mean_score_hold_the_truth() -> None:
+    """Of scores that know no most, several answers to a task being alike."""
+    draw = np.random.default_rng(7)
+    held = 0
+    for _ in range(ROUNDS):
+        scores = draw.normal(0.4, 0.5, (30, 1)) + draw.normal(0, 0.3, (30, 3))
+        _, low, high = bounds(clustered_mean(scores.tolist()))
+        held += low <= 0.4 <= high
+    assert 0.94 <= held / ROUNDS <= 0.96

@@ -2,7 +2,8 @@ from typing import Any
 
 import pytest
 
-from proctor.analysis.steps import Effort, effort, gave_up
+from proctor.analysis.log_figures import Effort
+from proctor.analysis.steps import effort, gave_up
 from proctor.core.trajectory import Step, ToolCall
 
 

@@ -1,16 +1,9 @@
-import msgspec
 import numpy as np
 import pytest
 
 from observations import answers, seen
 from proctor.analysis.passes import passes
-from proctor.analysis.team import RoleFigures, add_roles, best_of, team_verdict
-from proctor.core.result import AgentMetrics, Member, ModelUsage, Tokens
-
-
-def member(name: str, role: str, cost: float | None, active: float, idle: float) -> Member:
-    usage = ModelUsage(model="m", requests=1, tokens=Tokens(), cost_usd=cost)
-    return Member(name=name, role=role, usage=(usage,), active_seconds=active, idle_seconds=idle, turns=2, messages=3)
+from proctor.analysis.team import best_of, team_verdict
 
 
 def test_with_enough_answers_the_best_of_n_is_pass_at_n() -> None:
@@ -95,22 +88,3 @@ def test_without_prices_or_common_tasks_there_is_nothing_to_hold_against() -> No
     assert team_verdict(("pod", [seen("a", cost=None)]), ("alone", answers(a="+"))) is None
     assert team_verdict(("pod", answers(a="+")), ("alone", [seen("a", cost=0.0)])) is None
     assert team_verdict(("pod", answers(a="+")), ("alone", answers(b="+"))) is None
-
-
-def test_roles_are_summed_over_answers() -> None:
-    first = AgentMetrics(
-        members=(
-            member("c", "concierge", 0.5, 10, 90),
-            member("x", "coder", 1.0, 60, 40),
-            member("y", "coder", 2.0, 50, 50),
-        )
-    )
-    second = AgentMetrics(members=(member("c", "concierge", None, 20, 80), member("solo", "", 1.0, 5, 0)))
-    found: dict[str, RoleFigures] = {}
-    for metrics in (first, second):
-        add_roles(found, seen("a", metrics=metrics))
-    assert list(found) == ["concierge", "coder", "solo"]
-    assert (found["coder"].members, found["coder"].cost_usd, found["coder"].turns) == (2, 3.0, 4)
-    assert found["concierge"].cost_usd is None
-    assert found["concierge"].idle_share == pytest.approx(0.85)
-    assert msgspec.structs.replace(found["solo"], active_seconds=0.0).idle_share is None

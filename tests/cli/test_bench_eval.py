@@ -12,6 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from documents import checked
 from proctor.schema import json_schema
 from suite_world import (
     BUGGY,
@@ -198,7 +199,7 @@ def test_tasks_are_chosen_by_text_id_tag_limit_and_exclusion(tmp_path: Path) -> 
     def chosen(*arguments: str) -> list[str]:
         done = proctor(tmp_path, "bench", "list", "--suite", suite, "--json", *arguments)
         assert done.returncode == 0, done.stderr
-        return [task["id"] for task in json.loads(done.stdout)["tasks"]]
+        return [task["id"] for task in checked(done.stdout)["tasks"]]
 
     assert chosen() == ["alpha", "beta", "beta-2"]
     assert chosen("--filter", "beta") == ["beta", "beta-2"]
@@ -223,7 +224,7 @@ def test_validate_proves_a_suite_and_eval_knows_it_afterwards(tmp_path: Path) ->
         tmp_path, "bench", "validate", "--suite", suite, "--json", "--quiet", "--write-exclusions", tmp_path / "sick"
     )
     assert done.returncode == 20
-    healths = {health["task_id"]: health for health in json.loads(done.stdout)["tasks"]}
+    healths = {health["task_id"]: health for health in checked(done.stdout)["tasks"]}
     assert healths["good"]["healthy"]
     assert not healths["wrong-oracle"]["oracle_ok"]
     assert not healths["green"]["baseline_ok"]
@@ -248,7 +249,7 @@ def test_validate_finds_an_answer_that_lies_in_the_repository(tmp_path: Path) ->
         file.write_text(diff("calc.py", BUGGY, solution))
     done = proctor(tmp_path, "bench", "validate", "--suite", make_suite(tmp_path), "--json", "--quiet")
     assert done.returncode == 20
-    assert "notes.txt" in json.loads(done.stdout)["tasks"][0]["leaks"][0]
+    assert "notes.txt" in checked(done.stdout)["tasks"][0]["leaks"][0]
 
 
 @pytest.mark.parametrize(

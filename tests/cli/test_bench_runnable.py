@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
+from documents import checked
 from proctor.cli.bench.options import Size
 from suite_world import make_instance, make_suite, proctor
 
@@ -14,7 +15,7 @@ def test_a_suite_s_tasks_run_here(tmp_path: Path) -> None:
     make_instance(tmp_path)
     done = proctor(tmp_path, "bench", "list", "--suite", str(make_suite(tmp_path)), "--runnable", "--json")
     assert done.returncode == 0, done.stderr
-    listed = json.loads(done.stdout)
+    listed = checked(done.stdout)
     assert listed["runner"] == "local"
     assert [(task["runnable"], task["obstacle"]) for task in listed["tasks"]] == [(True, None)]
 

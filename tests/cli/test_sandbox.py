@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from documents import checked
 from proctor.sandboxes import Sandboxes
 from proctor.sandboxes.places import Places, remove_socket_links
 from proctor.sandboxes.stop import stop_everything
@@ -41,7 +42,7 @@ class Proctor:
         )
 
     def names(self) -> list[str]:
-        return [row["name"] for row in json.loads(self("list", "--json").stdout)]
+        return [row["name"] for row in checked(self("list", "--json").stdout)]
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def test_create_and_list(proctor: Proctor) -> None:
 def test_list_as_json(proctor: Proctor) -> None:
     assert proctor("list", "--json").stdout == "[]\n"
     proctor("create", "b1", "--preset", "opus", "--model", "sonnet")
-    (row,) = json.loads(proctor("list", "--json").stdout)
+    (row,) = checked(proctor("list", "--json").stdout)
     assert row.pop("created").endswith("Z")
     assert row == {
         "name": "b1",
@@ -75,6 +76,7 @@ def test_list_as_json(proctor: Proctor) -> None:
         "auth": "none",
         "agents": 0,
         "home": f"{proctor.root}/b1",
+        "schema_version": "proctor.sandbox_row@1",
     }
 
 
@@ -174,7 +176,7 @@ def test_all_names_are_done_even_if_nobody_reads_of_it(proctor: Proctor) -> None
 def test_reset_and_destroy(proctor: Proctor) -> None:
     proctor("create", "b1", "b2", "--preset", "opus")
     assert proctor("reset", "b1", "--preset", "haiku").stdout == "reset b1: preset haiku\n"
-    assert [row["preset"] for row in json.loads(proctor("list", "--json").stdout)] == ["haiku", "opus"]
+    assert [row["preset"] for row in checked(proctor("list", "--json").stdout)] == ["haiku", "opus"]
     assert proctor("destroy", "b1", "b2").stdout == "destroyed b1\ndestroyed b2\n"
     assert proctor.names() == []
 
@@ -188,7 +190,7 @@ def test_a_preset_of_ones_own_by_name_and_by_path(proctor: Proctor, tmp_path: Pa
     assert proctor("create", "b2", "--preset", "./here").returncode == 0
     assert [(proctor.root / name / "who").read_text() for name in ("b1", "b2")] == ["mine", "here"]
     assert "say ./here" in proctor("create", "b3", "--preset", "here").stderr
-    assert [row["preset"] for row in json.loads(proctor("list", "--json").stdout)] == ["mine", "here"]
+    assert [row["preset"] for row in checked(proctor("list", "--json").stdout)] == ["mine", "here"]
 
 
 def test_exec_passes_everything_through(proctor: Proctor) -> None:
@@ -305,7 +307,7 @@ def test_commands_killed_at_some_point_are_finished_by_the_next(proctor: Proctor
         time.sleep(delay)
         running.kill()
         running.wait()
-        listed = json.loads(proctor("list", "--json").stdout)
+        listed = checked(proctor("list", "--json").stdout)
         assert all((row["name"], row["auth"]) == ("b1", "valid") for row in listed)
         assert command != "reset" or listed
         assert Places(proctor.root).leftovers() == set()

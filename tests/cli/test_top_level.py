@@ -1,7 +1,9 @@
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -61,7 +63,34 @@ def test_a_closed_pipe_is_not_an_error() -> None:
         text=True,
         check=False,
     )
-    assert result.stderr == ""
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_a_group_without_a_command_prints_its_help_page_and_exits_2() -> None:
+    result = proctor("bench")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("Usage: proctor bench ")
+    assert "; see `" not in result.stderr
+
+
+RUN = "bench run core-mini --agent nop --isolation off"
+
+
+@pytest.mark.parametrize("streams", ["2> >(true)", "2>/dev/full", "2>&-", "&> >(true)"])
+def test_a_run_goes_on_to_its_end_when_nobody_listens(tmp_path: Path, streams: str) -> None:
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PROCTOR_RESULTS": str(tmp_path / "results")}
+    command = f"{sys.executable} -m proctor {RUN} --limit 1 {streams}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == 0, done
+    assert "Exception" not in done.stderr
+    assert len(list((tmp_path / "results").glob("*/*/tasks/*.json"))) == 1
+
+
+def test_output_that_cannot_be_written_is_one_sentence() -> None:
+    result = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m proctor schema >/dev/full"], capture_output=True, text=True, check=False
+    )
+    assert (result.returncode, result.stderr) == (12, "proctor: No space left on device\n")
 
 
 def test_schema_prints_what_is_shipped() -> None:

@@ -15,6 +15,7 @@ async def test_runs_are_reported_shown_and_compared(hall: Hall) -> None:
         provider.weather["toy-0008"] = [failing(418)] * 9
         for number in range(1, 8):
             provider.last_words[f"toy-{number:04}"] = "wrong"
+        env["TOY_DEVIATION"] = "chalk in the place of cheese"
         await hall.run(*toy_run(provider, "--quiet", "--concurrency", 4, "--retries", 0), **env)
 
     report = await hall.run("bench", "report", "toy")
@@ -42,7 +43,10 @@ async def test_runs_are_reported_shown_and_compared(hall: Hall) -> None:
         ["error", "provider_error"]
     ]
     task = await hall.run("bench", "show", "toy/run-002", "toy-0001")
-    assert task.stdout.startswith("toy-0001: unresolved (tests_failed)\nit is wrong\n")
+    deviation = "not as the benchmark has it: chalk in the place of cheese"
+    assert task.stdout.startswith(f"toy-0001: unresolved (tests_failed)\nit is wrong\n{deviation}\n")
+    proved = await hall.run("bench", "validate", "toy", **env)
+    assert (proved.code, proved.stdout.count(deviation)) == (0, 8), proved
     assert "claude-sonnet-4-5: 3 requests, 3,300 tokens, $0.0135" in task.stdout
     assert str(hall.store("toy/run-002").logs("toy-0001", 1, 1)) in task.stdout
     missing = await hall.run("bench", "show", "toy/run-002", "toy-0099")

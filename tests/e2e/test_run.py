@@ -218,10 +218,10 @@ async def test_what_stands_in_a_run_can_be_read_by_programs(hall: Hall) -> None:
         "task-result": list((folder / "tasks").iterdir()),
     }
     for name, files in documents.items():
-        schema = (await hall.run("schema", name)).json
+        schema = json.loads((await hall.run("schema", name)).stdout)
         for file in files:
             jsonschema.validate(json.loads(file.read_bytes()), schema)
-    schema = (await hall.run("schema", "journal-entry")).json
+    schema = json.loads((await hall.run("schema", "journal-entry")).stdout)
     for line in (folder / "journal.jsonl").read_text().splitlines():
         jsonschema.validate(json.loads(line), schema)
     assert to_json(hall.store().config()) == (folder / "config.json").read_bytes()

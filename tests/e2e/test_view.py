@@ -83,7 +83,7 @@ async def test_a_run_goes_out_and_comes_back_through_the_command_line(hall: Hall
         done = await hall.run(*toy_run(provider), **access(provider))
     assert done.code == 0
     listed = await hall.run("bench", "export", "--json")
-    assert {"atif", "harbor", "x07"} <= set(listed.json)
+    assert {"atif", "harbor", "x07"} <= set(listed.json["formats"])
     for form, suffix, more in (("harbor", "", ()), ("x07", ".json", ()), ("atif", "", ("--benchmark", "toy"))):
         out = await hall.run("bench", "export", "toy/run-001", "--format", form)
         assert (out.code, out.stdout) == (0, f"toy-run-001-{form}{suffix}\n"), out.stderr

@@ -1,3 +1,4 @@
+import resource
 from pathlib import Path
 
 import pytest
@@ -65,10 +66,11 @@ def test_without_control_groups_there_is_none(tmp_path: Path) -> None:
 def test_what_no_group_holds_is_laid_on_each_command() -> None:
     limits = Limits(memory_mb=100, processes=50, cpus=1, disk_mb=10)
     alone = rules_for(limits, frozenset(), isolated=True)
-    assert alone.resources == {"core": 0, "file": 10 << 20, "memory": 100 << 20, "processes": 51}
+    always = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: 10 << 20}
+    assert alone.resources == always | {resource.RLIMIT_DATA: 100 << 20, resource.RLIMIT_NPROC: 51}
     assert len(alone.processors) == 1
     held = rules_for(limits, frozenset({"memory", "pids", "cpu"}), isolated=True)
-    assert held.resources == {"core": 0, "file": 10 << 20}
+    assert held.resources == always
     assert held.processors == ()
     # Outside a room the kernel would count all processes of the user.
-    assert "processes" not in rules_for(limits, frozenset(), isolated=False).resources
+    assert resource.RLIMIT_NPROC not in rules_for(limits, frozenset(), isolated=False).resources

@@ -1,14 +1,15 @@
 """Images made from a Dockerfile, and images in the place of others."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from docker_image import IMAGE, need_docker
+from docker_image import IMAGE, change_base, need_docker, own_base
 from proctor.core.environment import EnvironmentSpec
 from proctor.core.errors import InfrastructureError, InvalidData
 from proctor.environments.docker import DockerProvider
-from proctor.environments.docker_build import base_images, build_context, mapped_dockerfile
+from proctor.environments.docker_build import base_images, build_context, build_tag, mapped_dockerfile
 
 DOCKERFILE = """\
 # FROM python:3.13 is what others use
@@ -45,13 +46,17 @@ def _folder(path: Path, dockerfile: str, greeting: str = "hello") -> Path:
     return path
 
 
-def test_the_tag_names_the_files_and_the_map_and_nothing_else(tmp_path: Path) -> None:
+def test_the_tag_names_the_files_the_map_and_the_bases_and_nothing_else(tmp_path: Path) -> None:
+    def tag_of(folder: Path, image_map: Mapping[str, str] | None = None, base: str = "sha256:1") -> str:
+        return build_tag(build_context(folder, image_map or {}), [base])
+
     one, same = _folder(tmp_path / "a", DOCKERFILE), _folder(tmp_path / "b", DOCKERFILE)
     other = _folder(tmp_path / "c", DOCKERFILE, "hi")
-    tag = build_context(one, {})[1]
-    assert build_context(same, {})[1] == tag
-    assert build_context(other, {})[1] != tag
-    assert build_context(one, {"python:3.13-slim": "mine:1"})[1] != tag
+    tag = tag_of(one)
+    assert tag_of(same) == tag
+    assert tag_of(other) != tag
+    assert tag_of(one, {"python:3.13-slim": "mine:1"}) != tag
+    assert tag_of(one, base="sha256:2") != tag
 
 
 def test_a_folder_without_a_dockerfile_is_refused(tmp_path: Path) -> None:
@@ -60,17 +65,34 @@ def test_a_folder_without_a_dockerfile_is_refused(tmp_path: Path) -> None:
 
 
 async def test_a_room_is_made_from_a_dockerfile_with_its_base_replaced(tmp_path: Path) -> None:
-    need_docker()
-    provider = DockerProvider(image_map={"python:3.13-slim": IMAGE})
     dockerfile = "FROM python:3.13-slim\nCOPY greeting /greeting\nENV WHERE=inside\n"
     spec = EnvironmentSpec(build=_folder(tmp_path / "context", dockerfile))
-    try:
-        async with await provider.start(spec) as room:
-            done = await room.exec(["sh", "-c", "cat /greeting; echo $WHERE"])
-            assert done.stdout == b"helloinside\n"
-            assert room.digest == await provider.digest(spec)
-    finally:
-        await provider.close()
+    with own_base() as base:
+        provider = DockerProvider(image_map={"python:3.13-slim": base})
+        try:
+            async with await provider.start(spec) as room:
+                done = await room.exec(["sh", "-c", "cat /greeting; echo $WHERE"])
+                assert done.stdout == b"helloinside\n"
+                assert room.digest == await provider.digest(spec)
+                described = await provider._docker().images.inspect(room.digest.removeprefix("docker:"))
+                assert "proctor.built" in described["Config"]["Labels"]  # as the documentation says they are found
+        finally:
+            await provider.close()
+
+
+async def test_when_the_image_behind_a_name_has_changed_what_stands_on_it_is_built_anew(tmp_path: Path) -> None:
+    spec = EnvironmentSpec(build=_folder(tmp_path / "context", "FROM python:3.13-slim\nCOPY greeting /greeting\n"))
+    with own_base() as base:
+        provider = DockerProvider(image_map={"python:3.13-slim": base})
+        try:
+            before = await provider.digest(spec)
+            change_base(base, f"FROM {base}\nRUN echo newer >/version\n")
+            async with await provider.start(spec) as room:
+                assert (await room.exec(["cat", "/version"])).stdout == b"newer\n"
+                assert room.digest != before
+                assert room.digest == await provider.digest(spec)
+        finally:
+            await provider.close()
 
 
 async def test_a_build_that_fails_says_which_step(tmp_path: Path) -> None:

@@ -35,13 +35,13 @@ def user(text: str, *, marked: bool = False) -> dict[str, Any]:
 def record(
     recorder: Recorder, asked: Call, *, body: bytes = b"{}", conversation: str = "main", tape: Tape | None = None
 ) -> None:
-    prepared = recorder.prepare(asked, conversation)
+    prepared = recorder.prepare(recorder.enter(), asked, conversation)
     exchange = Exchange(
-        number=prepared.number,
+        number=prepared.entry.number,
         conversation=conversation,
         role=Role.MAIN,
         agent="",
-        at=prepared.at,
+        at=prepared.entry.at,
         request=prepared.request,
         response=recorder.response(200, {"request-id": "r"}, 5, b"" if tape else body, None),
     )
@@ -100,7 +100,7 @@ def test_a_conversation_that_was_compacted_starts_anew(tmp_path: Path) -> None:
 def test_only_what_is_already_written_is_referred_to(tmp_path: Path) -> None:
     """Two requests under way at once: if the process dies now, the second must not hang in the air."""
     with open_recorder(tmp_path / "c.jsonl") as recorder:
-        recorder.prepare(call([user("a")]), "main")
+        recorder.prepare(recorder.enter(), call([user("a")]), "main")
         record(recorder, call([user("a"), user("b")]))
     (recorded,) = read_cassette(tmp_path / "c.jsonl").exchanges
     assert recorded.messages == [user("a"), user("b")]

@@ -19,13 +19,13 @@ def call(headers: dict[str, str] | None = None, agent: str = "", **fields: Any) 
     return found
 
 
-CLAUDE = {"X-Claude-Code-Session-Id": "s1"}
+CLAUDE = {"x-claude-code-session-id": "s1"}
 
 
 def test_claude_codes_requests_are_told_apart() -> None:
     compacting = [{"role": "user", "content": [{"type": "text", "text": "hi"}, {"type": "text", "text": SUMMARY}]}]
     assert call(CLAUDE, tools=WORKING).role is Role.MAIN
-    assert call({**CLAUDE, "X-Claude-Code-Agent-Id": "a1"}, tools=WORKING).role is Role.SUBAGENT
+    assert call({**CLAUDE, "x-claude-code-agent-id": "a1"}, tools=WORKING).role is Role.SUBAGENT
     assert call(CLAUDE, tools=[{"name": "web_search", "type": "web_search_20250305"}]).role is Role.SIDE
     assert call(CLAUDE).role is Role.SIDE
     assert call(CLAUDE, tools=WORKING, messages=compacting).role is Role.COMPACTION
@@ -84,9 +84,9 @@ def test_the_system_prompt_is_one_text() -> None:
 def test_conversations_are_named_in_the_order_of_their_appearance() -> None:
     names = Conversations()
     main = call(CLAUDE, tools=WORKING)
-    sub = call({**CLAUDE, "X-Claude-Code-Agent-Id": "a9"}, tools=WORKING)
-    other = call({**CLAUDE, "X-Claude-Code-Agent-Id": "a1"}, tools=WORKING)
-    second = call({"X-Claude-Code-Session-Id": "s2"}, tools=WORKING)
+    sub = call({**CLAUDE, "x-claude-code-agent-id": "a9"}, tools=WORKING)
+    other = call({**CLAUDE, "x-claude-code-agent-id": "a1"}, tools=WORKING)
+    second = call({"x-claude-code-session-id": "s2"}, tools=WORKING)
     pod = call(CLAUDE, agent="coder", tools=WORKING)
     compaction = call(CLAUDE, tools=WORKING, messages=[{"role": "user", "content": SUMMARY}])
     calls = [main, sub, other, main, second, pod, call(CLAUDE), compaction, sub]

@@ -5,10 +5,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import ClientSession, web
+from aiohttp import ClientError, ClientSession, web
 
 from gateway_lab import Agent, Provider, answer_with, fail_with, message, provider, stream_bytes, upstream
-from proctor.gateway import Answered, Gateway, SessionEvent, SessionSpec, read_cassette
+from proctor.gateway import (
+    Answered,
+    Diverged,
+    Gateway,
+    ReplayBackend,
+    ScriptBackend,
+    SessionEvent,
+    SessionSpec,
+    parse_script,
+    read_cassette,
+)
 from proctor.gateway.backend import Backend
 from proctor.gateway.sse import EventSplitter, fold
 
@@ -177,3 +187,51 @@ async def test_what_is_said_for_nothing_spends_no_budget(tmp_path: Path) -> None
             assert await talk(agent, "a", "b", "c") == ["one", "two", "three"]
             status, _ = await agent.ask(messages=[{"role": "user", "content": "d"}])
             assert status == 402
+
+
+LINES = [{"text": "one"}, {"error": 529}, {"cut": 2, "text": "lost"}, {"text": "two"}, {"text": "three"}]
+
+
+async def insist(agent: Agent, said: list[dict[str, Any]]) -> None:
+    """Ask until there is a whole answer, as an agent does in bad weather."""
+    for _ in range(len(LINES)):
+        try:
+            status, body = await agent.ask(stream=True, messages=said)
+        except ClientError:
+            continue
+        if status == 200 and b"message_stop" in body:
+            return
+
+
+async def test_a_script_goes_on_after_what_it_has_said_before(tmp_path: Path) -> None:
+    script = ScriptBackend(parse_script({"default": LINES}))
+    async with take(script, tmp_path / "1") as (agent, _):
+        assert await talk(agent, "a") == ["one"]
+        said = [{"role": role, "content": text} for role, text in (("user", "a"), ("assistant", "one"), ("user", "b"))]
+        await insist(agent, said)
+    async with take(script, tmp_path / "2", tmp_path / "1") as (agent, _):
+        assert await talk(agent, "a", "b", "c") == ["one", "two", "three"]
+
+
+async def test_a_script_that_has_become_all_errors_does_not_go_on_for_ever(tmp_path: Path) -> None:
+    async with take(ScriptBackend(parse_script({"default": LINES})), tmp_path / "1") as (agent, _):
+        await talk(agent, "a")
+    worse = ScriptBackend(parse_script({"default": [{"error": 529, "repeat": "forever"}]}))
+    async with take(worse, tmp_path / "2", tmp_path / "1") as (agent, _):
+        assert await talk(agent, "a") == ["one"]
+
+
+async def test_a_replay_goes_on_after_what_it_has_said_before(tmp_path: Path) -> None:
+    async with take(ScriptBackend(parse_script({"default": LINES})), tmp_path / "0") as (agent, _):
+        await talk(agent, "a")
+        said = [{"role": role, "content": text} for role, text in (("user", "a"), ("assistant", "one"), ("user", "b"))]
+        await insist(agent, said)
+        said += [{"role": "assistant", "content": "two"}, {"role": "user", "content": "c"}]
+        await insist(agent, said)
+    replay = ReplayBackend(lambda _: tmp_path / "0")
+    async with take(replay, tmp_path / "1") as (agent, _):
+        assert await talk(agent, "a") == ["one"]
+        await insist(agent, said[:3])
+    async with take(replay, tmp_path / "2", tmp_path / "1") as (agent, events):
+        assert await talk(agent, "a", "b", "c") == ["one", "two", "three"]
+    assert not [event for event in events if isinstance(event, Diverged)]

@@ -67,9 +67,10 @@ async def test_the_agents_own_login_is_written_nowhere(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    backend = Upstream("http://127.0.0.1:9", auth=Auth.PASS_THROUGH, retry=QUICK)
-    async with provider() as lab, world(backend, cassette=tmp_path / "c.jsonl") as here:
-        backend.base_url = lab.url
+    async with (
+        provider() as lab,
+        world(Upstream(lab.url, auth=Auth.PASS_THROUGH, retry=QUICK), cassette=tmp_path / "c.jsonl") as here,
+    ):
         lab.answers = [answer_with(message(f"you are {LOGIN}"), piece=5)]
         headers = {"Authorization": f"Bearer {LOGIN}"}
         assert (await here.agent.ask(f"I am {LOGIN}", stream=True, headers=headers))[0] == 200

@@ -50,23 +50,23 @@ async def test_the_agents_own_login_passes_through() -> None:
         assert here.session.trouble is None
 
 
-@pytest.mark.parametrize(
-    ("environ", "auth", "url"),
-    [
-        ({"ANTHROPIC_API_KEY": "dummy"}, Auth.API_KEY, "https://api.anthropic.com"),
-        ({"ANTHROPIC_AUTH_TOKEN": "dummy", "ANTHROPIC_BASE_URL": "http://x/"}, Auth.BEARER, "http://x"),
-    ],
-)
-def test_the_environment_names_the_provider(environ: dict[str, str], auth: Auth, url: str) -> None:
-    found = Upstream.from_environment(environ)
-    assert (found.auth, found.base_url, found.secrets) == (auth, url, ("dummy",))
-
-
 def test_without_a_key_there_is_one_sentence() -> None:
-    with pytest.raises(UsageError, match="ANTHROPIC_API_KEY"):
-        Upstream.from_environment({})
     with pytest.raises(UsageError, match="no key"):
         Upstream("http://x")
+
+
+@pytest.mark.parametrize("key", ["dummy\n", "dummy\r\nx: y", "düm-my"])
+def test_a_key_that_cannot_be_one_is_one_sentence(key: str) -> None:
+    with pytest.raises(UsageError, match="no key has") as raised:
+        Upstream("http://x", key=Secret(key))
+    assert key not in str(raised.value)
+
+
+def test_an_address_that_is_none_is_one_sentence() -> None:
+    with pytest.raises(UsageError, match=r"'api.example.com' does not begin with http"):
+        Upstream("api.example.com", key=Secret("dummy"))
+    with pytest.raises(UsageError, match=r"the proxy's address does not begin with http"):
+        Upstream("http://x", key=Secret("dummy"), proxies={"all_proxy": "socks5://y"})
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 529])

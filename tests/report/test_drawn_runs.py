@@ -18,7 +18,7 @@ from proctor.analysis.runs import RunRow
 from proctor.core.published import Published
 from proctor.core.run import Mode
 from proctor.report import run_rows
-from proctor.report.comparison import Held, comparison_document, comparison_json, hold
+from proctor.report.comparison import Held, comparison_document, comparison_report, hold
 from proctor.report.document import document_markdown, document_text
 from proctor.report.front import front_document, front_of
 from proctor.report.groups import break_down, breakdown_rows
@@ -228,7 +228,7 @@ def test_a_comparison_reads_well_in_text_and_markdown(
     markdown = document_markdown(document)
     assert markdown.startswith("> run-001 and run-003 differ: tasks: 100 and 60, 60 in common\n")
     assert f"| {held[0].comparison.gained[0]} | gained | run-002 |" in markdown
-    assert comparison_json(rows, held)["comparisons"][0]["verdict"] == 1
+    assert comparison_report(rows, held).comparisons[0].verdict == 1
 
 
 def test_a_run_is_not_compared_with_itself(stores: list[RunStore]) -> None:

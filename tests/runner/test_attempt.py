@@ -1,12 +1,14 @@
 """What one attempt does, in which order."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from toy_benchmark import Toy
 
 from proctor.agents.nop import Nop
-from proctor.core.environment import Environment, EnvironmentSpec
+from proctor.core.environment import Environment, EnvironmentSpec, ExecResult
 from proctor.core.errors import InfrastructureError
 from proctor.core.task import Task
 from proctor.environments.local import LocalProvider
@@ -15,28 +17,34 @@ from sittings import Toys, script
 
 
 class Arranged(Toy):
-    """A toy whose rooms are seen to from inside before the agent comes."""
+    """A toy whose rooms are seen to from inside."""
 
     def __init__(self, refusal: str = "") -> None:
         super().__init__(1)
         self.refusal = refusal
         self.folders: list[Path] = []
+        self.left: ExecResult | None = None
 
-    async def arrange(self, task: Task, environment: Environment, folder: Path) -> None:
+    @asynccontextmanager
+    async def attend(self, task: Task, environment: Environment, folder: Path) -> AsyncIterator[None]:
         if self.refusal:
             raise InfrastructureError(self.refusal)
         assert (folder / "workspace").is_dir()
         self.folders.append(folder)
         await environment.exec(["sh", "-c", "echo right >arranged.txt"])
+        yield
+        self.left = await environment.exec(["cat", "answer.txt"])
 
 
-async def test_a_benchmark_sees_to_the_room_before_the_agent_comes(tmp_path: Path) -> None:
+async def test_a_benchmark_sees_to_the_room_before_the_agent_comes_and_when_it_has_ended(tmp_path: Path) -> None:
     benchmark = Arranged()
     toys = Toys(tmp_path, benchmark)
     command = script(tmp_path, "open('answer.txt', 'w').write(open('arranged.txt').read())")
     ending = await toys.run(agent="command", command=command)
     assert ending.summary.resolved == 1
     assert len(benchmark.folders) == 1
+    assert benchmark.left is not None
+    assert benchmark.left.stdout == b"right\n"
 
 
 async def test_a_room_that_cannot_be_arranged_costs_no_answer(tmp_path: Path) -> None:

@@ -61,3 +61,9 @@ def test_the_environment_says_how_the_provider_is_reached(tmp_path: Path) -> Non
     assert (own.passes_login, own.secrets) == (True, ())
     with pytest.raises(UsageError, match="there is no key for the model claude-sonnet-5"):
         backend_for(choose_model("sonnet"), Access.from_environment({}))
+    proxied = Access.from_environment({"ANTHROPIC_API_KEY": KEY, "https_proxy": "http://me:secret@p", "HOME": "/x"})
+    assert proxied.proxies == {"https_proxy": "http://me:secret@p"}
+    assert "secret" not in repr(proxied)
+    unusable = Access.from_environment({"ANTHROPIC_API_KEY": KEY, "HTTPS_PROXY": "socks5://p"})
+    with pytest.raises(UsageError, match="the proxy's address"):
+        backend_for(choose_model("sonnet"), unusable)

@@ -9,7 +9,7 @@ from proctor.core.environment import Environment, EnvironmentSpec
 from proctor.core.run import Machine
 from proctor.core.task import Task
 from proctor.runner.needs import environment_of, lacking
-from proctor.runner.selection import Selection, select
+from proctor.runner.selection import Selection, choose
 
 MACHINE = Machine(platform="linux", python="3.11", cpus=2, memory_mb=4096)
 
@@ -70,10 +70,10 @@ async def test_a_run_s_environment_is_what_its_tasks_bring_or_what_was_asked_for
 
 
 def test_tasks_are_chosen_by_category(tmp_path: Path) -> None:
-    tasks = Toy(4).tasks()
+    toy = Toy(4)
 
     def chosen(*categories: str) -> list[str]:
-        return [task.id for task in select(tasks, Selection(categories=categories))]
+        return [task.id for task in choose(toy, Selection(categories=categories)).tasks]
 
     assert chosen("odd") == chosen("parity=odd") == ["toy-0001", "toy-0003"]
     assert chosen("odd", "even") == chosen("colour=odd") == []

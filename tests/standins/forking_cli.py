@@ -13,13 +13,12 @@ import tempfile
 from typing import Any
 
 for name in (
-    "aiohttp.web",
     "proctor.benchmarks.suites.benchmark",
     "proctor.cli.bench.progress",
     "proctor.cli.bench.run",
     "proctor.cli.dispatch",
     "proctor.environments.local",
-    "proctor.gateway.server",
+    "proctor.gateway.front",
     "proctor.gateway.upstream",
     "proctor.runner.start",
     "psutil",

@@ -74,6 +74,7 @@ class Toy:
             cause=Cause.SOLVED if right else Cause.TESTS_FAILED,
             reason="it is right" if right else "it is wrong",
             grader=self.grader,
+            deviations=_deviations(),
         )
         return Evaluated(task_id=task.id, verdict=verdict)
 
@@ -88,7 +89,14 @@ class Toy:
             oracle_ok=True,
             determinism_ok=True,
             problems=() if sound else ("it is sick",),
+            deviations=_deviations(),
         )
+
+
+def _deviations() -> tuple[str, ...]:
+    """What TOY_DEVIATION says."""
+    said = os.environ.get("TOY_DEVIATION")
+    return (said,) if said else ()
 
 
 class ToySource:

@@ -6,7 +6,7 @@ scores in order, the i-th smallest is the best of C(i - 1, k - 1) of those sets.
 replacement, sees some run twice and is biased towards fewer tries.)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import comb, fsum
 
 
@@ -18,8 +18,8 @@ def best_of_k(scores: Sequence[float], k: int) -> float | None:
     return fsum(score * comb(place, k - 1) for place, score in enumerate(sorted(scores))) / comb(count, k)
 
 
-def mean_best_of_k(scores_by_task: Mapping[str, Sequence[float]], k: int) -> float | None:
+def mean_best_of_k(tasks: Iterable[Sequence[float]], k: int) -> float | None:
     """The mean over tasks; None when one of them has fewer than k tries, as it would be another set of tasks."""
-    best = [best_of_k(scores, k) for scores in scores_by_task.values()]
+    best = [best_of_k(scores, k) for scores in tasks]
     known = [score for score in best if score is not None]
     return fsum(known) / len(known) if known and len(known) == len(best) else None

@@ -6,12 +6,12 @@ many answers to as many tasks.
 
 import math
 from collections.abc import Sequence
-from statistics import NormalDist
 from typing import Final
 
 from proctor.core.record import Record
 
 CONFIDENCE: Final = 0.95
+_USUAL_Z: Final = 1.959963984540054  # of that confidence: what would tell it takes more memory than a run
 
 
 class Interval(Record):
@@ -33,7 +33,32 @@ def z_value(confidence: float = CONFIDENCE) -> float:
     """How many standard errors a two-sided interval reaches to either side."""
     if not 0 < confidence < 1:
         raise ValueError(f"a confidence of {confidence} is not between 0 and 1")
+    if confidence == CONFIDENCE:
+        return _USUAL_Z
+    from statistics import NormalDist  # noqa: PLC0415 - for other confidences only
+
     return NormalDist().inv_cdf((1 + confidence) / 2)
+
+
+def t_value(degrees: int, confidence: float = CONFIDENCE) -> float:
+    """The same where the standard error is itself an estimate, with so many degrees of freedom: Student's quantile.
+
+    Exact for one and two degrees; for more, to within 0.2 % at 95 %, the expansion in powers of 1/degrees
+    (M. Abramowitz and I. A. Stegun, "Handbook of Mathematical Functions", 1964, 26.7.5).
+    """
+    z = z_value(confidence)
+    if degrees == 1:
+        return math.tan(math.pi / 2 * confidence)
+    if degrees == 2:  # noqa: PLR2004 - as said
+        return confidence * math.sqrt(2 / (1 - confidence**2))
+    terms = (
+        z,
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return math.fsum(term / float(degrees) ** power for power, term in enumerate(terms))
 
 
 def wilson(successes: int, trials: int, *, confidence: float = CONFIDENCE) -> Interval | None:
@@ -98,7 +123,10 @@ def clustered_rate(
 
 
 def clustered_mean(clusters: Sequence[Sequence[float]], *, confidence: float = CONFIDENCE) -> Estimate | None:
-    """The mean of any values, ± z clustered standard errors; without an interval where a spread cannot be seen."""
+    """The mean of any values, ± t clustered standard errors; without an interval where a spread cannot be seen.
+
+    t is Student's, with one degree of freedom less than there are clusters.
+    """
     groups = [group for group in clusters if group]
     if not groups:
         return None
@@ -106,20 +134,20 @@ def clustered_mean(clusters: Sequence[Sequence[float]], *, confidence: float = C
     error = clustered_error(groups)
     if error is None:
         return Estimate(value=mean)
-    reach = z_value(confidence) * error
+    reach = t_value(len(groups) - 1, confidence) * error
     return Estimate(value=mean, low=mean - reach, high=mean + reach)
 
 
 def positive_mean(clusters: Sequence[Sequence[float]], *, confidence: float = CONFIDENCE) -> Estimate | None:
     """The mean of amounts (dollars, seconds), with a clustered interval on the log scale: amounts are skewed.
 
-    mean · exp(± z · se / mean); without an interval where a spread cannot be seen. None without values.
+    mean · exp(± t · se / mean), t as above; without an interval where a spread cannot be seen. None without values.
     """
     groups = [group for group in clusters if group]
     if not groups:
         return None
     mean = math.fsum(value for group in groups for value in group) / sum(len(group) for group in groups)
-    return _on_log_scale(mean, clustered_error(groups), confidence)
+    return _on_log_scale(mean, clustered_error(groups), len(groups), confidence)
 
 
 def ratio_of_sums(pairs: Sequence[tuple[float, float]], *, confidence: float = CONFIDENCE) -> Estimate | None:
@@ -137,13 +165,13 @@ def ratio_of_sums(pairs: Sequence[tuple[float, float]], *, confidence: float = C
     if number > 1:
         residuals = math.fsum((amount - ratio * part) ** 2 for amount, part in pairs)
         error = math.sqrt(number / (number - 1) * residuals) / count
-    return _on_log_scale(ratio, error, confidence)
+    return _on_log_scale(ratio, error, number, confidence)
 
 
-def _on_log_scale(value: float, error: float | None, confidence: float) -> Estimate:
+def _on_log_scale(value: float, error: float | None, tasks: int, confidence: float) -> Estimate:
     if error is None or value <= 0:
         return Estimate(value=value)
-    reach = math.exp(z_value(confidence) * error / value)
+    reach = math.exp(t_value(tasks - 1, confidence) * error / value)
     return Estimate(value=value, low=value / reach, high=value * reach)
 
 

@@ -1,8 +1,9 @@
 """One run in numbers."""
 
+import math
+from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from statistics import fmean
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -12,8 +13,8 @@ from proctor.analysis.failures import failure_mode, finding_codes, most_first
 from proctor.analysis.intervals import Estimate, clustered_mean, clustered_rate, positive_mean, ratio_of_sums
 from proctor.analysis.observation import Observation, SeenVerdict, observe
 from proctor.analysis.passes import Passes, passes
+from proctor.analysis.roles import RoleFigures, add_roles
 from proctor.analysis.spread import Spread, spread
-from proctor.analysis.team import RoleFigures, add_roles
 from proctor.core.causes import Cause, Status
 from proctor.core.record import Record
 from proctor.core.result import TaskResult
@@ -116,33 +117,43 @@ def run_row(
     return tally.row(config, healthy)
 
 
-class _Task:
-    """The counted answers to one task."""
+class _Column:
+    """A number of each answer, beside the place of its task: sixteen bytes, where objects would take ten times that."""
 
-    __slots__ = ("costs", "progress", "resolved", "scores", "seconds", "tokens")
+    __slots__ = ("_places", "_values")
 
     def __init__(self) -> None:
-        self.resolved: list[bool] = []
-        self.costs: list[float] = []
-        self.seconds: list[float] = []
-        self.tokens: list[float] = []
-        self.scores: list[float] = []
-        self.progress: dict[str, list[float]] = {}
+        self._places, self._values = array("L"), array("d")
+
+    def add(self, place: int, value: float) -> None:
+        self._places.append(place)
+        self._values.append(value)
+
+    def by_task(self, tasks: int) -> list[list[float]]:
+        """The numbers of each task's answers; none, of those that have none."""
+        found: list[list[float]] = [[] for _ in range(tasks)]
+        for place, value in zip(self._places, self._values, strict=True):
+            found[place].append(value)
+        return found
 
 
 class _Tally:
     """Numbers that grow with every answer."""
 
     def __init__(self) -> None:
-        self.tasks: dict[str, _Task] = {}
-        self.seen = self.official = self.findings = self.tries = self.tokens = self.agents = 0
+        self.places: dict[str, int] = {}  # of the tasks that have counted answers, in the order of their coming
+        self.resolved, self.costs, self.seconds, self.tokens = _Column(), _Column(), _Column(), _Column()
+        self.scores, self.progress = _Column(), dict[str, _Column]()
+        self.seen = self.official = self.findings = self.tries = self.all_tokens = self.agents = 0
         self.statuses: Counter[Status] = Counter()
         self.flaky: set[str] = set()
         self.total_usd: float | None = 0.0
         self.priced = True  # of every answer that counts, the cost is known
+        # Nobody answers in no time: results of other tools that do not say how long it took have 0 in all of them.
+        self.timed = False
         self.sums: Counter[str] = Counter()
-        self.further: dict[str, list[float]] = {}
-        self.utilised: list[float] = []
+        self.further: dict[str, array[float]] = {}
+        self.utilised = array("d")
         self.modes: Counter[str] = Counter()
         self.causes: Counter[str] = Counter()
         self.codes: Counter[str] = Counter()
@@ -153,7 +164,7 @@ class _Tally:
         self.seen += 1
         self.statuses[one.status] += 1
         self.tries += max(0, len(one.attempts) - 1)
-        self.tokens += one.tokens
+        self.all_tokens += one.tokens
         self.agents = max(self.agents, one.metrics.agents)
         self.total_usd = None if self.total_usd is None or cost is None else self.total_usd + cost
         if one.cause is Cause.FLAKY or (one.verdict and one.verdict.flaky):
@@ -164,20 +175,21 @@ class _Tally:
             self._count(one, cost)
 
     def _count(self, one: Observation, cost: float | None) -> None:
-        task = self.tasks.setdefault(one.task_id, _Task())
-        task.resolved.append(one.resolved)
-        task.seconds.append(one.answer_seconds)
-        task.tokens.append(float(one.tokens))
+        place = self.places.setdefault(one.task_id, len(self.places))
+        self.resolved.add(place, one.resolved)
+        self.seconds.add(place, one.answer_seconds)
+        self.timed |= one.answer_seconds > 0
+        self.tokens.add(place, one.tokens)
         if cost is None:
             self.priced = False
         else:
-            task.costs.append(cost)
+            self.costs.add(place, cost)
         if one.verdict is not None and one.verdict.score is not None:
-            task.scores.append(one.verdict.score)
+            self.scores.add(place, one.verdict.score)
             for name, value in _progress(one.verdict).items():
-                task.progress.setdefault(name, []).append(value)
+                self.progress.setdefault(name, _Column()).add(place, value)
         for name, value in (one.verdict.scores if one.verdict else {}).items():
-            self.further.setdefault(name, []).append(value)
+            self.further.setdefault(name, array("d")).append(value)
         codes = finding_codes(one)
         self.official += _official(one)
         self.findings += bool(codes)
@@ -192,16 +204,14 @@ class _Tally:
         add_roles(self.roles, one)
 
     def row(self, config: RunConfig, healthy: Collection[str] | None) -> RunRow:
-        tasks = list(self.tasks.values())
-        right = [sum(task.resolved) for task in tasks]
-        resolved, counted = sum(right), sum(len(task.resolved) for task in tasks)
+        number = len(self.places)
+        marks = self.resolved.by_task(number)
+        right = [sum(answers) for answers in marks]
+        resolved, counted = int(sum(right)), sum(map(len, marks))
         errors = self.statuses[Status.ERROR]
-        rate = _rate(tasks)
-        # Nobody answers in no time: results of other tools that do not say how long it took have 0 in all of them.
-        times = [task.seconds for task in tasks] if any(any(task.seconds) for task in tasks) else []
-        tokens = [task.tokens for task in tasks]
-        costs = [task.costs for task in tasks] if self.priced else []
-        cost, seconds = positive_mean(costs), positive_mean(times)
+        rate = clustered_rate(marks)
+        cost, per_resolved, costs = _amounts(self.costs, right) if self.priced else (None, None, None)
+        seconds, seconds_per_resolved, times = _amounts(self.seconds, right) if self.timed else (None, None, None)
         return RunRow(
             run_id=config.run_id,
             mode=config.mode.value,
@@ -211,14 +221,14 @@ class _Tally:
             pod_template=config.pod_template,
             resolved=resolved,
             counted=counted,
-            tasks=len(tasks),
+            tasks=number,
             rate=rate.value if rate else None,
             low=rate.low if rate else None,
             high=rate.high if rate else None,
             rate_with_errors=resolved / (counted + errors) if counted or errors else None,
             official=self.official,
-            score=_score([task.scores for task in tasks]),
-            healthy=None if healthy is None else _healthy(self.tasks, healthy),
+            score=_score(self.scores.by_task(number)),
+            healthy=None if healthy is None else _healthy(zip(self.places, marks, strict=True), healthy),
             errors=errors,
             skipped=self.statuses[Status.SKIPPED],
             missing=len(config.tasks) * config.samples - self.seen,
@@ -229,13 +239,13 @@ class _Tally:
             avg_seconds=seconds.value if seconds else None,
             cost=cost,
             seconds=seconds,
-            cost_per_resolved_usd=ratio_of_sums(_pairs(costs, right)) if costs else None,
-            seconds_per_resolved=ratio_of_sums(_pairs(times, right)) if times else None,
-            tokens_per_resolved=ratio_of_sums(_pairs(tokens, right)),
+            cost_per_resolved_usd=per_resolved,
+            seconds_per_resolved=seconds_per_resolved,
+            tokens_per_resolved=_per_resolved(self.tokens.by_task(number), right),
             total_usd=self.total_usd,
-            costs=spread(amount for some in costs for amount in some),
-            times=spread(amount for some in times for amount in some),
-            tokens=self.tokens,
+            costs=costs,
+            times=times,
+            tokens=self.all_tokens,
             agents=self.agents,
             turns=self._mean("turns", counted),
             steps=self._mean("steps", counted),
@@ -245,10 +255,12 @@ class _Tally:
             failure_modes=most_first(self.modes),
             error_causes=most_first(self.causes),
             finding_codes=most_first(self.codes),
-            passes=_passes([task.resolved for task in tasks]),
+            passes=_passes(marks),
             roles=tuple(self.roles.values()),
-            scores={name: fmean(values) for name, values in sorted(self.further.items())},
-            best_of=_best_of(self.tasks),
+            scores={name: math.fsum(values) / len(values) for name, values in sorted(self.further.items())},
+            best_of={
+                name: best for name in sorted(self.progress) if (best := _best_of(self.progress[name].by_task(number)))
+            },
         )
 
     def _mean(self, name: str, counted: int) -> float | None:
@@ -263,24 +275,25 @@ def _progress(verdict: SeenVerdict) -> dict[str, float]:
     return {"score": verdict.scores.get("normalised", verdict.score), **within}
 
 
-def _best_of(tasks: Mapping[str, _Task]) -> dict[str, tuple[float, ...]]:
+def _best_of(progress: Sequence[Sequence[float]]) -> tuple[float, ...]:
     """For every k that all tasks have answers for, if each has several.
 
     A budget of time that is shared by k independent answers gives each a k-th of it: the best of 4 within 2 hours is
     what 8 hours buy when they are spent on 4 answers.
     """
-    found = {}
-    for name in sorted({name for task in tasks.values() for name in task.progress}):
-        known = {task_id: task.progress.get(name, []) for task_id, task in tasks.items()}
-        most = min(len(scores) for scores in known.values())
-        best = [mean_best_of_k(known, k) for k in range(1, min(most, _MOST_PASSES) + 1)]
-        if most > 1:
-            found[name] = tuple(one for one in best if one is not None)
-    return found
+    most = min(map(len, progress))
+    best = [mean_best_of_k(progress, k) for k in range(1, min(most, _MOST_PASSES) + 1)]
+    return tuple(one for one in best if one is not None) if most > 1 else ()
 
 
-def _rate(tasks: Iterable[_Task]) -> Estimate | None:
-    return clustered_rate([[float(mark) for mark in task.resolved] for task in tasks])
+def _amounts(column: _Column, right: Sequence[float]) -> tuple[Estimate | None, Estimate | None, Spread | None]:
+    """Of what answers took: the mean, how much it is by resolved task, and how it is distributed."""
+    amounts = column.by_task(len(right))
+    return positive_mean(amounts), _per_resolved(amounts, right), spread(one for some in amounts for one in some)
+
+
+def _per_resolved(amounts: Sequence[Sequence[float]], right: Sequence[float]) -> Estimate | None:
+    return ratio_of_sums([(sum(some), count) for some, count in zip(amounts, right, strict=True)])
 
 
 def _score(scores: Sequence[Sequence[float]]) -> Estimate | None:
@@ -289,13 +302,13 @@ def _score(scores: Sequence[Sequence[float]]) -> Estimate | None:
     return clustered_rate(scores) if shares else clustered_mean(scores)
 
 
-def _healthy(tasks: Mapping[str, _Task], healthy: Collection[str]) -> Healthy:
-    sound = [task for name, task in tasks.items() if name in healthy]
+def _healthy(tasks: Iterable[tuple[str, Sequence[float]]], healthy: Collection[str]) -> Healthy:
+    sound = [marks for name, marks in tasks if name in healthy]
     return Healthy(
         tasks=len(sound),
-        resolved=sum(sum(task.resolved) for task in sound),
-        counted=sum(len(task.resolved) for task in sound),
-        rate=_rate(sound),
+        resolved=int(sum(map(sum, sound))),
+        counted=sum(map(len, sound)),
+        rate=clustered_rate(sound),
     )
 
 
@@ -305,14 +318,11 @@ def _official(one: Observation) -> bool:
     return one.resolved if official is None else official is Status.RESOLVED
 
 
-def _passes(marks: Sequence[Sequence[bool]]) -> tuple[Passes, ...]:
+def _passes(marks: Sequence[Sequence[float]]) -> tuple[Passes, ...]:
     """For every k that some task has graded answers for, if any has several: one error hides no more than its task."""
     most = max((len(answers) for answers in marks), default=0)
     if most < 2:  # noqa: PLR2004 - of one answer, k is 1 and says what the rate says
         return ()
-    found = (passes(marks, k) for k in range(1, min(most, _MOST_PASSES) + 1))
+    told = [[mark > 0 for mark in answers] for answers in marks]
+    found = (passes(told, k) for k in range(1, min(most, _MOST_PASSES) + 1))
     return tuple(one for one in found if one is not None)
-
-
-def _pairs(amounts: Sequence[Sequence[float]], counts: Sequence[int]) -> list[tuple[float, float]]:
-    return [(sum(some), float(count)) for some, count in zip(amounts, counts, strict=True)]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from proctor.core.record import Record
+from proctor.analysis.log_figures import Effort
 from proctor.core.trajectory import Step, ToolCall
 
 # Tools that look and change nothing; whatever is not among them may have changed anything.
@@ -22,34 +22,6 @@ _GIVING_UP: Final = re.compile(
     r"|I (?:do not|don't) know (?:what to do|how to)|I(?:'m| am)? giv(?:e|ing) up)\b",
     re.IGNORECASE,
 )
-
-
-class Effort(Record):
-    """Calls of tools, and those that brought nothing; one that is wasted in two ways counts as the first of them.
-
-    Attributes:
-        failed: the tool says so itself.
-        reread: what was read before, and not changed since.
-        repeated: the same call again, nothing having changed.
-    """
-
-    calls: int = 0
-    failed: int = 0
-    reread: int = 0
-    repeated: int = 0
-
-    @property
-    def wasted(self) -> int:
-        """All of them that brought nothing."""
-        return self.failed + self.reread + self.repeated
-
-    def __add__(self, other: "Effort") -> "Effort":
-        return Effort(
-            calls=self.calls + other.calls,
-            failed=self.failed + other.failed,
-            reread=self.reread + other.reread,
-            repeated=self.repeated + other.repeated,
-        )
 
 
 def effort(steps: Iterable[Step]) -> Effort:

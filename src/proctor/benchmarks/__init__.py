@@ -1,21 +1,28 @@
-"""One module or package per benchmark; nothing else knows a benchmark's name."""
+"""One module or package per benchmark; nothing else knows a benchmark's name.
 
-from proctor.benchmarks.registry import (
-    BenchmarkRow,
-    benchmark,
-    benchmark_source,
-    benchmark_table,
-    checked_split,
-    foreign_outcomes,
-    parity,
-    published_rows,
-    read_predictions,
-    reopen,
-    suite_benchmark,
-    x07_document,
-    x07_health_document,
-    x07_list_document,
-)
+The registry is imported when one of its names is first used.
+"""
+
+from typing import TYPE_CHECKING
+
+from proctor.benchmarks.registered import published_rows
+
+if TYPE_CHECKING:
+    from proctor.benchmarks.registry import (
+        BenchmarkRow,
+        benchmark,
+        benchmark_source,
+        benchmark_table,
+        checked_split,
+        foreign_outcomes,
+        parity,
+        read_predictions,
+        reopen,
+        suite_benchmark,
+        x07_document,
+        x07_health_document,
+        x07_list_document,
+    )
 
 __all__ = [
     "BenchmarkRow",
@@ -33,3 +40,13 @@ __all__ = [
     "x07_health_document",
     "x07_list_document",
 ]
+
+
+if not TYPE_CHECKING:  # a type checker would take every name for exported
+
+    def __getattr__(name: str) -> object:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from proctor.benchmarks import registry  # noqa: PLC0415 - as said
+
+        return getattr(registry, name)

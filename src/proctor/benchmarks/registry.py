@@ -3,21 +3,19 @@
 from collections.abc import Mapping, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Literal
 
+from proctor.benchmarks.registered import GROUP, registered
 from proctor.core.benchmark import Benchmark, BenchmarkSource, Health, ReadsPredictions
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.evaluation import Evaluated, EvaluationReport, Prediction
 from proctor.core.programs import find_x07, first_line
-from proctor.core.published import Published
 from proctor.core.record import Record
 from proctor.core.task import Task
 
 if TYPE_CHECKING:
     from proctor.benchmarks.swe.parity import Parity
     from proctor.benchmarks.swe.reports import SweOutcome
-
-GROUP: Final = "proctor.benchmarks"
 
 
 class BenchmarkRow(Record):
@@ -28,6 +26,7 @@ class BenchmarkRow(Record):
     tasks: int | None
     about: str
     splits: tuple[str, ...] = ()
+    schema_version: Literal["proctor.benchmark_row@1"] = "proctor.benchmark_row@1"
 
 
 def benchmark(name: str, split: str | None = None) -> Benchmark:
@@ -38,7 +37,7 @@ def benchmark(name: str, split: str | None = None) -> Benchmark:
     """
     from proctor.benchmarks.suites.load import shipped_suites  # noqa: PLC0415 - for names that need it only
 
-    source = _registered(name)
+    source = registered(name)
     if source is not None:
         return source.open(checked_split(name, source, split))
     shipped = shipped_suites()
@@ -58,7 +57,7 @@ def benchmark_source(name: str) -> BenchmarkSource:
     Raises:
         UsageError: no benchmark is called so, or it is a suite, which lies on this machine already.
     """
-    source = _registered(name)
+    source = registered(name)
     if source is None:
         names = ", ".join(sorted(entry.name for entry in entry_points(group=GROUP)))
         raise UsageError(f"{name!r} is no benchmark whose data is fetched", fix=f"choose one of {names or 'none'}")
@@ -77,19 +76,6 @@ def checked_split(name: str, source: BenchmarkSource, split: str | None) -> str 
         fix = f"choose one of {', '.join(source.splits)}" if source.splits else "leave --split out"
         raise UsageError(f"{name} has no split {split!r}", fix=fix)
     return split
-
-
-def published_rows(name: str) -> tuple[Published, ...]:
-    """What others have published of a benchmark; nothing for a suite."""
-    source = _registered(name)
-    return tuple(source.published()) if source else ()
-
-
-def _registered(name: str) -> BenchmarkSource | None:
-    for entry in entry_points(group=GROUP, name=name):
-        source: BenchmarkSource = entry.load()
-        return source
-    return None
 
 
 def suite_benchmark(where: str) -> Benchmark:

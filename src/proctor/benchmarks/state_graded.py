@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from proctor.core.benchmark import Health, Place
+from proctor.core.benchmark import Attending, Health, Place
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
 from proctor.core.errors import InfrastructureError
@@ -26,14 +26,12 @@ _DEFAULT_SECONDS: Final = 7200.0
 _NO_ROOMS: Final = ("local:", "plain:")
 
 
-class StateGraded(Protocol):
+class StateGraded(Attending, Protocol):
     """The members of such a benchmark that are called here."""
 
     name: str
 
     async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec: ...
-
-    async def arrange(self, task: Task, environment: Environment, folder: Path) -> None: ...
 
     async def grade(self, task: Task, prediction: Prediction, place: Place) -> Evaluated: ...
 
@@ -73,13 +71,13 @@ async def state_after(
             labels={**spec.labels, "task": task.id},
         )
         async with await place.provider.start(spec) as room:
-            await benchmark.arrange(task, room, folder)
             said = "nobody has worked on it"
-            if script is not None:
-                seconds = task.public.limits.wall_seconds or _DEFAULT_SECONDS
-                done = await room.exec(["/bin/sh", "-c", _WORK], stdin=script, timeout=seconds)
-                said = f"the script ended with {done.exit_code} after {done.seconds:.1f} s"
-                await asyncio.to_thread(_keep, place, task, done.stdout, done.stderr)
+            async with benchmark.attend(task, room, folder):
+                if script is not None:
+                    seconds = task.public.limits.wall_seconds or _DEFAULT_SECONDS
+                    done = await room.exec(["/bin/sh", "-c", _WORK], stdin=script, timeout=seconds)
+                    said = f"the script ended with {done.exit_code} after {done.seconds:.1f} s"
+                    await asyncio.to_thread(_keep, place, task, done.stdout, done.stderr)
             return await observe(task, room, folder), said
 
 

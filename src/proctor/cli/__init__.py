@@ -4,6 +4,7 @@ Importing click costs three times what starting Python does, so the top level is
 ``proctor --help`` prints it, and a command's module is imported when that command is asked for.
 """
 
+import os
 import sys
 from typing import Final
 
@@ -41,6 +42,7 @@ Proctor.
 
 def main() -> None:
     """The console script."""
+    _open_streams()
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in {"--help", "-h", "help"}:
         sys.stdout.write(help_text())
@@ -53,3 +55,10 @@ def main() -> None:
     from proctor.cli.dispatch import dispatch  # noqa: PLC0415 - likewise
 
     sys.exit(dispatch(arguments))
+
+
+def _open_streams() -> None:
+    """Where we are started with streams closed (``2>&-``), no file that is opened later may take their places."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123 - for good

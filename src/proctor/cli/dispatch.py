@@ -1,19 +1,17 @@
 """From an argument list to an exit code: finds the command, runs it, and turns every error into one sentence."""
 
-import difflib
 import errno
 import importlib
 import os
 import signal
 import sys
-import traceback
 from typing import Final
 
 import click
 
 from proctor.cli import COMMANDS
+from proctor.cli.output import let_go, note
 from proctor.core.errors import InfrastructureError, ProctorError, UsageError
-from proctor.core.text import visible
 
 INTERRUPTED: Final = 128 + signal.SIGINT
 BUG: Final = 1
@@ -25,45 +23,66 @@ _OUR_ERRNOS: Final = {
     errno.EPERM,
     errno.EMFILE,
     errno.EIO,
+    errno.ENAMETOOLONG,
 }
 
 
 def dispatch(arguments: list[str]) -> int:
     """Run one command; what it raises becomes a sentence on stderr and the documented exit code."""
     try:
-        return _run(arguments)
-    except ProctorError as error:
-        for detail in error.details:
-            sys.stderr.write(f"  {visible(detail)}\n")
-        return _complain(error.sentence, error.exit_code)
-    except click.ClickException as error:
-        return _complain(_usage_sentence(error), UsageError.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        return _complain("interrupted", INTERRUPTED)
+        code = _run(arguments)
+        sys.stdout.flush()
     except BrokenPipeError:
         # The reader of our output has gone, as in `proctor … | head`: nothing is left to say.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        let_go(sys.stdout)
         return 0
-    except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        if error.errno == errno.ENAMETOOLONG:
-            return _complain(f"{place}{error.strerror}", UsageError.exit_code)
-        if error.errno not in _OUR_ERRNOS:
-            return _bug(error)
-        return _complain(f"{place}{error.strerror}", InfrastructureError.exit_code)
     except Exception as error:  # noqa: BLE001 - the last fence: a traceback must not reach a user
-        return _bug(error)
+        code = _explained(error)
+    except KeyboardInterrupt:
+        code = _complain("interrupted", INTERRUPTED)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        let_go(sys.stdout)  # what it could not take has been complained about, if it was not a closed pipe
+    return code
+
+
+def _explained(error: Exception) -> int:
+    """Say what went wrong, and which exit code it has."""
+    if isinstance(error, ProctorError):
+        for detail in error.details:
+            note(f"  {detail}")
+        return _complain(error.sentence, error.exit_code)
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        note(error.format_message())
+        return UsageError.exit_code
+    if isinstance(error, click.ClickException):
+        return _complain(_usage_sentence(error), UsageError.exit_code)
+    if isinstance(error, click.Abort):
+        return _complain("interrupted", INTERRUPTED)
+    if isinstance(error, OSError) and error.errno in _OUR_ERRNOS:
+        place = f"{error.filename}: " if error.filename else ""
+        kind = UsageError if error.errno == errno.ENAMETOOLONG else InfrastructureError
+        return _complain(f"{place}{error.strerror}", kind.exit_code)
+    return _bug(error)
 
 
 def _run(arguments: list[str]) -> int:
     name, *rest = arguments
     if name not in COMMANDS:
+        import difflib  # noqa: PLC0415 - a command pays only for what it uses
+
         near = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"did you mean `proctor {near[0]}`?" if near else "`proctor --help` lists the commands"
         raise UsageError(f"no such command: {name!r}", fix=hint)
     module = importlib.import_module(COMMANDS[name][0])
     command: click.Command = module.command
-    code = command.main(args=rest, prog_name=f"proctor {name}", standalone_mode=False)
+    try:
+        # Not `command.main`, which exits with 1 of its own accord when a pipe is closed.
+        with command.make_context(f"proctor {name}", rest) as context:
+            code = command.invoke(context)
+    except click.exceptions.Exit as ended:
+        code = ended.exit_code
     return code if isinstance(code, int) else 0
 
 
@@ -74,12 +93,14 @@ def _usage_sentence(error: click.ClickException) -> str:
 
 
 def _complain(sentence: str, code: int) -> int:
-    sys.stderr.write(f"proctor: {visible(sentence)}\n")
+    note(f"proctor: {sentence}")
     return code
 
 
 def _bug(error: Exception) -> int:
     if os.environ.get("PROCTOR_TRACEBACK"):
+        import traceback  # noqa: PLC0415 - likewise
+
         traceback.print_exception(error)
     detail = " ".join(f"{type(error).__name__}: {error}".split())
     return _complain(f"internal error ({detail}); this is a bug in Proctor: PROCTOR_TRACEBACK=1 shows where", BUG)

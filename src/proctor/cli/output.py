@@ -1,17 +1,23 @@
 """How commands print: a table for people, JSON for programs."""
 
+import os
+import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from proctor.core.text import one_line, visible
 
+if TYPE_CHECKING:
+    from proctor.core.record import Versioned
 
-def print_json(value: object) -> None:
-    """Print one JSON document on stdout."""
+
+def print_json(value: "Versioned | Sequence[Versioned]") -> None:
+    """Print one JSON document on stdout; what reads it must be able to tell its version, or that of its items."""
     from proctor.core.record import to_json  # noqa: PLC0415 - a table needs no JSON library
 
-    click.echo(to_json(value).decode(), nl=False)
+    click.echo(to_json(value), nl=False)
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, err: bool = False) -> None:
@@ -24,5 +30,15 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, err: 
 
 
 def note(message: str) -> None:
-    """Say something about progress; results go to stdout, this does not."""
-    click.echo(visible(message), err=True)
+    """Say something about progress; results go to stdout, this does not. Work goes on where nobody can hear it."""
+    try:
+        click.echo(visible(message), err=True)
+    except OSError:
+        let_go(sys.stderr)
+
+
+def let_go(stream: TextIO) -> None:
+    """Send what is still said to this stream nowhere: its reader has gone, or its disk is full."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)

@@ -53,9 +53,6 @@ class Place:
     turn: AbstractAsyncContextManager[object] = _AT_ONCE
 
 
-HEALTH_CACHE: Final = "health"
-
-
 class Health(Record):
     """What was learned about a task on this machine before anything was spent.
 
@@ -63,6 +60,7 @@ class Health(Record):
         problems: why the task cannot be trusted here; empty when it can.
         flaky: the tests whose results did not repeat.
         leaks: where the gold answer can be found by the agent.
+        deviations: in what the room differs from the official one; a task may be healthy all the same.
         skipped: why the task could not be tried on this machine; that says nothing about its health.
     """
 
@@ -75,6 +73,7 @@ class Health(Record):
     problems: tuple[str, ...] = ()
     flaky: tuple[str, ...] = ()
     leaks: tuple[str, ...] = ()
+    deviations: tuple[str, ...] = ()
     skipped: str = ""
     artifacts: str | None = None
     schema_version: Literal["proctor.health@1"] = "proctor.health@1"
@@ -173,31 +172,23 @@ class Sited(Protocol):
 
 @runtime_checkable
 class Attending(Protocol):
-    """A benchmark that is at hand while the agent works, to answer what it asks: a score, say."""
+    """A benchmark that sees to a room from inside: before the agent comes, and while it works."""
 
     def attend(self, task: Task, environment: Environment, folder: Path) -> AbstractAsyncContextManager[None]:
-        """Attend to the room until the agent has ended; `folder` is the one that `prepare` and `collect` are given."""
+        """Entered, the room is in the state that the task starts from; left, the agent has ended.
+
+        What the agent asks meanwhile is answered: a score, say. `folder` is the one that `prepare` laid out and that
+        `collect` is given; the agent sees nothing of it, and what the grader will need to know can be noted there.
+
+        Raises:
+            InfrastructureError: the room cannot be brought into that state, or is not one for this task.
+        """
         ...
 
 
 def sited(benchmark: Benchmark, provider: EnvironmentProvider) -> Benchmark:
     """The benchmark in rooms of this provider, where that makes a difference to it."""
     return benchmark.at(provider) if isinstance(benchmark, Sited) else benchmark
-
-
-@runtime_checkable
-class ArrangesRooms(Protocol):
-    """What a benchmark may do besides: see to a room from inside, before the agent comes."""
-
-    async def arrange(self, task: Task, environment: Environment, folder: Path) -> None:
-        """Bring the room into the state that the task starts from, and note what the grader will need to know of it.
-
-        `folder` is the one that `prepare` laid out and that `collect` is given; the agent sees nothing of it.
-
-        Raises:
-            InfrastructureError: the room cannot be brought into that state, or is not one for this task.
-        """
-        ...
 
 
 @runtime_checkable

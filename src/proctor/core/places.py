@@ -2,6 +2,9 @@
 
 import os
 from pathlib import Path
+from typing import Final
+
+HEALTH_CACHE: Final = "health"  # the part of the cache that holds what `validate` has learned
 
 
 def cache_root() -> Path:

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Any, Final, TypeVar, dataclass_transform
+from typing import Any, Final, Protocol, TypeVar, dataclass_transform
 
 import msgspec
 
@@ -18,6 +18,15 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     Fields unknown to this version are ignored when read, so that older code reads newer files.
     """
+
+
+class Versioned(Protocol):
+    """A record that says what it is, and which version of that."""
+
+    @property
+    def schema_version(self) -> str:
+        """As in `proctor.task@1`: the schema's name, with underscores, and its version."""
+        ...
 
 
 def to_json(value: object) -> bytes:

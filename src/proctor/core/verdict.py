@@ -52,6 +52,7 @@ class Verdict(Record):
         official: what the benchmark's own grader would say, where it differs from ours on purpose.
         applied_with: the fallback that was needed to apply the patch; None when it applied strictly.
         flaky: the tests whose results differed between reruns.
+        deviations: in what the room differed from the official one, each in a few words.
         cache_key: digest of environment, submission, tests and grader version.
     """
 
@@ -66,6 +67,7 @@ class Verdict(Record):
     findings: tuple[Finding, ...] = ()
     applied_with: str | None = None
     flaky: tuple[str, ...] = ()
+    deviations: tuple[str, ...] = ()
     grader: str = ""
     cache_key: str = ""
     seconds: float = 0.0

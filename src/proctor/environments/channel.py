@@ -23,7 +23,7 @@ class Program(Record):
     argv: list[bytes]
     variables: dict[bytes, bytes]
     cwd: bytes
-    limits: dict[str, int]
+    limits: dict[int, int]
     processors: list[int]
 
 

@@ -13,7 +13,7 @@ from proctor.core.environment import EnvironmentSpec, Network
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.places import cache_root
 from proctor.core.record import Record
-from proctor.environments.docker_build import base_images, build, build_context
+from proctor.environments.docker_build import base_images, build, build_context, build_tag
 from proctor.environments.docker_model import ModelDoor, host_address
 from proctor.environments.docker_room import DockerRoom
 from proctor.environments.engine import connect, disconnect, engine_errors, own_labels
@@ -196,14 +196,13 @@ class DockerProvider:
         """The engine's description of the image that a room is made from, which is built or pulled if need be."""
         if spec.build is None:
             return await self._images.describe(self._image_of(spec))
-        context, tag = await asyncio.to_thread(build_context, spec.build, self._image_map)
+        context = await asyncio.to_thread(build_context, spec.build, self._image_map)
+        bases = self._images_of(spec)
+        tag = build_tag(context, [str((await self._images.describe(base))["Id"]) for base in bases])
         async with self._building.setdefault(tag, asyncio.Lock()):
             known = await inspect(docker, tag)
             if known is not None:
                 return known
-            bases = self._images_of(spec)
-            for base in bases:
-                await self._images.describe(base)
             await build(docker, context, tag, where=spec.build)
             made = await self._images.describe(tag)
             await self._images.built(made, bases)

@@ -1,11 +1,11 @@
-"""Images that are made here: from a folder with a Dockerfile, under a tag that names its content."""
+"""Images that are made here: from a folder with a Dockerfile, under a tag that names all that they are made from."""
 
 import hashlib
 import io
 import os
 import re
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -54,8 +54,8 @@ def base_images(folder: Path, image_map: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def build_context(folder: Path, image_map: Mapping[str, str]) -> tuple[bytes, str]:
-    """What the engine is sent, and the tag of the image: same files, same tag.
+def build_context(folder: Path, image_map: Mapping[str, str]) -> bytes:
+    """What the engine is sent: the same for the same files.
 
     Raises:
         InvalidData: there is no Dockerfile that can be read.
@@ -83,8 +83,14 @@ def build_context(folder: Path, image_map: Mapping[str, str]) -> tuple[bytes, st
                     tar.addfile(member, content)
             else:
                 tar.addfile(member)
-    data = archive.getvalue()
-    return data, f"proctor-build:{hashlib.sha256(data).hexdigest()[:32]}"
+    return archive.getvalue()
+
+
+def build_tag(context: bytes, bases: Iterable[str]) -> str:
+    """The tag of what is built: same files, on top of the same images by their ids, same tag."""
+    made_from = hashlib.sha256(context)
+    made_from.update("\n".join(bases).encode())
+    return f"proctor-build:{made_from.hexdigest()[:32]}"
 
 
 async def build(docker: Docker, context: bytes, tag: str, *, where: Path) -> None:

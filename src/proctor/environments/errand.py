@@ -24,12 +24,6 @@ from proctor.environments.seccomp import filter_program
 from proctor.environments.streams import Feed, Pump
 from proctor.environments.watches import Watches
 
-_LIMITS: Final = {
-    "memory": resource.RLIMIT_DATA,
-    "processes": resource.RLIMIT_NPROC,
-    "file": resource.RLIMIT_FSIZE,
-    "core": resource.RLIMIT_CORE,
-}
 _END_SECONDS: Final = 30
 
 # From what bubblewrap inherits and the words of the command, its own command line.
@@ -108,6 +102,7 @@ class _Room:
         self._waiting, self._go = os.pipe()
         self._process: subprocess.Popen[bytes] | None = None
         self._handle: int | None = None
+        self._inside: int | None = None
         self.has_become_the_command = False
         self.exit_code = 0
 
@@ -143,8 +138,8 @@ class _Room:
             if joins:
                 # In a thread: to enter a control group may take the kernel some milliseconds.
                 await asyncio.to_thread(_join, joins, first)
-            for name, value in rules.resources.items():
-                resource.prlimit(first, _LIMITS[name], (value, value))
+            for kind, value in rules.resources.items():
+                resource.prlimit(first, kind, (value, value))
             if rules.processors:
                 os.sched_setaffinity(first, rules.processors)
 
@@ -166,7 +161,7 @@ class _Room:
         """
         if self._process is None or self._ended.done():
             return
-        # With its first process the kernel kills the whole room, and bubblewrap ends after that.
+        # With its first process the kernel kills the whole room.
         with suppress(ProcessLookupError):
             os.kill(self._first.result() if self._first.done() else self._process.pid, signal.SIGKILL)
         if not await self.ends_within(_END_SECONDS):
@@ -176,9 +171,10 @@ class _Room:
         """Give the descriptors back."""
         self._telling.close()
         os.close(self._go)
-        if self._handle is not None:
-            self._loop.remove_reader(self._handle)
-            os.close(self._handle)
+        for handle in (self._handle, self._inside):
+            if handle is not None:
+                self._loop.remove_reader(handle)
+                os.close(handle)
 
     def _hear(self, piece: bytes) -> None:
         *lines, self._told = (self._told + piece).split(b"\n")
@@ -186,16 +182,27 @@ class _Room:
             told = msgspec.json.decode(line, type=_Told)
             if told.child_pid is not None and not self._first.done():
                 self._first.set_result(told.child_pid)
+                with suppress(ProcessLookupError):  # it has ended, and the room with it
+                    self._inside = os.pidfd_open(told.child_pid)
             if told.exit_code is not None:
                 self.has_become_the_command = True
 
     def _reap(self) -> None:
-        if self._process is None or self._process.poll() is None or self._ended.done():
+        if self._process is None or self._handle is None or self._process.poll() is None:
             return
+        self._loop.remove_reader(self._handle)
         self._telling.finish()
         code = self._process.returncode
         self.exit_code = 128 - code if code < 0 else code
-        self._ended.set_result(None)
+        # Bubblewrap ends with the command. The room's first process ends when all others have, which takes a moment.
+        if self._inside is None:
+            self._ended.set_result(None)
+        else:
+            self._loop.add_reader(self._inside, self._all_gone)
+
+    def _all_gone(self) -> None:
+        if not self._ended.done():
+            self._ended.set_result(None)
 
 
 def _join(joins: Sequence[int], process: int) -> None:

@@ -5,6 +5,7 @@ import os
 import platform
 import random
 import re
+import resource
 from typing import Final
 
 from proctor.core.environment import Limits
@@ -18,23 +19,23 @@ class Rules(Record):
     """What every command of a room is given before it becomes its program.
 
     Attributes:
-        resources: names of `inside.init`'s resource limits, and their values.
+        resources: values of resource limits, by their numbers, which are the same inside: it is the same kernel.
         processors: the processors it may run on; empty for all.
     """
 
-    resources: dict[str, int]
+    resources: dict[int, int]
     processors: tuple[int, ...] = ()
 
 
 def rules_for(limits: Limits, held: frozenset[str], *, isolated: bool) -> Rules:
     """The rules for limits of which a control group already holds the controllers `held`."""
-    resources = {"core": 0}
+    resources = {resource.RLIMIT_CORE: 0}
     if limits.disk_mb is not None:
-        resources["file"] = limits.disk_mb << 20
+        resources[resource.RLIMIT_FSIZE] = limits.disk_mb << 20
     if limits.memory_mb is not None and "memory" not in held:
-        resources["memory"] = limits.memory_mb << 20
+        resources[resource.RLIMIT_DATA] = limits.memory_mb << 20
     if limits.processes is not None and "pids" not in held and isolated and _counts_by_namespace():
-        resources["processes"] = limits.processes + 1  # process 1 counts too
+        resources[resource.RLIMIT_NPROC] = limits.processes + 1  # process 1 counts too
     processors: tuple[int, ...] = ()
     if limits.cpus is not None and "cpu" not in held and hasattr(os, "sched_getaffinity"):
         allowed = sorted(os.sched_getaffinity(0))

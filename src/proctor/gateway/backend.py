@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -42,7 +42,10 @@ class SessionSpec(Record):
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """A request as the client sent it; `path` begins after the session's own part and holds the query."""
+    """A request as the client sent it; `path` begins after the session's own part and holds the query.
+
+    Header names are in lower case.
+    """
 
     method: str
     path: str
@@ -88,6 +91,15 @@ class Responder(Protocol):
 
     async def other(self, incoming: Incoming) -> Reply:
         """Answer whatever else is asked: token counts, the list of models, paths unknown to the gateway."""
+        ...
+
+
+@runtime_checkable
+class Ordered(Protocol):
+    """A responder whose answers come in an order of their own, as those of a script do."""
+
+    def passed(self, call: Call, conversation: str, incoming: Incoming) -> None:
+        """This request was answered from elsewhere, as it was before: what stands for it here is done with."""
         ...
 
 

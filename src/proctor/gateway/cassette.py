@@ -16,6 +16,7 @@ that was not JSON is a string. A process that dies while it writes leaves an unf
 """
 
 from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Literal
 
@@ -131,6 +132,17 @@ class Recorded(Record):
                 part = {**event["delta"], name: text[position : position + length]}
                 yield piece_at, {**event, "delta": part}
                 position += length
+
+
+def is_whole(exchange: Exchange) -> bool:
+    """Whether this is an answer of the model that came to its end, not an error, a part, or somebody's HTML page."""
+    response = exchange.response
+    if response.status != HTTPStatus.OK or response.cut is not None:
+        return False
+    if exchange.events is None:
+        return isinstance(response.body, dict) and response.body.get("type") == "message"
+    kinds = [event.get("type") if isinstance(event, dict) else None for _, event, *_ in exchange.events]
+    return bool(kinds) and kinds[-1] == "message_stop" and None not in kinds and "error" not in kinds
 
 
 class Moved:

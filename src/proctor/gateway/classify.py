@@ -55,7 +55,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         """One message, decoded; empty when it is not there or not a message."""
         try:
             message = msgspec.json.decode(self.messages[index])
-        except (IndexError, msgspec.DecodeError):
+        except (IndexError, msgspec.DecodeError, UnicodeDecodeError):
             return {}
         return message if isinstance(message, dict) else {}
 
@@ -99,8 +99,8 @@ def read_call(body: bytes, headers: Mapping[str, str], *, agent: str = "") -> Ca
             read = _BODY.decode(body)
         except (msgspec.DecodeError, RecursionError):
             return None
-    client = headers.get("X-Claude-Code-Session-Id", "")
-    subagent = headers.get("X-Claude-Code-Agent-Id", "")
+    client = headers.get("x-claude-code-session-id", "")
+    subagent = headers.get("x-claude-code-agent-id", "")
     call = Call(
         agent=agent,
         client=client,

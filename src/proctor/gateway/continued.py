@@ -9,21 +9,19 @@ import hashlib
 from collections import deque
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from proctor.core.errors import InvalidData
-from proctor.gateway.backend import Incoming, Reply, Responder
-from proctor.gateway.cassette import Exchange, Recorded, read_cassette
+from proctor.gateway.backend import Incoming, Ordered, Reply, Responder
+from proctor.gateway.cassette import Recorded, is_whole, read_cassette
 from proctor.gateway.classify import Call, Role
 from proctor.gateway.match import comparable
 from proctor.gateway.prices import canonical_model
 from proctor.gateway.recorder import digest
 from proctor.gateway.redact import Redactor
 from proctor.gateway.replay import ReplayPlayer
-
-_OK: Final = 200
 
 
 class Said:
@@ -90,7 +88,12 @@ class ContinuedResponder:
 
     async def answer(self, call: Call, conversation: str, incoming: Incoming) -> Reply:
         """The recorded answer, marked as paid for; or the backend's."""
-        return self._said.take(call) or await self._live.answer(call, conversation, incoming)
+        reply = self._said.take(call)
+        if reply is None:
+            return await self._live.answer(call, conversation, incoming)
+        if isinstance(self._live, Ordered):
+            self._live.passed(call, conversation, incoming)
+        return reply
 
     async def other(self, incoming: Incoming) -> Reply:
         """Whatever else is asked costs nothing, and is the backend's to say."""
@@ -106,17 +109,6 @@ def continued(earlier: Sequence[Path], live: Responder, *, values: dict[str, str
     for cassette in earlier:
         said.learn(cassette)
     return live if said.empty else ContinuedResponder(said, live)
-
-
-def is_whole(exchange: Exchange) -> bool:
-    """Whether this is an answer of the model that came to its end, not an error, a part, or somebody's HTML page."""
-    response = exchange.response
-    if response.status != _OK or response.cut is not None:
-        return False
-    if exchange.events is None:
-        return isinstance(response.body, dict) and response.body.get("type") == "message"
-    kinds = [event.get("type") if isinstance(event, dict) else None for _, event, *_ in exchange.events]
-    return bool(kinds) and kinds[-1] == "message_stop" and None not in kinds and "error" not in kinds
 
 
 def _key(role: Role, model: str, messages: Iterable[bytes]) -> bytes:

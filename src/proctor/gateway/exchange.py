@@ -1,5 +1,6 @@
 """One request that was let through, until its answer has ended: what is read off it, counted and written down."""
 
+import asyncio
 import time
 from collections.abc import Mapping
 from typing import Final
@@ -7,12 +8,15 @@ from typing import Final
 from proctor.gateway.cassette import Exchange as CassetteLine
 from proctor.gateway.classify import Call
 from proctor.gateway.meter import Outcome, UsageTally
-from proctor.gateway.recorder import Prepared, Recorder, Tape
+from proctor.gateway.recorder import Entry, Prepared, Recorder, Tape
 from proctor.gateway.session import Session
 from proctor.gateway.tap import BodyTap, StreamTap
 
 # What a client acts upon, or a person needs to ask the provider about an answer.
 RECORDED_HEADERS: Final = frozenset({"content-type", "request-id", "retry-after", "x-should-retry"})
+# To take a long request down takes a while. It is done while the model thinks; where it answers sooner than this,
+# when the first of the answer has been passed on.
+THINKING_SECONDS: Final = 0.02
 
 
 class Exchange:
@@ -26,6 +30,7 @@ class Exchange:
         self._tally = UsageTally(call.model)
         self._started = time.perf_counter()
         self._prepared: Prepared | None = None
+        self._to_prepare: tuple[Entry, Call, asyncio.TimerHandle] | None = None
         self._tape: Tape | None = None
         self._stream: StreamTap | None = None
         self._body: BodyTap | None = None
@@ -33,14 +38,9 @@ class Exchange:
         self._headers: dict[str, str] = {}
         self._errors: tuple[int, ...] = ()
         self._paid = False
-
-    def prepare(self, call: Call) -> None:
-        """Take down the request. It takes a while, so it is done when the request is already on its way."""
-
-        def note(recorder: Recorder) -> None:
-            self._prepared = recorder.prepare(call, self._conversation)
-
-        self._session.keep(note)
+        if session.recorder is not None:
+            timer = asyncio.get_running_loop().call_later(THINKING_SECONDS, self._prepare)
+            self._to_prepare = session.recorder.enter(), call, timer
 
     def answered(self, status: int, headers: Mapping[str, str], errors: tuple[int, ...], *, paid: bool) -> None:
         """The first of the answer has come."""
@@ -57,6 +57,7 @@ class Exchange:
 
     def passed(self, chunk: bytes) -> None:
         """Some of the answer has been passed on."""
+        self._prepare()
         if self._stream is not None:
             self._stream.feed(chunk, self._ms())
         elif self._body is not None:
@@ -69,6 +70,7 @@ class Exchange:
                 cut = None
             elif cut is None:
                 cut = self._stream.error or "the stream ended too early"
+        self._prepare()
         body = self._body.end() if self._body is not None else b""
         usages = () if self._paid else self._tally.total()
         outcome = Outcome(
@@ -87,6 +89,18 @@ class Exchange:
         if self._tape is not None:
             self._tape.close()
 
+    def _prepare(self) -> None:
+        """Take down the request, unless that has been done."""
+        if self._to_prepare is None:
+            return
+        (entry, call, timer), self._to_prepare = self._to_prepare, None
+        timer.cancel()
+
+        def note(recorder: Recorder) -> None:
+            self._prepared = recorder.prepare(entry, call, self._conversation)
+
+        self._session.keep(note)
+
     def _note(self, payload: bytes, at_ms: int) -> None:
         if (tape := self._tape) is not None:
             self._session.keep(lambda _: tape.event(payload, at_ms))
@@ -98,11 +112,11 @@ class Exchange:
         if self._prepared is None:
             return
         line = CassetteLine(
-            number=self._prepared.number,
+            number=self._prepared.entry.number,
             conversation=self._conversation,
             role=self._role,
             agent=self._agent,
-            at=self._prepared.at,
+            at=self._prepared.entry.at,
             request=self._prepared.request,
             response=recorder.response(self._status, self._headers, self._ms(), body, cut),
             usage=outcome.usages,

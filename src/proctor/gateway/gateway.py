@@ -5,23 +5,22 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from proctor.core.errors import InfrastructureError
 from proctor.gateway.backend import Backend, SessionSpec
 from proctor.gateway.budget import Ledger
 from proctor.gateway.continued import continued
+from proctor.gateway.front import Front
+from proctor.gateway.http import Server
 from proctor.gateway.prices import Prices
 from proctor.gateway.recorder import Clock, utc_now
 from proctor.gateway.redact import Redactor
 from proctor.gateway.session import Listener, Session
 
-if TYPE_CHECKING:
-    from aiohttp.web import ServerRunner
-
-
 # Connections that may wait to be accepted: a whole run's agents may call at once.
 _BACKLOG: Final = 1024
+_LONGEST_BODY: Final = 64 * 1024 * 1024
 
 
 class Gateway:
@@ -50,23 +49,18 @@ class Gateway:
         self._clock = clock
         self._sessions: dict[str, Session] = {}
         self._closed: set[str] = set()
-        self._runner: ServerRunner | None = None
+        front = Front(self._sessions, self._closed, passes_login=backend.passes_login)
+        self._server = Server(front.handle, longest_body=_LONGEST_BODY)
 
     async def __aenter__(self) -> Self:
-        from proctor.gateway.server import Front, make_runner  # noqa: PLC0415 - brings in aiohttp
-
         await self._backend.start()
-        self._runner = make_runner(Front(self._sessions, self._closed, passes_login=self._backend.passes_login))
-        await self._runner.setup()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await asyncio.gather(*(self._close(session) for session in list(self._sessions.values())))
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        await self._server.close()
         await self._backend.close()
 
     async def listen(self, host: str = "127.0.0.1", port: int = 0) -> str:
@@ -75,17 +69,12 @@ class Gateway:
         Raises:
             InfrastructureError: the address cannot be had.
         """
-        from aiohttp.web import TCPSite  # noqa: PLC0415 - loaded already
-
-        runner = self._started()
-        before = len(runner.addresses)
         try:
-            site = TCPSite(runner, host, port, backlog=_BACKLOG)
-            await site.start()
+            port = await self._server.listen(host, port, backlog=_BACKLOG)
         except OSError as error:
             raise InfrastructureError(f"the gateway cannot listen on {host}:{port}: {error.strerror}") from error
         shown = f"[{host}]" if ":" in host else host
-        return f"http://{shown}:{runner.addresses[before][1]}"
+        return f"http://{shown}:{port}"
 
     async def listen_unix(self, path: Path) -> Path:
         """Listen on a unix socket, which only this user can open.
@@ -93,11 +82,9 @@ class Gateway:
         Raises:
             InfrastructureError: the socket cannot be made.
         """
-        from aiohttp.web import UnixSite  # noqa: PLC0415 - loaded already
-
         try:
             path.unlink(missing_ok=True)  # noqa: ASYNC240 - one system call on a local file system
-            await UnixSite(self._started(), path, backlog=_BACKLOG).start()
+            await self._server.listen_unix(str(path), backlog=_BACKLOG)
             path.chmod(0o600)  # noqa: ASYNC240 - likewise
         except OSError as error:
             raise InfrastructureError(
@@ -152,8 +139,3 @@ class Gateway:
             # Only the token is kept, so that what still comes for it is told that this is final.
             self._closed.add(session.token)
             self._sessions.pop(session.token, None)
-
-    def _started(self) -> "ServerRunner":
-        if self._runner is None:
-            raise RuntimeError("the gateway was not started: use it in `async with`")
-        return self._runner

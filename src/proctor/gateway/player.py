@@ -46,6 +46,8 @@ _UNWRITTEN: Final = {
     Role.SIDE: [Step(text="Done.", repeat="forever")],
     Role.COMPACTION: [Step(text="<summary>What was said so far, in short.</summary>", repeat="forever")],
 }
+# More tries than a gateway makes: a script of nothing but errors must not be read for ever.
+_WORST_WEATHER: Final = 100
 _BROKEN: Final = '{"type":"content_block_delta","index":0,"delt'
 
 
@@ -131,16 +133,33 @@ class ScriptPlayer:
         number = self._asked[conversation] = self._asked.get(conversation, 0) + 1
         if self._task is None:
             return self._nothing(conversation, number, f"the script has nothing for task {self._spec.task_id!r}")
-        key = (conversation, call.role)
-        if key not in self._readers:
-            steps = _steps_for(self._task, call)
-            if steps is None:
-                return self._nothing(conversation, number, f"the script has nothing for conversation {conversation!r}")
-            self._readers[key] = _Reader(steps)
-        step = self._readers[key].next(call.last_text())
+        reader = self._reader(self._task, call, conversation)
+        if reader is None:
+            return self._nothing(conversation, number, f"the script has nothing for conversation {conversation!r}")
+        step = reader.next(call.last_text())
         if step is None:
             return self._nothing(conversation, number, f"the script of {conversation!r} ends before request {number}")
         return self._play(self._filled(step, call), call, incoming)
+
+    def passed(self, call: Call, conversation: str, incoming: Incoming) -> None:
+        """Go past the step that said this before, and past the bad weather that stood in front of it."""
+        self._asked[conversation] = self._asked.get(conversation, 0) + 1
+        reader = None if self._task is None else self._reader(self._task, call, conversation)
+        if reader is None:
+            return
+        steps = (reader.next(call.last_text()) for _ in range(_WORST_WEATHER))
+        step = next((step for step in steps if step is None or _is_answer(step)), None)
+        if step is not None:
+            self._message(self._filled(step, call), call, incoming)  # its numbers are taken
+
+    def _reader(self, task: TaskScript, call: Call, conversation: str) -> _Reader | None:
+        key = (conversation, call.role)
+        if key not in self._readers:
+            steps = _steps_for(task, call)
+            if steps is None:
+                return None
+            self._readers[key] = _Reader(steps)
+        return self._readers[key]
 
     def _nothing(self, conversation: str, number: int, message: str) -> Reply:
         return diverged_reply(
@@ -172,7 +191,8 @@ class ScriptPlayer:
         known = error.status in HTTPStatus._value2member_map_
         message = error.message or (HTTPStatus(error.status).phrase if known else "Overloaded")
         body = msgspec.json.encode(error_value(kind, message))
-        return played(error.status, {**JSON, **error.headers}, [Beat(0, body)], sleep=self._sleep)
+        headers = JSON | {name.lower(): value for name, value in error.headers.items()}
+        return played(error.status, headers, [Beat(0, body)], sleep=self._sleep)
 
     def _message(self, step: Step, call: Call, incoming: Incoming) -> dict[str, Any]:
         content = step.content if step.content is not None else list(self._blocks(step))
@@ -261,6 +281,13 @@ def _steps_for(task: TaskScript, call: Call) -> list[Step] | None:
     if call.role is Role.MAIN:
         return task.steps
     return _UNWRITTEN.get(call.role)
+
+
+def _is_answer(step: Step) -> bool:
+    """Whether a step says something to its end, so that it is not said anew when a session goes on."""
+    faults = (step.error, step.too_long, step.raw, step.malformed, step.error_event, step.cut)
+    endless = step.silence is not None and step.silence.seconds is None
+    return not step.drop and not endless and all(fault is None for fault in faults)
 
 
 def _speaks_for(conversation: Conversation, call: Call) -> bool:

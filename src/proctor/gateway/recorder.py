@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 import msgspec
 from msgspec import Raw
@@ -119,13 +119,30 @@ class Tape:
         self._file.close()
 
 
-class Prepared(Record):
-    """A request that is ready to be written as soon as its answer has ended."""
+class Entry(Record):
+    """The place of an exchange in the cassette: exchanges are read in the order in which they were asked."""
 
     number: int
     at: str
+
+
+class Prepared(Record):
+    """A request that is ready to be written as soon as its answer has ended."""
+
+    entry: Entry
     request: Request
     digests: tuple[bytes, ...]
+
+
+class _Message(NamedTuple):
+    """One message of a request: what identifies it, cache marks aside. Only one that is new is decoded for that."""
+
+    digest: bytes
+    raw: Raw
+    decoded: bytes | None
+
+    def value(self) -> bytes:
+        return _canonical(self.raw, strip_message) if self.decoded is None else self.decoded
 
 
 class Recorder:
@@ -156,12 +173,17 @@ class Recorder:
         """A tape for one streamed answer."""
         return Tape(self._redactor, self.path.parent)
 
-    def prepare(self, call: Call, conversation: str) -> Prepared:
-        """Note a request: what is new in it is kept, what many requests share is written now."""
+    def enter(self) -> Entry:
+        """A request has come."""
         self._numbers += 1
+        return Entry(number=self._numbers, at=self._now())
+
+    def prepare(self, entry: Entry, call: Call, conversation: str) -> Prepared:
+        """Note a request: what is new in it is kept, what many requests share is written now."""
         fields = call.fields()
         rest = {name: value for name, value in sorted(fields.items()) if name not in _SEPARATE}
-        digests = tuple(self._message_digest(raw) for raw in call.messages)
+        messages = [self._message(raw) for raw in call.messages]
+        digests = tuple(message.digest for message in messages)
         base, before = self._written.get(conversation, (None, ()))
         keep = next((i for i, (old, new) in enumerate(zip(before, digests, strict=False)) if old != new), None)
         keep = min(len(before), len(digests)) if keep is None else keep
@@ -173,9 +195,9 @@ class Recorder:
             params=self._part(Raw(msgspec.json.encode(rest)), lambda value: value) if rest else None,
             base=base if keep else None,
             keep=keep,
-            add=[Raw(self._redactor.data(_canonical(raw, strip_message))) for raw in call.messages[keep:]],
+            add=[Raw(self._redactor.data(message.value())) for message in messages[keep:]],
         )
-        return Prepared(number=self._numbers, at=self._now(), request=request, digests=digests)
+        return Prepared(entry=entry, request=request, digests=digests)
 
     def write(self, exchange: Exchange, prepared: Prepared, tape: Tape | None = None) -> None:
         """Append one finished exchange."""
@@ -185,7 +207,7 @@ class Recorder:
             # `events` is the last member and None until here: it is replaced by what is on the tape.
             pieces = _chain(head.removesuffix(b"null}") + b"[", tape.blocks(), b"]}")
         self._line(pieces)
-        self._written[exchange.conversation] = (prepared.number, prepared.digests)
+        self._written[exchange.conversation] = (prepared.entry.number, prepared.digests)
 
     def refuse(self, conversation: str, status: int, message: str) -> None:
         """Append a request that was turned away."""
@@ -208,12 +230,13 @@ class Recorder:
     def _now(self) -> str:
         return self._clock().isoformat(timespec="milliseconds")
 
-    def _message_digest(self, raw: Raw) -> bytes:
-        """Identifies a message, cache marks aside. Only one that was not seen before is decoded."""
+    def _message(self, raw: Raw) -> "_Message":
         seen = digest(raw)
-        if seen not in self._canonical:
-            self._canonical[seen] = digest(_canonical(raw, strip_message))
-        return self._canonical[seen]
+        if (known := self._canonical.get(seen)) is not None:
+            return _Message(known, raw, None)
+        value = _canonical(raw, strip_message)
+        self._canonical[seen] = digest(value)
+        return _Message(self._canonical[seen], raw, value)
 
     def _part(self, raw: Raw | None, strip: Callable[[Any], Any]) -> str | None:
         if raw is None:
@@ -299,7 +322,12 @@ def _as_json(data: bytes) -> bytes:
 
 
 def _canonical(raw: Raw, strip: Callable[[Any], Any]) -> bytes:
-    return msgspec.json.encode(strip(msgspec.json.decode(raw)))
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # What an agent sends is its own affair; what cannot be read is kept as text.
+        value = bytes(raw).decode("utf-8", "replace")
+    return msgspec.json.encode(strip(value))
 
 
 def digest(data: bytes | Raw) -> bytes:

@@ -22,7 +22,7 @@ from proctor.gateway.backend import (
     offline_other,
     played,
 )
-from proctor.gateway.cassette import Cassette, Moved, Recorded, read_cassette
+from proctor.gateway.cassette import Cassette, Moved, Recorded, is_whole, read_cassette
 from proctor.gateway.classify import Call, Role
 from proctor.gateway.events import Diverged
 from proctor.gateway.match import Matcher
@@ -124,6 +124,17 @@ class ReplayPlayer:
         if recorded is None:
             return self._diverge(conversation, number, reason)
         return self.reply(recorded, stream=call.stream)
+
+    def passed(self, call: Call, conversation: str, incoming: Incoming) -> None:  # noqa: ARG002 - `call` holds it
+        """Go past the recorded answer to this request, and past the errors that were recorded before it."""
+        self._asked[conversation] = self._asked.get(conversation, 0) + 1
+        thread = self._thread(conversation, call)
+        before = -1
+        while thread is not None and thread.position != before:
+            before = thread.position
+            recorded, _ = self._choose(thread, call)
+            if recorded is None or is_whole(recorded.exchange):
+                return
 
     def _thread(self, conversation: str, call: Call) -> _Thread | None:
         """The recorded conversation that this one is.

@@ -2,10 +2,9 @@
 
 import asyncio
 import random
-import warnings
 from collections.abc import AsyncGenerator, Callable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final
 
 from proctor.core.causes import Cause
 from proctor.core.errors import UsageError
@@ -26,11 +25,8 @@ from proctor.gateway.backend import (
 )
 from proctor.gateway.classify import Call
 from proctor.gateway.events import Trouble
+from proctor.gateway.http import Broken, Client, Response
 from proctor.gateway.redact import Redactor, Secret
-
-if TYPE_CHECKING:
-    from aiohttp import ClientResponse, ClientSession
-    from aiohttp.payload import BytesPayload
 
 PROVIDER: Final = "https://api.anthropic.com"
 NO_CONNECTION: Final = 0
@@ -42,7 +38,6 @@ _OVERLOADED: Final = 529
 _RETRYABLE: Final = frozenset({408, 409, _RATE})
 _SERVER_ERROR: Final = 500
 _NO_CREDIT: Final = "credit balance is too low"
-_WARNED_OF: Final = 1024 * 1024
 _LONGEST_ERROR: Final = 1024 * 1024
 _NOT_FORWARDED: Final = frozenset(
     {
@@ -97,6 +92,7 @@ class Upstream:
         base_url: where it is; the client's path is added behind.
         key: what proves us to it; the agent's own placeholder is thrown away.
         idle_seconds: after so long without a byte an answer counts as cut.
+        proxies: the variables of an environment that name a proxy, or none.
     """
 
     def __init__(
@@ -107,6 +103,7 @@ class Upstream:
         auth: Auth = Auth.API_KEY,
         retry: RetryPolicy | None = None,
         idle_seconds: float = 600.0,
+        proxies: Mapping[str, str] | None = None,
         sleep: Sleep = asyncio.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
@@ -115,25 +112,15 @@ class Upstream:
         self.base_url = base_url.rstrip("/")
         self.auth = auth
         self._key = key
+        self._proof = {} if key is None else _proof(key.reveal(), auth)
+        self._dropped = _NOT_FORWARDED if auth is Auth.PASS_THROUGH else _NOT_FORWARDED | _CREDENTIALS
         self._retry = RetryPolicy() if retry is None else retry
-        self._idle = idle_seconds
+        try:
+            self._client = Client(self.base_url, idle_seconds=idle_seconds, environ=proxies)
+        except ValueError as error:
+            raise UsageError(f"the way to the provider: {error}", fix="see docs/gateway.md") from None
         self._sleep = sleep
         self._chance = chance
-        self._session: ClientSession | None = None
-
-    @classmethod
-    def from_environment(cls, environ: Mapping[str, str], *, retry: RetryPolicy | None = None) -> Self:
-        """The provider that the environment names: ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN.
-
-        Raises:
-            UsageError: there is no key.
-        """
-        base_url = environ.get("ANTHROPIC_BASE_URL") or PROVIDER
-        if key := environ.get("ANTHROPIC_API_KEY"):
-            return cls(base_url, key=Secret(key), auth=Auth.API_KEY, retry=retry)
-        if token := environ.get("ANTHROPIC_AUTH_TOKEN"):
-            return cls(base_url, key=Secret(token), auth=Auth.BEARER, retry=retry)
-        raise UsageError("no key for the model", fix="set ANTHROPIC_API_KEY, or use a script or a recording")
 
     @property
     def name(self) -> str:
@@ -151,21 +138,11 @@ class Upstream:
         return self.auth is Auth.PASS_THROUGH
 
     async def start(self) -> None:
-        """Open the pool of connections."""
-        from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector  # noqa: PLC0415 - slow to import
-
-        self._session = ClientSession(
-            connector=TCPConnector(limit=0),
-            cookie_jar=DummyCookieJar(),
-            timeout=ClientTimeout(total=None, sock_connect=30, sock_read=self._idle),
-            skip_auto_headers=("User-Agent", "Content-Type"),
-        )
+        """Connections are made when they are needed."""
 
     async def close(self) -> None:
         """Close all connections."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        await self._client.close()
 
     def responder(self, spec: SessionSpec) -> Responder:  # noqa: ARG002 - every session is asked of the same provider
         """The provider itself: it needs nothing of its own for a session."""
@@ -203,35 +180,21 @@ class Upstream:
             waited += wait
             await self._sleep(wait)
 
-    async def _try(self, incoming: Incoming) -> "tuple[ClientResponse | None, str]":
-        from aiohttp import ClientError  # noqa: PLC0415 - loaded by `start` already
-        from yarl import URL  # noqa: PLC0415 - likewise
-
-        if self._session is None:
-            raise RuntimeError("the upstream was not started")
+    async def _try(self, incoming: Incoming) -> tuple[Response | None, str]:
         try:
-            response = await self._session.request(
-                incoming.method,
-                URL(self.base_url + incoming.path, encoded=True),
-                headers=self._headers(incoming.headers),
-                data=_payload(incoming.body),
-                allow_redirects=False,
-            )
-        except (ClientError, TimeoutError, OSError) as error:
-            return None, f"{type(error).__name__}: {error}"
-        return response, ""
+            headers = self._headers(incoming.headers)
+            return await self._client.request(incoming.method, incoming.path, headers, incoming.body), ""
+        except Broken as error:
+            return None, str(error)
 
     def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        dropped = _NOT_FORWARDED if self.auth is Auth.PASS_THROUGH else _NOT_FORWARDED | _CREDENTIALS
-        forwarded = {name: value for name, value in headers.items() if name.lower() not in dropped}
+        forwarded = {name: value for name, value in headers.items() if name not in self._dropped}
         # Usage is read from the answer, so it must not be compressed.
-        forwarded["Accept-Encoding"] = "identity"
-        if self._key is not None:
-            key = self._key.reveal()
-            forwarded |= {"x-api-key": key} if self.auth is Auth.API_KEY else {"Authorization": f"Bearer {key}"}
+        forwarded["accept-encoding"] = "identity"
+        forwarded |= self._proof
         return forwarded
 
-    def _relay(self, response: "ClientResponse", errors: tuple[int, ...]) -> Reply:
+    def _relay(self, response: Response, errors: tuple[int, ...]) -> Reply:
         headers = _returned(response.headers)
         length = response.headers.get("content-length")
         if length is not None and "content-encoding" not in response.headers:
@@ -275,47 +238,37 @@ class Upstream:
         return None
 
 
-def _payload(body: bytes) -> "BytesPayload | None":
-    from aiohttp.payload import BytesPayload  # noqa: PLC0415 - loaded already
-
-    if not body:
-        return None
-    if len(body) <= _WARNED_OF:
-        return BytesPayload(body)
-    with warnings.catch_warnings():
-        # It warns of large bodies, which conversations become, because sending them takes a while.
-        warnings.simplefilter("ignore", ResourceWarning)
-        return BytesPayload(body)
+def _proof(key: str, auth: Auth) -> dict[str, str]:
+    """The header that proves us to the provider."""
+    if not (key.isascii() and key.isprintable()):
+        raise UsageError("the key for the provider holds a line break or another character that no key has")
+    return {"x-api-key": key} if auth is Auth.API_KEY else {"authorization": f"Bearer {key}"}
 
 
-async def _chunks(response: "ClientResponse") -> AsyncGenerator[bytes, None]:
-    from aiohttp import ClientError  # noqa: PLC0415 - loaded already
-
+async def _chunks(response: Response) -> AsyncGenerator[bytes, None]:
     try:
-        async for chunk in response.content.iter_any():
+        async for chunk in response.chunks():
             yield chunk
-    except (ClientError, TimeoutError, OSError) as error:
-        raise StreamBroken(f"the provider's stream broke off: {type(error).__name__}") from error
+    except Broken as error:
+        raise StreamBroken(f"the provider's stream broke off: {error}") from error
 
 
-async def _error_body(response: "ClientResponse") -> bytes:
-    from aiohttp import ClientError  # noqa: PLC0415 - loaded already
-
+async def _error_body(response: Response) -> bytes:
     body = b""
     try:
-        async for chunk in response.content.iter_any():
+        async for chunk in response.chunks():
             body += chunk
             if len(body) > _LONGEST_ERROR:
                 break
-    except (ClientError, TimeoutError, OSError):
+    except Broken:
         return body  # an error that broke off is the same error
     finally:
-        response.release()
+        response.close()
     return body
 
 
 def _returned(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items() if name.lower() not in _NOT_RETURNED}
+    return {name: value for name, value in headers.items() if name not in _NOT_RETURNED}
 
 
 def _worth_another(status: int, headers: Mapping[str, str]) -> bool:

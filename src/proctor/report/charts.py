@@ -8,7 +8,7 @@ in the dark, in the light and on paper.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from proctor.analysis.breakdown import Breakdown
+from proctor.analysis.groups import Breakdown
 from proctor.analysis.paired import Comparison
 from proctor.analysis.pareto import Standing
 from proctor.analysis.runs import RunRow

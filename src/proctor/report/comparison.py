@@ -1,7 +1,7 @@
 """Runs held against the first of them, in words and pictures."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -39,6 +39,37 @@ class Held(Record):
         """In what the two runs differ: what is under test should, and nothing else."""
         pair = f"{self.comparison.first.run} and {self.comparison.second.run} differ"
         return tuple(f"{pair}: {one}" for one in self.differences if not one.subject)
+
+
+class TeamReport(Record):
+    """What a team is worth, and that in a sentence."""
+
+    numbers: TeamVerdict
+    sentence: str
+
+
+class HeldReport(Record):
+    """One run held against the first, for programs.
+
+    Attributes:
+        verdict: 1: it is better; -1: worse; 0: no difference that these data can show.
+        gate: None without a rule.
+    """
+
+    comparison: Comparison
+    verdict: int
+    sentence: str
+    differences: tuple[Difference, ...]
+    team: TeamReport | None
+    gate: Decision | None
+
+
+class ComparisonReport(Record):
+    """What `bench compare` says, for programs: all runs in numbers, and all but the first held against it."""
+
+    runs: tuple[RunRow, ...]
+    comparisons: tuple[HeldReport, ...]
+    schema_version: Literal["proctor.comparison@1"] = "proctor.comparison@1"
 
 
 def hold(stores: Sequence[RunStore], gate: Rule | None = None) -> tuple[list[RunRow], list[Held]]:
@@ -99,22 +130,22 @@ def comparison_document(rows: Sequence[RunRow], held: Sequence[Held]) -> Documen
     )
 
 
-def comparison_json(rows: Sequence[RunRow], held: Sequence[Held]) -> dict[str, Any]:
+def comparison_report(rows: Sequence[RunRow], held: Sequence[Held]) -> ComparisonReport:
     """The same for programs."""
-    return {
-        "runs": rows,
-        "comparisons": [
-            {
-                "comparison": one.comparison,
-                "verdict": one.comparison.verdict,
-                "sentence": one.comparison.sentence,
-                "differences": one.differences,
-                "team": None if one.team is None else {"numbers": one.team, "sentence": one.team.sentence},
-                "gate": one.decision,
-            }
+    return ComparisonReport(
+        runs=tuple(rows),
+        comparisons=tuple(
+            HeldReport(
+                comparison=one.comparison,
+                verdict=one.comparison.verdict,
+                sentence=one.comparison.sentence,
+                differences=one.differences,
+                team=None if one.team is None else TeamReport(numbers=one.team, sentence=one.team.sentence),
+                gate=one.decision,
+            )
             for one in held
-        ],
-    }
+        ),
+    )
 
 
 def _team(one: tuple[RunRow, Sequence[Observation]], other: tuple[RunRow, Sequence[Observation]]) -> TeamVerdict | None:

@@ -1,12 +1,14 @@
 """Rate, cost and time together, in words and pictures."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 from msgspec.structs import replace
 
 from proctor.analysis.observation import Observation
 from proctor.analysis.pareto import Objective, Standing, TaskSums, standings
 from proctor.analysis.runs import run_row
+from proctor.core.record import Record
 from proctor.report.charts import front_chart
 from proctor.report.document import Chart, Document, Section
 from proctor.report.reading import shown_name
@@ -14,6 +16,15 @@ from proctor.report.runs import point_of
 from proctor.report.tables import Table
 from proctor.report.words import NOTHING, duration, interval, money_interval, percent
 from proctor.results import RunStore
+
+
+class ParetoReport(Record):
+    """What `bench pareto` says, for programs."""
+
+    benchmark: str
+    objectives: tuple[Objective, ...]
+    runs: tuple[Standing, ...]
+    schema_version: Literal["proctor.pareto@1"] = "proctor.pareto@1"
 
 
 def front_of(stores: Sequence[RunStore], objectives: Sequence[Objective]) -> tuple[Standing, ...]:

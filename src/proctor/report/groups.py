@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, Literal
 
-from proctor.analysis.breakdown import Breakdown, Group, binned, breakdown
 from proctor.analysis.chance import p_words
+from proctor.analysis.groups import Breakdown, Group, binned, breakdown
 from proctor.analysis.intervals import Estimate
 from proctor.analysis.observation import Observation
 from proctor.benchmarks import reopen
@@ -31,6 +31,20 @@ class FieldGroup(Record):
 
     field: str
     group: Group
+
+
+class ToldBreakdown(Record):
+    """A breakdown, and what it shows in a sentence."""
+
+    breakdown: Breakdown
+    sentence: str
+
+
+class BreakdownReport(Record):
+    """What `bench breakdown` says, for programs: one breakdown for each field."""
+
+    breakdowns: tuple[ToldBreakdown, ...]
+    schema_version: Literal["proctor.breakdown@1"] = "proctor.breakdown@1"
 
 
 def break_down(stores: Sequence[RunStore], fields: Sequence[str]) -> tuple[Breakdown, ...]:
@@ -109,6 +123,11 @@ def breakdown_document(title: str, found: Sequence[Breakdown]) -> Document:
             for one in found
         ),
     )
+
+
+def breakdown_report(found: Iterable[Breakdown]) -> BreakdownReport:
+    """The same for programs."""
+    return BreakdownReport(breakdowns=tuple(ToldBreakdown(breakdown=one, sentence=one.sentence) for one in found))
 
 
 def breakdown_rows(found: Iterable[Breakdown]) -> str:

@@ -3,37 +3,15 @@
 from collections import Counter
 from pathlib import Path
 
-import msgspec
-
 from proctor.analysis.failures import most_first
+from proctor.analysis.log_figures import Effort, LogFigures
 from proctor.analysis.observation import Observation
-from proctor.analysis.steps import Effort, effort, gave_up
+from proctor.analysis.steps import effort, gave_up
 from proctor.core.errors import InvalidData
 from proctor.core.record import Record, read_record
 from proctor.core.submission import PatchKind
 from proctor.core.text import visible
 from proctor.results import RunStore
-
-
-class LogFigures(Record):
-    """The logs of one run, in numbers.
-
-    Attributes:
-        read: counted answers whose trajectory could be read; `lacking`: those that left none, or none that can be.
-        gave_up: unresolved answers whose last words say that it could not be done.
-        setup_failures: of answers that are a machine's state: why it was not what was asked for, in the categories of
-            the SetupBench paper, as far as the grader's output and the agent's log show.
-        setup_waste: steps that a person would not have needed, by the paper's causes; `setup_steps`: of so many.
-    """
-
-    run: str
-    read: int
-    lacking: int
-    effort: Effort
-    gave_up: int
-    setup_failures: dict[str, int] = msgspec.field(default_factory=dict)
-    setup_waste: dict[str, int] = msgspec.field(default_factory=dict)
-    setup_steps: int = 0
 
 
 class _LastWords(Record):

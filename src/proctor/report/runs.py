@@ -5,12 +5,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Final
 
 from proctor.analysis.intervals import Estimate
+from proctor.analysis.log_figures import LogFigures
 from proctor.analysis.pareto import Point, standings
 from proctor.analysis.runs import RunRow
 from proctor.core.published import Published
 from proctor.report.charts import front_chart, rates_chart, times_chart
 from proctor.report.document import Document, Section
-from proctor.report.logs import LogFigures
 from proctor.report.others import MOST_LINES, published_lines, published_table
 from proctor.report.tables import Table, records_csv
 from proctor.report.words import NOTHING, count, duration, errors_left_out, interval, money, number, percent

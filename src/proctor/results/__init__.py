@@ -3,14 +3,15 @@
 Files are the truth. Everything is written whole or not at all, and nothing here reads more than it is asked about.
 """
 
-from typing import TYPE_CHECKING, Any
+import importlib
+from typing import TYPE_CHECKING, Any, Final
 
 from proctor.results.store import RunStore, find_run, list_runs, new_run, summarise, total_cost
-from proctor.results.sweeps import SweepStore, find_sweep, new_sweep
 
 if TYPE_CHECKING:
     from proctor.results.cache import RecordCache
     from proctor.results.journal import Journal, read_journal
+    from proctor.results.sweeps import SweepStore, find_sweep, new_sweep
 
 __all__ = [
     "Journal",
@@ -28,14 +29,16 @@ __all__ = [
 ]
 
 
+_HOMES: Final = {
+    "cache": ("RecordCache",),
+    "journal": ("Journal", "read_journal"),
+    "sweeps": ("SweepStore", "find_sweep", "new_sweep"),
+}
+
+
 def __getattr__(name: str) -> Any:
-    """The writing side, when it is asked for: it brings asyncio and OpenSSL, half of what a report would hold."""
-    if name == "RecordCache":
-        from proctor.results.cache import RecordCache  # noqa: PLC0415 - as said
-
-        return RecordCache
-    if name in {"Journal", "read_journal"}:
-        from proctor.results import journal  # noqa: PLC0415
-
-        return getattr(journal, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """What a report does not need, when it is asked for: the writing side brings asyncio and OpenSSL."""
+    home = next((module for module, names in _HOMES.items() if name in names), None)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{home}"), name)

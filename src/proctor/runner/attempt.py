@@ -16,7 +16,7 @@ import msgspec
 
 from proctor.agents import kept_outcome
 from proctor.core.agent import Agent, AgentOutcome, AgentRequest
-from proctor.core.benchmark import ArrangesRooms, Attending, Benchmark
+from proctor.core.benchmark import Attending, Benchmark
 from proctor.core.causes import CONSEQUENCES, Cause
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Limits, Network
 from proctor.core.errors import AgentFailure, ProctorError, UsageError
@@ -185,8 +185,6 @@ class _Course:
             room = agent.furnish(_furnished(way, this.task, spec), request)
             doing("making the room")
             async with await way.provider.start(room) as environment:
-                if isinstance(way.benchmark, ArrangesRooms):
-                    await way.benchmark.arrange(this.task, environment, folder)
                 async with (
                     _attended(way.benchmark, this.task, environment, folder),
                     self._model(way, this, environment) as path,

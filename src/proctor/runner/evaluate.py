@@ -5,17 +5,14 @@ An evaluation that was interrupted goes on where it stopped when it is started a
 
 import asyncio
 import hashlib
-import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-import proctor
 from proctor.core.benchmark import (
-    HEALTH_CACHE,
     Benchmark,
     GradeOptions,
     Health,
@@ -28,7 +25,8 @@ from proctor.core.benchmark import (
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import ProctorError
-from proctor.core.evaluation import Evaluated, EvaluationReport, EvaluationSummary, Invocation, Prediction
+from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.places import HEALTH_CACHE
 from proctor.core.task import Task
 from proctor.core.verdict import Verdict
 from proctor.results import RecordCache
@@ -162,50 +160,6 @@ def unusable(bad: Unusable) -> Evaluated:
     return Evaluated(task_id=bad.task_id, verdict=verdict)
 
 
-def make_report(
-    benchmark: Benchmark,
-    tasks: Iterable[Evaluated],
-    *,
-    invocation: Invocation,
-    environment: str,
-    seconds: float,
-) -> EvaluationReport:
-    """Everything that is known of a finished evaluation, tasks in the order of their ids."""
-    ordered = tuple(sorted(tasks, key=lambda task: task.task_id))
-    return EvaluationReport(
-        benchmark=benchmark.name,
-        source=benchmark.source,
-        data_digest=benchmark.digest(),
-        tool_version=proctor.__version__,
-        platform=f"{platform.system().lower()}-{platform.machine()}",
-        environment=environment,
-        invocation=invocation,
-        summary=summarise(ordered, seconds),
-        tasks=ordered,
-    )
-
-
-def summarise(evaluated: Iterable[Evaluated], seconds: float) -> EvaluationSummary:
-    """The statuses, counted."""
-    counts: dict[Status, int] = dict.fromkeys(Status, 0)
-    healthy, healthy_resolved = 0, 0
-    for one in evaluated:
-        counts[one.verdict.status] += 1
-        if one.healthy:
-            healthy += 1
-            healthy_resolved += one.verdict.status is Status.RESOLVED
-    return EvaluationSummary(
-        total=sum(counts.values()),
-        resolved=counts[Status.RESOLVED],
-        unresolved=counts[Status.UNRESOLVED],
-        errors=counts[Status.ERROR],
-        skipped=counts[Status.SKIPPED],
-        healthy=healthy,
-        healthy_resolved=healthy_resolved,
-        seconds=round(seconds, 3),
-    )
-
-
 async def _graded_once(
     benchmark: Benchmark,
     task: Task,
@@ -219,6 +173,8 @@ async def _graded_once(
         if known is not None:
             return msgspec.structs.replace(known, model=prediction.model)
         evaluated = await benchmark.grade(task, prediction, place)
+        # Once more: what a verdict depends on may have been installed for it.
+        key = await _key(benchmark, task, prediction, place)
     except (ProctorError, OSError) as error:
         return ungraded(task, cause_of(error), str(error))
     evaluated = msgspec.structs.replace(evaluated, verdict=msgspec.structs.replace(evaluated.verdict, cache_key=key))

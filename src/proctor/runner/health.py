@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from proctor.core.benchmark import HEALTH_CACHE
-from proctor.core.places import cache_root
+from proctor.core.places import HEALTH_CACHE, cache_root
 from proctor.core.run import RunConfig
 
 

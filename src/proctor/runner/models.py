@@ -1,7 +1,7 @@
 """What `--model` can mean: a provider's model, a script, or a recording; and what answers then."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, Self
 
@@ -52,6 +52,7 @@ class Access:
 
     Attributes:
         login: a Claude Code configuration whose login passes through, instead of a key that the gateway adds.
+        proxies: the environment's variables that name a proxy.
     """
 
     base_url: str = PROVIDER
@@ -60,17 +61,19 @@ class Access:
     login: Path | None = None
     retry: RetryPolicy | None = None
     idle_seconds: float = IDLE_SECONDS
+    proxies: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str], *, login: Path | None = None) -> Self:
-        """As ANTHROPIC_BASE_URL and ANTHROPIC_API_KEY, or ANTHROPIC_AUTH_TOKEN, say."""
+        """As ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN, and those that name a proxy say."""
         base_url = environ.get("ANTHROPIC_BASE_URL") or PROVIDER
+        proxies = {name: value for name, value in environ.items() if name.lower().endswith("_proxy")}
         if login is not None:
-            return cls(base_url=base_url, auth=Auth.PASS_THROUGH, login=login)
+            return cls(base_url=base_url, auth=Auth.PASS_THROUGH, login=login, proxies=proxies)
         if key := environ.get("ANTHROPIC_API_KEY"):
-            return cls(base_url=base_url, key=Secret(key))
+            return cls(base_url=base_url, key=Secret(key), proxies=proxies)
         if token := environ.get("ANTHROPIC_AUTH_TOKEN"):
-            return cls(base_url=base_url, key=Secret(token), auth=Auth.BEARER)
+            return cls(base_url=base_url, key=Secret(token), auth=Auth.BEARER, proxies=proxies)
         return cls(base_url=base_url)
 
 
@@ -121,7 +124,12 @@ def _provider(choice: ModelChoice, access: Access) -> Upstream:
             fix="set ANTHROPIC_API_KEY, give --own-login, or use --model script:FILE",
         )
     return Upstream(
-        access.base_url, key=access.key, auth=access.auth, retry=access.retry, idle_seconds=access.idle_seconds
+        access.base_url,
+        key=access.key,
+        auth=access.auth,
+        retry=access.retry,
+        idle_seconds=access.idle_seconds,
+        proxies=access.proxies,
     )
 
 

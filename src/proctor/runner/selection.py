@@ -1,8 +1,10 @@
 """Which tasks of a benchmark are meant: pure rules over ids, tags and categories."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+from proctor.core.benchmark import Benchmark, Unusable
 from proctor.core.errors import UsageError
 from proctor.core.record import Record
 from proctor.core.task import Task
@@ -27,26 +29,38 @@ class Selection(Record):
     limit: int | None = None
 
 
-def select(tasks: Sequence[Task], selection: Selection, *, known: Collection[str] = ()) -> tuple[Task, ...]:
-    """The chosen tasks, in the benchmark's order. `known` are ids of tasks that exist but cannot be used.
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The tasks that a selection means, in the benchmark's order; `broken` are those that cannot be used."""
+
+    by: Selection
+    tasks: tuple[Task, ...]
+    broken: tuple[Unusable, ...]
+
+
+def choose(benchmark: Benchmark, selection: Selection) -> Chosen:
+    """What is meant of a benchmark.
 
     Raises:
         UsageError: a task was asked for by id and does not exist.
     """
-    by_id = {task.id: task for task in tasks}
-    unknown = [wanted for wanted in selection.ids if wanted not in by_id and wanted not in known]
+    tasks, broken = benchmark.tasks(), benchmark.unusable()
+    there = {task.id for task in tasks} | {bad.task_id for bad in broken}
+    unknown = [wanted for wanted in selection.ids if wanted not in there]
     if unknown:
         raise UsageError(f"there is no task {unknown[0]!r}", fix="`proctor bench list` names the tasks")
-    chosen = [task for task in tasks if matches(task.id, task.tags, selection, task.categories)]
-    return tuple(chosen if selection.limit is None else chosen[: selection.limit])
+    meant = [task for task in tasks if _matches(task.id, task.tags, selection, task.categories)]
+    return Chosen(
+        by=selection,
+        tasks=tuple(meant[: selection.limit]),
+        broken=tuple(bad for bad in broken if _matches(bad.task_id, (), selection, {})),
+    )
 
 
-def matches(
-    task_id: str, tags: Iterable[str], selection: Selection, categories: Mapping[str, str] | None = None
-) -> bool:
+def _matches(task_id: str, tags: Iterable[str], selection: Selection, categories: Mapping[str, str]) -> bool:
     """Whether a task with this id, these tags and these categories is chosen, limits aside."""
     part = selection.filter
-    known = {word for name, value in (categories or {}).items() for word in (value, f"{name}={value}")}
+    known = {word for name, value in categories.items() for word in (value, f"{name}={value}")}
     return (
         (not selection.ids or task_id in selection.ids)
         and (part is None or (task_id == part if selection.exact else part in task_id))

@@ -109,6 +109,7 @@ class Listing(Record):
     agents: int
     created: datetime | None
     home: str
+    schema_version: Literal["proctor.sandbox_row@1"] = "proctor.sandbox_row@1"
 
 
 def read_sandbox(home: Path) -> Sandbox:

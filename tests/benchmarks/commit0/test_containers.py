@@ -12,19 +12,14 @@ import pytest
 
 from benchmarks.commit0.world import NAME, TASK, make_origin
 from cli_jobs import Commands
-from docker_image import IMAGE, need_docker
+from docker_image import own_base
 from hall import Hall
-from proctor.benchmarks.commit0.benchmark import _furnished
-from proctor.benchmarks.commit0.library import Library
-from proctor.benchmarks.commit0.rows import Row, Setup, Tests
 from proctor.core.causes import Cause
-from proctor.environments.docker_build import build_context
 
 TAG = f"proctor-test/abacus:{secrets.token_hex(4)}"
 PACKAGES = ("pytest", "pytest-cov", "coverage", "pytest-json-report")
 # As the official builder leaves it: a repository with the reference, a virtual environment, and a generated file.
-DOCKERFILE = f"""
-FROM {IMAGE}
+DOCKERFILE = """
 COPY repository /testbed
 RUN cd /testbed && python3 -m venv --without-pip .venv && echo /testbed/src >.venv/lib/python3.11/site-packages/a.pth \\
  && echo generated >src/abacus/data.txt
@@ -37,7 +32,6 @@ RUN printf '#!/bin/sh\\nexec /testbed/.venv/bin/python -m pytest "$@"\\n' >/test
 @pytest.fixture(scope="module")
 def origin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder to fetch from, and the library's image on the engine."""
-    need_docker()
     folder = tmp_path_factory.mktemp("containers")
     made = make_origin(folder / "origin")
     context = folder / "context"
@@ -45,26 +39,10 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     for_debian = ("--python-version", "3.11", "--only-binary", ":all:", "--target", str(context / "packages"))
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
     subprocess.run([*pip, *for_debian, *PACKAGES], check=True)
-    (context / "Dockerfile").write_text(DOCKERFILE)
-    subprocess.run(["docker", "build", "--quiet", "--tag", TAG, str(context)], check=True, capture_output=True)
-    yield made
-    for tag in (built_tag(folder), TAG):
-        subprocess.run(["docker", "image", "rm", "--force", tag], check=True, capture_output=True)
-
-
-def built_tag(folder: Path) -> str:
-    """The image that rooms were made from, without the repository."""
-    row = Row(
-        instance_id=TASK,
-        repo=TASK,
-        setup=Setup(python="3.11"),
-        test=Tests(test_cmd="pytest", test_dir="tests/"),
-        src_dir="src/abacus/",
-    )
-    library = Library(row=row, ids=(), trees=folder)
-    build = _furnished(library, None, folder, f"wentingzhao/{NAME}:v0").build
-    assert build is not None
-    return build_context(build, {f"wentingzhao/{NAME}:v0": TAG})[1]
+    with own_base() as base:
+        (context / "Dockerfile").write_text(f"FROM {base}\n{DOCKERFILE}")
+        subprocess.run(["docker", "build", "--quiet", "--tag", TAG, str(context)], check=True, capture_output=True)
+        yield made
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from docker_image import IMAGE, need_docker
+from docker_image import own_base
 from proctor.benchmarks.re_bench.benchmark import Evidence, ReBench
 from proctor.benchmarks.re_bench.source import DEMO
 from proctor.core.benchmark import GradeOptions, Place
@@ -189,12 +189,11 @@ def _json(evidence: Evidence) -> bytes:
 
 @pytest.mark.slow
 async def test_families_run_in_containers_too(tmp_path: Path) -> None:
-    need_docker()
-    rooms = provider("docker", image_map={"python:3.11-bookworm": IMAGE})
-    try:
-        lab = Lab(rooms, tmp_path)
-        script = f"ls -A /root /protected; cat >solve.py <<'P'\n{NEAREST}P\n/score/score"
-        evidence = await lab.tried(TOUR, script)
-    finally:
-        await rooms.close()
+    script = f"ls -A /root /protected; cat >solve.py <<'P'\n{NEAREST}P\n/score/score"
+    with own_base() as base:
+        rooms = provider("docker", image_map={"python:3.11-bookworm": base})
+        try:
+            evidence = await Lab(rooms, tmp_path).tried(TOUR, script)
+        finally:
+            await rooms.close()
     assert [score.score for score in evidence.scores] == [pytest.approx(2.05, abs=0.1)]

@@ -76,8 +76,7 @@ async def graded(bench: SetupBench, task: Task, seen: Prediction, provider: Dock
 async def machine(bench: SetupBench, task_id: str, provider: DockerProvider, folder: Path) -> AsyncIterator[Machine]:
     task = next(task for task in bench.tasks() if task.id == task_id)
     folder.mkdir()
-    async with await provider.start(await bench.prepare(task, folder)) as room:
-        await bench.arrange(task, room, folder)
+    async with await provider.start(await bench.prepare(task, folder)) as room, bench.attend(task, room, folder):
         yield Machine(bench, task, room, folder, provider)
 
 
@@ -104,7 +103,8 @@ async def test_a_bare_machine_fails(setupbench: SetupBench, bare: DockerProvider
         for task in tasks:
             folder = tmp_path / task.id
             folder.mkdir()
-            await setupbench.arrange(task, room, folder)
+            async with setupbench.attend(task, room, folder):
+                pass
             verdict = await graded(setupbench, task, await setupbench.collect(task, room, folder), bare)
             assert (verdict.status, verdict.official, verdict.findings) == (Status.UNRESOLVED, None, ()), task.id
             assert "not found" in verdict.reason or "autossh" in task.id
@@ -169,7 +169,8 @@ async def test_clients_that_say_what_is_asked_for_are_not_believed(
     async with await bare.start(EnvironmentSpec(image="ubuntu:22.04", workdir="/testbed")) as room:
         for task in tasks:
             (tmp_path / task.id).mkdir()
-            await setupbench.arrange(task, room, tmp_path / task.id)
+            async with setupbench.attend(task, room, tmp_path / task.id):
+                pass
         for name, says in FAKES.values():
             script = f"#!/bin/sh\necho {says}\n".encode()
             await room.put(script, f"/usr/local/bin/{name}", mode=0o755)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from documents import checked
 from suite_world import proctor
 from swe_verified_world import VerifiedWorld
 
@@ -55,7 +56,7 @@ def test_from_fetched_rows_to_verdicts_runs_exports_and_parity(verified: Verifie
         *(*docker, "--json", "--quiet"),
     )
     assert compared.returncode == 20, compared.stderr
-    parity = json.loads(compared.stdout)
+    parity = checked(compared.stdout)
     assert (parity["compared"], parity["agreed"]) == (2, 1)
     assert parity["disagreements"][0]["task_id"] == "calc__gold-1"
 

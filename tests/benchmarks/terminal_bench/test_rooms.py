@@ -1,6 +1,6 @@
 """Tasks of our own in real containers: oracle and nop, and the ways in which Harbor could be deceived."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,14 +14,18 @@ from proctor.core.task import Task
 from proctor.core.verdict import Verdict
 from proctor.environments.docker import DockerProvider
 from rooms import sh
-from setup_world import need_machines
-from terminal_world import IMAGES, TASKS, opened, write_task, write_tasks
+from terminal_world import TASKS, images, opened, write_task, write_tasks
+
+
+@pytest.fixture(scope="module")
+def image_map() -> Iterator[dict[str, str]]:
+    with images() as made:
+        yield made
 
 
 @pytest.fixture
-async def provider() -> AsyncIterator[DockerProvider]:
-    need_machines()
-    made = DockerProvider(image_map=IMAGES)
+async def provider(image_map: dict[str, str]) -> AsyncIterator[DockerProvider]:
+    made = DockerProvider(image_map=image_map)
     yield made
     await made.close()
 
@@ -57,8 +61,7 @@ class Sitting:
 async def sitting(bench: TerminalBench, name: str, provider: DockerProvider, folder: Path) -> AsyncIterator[Sitting]:
     task = next(task for task in bench.tasks() if task.id == name)
     folder.mkdir()
-    async with await provider.start(await bench.prepare(task, folder)) as room:
-        await bench.arrange(task, room, folder)
+    async with await provider.start(await bench.prepare(task, folder)) as room, bench.attend(task, room, folder):
         yield Sitting(bench, task, room, folder)
 
 

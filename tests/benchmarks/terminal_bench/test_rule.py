@@ -2,17 +2,24 @@
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.benchmarks.terminal_bench import Trial, Verified, judge, leaderboard, trials_of
+from proctor.benchmarks.terminal_bench import Verified, judge
+from proctor.benchmarks.terminal_bench.leaderboard import Leaderboard, Trial, leaderboard, trials_of
 from proctor.benchmarks.terminal_bench.rule import read_rewards, read_tests
 from proctor.core.causes import Cause, Status
+from proctor.core.errors import UsageError
+from proctor.core.record import read_record
 from proctor.core.result import AgentMetrics, TaskResult
 from proctor.core.verdict import Verdict
 from proctor.grading.live import Ran, Settled
+from proctor.results import new_run
+from proctor.results.formats import ExportOptions, ImportOptions, export_run, find_format
+from stored_runs import answer, finish
 
 
 def seen(
@@ -181,3 +188,17 @@ def test_a_run_s_results_become_trials_as_the_leaderboard_counts_them() -> None:
         "lost": None,
         "empty": 0.0,
     }
+
+
+def test_a_run_is_exported_with_its_score_and_says_what_does_not_count(tmp_path: Path) -> None:
+    store = new_run("terminal_bench", root=tmp_path)
+    for task, sample, cause in (("a", 1, Cause.SOLVED), ("a", 2, Cause.TESTS_FAILED), ("b", 1, Cause.PROVIDER_ERROR)):
+        answer(store, task, cause, sample=sample)
+    finish(store)
+    target = tmp_path / "score.json"
+    exported = export_run(store, find_format("terminal-bench"), target, ExportOptions())
+    score = read_record(target, Leaderboard)
+    assert (score.accuracy, score.trials, score.dropped, score.missing) == (0.5, 2, 1, ("b",))
+    assert exported.left_out == ("1 answers were lost to errors and do not count", "b has no answer that counts")
+    with pytest.raises(UsageError, match="a score says nothing of the answers"):
+        find_format("terminal-bench").read(target, ImportOptions())

@@ -4,7 +4,8 @@ import asyncio
 import hashlib
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
@@ -47,7 +48,7 @@ _GRADING: Final = "grading"
 
 
 class SetupBench:
-    """Implements `core.benchmark.Benchmark` and `ArrangesRooms`."""
+    """Implements `core.benchmark.Benchmark` and `Attending`."""
 
     name = "setupbench"
     split: str | None = "all"
@@ -112,7 +113,8 @@ class SetupBench:
         await asyncio.to_thread(_lay_out, row, workspace)
         return msgspec.structs.replace(self.room(task, GradeOptions()), workspace=workspace)
 
-    async def arrange(self, task: Task, environment: Environment, folder: Path) -> None:
+    @asynccontextmanager
+    async def attend(self, task: Task, environment: Environment, folder: Path) -> AsyncIterator[None]:
         """Sabotage the machine where the task says so, and note what its programs are."""
         require_machine(environment, self.name)
         row = self._rows[task.id]
@@ -122,6 +124,7 @@ class SetupBench:
             await environment.exec(["bash", _PRERUNNER], timeout=_PRERUNNER_SECONDS)
             await environment.exec(["rm", "-f", _PRERUNNER])
         await remember(environment, self._words(row), folder / _GRADING)
+        yield
 
     async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
         """Run the success command on the machine as the agent left it; what was seen."""

@@ -17,9 +17,10 @@ import msgspec
 import proctor
 from proctor.benchmarks.suites.layout import lay_out_patched, lay_out_pristine
 from proctor.benchmarks.suites.steps import Bench, Step, run_step
-from proctor.core.benchmark import HEALTH_CACHE, Health
+from proctor.core.benchmark import Health
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.places import HEALTH_CACHE
 from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource
 from proctor.core.verdict import Finding, TestOutcome, Verdict

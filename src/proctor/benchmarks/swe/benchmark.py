@@ -197,6 +197,7 @@ class SweBenchmark(Generic[R]):
             problems=tuple(problems),
             flaky=flaky,
             leaks=leaks,
+            deviations=bench.recipe.deviations(),
             artifacts=str(bench.folder),
         )
 

@@ -76,6 +76,10 @@ class DockerRecipe:
         """Only a pull would tell."""
         return None
 
+    def deviations(self) -> tuple[str, ...]:
+        """It is the official image."""
+        return ()
+
     async def agent_room(self, folder: Path) -> EnvironmentSpec:
         """An image of our own on top of the official one."""
         context = folder / "image"

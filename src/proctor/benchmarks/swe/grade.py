@@ -207,6 +207,7 @@ def _verdict(bench: Bench[R], cause: Cause, reason: str, tested: Trial | None) -
         reason=reason,
         score=None if degree is None else scores[degree],
         scores=scores,
+        deviations=bench.recipe.deviations(),
         grader=bench.grader,
     )
 

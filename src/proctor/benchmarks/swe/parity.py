@@ -1,6 +1,7 @@
 """Another harness's verdicts beside ours, on the same answers: where they differ, and why."""
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from proctor.benchmarks.swe.reports import SweOutcome
 from proctor.core.causes import Status
@@ -42,6 +43,7 @@ class Parity(Record):
     disagreements: tuple[Disagreement, ...]
     errors: dict[str, str]
     only_theirs: tuple[str, ...] = ()
+    schema_version: Literal["proctor.parity@1"] = "proctor.parity@1"
 
 
 def compare(benchmark: str, theirs: Sequence[SweOutcome], ours: Mapping[str, Evaluated]) -> Parity:

@@ -45,6 +45,10 @@ class Recipe(Protocol):
         """Why this machine cannot set the instance up; None when it can, as far as can be told without trying."""
         ...
 
+    def deviations(self) -> tuple[str, ...]:
+        """In what these rooms differ from the official image, where that may change a verdict."""
+        ...
+
     async def agent_room(self, folder: Path) -> EnvironmentSpec:
         """The room that an agent works in, laid out below `folder`: nothing of the repository's future, no tests.
 

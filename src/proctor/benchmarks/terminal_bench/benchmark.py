@@ -6,7 +6,8 @@ import hashlib
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
@@ -37,7 +38,7 @@ _ROOT_STAND_IN: Final = "/root"
 
 
 class TerminalBench:
-    """Implements `core.benchmark.Benchmark` and `ArrangesRooms`."""
+    """Implements `core.benchmark.Benchmark` and `Attending`."""
 
     name = "terminal_bench"
     grader = f"terminal_bench/{proctor.__version__}"
@@ -138,7 +139,8 @@ class TerminalBench:
             self.room(task, GradeOptions()), variables=self._resolved(harbor, harbor.variables)
         )
 
-    async def arrange(self, task: Task, environment: Environment, folder: Path) -> None:
+    @asynccontextmanager
+    async def attend(self, task: Task, environment: Environment, folder: Path) -> AsyncIterator[None]:
         """Wait until the environment says that it is up, and note what its programs are."""
         require_machine(environment, self.name)
         harbor = self._read[0][task.id]
@@ -151,6 +153,7 @@ class TerminalBench:
             await environment.exec(["sh", "-c", _ENTER, "sh", *words], cwd=harbor.workdir)
         await _wait_until_healthy(harbor, environment)
         await remember(environment, verifier_words(harbor), folder / _GRADING)
+        yield
 
     async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
         """Run the verifier in the room as the agent left it; what was seen."""

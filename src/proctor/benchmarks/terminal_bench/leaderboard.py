@@ -2,10 +2,14 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from proctor.core.causes import Cause, Status
-from proctor.core.record import Record
+from proctor.core.errors import UsageError
+from proctor.core.record import Record, to_json
 from proctor.core.result import TaskResult
+from proctor.results import RunStore
+from proctor.results.formats import Exported, ExportOptions, Imported, ImportOptions
 
 
 class Trial(Record):
@@ -31,6 +35,24 @@ class Leaderboard(Record):
     trials: int
     dropped: int
     missing: tuple[str, ...] = ()
+
+
+class LeaderboardFormat:
+    """A file with the score of a run."""
+
+    about = "a score as Terminal-Bench's leaderboard counts it, with its standard error"
+    suffix = ".json"
+
+    def export(self, run: RunStore, target: Path, options: ExportOptions) -> Exported:  # noqa: ARG002 - no name in it
+        """Score all answers of the run."""
+        score = leaderboard(trials_of(run.results()), run.config().tasks)
+        target.write_bytes(to_json(score))
+        lost = [f"{score.dropped} answers were lost to errors and do not count"] if score.dropped else []
+        return Exported(files=1, left_out=(*lost, *(f"{task} has no answer that counts" for task in score.missing)))
+
+    def read(self, source: Path, options: ImportOptions) -> Imported:  # noqa: ARG002 - see Format
+        """There is nothing to be read: a score is no run."""
+        raise UsageError("a score says nothing of the answers that it is of", fix="import the job: --format harbor")
 
 
 def leaderboard(trials: Iterable[Trial], tasks: Sequence[str]) -> Leaderboard:

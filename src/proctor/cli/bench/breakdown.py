@@ -26,7 +26,12 @@ def command(runs: tuple[str, ...], *, fields: tuple[str, ...], **given: Any) -> 
 
     The p-values are corrected for the number of groups (Holm): a group that stands out by chance should not.
     """
-    from proctor.report.groups import break_down, breakdown_document, breakdown_rows  # noqa: PLC0415 - not for the help
+    from proctor.report.groups import (  # noqa: PLC0415 - the help page needs none of it
+        break_down,
+        breakdown_document,
+        breakdown_report,
+        breakdown_rows,
+    )
     from proctor.results import find_run  # noqa: PLC0415
 
     check_forms(given)
@@ -37,6 +42,6 @@ def command(runs: tuple[str, ...], *, fields: tuple[str, ...], **given: Any) -> 
     tell(
         lambda: breakdown_document(" against ".join(reversed([store.run_id for store in stores])), found),
         given,
-        as_json=lambda: [{"breakdown": one, "sentence": one.sentence} for one in found],
+        as_json=lambda: breakdown_report(found),
         as_csv=lambda: breakdown_rows(found),
     )

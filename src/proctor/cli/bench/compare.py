@@ -28,7 +28,7 @@ def command(runs: tuple[str, ...], *, rule: str | None, **given: Any) -> int:
     corrected for being several (Holm).
     """
     from proctor.analysis import Comparison, parse_rule  # noqa: PLC0415 - the help page needs none of it
-    from proctor.report.comparison import comparison_document, comparison_json, hold  # noqa: PLC0415
+    from proctor.report.comparison import comparison_document, comparison_report, hold  # noqa: PLC0415
     from proctor.report.tables import records_csv  # noqa: PLC0415
     from proctor.results import find_run  # noqa: PLC0415
 
@@ -40,7 +40,7 @@ def command(runs: tuple[str, ...], *, rule: str | None, **given: Any) -> int:
     tell(
         lambda: comparison_document(rows, held),
         given,
-        as_json=lambda: comparison_json(rows, held),
+        as_json=lambda: comparison_report(rows, held),
         as_csv=lambda: records_csv(Comparison, [one.comparison for one in held]),
     )
     failed = [one.decision for one in held if one.decision is not None and not one.decision.passed]

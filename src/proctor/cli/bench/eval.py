@@ -2,9 +2,6 @@
 
 import asyncio
 import sys
-import time
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +22,7 @@ from proctor.core.errors import InfrastructureError, Interrupted, UsageError
 
 if TYPE_CHECKING:
     from proctor.core.benchmark import Benchmark
-    from proctor.core.evaluation import Evaluated, EvaluationReport, Invocation, Prediction
-    from proctor.core.task import Task
+    from proctor.core.evaluation import Evaluated, EvaluationReport
 
 
 @click.command()
@@ -66,79 +62,33 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
 
 
 async def _evaluate(source: "Benchmark", given: dict[str, Any]) -> "EvaluationReport":
-    from proctor.core.evaluation import Evaluated  # noqa: PLC0415
-    from proctor.results import RecordCache  # noqa: PLC0415
-    from proctor.runner.evaluate import evaluate, make_report, unusable  # noqa: PLC0415
-    from proctor.runner.needs import environment_of  # noqa: PLC0415
-    from proctor.runner.selection import matches, select  # noqa: PLC0415
+    from proctor.runner.reporting import report_on  # noqa: PLC0415
+    from proctor.runner.selection import choose  # noqa: PLC0415
 
-    started, clock = time.time(), time.monotonic()
-    chosen = selection(given)
-    broken = [bad for bad in source.unusable() if matches(bad.task_id, (), chosen)]
-    tasks = select(source.tasks(), chosen, known=[bad.task_id for bad in broken])
-    predictions = _predictions(source, tasks, given)
-    options = grade_options(given)
-    progress = _Progress(len(tasks), quiet=given["quiet"])
+    if given["oracle"] == (given["predictions"] is not None):
+        raise UsageError("say what to grade: --predictions FILE or --oracle, not both")
+    chosen = choose(source, selection(given))
+    progress = _Progress(len(chosen.tasks), quiet=given["quiet"])
     rooms = provider(given)
     try:
-        done = await evaluate(
+        return await report_on(
             source,
-            tasks,
-            predictions,
-            provider=rooms,
-            options=options,
+            chosen,
+            given["predictions"] or "oracle",
+            rooms=rooms,
+            options=grade_options(given),
             artifacts=given["artifact_dir"].absolute(),
             jobs=given["jobs"],
-            cache=None if given["no_cache"] else RecordCache(Evaluated, "verdicts"),
+            use_cache=not given["no_cache"],
             done=progress,
         )
-        environment = await environment_of(source, tasks, rooms, options)
     except asyncio.CancelledError:
         raise Interrupted(
-            f"interrupted after {progress.count} of {len(tasks)} tasks",
+            f"interrupted after {progress.count} of {len(chosen.tasks)} tasks",
             fix="their verdicts are kept, and the same command goes on from there",
         ) from None
     finally:
         await rooms.close()
-    return make_report(
-        source,
-        (*done, *map(unusable, broken)),
-        seconds=time.monotonic() - clock,
-        environment=environment,
-        invocation=_invocation(given, started),
-    )
-
-
-def _predictions(source: "Benchmark", tasks: "Sequence[Task]", given: dict[str, Any]) -> "Mapping[str, Prediction]":
-    if given["oracle"] == (given["predictions"] is not None):
-        raise UsageError("say what to grade: --predictions FILE or --oracle, not both")
-    if given["oracle"]:
-        gold = [source.gold(task) for task in tasks]
-        return {prediction.task_id: prediction for prediction in gold if prediction is not None}
-    from proctor.benchmarks import read_predictions  # noqa: PLC0415
-
-    return read_predictions(given["predictions"], source)
-
-
-def _invocation(given: dict[str, Any], started: float) -> "Invocation":
-    from proctor.core.evaluation import Invocation  # noqa: PLC0415
-
-    return Invocation(
-        argv=tuple(sys.argv),
-        cwd=str(Path.cwd()),
-        started_at=datetime.fromtimestamp(started, UTC).isoformat(timespec="milliseconds"),
-        predictions=str(given["predictions"].absolute()) if given["predictions"] else None,
-        oracle=given["oracle"],
-        runner=given["runner"],
-        image=given["docker_image"],
-        filter=given["part"],
-        exact=given["exact"],
-        limit=given["limit"],
-        jobs=given["jobs"],
-        repair_mode=given["repair"],
-        keep_artifacts=given["keep_artifacts"],
-        artifact_dir=str(given["artifact_dir"].absolute()),
-    )
 
 
 class _Progress:
@@ -187,6 +137,7 @@ def _remark(task: "Evaluated") -> str:
     parts = [verdict.reason]
     if verdict.applied_with:
         parts.append(f"applied with {verdict.applied_with}")
+    parts += verdict.deviations
     if verdict.findings:
         parts.append("audit: " + ", ".join(sorted({finding.code for finding in verdict.findings})))
     return "; ".join(parts)

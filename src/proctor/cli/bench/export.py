@@ -19,6 +19,7 @@ def command(
 ) -> None:
     """Write RUN in the format of another tool or of a benchmark's own harness."""
     from proctor.core.errors import UsageError  # noqa: PLC0415 - the help page needs none of it
+    from proctor.core.printed import ExportedRun, FormatList  # noqa: PLC0415
     from proctor.results import find_run  # noqa: PLC0415
     from proctor.results.formats import ExportOptions, export_run, find_format, formats  # noqa: PLC0415
 
@@ -27,7 +28,7 @@ def command(
         if run is not None:
             raise UsageError("say which format", fix=f"--format {'|'.join(known)}")
         if as_json:
-            print_json(known)
+            print_json(FormatList(formats=known))
         else:
             print_table(["FORMAT", "WHAT IT IS"], [[key, about] for key, about in known.items()])
         return
@@ -40,6 +41,6 @@ def command(
     for sentence in exported.left_out:
         note(sentence)
     if as_json:
-        print_json({"target": str(target), "files": exported.files, "left_out": exported.left_out})
+        print_json(ExportedRun(target=str(target), files=exported.files, left_out=exported.left_out))
     else:
         click.echo(str(target))

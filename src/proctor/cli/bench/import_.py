@@ -21,13 +21,14 @@ def command(
 
     The run remembers where it came from. What the files do not say is not made up.
     """
-    from proctor.results.formats import ImportOptions, find_format, import_run  # noqa: PLC0415 - not for the help page
+    from proctor.core.printed import ImportedRun  # noqa: PLC0415 - the help page needs none of it
+    from proctor.results.formats import ImportOptions, find_format, import_run  # noqa: PLC0415
 
     imported = find_format(form).read(source, ImportOptions(benchmark=benchmark, agent=agent, model=model))
     store = import_run(imported)
     name = f"{store.folder.parent.name}/{store.run_id}"
     if as_json:
-        print_json({"run": name, "folder": str(store.folder), "tasks": len(store.config().tasks)})
+        print_json(ImportedRun(run=name, folder=str(store.folder), tasks=len(store.config().tasks)))
     else:
         click.echo(name)
         note(f"stored in {store.folder}")

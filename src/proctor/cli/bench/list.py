@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def command(bench: str | None, suite: str | None, split: str | None, *, as_json: bool, form: str, **given: Any) -> int:
     """List the benchmarks; with BENCH or --suite, the tasks of one."""
     from proctor.benchmarks import benchmark_table  # noqa: PLC0415 - the help page needs none of it
-    from proctor.runner.selection import matches, select  # noqa: PLC0415 - likewise
+    from proctor.runner.selection import choose  # noqa: PLC0415 - likewise
 
     if bench is None and suite is None:
         table = benchmark_table()
@@ -40,9 +40,8 @@ def command(bench: str | None, suite: str | None, split: str | None, *, as_json:
             )
         return 0
     source = load(bench, suite, split)
-    chosen = selection(given)
-    unusable = [bad for bad in source.unusable() if matches(bad.task_id, (), chosen)]
-    tasks = select(source.tasks(), chosen, known=[bad.task_id for bad in unusable])
+    chosen = choose(source, selection(given))
+    tasks = chosen.tasks
     if given["runnable"]:
         _print_runnable(source, tasks, given["runner"], as_json=as_json or form == "json")
     elif form == "x07":
@@ -50,15 +49,17 @@ def command(bench: str | None, suite: str | None, split: str | None, *, as_json:
 
         click.echo(x07_list_document(source, tasks).decode(), nl=False)
     elif as_json or form == "json":
-        rows = [{"id": task.id, "tags": task.tags, "categories": task.categories} for task in tasks]
-        print_json({"benchmark": source.name, "source": source.source, "tasks": rows, "unusable": unusable})
+        from proctor.core.printed import TaskList, TaskRow  # noqa: PLC0415 - likewise
+
+        rows = tuple(TaskRow(id=task.id, tags=task.tags, categories=task.categories) for task in tasks)
+        print_json(TaskList(benchmark=source.name, source=source.source, tasks=rows, unusable=chosen.broken))
     else:
         names = list(dict.fromkeys(name for task in tasks for name in task.categories))
         print_table(
             ["TASK", *(name.upper() for name in names), "TAGS"],
             [[task.id, *(task.categories.get(name, "") for name in names), " ".join(task.tags)] for task in tasks],
         )
-        for bad in unusable:
+        for bad in chosen.broken:
             for problem in bad.problems:
                 click.echo(f"unusable: {bad.task_id}: {problem}", err=True)
     return 0
@@ -69,8 +70,10 @@ def _print_runnable(source: "Benchmark", tasks: "Sequence[Task]", runner: str, *
 
     known = asyncio.run(runnable(source, tasks, runner))
     if as_json:
-        rows = [{"id": name, "runnable": why is None, "obstacle": why} for name, why in known.items()]
-        print_json({"benchmark": source.name, "runner": runner, "tasks": rows})
+        from proctor.core.printed import RunnableList, RunnableRow  # noqa: PLC0415
+
+        rows = tuple(RunnableRow(id=name, runnable=why is None, obstacle=why) for name, why in known.items())
+        print_json(RunnableList(benchmark=source.name, runner=runner, tasks=rows))
         return
     print_table(
         ["TASK", "RUNS HERE", "WHY NOT"], [[name, "no" if why else "yes", why or ""] for name, why in known.items()]

@@ -23,7 +23,7 @@ _NAMES: Final = {"rate": "rate", "cost": "cost", "time": "seconds"}
 def command(bench: str, *, names: tuple[str, ...], **given: Any) -> None:
     """Say which runs of BENCH no other run beats in rate, cost and time at once, and how sure that is."""
     from proctor.analysis import Standing  # noqa: PLC0415 - the help page needs none of it
-    from proctor.report.front import front_document, front_of  # noqa: PLC0415
+    from proctor.report.front import ParetoReport, front_document, front_of  # noqa: PLC0415
     from proctor.report.tables import records_csv  # noqa: PLC0415
     from proctor.results import list_runs  # noqa: PLC0415
     from proctor.results.store import results_root  # noqa: PLC0415
@@ -39,6 +39,6 @@ def command(bench: str, *, names: tuple[str, ...], **given: Any) -> None:
     tell(
         lambda: front_document(f"{bench}: {', '.join(dict.fromkeys(names or _NAMES))}", standings, objectives),
         given,
-        as_json=lambda: {"benchmark": bench, "objectives": objectives, "runs": standings},
+        as_json=lambda: ParetoReport(benchmark=bench, objectives=objectives, runs=standings),
         as_csv=lambda: records_csv(Standing, standings),
     )

@@ -71,11 +71,11 @@ async def _graded(bench: str, split: str | None, known: set[str], given: dict[st
     from proctor.core.evaluation import Evaluated  # noqa: PLC0415
     from proctor.results import RecordCache  # noqa: PLC0415
     from proctor.runner.evaluate import evaluate  # noqa: PLC0415
-    from proctor.runner.selection import select  # noqa: PLC0415
+    from proctor.runner.selection import choose  # noqa: PLC0415
 
     source = load(bench, None, split)
     answers = read_predictions(given["predictions"], source)
-    tasks = [task for task in select(source.tasks(), selection(given)) if task.id in known and task.id in answers]
+    tasks = [task for task in choose(source, selection(given)).tasks if task.id in known and task.id in answers]
     done = 0
 
     def tell(evaluated: "Evaluated") -> None:

@@ -8,8 +8,9 @@ from proctor.cli.bench.telling import check_forms, form_options, tell
 from proctor.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from proctor.analysis.log_figures import LogFigures
     from proctor.report.document import Document
-    from proctor.report.logs import LogFigures
+    from proctor.report.runs_report import RunsReport
     from proctor.results import RunStore
 
 
@@ -52,9 +53,12 @@ def command(bench: str, *, healthy: bool | None, logs: bool, **given: Any) -> No
         tasks = {task for run in runs for task in run.config().tasks} if published else set()
         return runs_document(f"{bench} Results", rows, published, tasks=tasks, logs=told)
 
-    def as_json() -> object:
-        found = {"benchmark": bench, "runs": rows, "published": published}
-        return {**found, "logs": told} if logs else found
+    def as_json() -> "RunsReport":
+        from msgspec import UNSET  # noqa: PLC0415
+
+        from proctor.report.runs_report import RunsReport  # noqa: PLC0415
+
+        return RunsReport(benchmark=bench, runs=tuple(rows), published=published, logs=tuple(told) if logs else UNSET)
 
     def as_csv() -> str:
         from proctor.report.runs import runs_csv  # noqa: PLC0415

@@ -75,11 +75,11 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
 
     Exits 0 when every task has a verdict, 12 when one ended in an error or the run had to stop before its end.
     """
-    from proctor.runner.selection import select  # noqa: PLC0415 - the help page needs none of it
+    from proctor.runner.selection import choose  # noqa: PLC0415 - the help page needs none of it
     from proctor.runner.start import begin, check_access, configure, what_is_lacking  # noqa: PLC0415
 
     source, chosen, asked = load(bench, suite, split), selection(given), _asked(given)
-    tasks = select(source.tasks(), chosen, known=[bad.task_id for bad in source.unusable()])
+    tasks = choose(source, chosen).tasks
     config = asyncio.run(
         configure(
             asked, source, tasks, excluded=chosen.excluded, program=given["claude_bin"], h2_program=given["h2_bin"]
@@ -157,7 +157,9 @@ def _print_plan(config: "RunConfig", *, as_json: bool) -> None:
 
     bound = cost_bound(config)
     if as_json:
-        print_json({"config": config, "answers": len(config.tasks) * config.samples, "cost_at_most_usd": bound})
+        from proctor.core.printed import RunPlan  # noqa: PLC0415
+
+        print_json(RunPlan(config=config, answers=len(config.tasks) * config.samples, cost_at_most_usd=bound))
         return
     answers = f"{len(config.tasks)}, {config.samples} answer{'s' if config.samples > 1 else ''} each"
     budgets = "not bounded: give --max-cost or --max-cost-per-task"

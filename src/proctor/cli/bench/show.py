@@ -44,7 +44,9 @@ def _show_run(store: "RunStore", *, as_json: bool) -> None:
 
     config, results = store.config(), list(store.results())
     if as_json:
-        print_json({"config": config, "tasks": results})
+        from proctor.core.printed import ShownRun  # noqa: PLC0415
+
+        print_json(ShownRun(config=config, tasks=tuple(results)))
         return
     row = run_row(config, results)
     name = visible(f"{store.folder.parent.name}/{store.run_id}")
@@ -79,6 +81,8 @@ def _show_task(store: "RunStore", result: "TaskResult") -> None:
     click.echo(visible(f"{_name(result)}: {result.status.value} ({result.cause.value})"))
     if result.verdict is not None:
         click.echo(visible(result.verdict.reason))
+        for deviation in result.verdict.deviations:
+            click.echo(visible(f"not as the benchmark has it: {deviation}"))
         for finding in result.verdict.findings:
             click.echo(visible(f"finding: {finding.code}: {finding.path}: {finding.detail}"))
         if result.verdict.tests:

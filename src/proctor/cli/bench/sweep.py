@@ -37,13 +37,13 @@ def command(file: Path, **given: Any) -> int:
 
     Exits 0 when every answer has a verdict, 12 when one ended in an error or the sweep had to stop before its end.
     """
-    from proctor.runner.selection import select  # noqa: PLC0415 - the help page needs none of it
+    from proctor.runner.selection import choose  # noqa: PLC0415 - the help page needs none of it
     from proctor.runner.sweep import begin_sweep, plan_sweep  # noqa: PLC0415
     from proctor.runner.sweep_file import read_sweep  # noqa: PLC0415
 
     wanted = read_sweep(file)
     source = load(wanted.benchmark, wanted.suite, wanted.split)
-    tasks = select(source.tasks(), wanted.selection, known=[bad.task_id for bad in source.unusable()])
+    tasks = choose(source, wanted.selection).tasks
     access = access_of(given)
     sweep = asyncio.run(
         plan_sweep(
@@ -135,7 +135,9 @@ def _print_plan(sweep: "Sweep", *, as_json: bool, err: bool = False) -> None:
     configs = [run.config for run in sweep.runs]
     bound, answers = sweep_bound(configs), sum(len(config.tasks) * config.samples for config in configs)
     if as_json:
-        print_json({"sweep": sweep, "answers": answers, "cost_at_most_usd": bound})
+        from proctor.core.printed import SweepPlan  # noqa: PLC0415
+
+        print_json(SweepPlan(sweep=sweep, answers=answers, cost_at_most_usd=bound))
         return
     rows = []
     for run in sweep.runs:

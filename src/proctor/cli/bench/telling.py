@@ -10,6 +10,7 @@ from proctor.cli.output import note, print_json
 from proctor.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from proctor.core.record import Versioned
     from proctor.report.document import Document
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -41,7 +42,11 @@ def check_forms(given: dict[str, Any]) -> None:
 
 
 def tell(
-    make: "Callable[[], Document]", given: dict[str, Any], *, as_json: Callable[[], object], as_csv: Callable[[], str]
+    make: "Callable[[], Document]",
+    given: dict[str, Any],
+    *,
+    as_json: "Callable[[], Versioned]",
+    as_csv: Callable[[], str],
 ) -> None:
     """Print a report in the form that was asked for, and write the page if one was. Only what is asked for is made."""
     if given["html"] is not None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +53,9 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
 
         click.echo(x07_health_document(source, healths, time.monotonic() - clock).decode(), nl=False)
     elif form == "json":
-        print_json({"benchmark": source.name, "source": source.source, "ok": not sick, "tasks": healths})
+        from proctor.core.printed import Validation  # noqa: PLC0415
+
+        print_json(Validation(benchmark=source.name, source=source.source, ok=not sick, tasks=healths))
     else:
         _print_table(healths)
         healthy = sum(health.healthy for health in healths)
@@ -65,11 +67,10 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
 
 async def _validate(source: "Benchmark", given: dict[str, Any]) -> "tuple[Health, ...]":
     from proctor.runner.evaluate import broken_health, validate  # noqa: PLC0415 - the help page needs none of it
-    from proctor.runner.selection import matches, select  # noqa: PLC0415
+    from proctor.runner.selection import choose  # noqa: PLC0415
 
-    chosen = selection(given)
-    broken = [bad for bad in source.unusable() if matches(bad.task_id, (), chosen)]
-    tasks = select(source.tasks(), chosen, known=[bad.task_id for bad in broken])
+    chosen = choose(source, selection(given))
+    tasks = chosen.tasks
     count = 0
 
     def done(health: "Health") -> None:
@@ -94,7 +95,7 @@ async def _validate(source: "Benchmark", given: dict[str, Any]) -> "tuple[Health
         raise Interrupted(f"interrupted after {count} of {len(tasks)} tasks", fix="what was learned is kept") from None
     finally:
         await rooms.close()
-    return tuple(sorted((*healths, *map(broken_health, broken)), key=lambda health: health.task_id))
+    return tuple(sorted((*healths, *map(broken_health, chosen.broken)), key=lambda health: health.task_id))
 
 
 def _print_table(healths: "Sequence[Health]") -> None:
@@ -110,11 +111,17 @@ def _print_table(healths: "Sequence[Health]") -> None:
                 mark(health, health.oracle_ok),
                 mark(health, health.determinism_ok),
                 "none" if not health.leaks else str(len(health.leaks)),
-                health.skipped or "; ".join((*health.problems, *(f"leak: {leak}" for leak in health.leaks))),
+                health.skipped or "; ".join(_remarks(health)),
             ]
             for health in healths
         ],
     )
+
+
+def _remarks(health: "Health") -> "Iterator[str]":
+    yield from health.problems
+    yield from (f"leak: {leak}" for leak in health.leaks)
+    yield from (f"not as the benchmark has it: {deviation}" for deviation in health.deviations)
 
 
 def _write_exclusions(file: Path, sick: "Sequence[Health]") -> None:

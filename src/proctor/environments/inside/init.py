@@ -31,12 +31,6 @@ _NOT_FOUND = 127
 _IGNORED = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT)
 _CLOEXEC = getattr(_socket, "MSG_CMSG_CLOEXEC", 0)
 _ROOM_FOR_DESCRIPTORS = _socket.CMSG_SPACE(3 * 4)
-_LIMITS = {
-    "memory": resource.RLIMIT_DATA,
-    "processes": resource.RLIMIT_NPROC,
-    "file": resource.RLIMIT_FSIZE,
-    "core": resource.RLIMIT_CORE,
-}
 
 
 class Init:
@@ -114,7 +108,7 @@ class Init:
         arguments: list[bytes],
         variables: dict[bytes, bytes],
         directory: bytes,
-        limits: dict[str, int],
+        limits: dict[int, int],
         processors: list[int],
     ) -> None:
         process = os.fork()
@@ -172,12 +166,11 @@ class Init:
                 self.reply(number, wire.EXITED, code if code >= 0 else 128 - code)
 
 
-def _settle(joins: list[int], limits: dict[str, int], processors: list[int]) -> None:
+def _settle(joins: list[int], limits: dict[int, int], processors: list[int]) -> None:
     """Give a new process its limits and the signals that a program expects."""
     for join in joins:
         os.write(join, b"0")
-    for name, value in limits.items():
-        kind = _LIMITS[name]
+    for kind, value in limits.items():
         hard = resource.getrlimit(kind)[1]
         most = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (most, most))

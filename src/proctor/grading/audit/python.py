@@ -3,7 +3,6 @@
 import ast
 import re
 import sys
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
@@ -34,6 +33,7 @@ from proctor.grading.audit.names import (
     TEST_RUNNERS,
     TEXTS,
 )
+from proctor.grading.audit.parsing import parse
 
 Smell = tuple[int, Code, str]
 _Found = tuple[Code, str]
@@ -45,14 +45,14 @@ def python_smells(source: str, lines: frozenset[int], old: str | None = None, *,
 
     With `old`, the file before, also what is found more often than there, though no line of it is new.
     """
-    tree = _parse(source, 1)
+    tree = parse(source, 1)
     if tree is None:
         return None
     found = _read([tree], in_test=in_test)
     if re.search(r"\r(?!\n)", source):
         lines = frozenset(range(1, source.count("\r") + source.count("\n") + 2))  # counted as Python does
     known = Counter[_Found]()
-    if old is not None and (earlier := _parse(old, 1)) is not None:
+    if old is not None and (earlier := parse(old, 1)) is not None:
         known.update((code, detail) for _, _, code, detail in _read([earlier], in_test=in_test))
     smells = []
     for first, last, code, detail in found:
@@ -70,7 +70,7 @@ def fragment_smells(lines: Sequence[tuple[int, str]], *, in_test: bool) -> list[
     trees = []
     found: list[Smell] = []
     for number, text in lines:
-        tree = _parse(_statement(text), number)
+        tree = parse(_statement(text), number)
         if tree is not None:
             trees.append(tree)
         else:
@@ -89,17 +89,6 @@ def _statement(text: str) -> str:
     if line.startswith("elif "):
         line = line.removeprefix("el")
     return f"{line} pass" if line.endswith(":") else line
-
-
-def _parse(source: str, first_line: int) -> ast.Module | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a stranger's invalid escape is no warning of ours
-            tree = ast.parse(source)
-        ast.increment_lineno(tree, first_line - 1)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    return tree
 
 
 def _coding_smells(source: str) -> list[Smell]:

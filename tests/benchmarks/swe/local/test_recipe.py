@@ -1,11 +1,13 @@
 """SWE-bench without Docker, on a small repository of flask's shape: built, given out, collected, graded, validated."""
 
 import asyncio
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from proctor.benchmarks.swe.local.interpreters import interpreters
 from proctor.benchmarks.swe.local.recipe import repository
 from proctor.core.benchmark import GradeOptions, Place
 from proctor.core.causes import Cause, Status
@@ -15,7 +17,7 @@ from proctor.core.submission import PatchKind
 from proctor.environments.local import LocalProvider
 from proctor.runner.plan import this_machine
 from rooms import sh
-from swe_local_world import CHEAT, FIXED, PYTHON, World, make_wheels
+from swe_local_world import CHEAT, FIXED, PYTHON, World, environment, make_wheels
 from workspaces_world import git
 
 pytestmark = pytest.mark.slow
@@ -43,6 +45,7 @@ async def graded(world: World, patch: bytes, folder: Path) -> Evaluated:
 async def test_the_reference_answer_resolves_the_instance(world: World, tmp_path: Path) -> None:
     verdict = (await graded(world, world.gold.encode(), tmp_path)).verdict
     assert (verdict.status, verdict.official) == (Status.RESOLVED, None), verdict.reason
+    assert verdict.deviations == ()
 
 
 async def test_another_change_and_none_do_not(world: World, tmp_path: Path) -> None:
@@ -96,6 +99,23 @@ async def test_the_instance_proves_sound_here(world: World, tmp_path: Path) -> N
     place = Place(provider=LocalProvider(), folder=tmp_path, options=GradeOptions(determinism_runs=1))
     health = await benchmark.validate(task, place)
     assert health.healthy, health
+
+
+async def test_that_another_python_was_taken_is_said_of_verdict_and_health(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tuple(one for one in interpreters() if one.version == PYTHON)
+    monkeypatch.setattr("proctor.benchmarks.swe.local.recipe.interpreters", lambda: here)
+    wanted = f"3.{sys.version_info.minor - 1}"
+    benchmark = world.benchmark(world.row(environment_yml=environment(wanted)))
+    (task,) = benchmark.tasks()
+    place = Place(provider=LocalProvider(), folder=tmp_path, options=GradeOptions(determinism_runs=1))
+    gold = benchmark.gold(task)
+    assert gold is not None
+    verdict = (await benchmark.grade(task, gold, place)).verdict
+    said = (f"Python {PYTHON} in the place of {wanted}",)
+    assert (verdict.status, verdict.deviations) == (Status.RESOLVED, said)
+    assert (await benchmark.validate(task, place)).deviations == said
 
 
 async def test_an_answer_in_an_installed_package_is_a_leak(world: World, tmp_path: Path) -> None:

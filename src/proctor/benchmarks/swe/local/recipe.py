@@ -56,6 +56,11 @@ class LocalRecipe:
             return error.sentence
         return None
 
+    def deviations(self) -> tuple[str, ...]:
+        """Another Python, where this machine does not have the official one."""
+        official, here = self._wanted.pins.python, self._wanted.interpreter.version
+        return () if here == official else (f"Python {here} in the place of {official}",)
+
     async def agent_room(self, folder: Path) -> EnvironmentSpec:
         """The prepared tree, beside the environment with the project installed."""
         del folder

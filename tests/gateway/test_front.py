@@ -9,7 +9,8 @@ from gateway_lab import KEY, MODEL, Agent, answer_with, fail_with, message, prov
 from proctor.core.errors import InfrastructureError
 from proctor.core.result import Tokens
 from proctor.gateway import Answered, Gateway, ScriptBackend, SessionSpec, parse_script
-from proctor.gateway.server import split_path
+from proctor.gateway.cassette import read_cassette
+from proctor.gateway.front import split_path
 
 SCRIPT = ScriptBackend(parse_script({"default": [{"text": "Done.", "repeat": "forever"}], "models": [MODEL]}))
 TOKENS = Tokens(input=11, output=22, cache_read=33, cache_write_5m=44, cache_write_1h=55)
@@ -194,6 +195,18 @@ async def test_a_body_that_is_no_request_goes_no_further() -> None:
         response = await here.agent.http.post(here.agent.base + "/v1/messages", data=b"<html>")
         assert response.status == 400
         assert lab.requests == []
+
+
+@pytest.mark.parametrize("content", [b'"\xff\xfe"', b"1e999999"])
+async def test_a_message_that_cannot_be_read_is_the_agents_own_affair(content: bytes, tmp_path: Path) -> None:
+    """It is passed on and taken down all the same: an agent must not be able to make its run fail."""
+    async with provider() as lab, world(upstream(lab), cassette=tmp_path / "c.jsonl") as here:
+        body = b'{"model":"m","messages":[{"role":"user","content":' + content + b"}]}"
+        response = await here.agent.http.post(here.agent.base + "/v1/messages", data=body)
+        assert response.status == 200
+        assert lab.bodies == [body]
+        assert here.session.trouble is None
+    assert len(read_cassette(tmp_path / "c.jsonl").exchanges) == 1
 
 
 async def test_a_client_that_leaves_ends_the_request_at_the_provider() -> None:

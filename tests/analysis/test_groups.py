@@ -2,8 +2,8 @@ import pytest
 from scipy import stats  # type: ignore[import-untyped]
 
 from observations import answers, flipped
-from proctor.analysis.breakdown import UNKNOWN, binned, breakdown
 from proctor.analysis.chance import holm
+from proctor.analysis.groups import UNKNOWN, binned, breakdown
 from proctor.analysis.intervals import wilson
 
 

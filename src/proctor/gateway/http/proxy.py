@@ -1,0 +1,107 @@
+"""The way to a place that can only be reached through a proxy, as the environment names one."""
+
+import asyncio
+import base64
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import Final, NamedTuple, Self
+from urllib.parse import unquote, urlsplit
+
+from proctor.gateway.http.heads import request_head
+
+_PORT: Final = 80
+_OK: Final = b" 200"
+_LONGEST_HEAD: Final = 64 * 1024
+
+
+class Proxy(NamedTuple):
+    """A proxy that is spoken to in plain HTTP."""
+
+    host: str
+    port: int
+    headers: Mapping[str, str]
+
+    @classmethod
+    def parse(cls, address: str) -> Self:
+        """Read `[http://][USER:PASSWORD@]HOST[:PORT]`.
+
+        Raises:
+            ValueError: it is something else.
+        """
+        parts = urlsplit(address if "://" in address else f"http://{address}")
+        if parts.scheme != "http" or not parts.hostname:
+            # Not quoted: it may hold a password.
+            raise ValueError("the proxy's address does not begin with http:// and a host's name")
+        headers = {}
+        if parts.username is not None:
+            login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            headers["proxy-authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
+        return cls(parts.hostname, parts.port or _PORT, headers)
+
+    async def tunnel(self, host: str, port: int) -> asyncio.Transport:
+        """A connection to this place that the proxy carries.
+
+        Raises:
+            OSError: the proxy cannot be reached, or will not.
+        """
+        loop = asyncio.get_running_loop()
+        place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        transport, asked = await loop.create_connection(_Asked, self.host, self.port)
+        try:
+            transport.write(request_head("CONNECT", place, {"host": place, **self.headers}))
+            answer = await asked.answer
+            if not answer.partition(b"/")[2][3:].startswith(_OK):
+                raise OSError(f"the proxy says {answer.decode('latin-1')!r}")
+        except BaseException:
+            transport.abort()
+            raise
+        return transport
+
+
+class _Asked(asyncio.Protocol):
+    """Waits for the proxy's one answer, of which the first line says all."""
+
+    def __init__(self) -> None:
+        self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._data = b""
+
+    def data_received(self, data: bytes) -> None:
+        self._data += data
+        if not self.answer.done() and b"\r\n\r\n" in self._data:
+            self.answer.set_result(self._data.partition(b"\r\n")[0])
+        elif len(self._data) > _LONGEST_HEAD:
+            self._give_up()
+
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - all ends are alike
+        self._give_up()
+
+    def _give_up(self) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(OSError("the proxy does not answer"))
+
+
+def proxy_for(scheme: str, host: str, environ: Mapping[str, str]) -> Proxy | None:
+    """The proxy that the environment names for a place: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY.
+
+    This machine itself is never asked through a proxy.
+
+    Raises:
+        ValueError: what is named is no proxy that can be used here.
+    """
+    named = {name.lower(): value for name, value in environ.items() if value}
+    address = named.get(f"{scheme}_proxy") or named.get("all_proxy")
+    if not address or _is_spared(host, named.get("no_proxy", "")) or _is_here(host):
+        return None
+    return Proxy.parse(address)
+
+
+def _is_spared(host: str, spared: str) -> bool:
+    names = [name.strip().lstrip(".").lower() for name in spared.split(",")]
+    return "*" in names or any(name and f".{host}".endswith(f".{name}") for name in names)
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")

@@ -1,0 +1,257 @@
+"""The server's side: requests are read whole, answers leave piece by piece."""
+
+import asyncio
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from typing import Any, Final, NamedTuple, cast
+
+import httptools
+
+from proctor.gateway.http.heads import add_header, response_head
+
+LONGEST_HEAD: Final = 64 * 1024
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_LINGER_SECONDS: Final = 5.0
+_NO_BODY: Final = frozenset({204, 304})
+
+
+class Request(NamedTuple):
+    """A whole request; header names are in lower case."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Answer:
+    """The way back to the client, for one request. A client that has left cancels whoever writes to it."""
+
+    def __init__(self, connection: "_Connection", *, with_body: bool, chunks: bool, keep: bool) -> None:
+        self.begun = False
+        self._connection = connection
+        self._with_body = with_body
+        self._chunked = chunks
+        self._can_chunk = chunks
+        self._keep = keep
+
+    def begin(self, status: int, headers: Mapping[str, str]) -> None:
+        """Send the head. Without a `content-length` the body may be of any length."""
+        self.begun = True
+        sent = dict(headers)
+        if status in _NO_BODY:
+            self._with_body = False
+        self._chunked = False
+        if self._with_body and "content-length" not in sent:
+            if self._can_chunk:
+                self._chunked = True
+                sent["transfer-encoding"] = "chunked"
+            else:
+                self._keep = False
+        if not self._keep:
+            sent["connection"] = "close"
+        self._connection.transport.write(response_head(status, sent))
+
+    async def write(self, data: bytes) -> None:
+        """Send some of the body; waits while the client does not take what it was sent before."""
+        if not data or not self._with_body:
+            return
+        transport = self._connection.transport
+        transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
+        if self._connection.full is not None:
+            await self._connection.full
+
+    def end(self) -> None:
+        """The answer is complete."""
+        if self._chunked:
+            self._connection.transport.write(b"0\r\n\r\n")
+        if not self._keep:
+            self._connection.transport.close()
+
+    def send(self, status: int, headers: Mapping[str, str], body: bytes = b"") -> None:
+        """Send a whole answer."""
+        self.begin(status, {**headers, "content-length": str(len(body))})
+        if body and self._with_body:
+            self._connection.transport.write(body)
+        self.end()
+
+    def hang_up(self, *, reset: bool) -> None:
+        """End the connection without the rest of the answer."""
+        transport = self._connection.transport
+        if not reset:
+            transport.close()
+            return
+        raw = transport.get_extra_info("socket")
+        with suppress(OSError):  # a unix socket has no reset; it just ends
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        transport.abort()
+
+
+Handler = Callable[[Request, Answer], Coroutine[Any, Any, None]]
+
+
+class Server:
+    """Listens anywhere and hands every request to its handler, in a task of its own.
+
+    Args:
+        handler: answers, and raises nothing but `CancelledError`.
+        longest_body: a longer one is refused with 413.
+    """
+
+    def __init__(self, handler: Handler, *, longest_body: int) -> None:
+        self.handler = handler
+        self.longest_body = longest_body
+        self.connections: set[_Connection] = set()
+        self._listeners: list[asyncio.Server] = []
+
+    async def listen(self, host: str, port: int, *, backlog: int) -> int:
+        """Listen on an address; gives the port."""
+        loop = asyncio.get_running_loop()
+        listener = await loop.create_server(lambda: _Connection(self), host, port, backlog=backlog)
+        self._listeners.append(listener)
+        return int(listener.sockets[0].getsockname()[1])
+
+    async def listen_unix(self, path: str, *, backlog: int) -> None:
+        """Listen on a unix socket."""
+        loop = asyncio.get_running_loop()
+        self._listeners.append(await loop.create_unix_server(lambda: _Connection(self), path, backlog=backlog))
+
+    async def close(self) -> None:
+        """Listen no more and end what is under way."""
+        for listener in self._listeners:
+            listener.close()
+        self._listeners.clear()
+        tasks = [connection.task for connection in self.connections if connection.task is not None]
+        for connection in list(self.connections):
+            connection.transport.abort()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # one turn, in which connections learn of their end
+
+
+class _Connection(asyncio.Protocol):
+    """One client. Its requests are answered one after the other."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, server: Server) -> None:
+        self.full: asyncio.Future[None] | None = None
+        self.task: asyncio.Task[None] | None = None
+        self._server = server
+        self._parser = httptools.HttpRequestParser(self)
+        self._waiting: deque[tuple[Request, Answer]] = deque()
+        self._in_head = 0
+        self._refused = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self._server.connections.add(self)
+
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - all ends are alike
+        self._server.connections.discard(self)
+        self._waiting.clear()
+        self._refused = True
+        if self.task is not None:
+            self.task.cancel()
+        self.resume_writing()
+
+    def pause_writing(self) -> None:
+        if self.full is None:
+            self.full = asyncio.get_running_loop().create_future()
+
+    def resume_writing(self) -> None:
+        if self.full is not None:
+            if not self.full.done():
+                self.full.set_result(None)
+            self.full = None
+
+    def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
+        if self._in_head >= 0:
+            self._in_head += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self._refuse(400)
+        if self._in_head > LONGEST_HEAD:
+            self._refuse(431)
+
+    def on_message_begin(self) -> None:
+        self._url = b""
+        self._headers: dict[str, str] = {}
+        self._body: list[bytes] = []
+        self._length = 0
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        add_header(self._headers, name, value)
+
+    def on_headers_complete(self) -> None:
+        self._in_head = -1
+        length = self._headers.get("content-length", "0")
+        if self._parser.should_upgrade():
+            self._refuse(400)  # nothing else is spoken here
+        elif int(length) > self._server.longest_body:
+            self._refuse(413)
+        elif self._headers.get("expect", "").lower() == "100-continue" and self.task is None:
+            self.transport.write(_CONTINUE)
+
+    def on_body(self, data: bytes) -> None:
+        self._length += len(data)
+        if self._length > self._server.longest_body:
+            self._refuse(413)
+        if not self._refused:
+            self._body.append(data)
+
+    def on_message_complete(self) -> None:
+        self._in_head = 0
+        if self._refused:
+            return
+        method = self._parser.get_method().decode("latin-1")
+        request = Request(method, self._url.decode("latin-1"), self._headers, b"".join(self._body))
+        self._body = []
+        answer = Answer(
+            self,
+            with_body=method != "HEAD",
+            chunks=self._parser.get_http_version() == "1.1",
+            keep=self._parser.should_keep_alive(),
+        )
+        if self.task is None:
+            self._start(request, answer)
+        else:
+            # One that asks before it was answered has to wait, and to be read no further.
+            self._waiting.append((request, answer))
+            self.transport.pause_reading()
+
+    def _start(self, request: Request, answer: Answer) -> None:
+        self.task = asyncio.get_running_loop().create_task(self._server.handler(request, answer))
+        self.task.add_done_callback(self._answered)
+
+    def _answered(self, task: asyncio.Task[None]) -> None:
+        self.task = None
+        if task.cancelled() or self.transport.is_closing():
+            self.transport.close()
+        elif self._waiting:
+            self._start(*self._waiting.popleft())
+        else:
+            self.transport.resume_reading()
+
+    def _refuse(self, status: int) -> None:
+        """Turn down what cannot be read, and whatever may follow it."""
+        if self._refused:
+            return
+        self._refused = True
+        if self.task is not None:
+            self.transport.close()
+            return
+        self.transport.write(response_head(status, {"content-length": "0", "connection": "close"}))
+        self.transport.write_eof()
+        # To close while the client still sends would take the answer back from it.
+        asyncio.get_running_loop().call_later(_LINGER_SECONDS, self.transport.abort)

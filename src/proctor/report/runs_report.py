@@ -1,0 +1,24 @@
+"""What `bench report` says, for programs."""
+
+from typing import Literal
+
+from msgspec import UNSET, UnsetType
+
+from proctor.analysis.log_figures import LogFigures
+from proctor.analysis.runs import RunRow
+from proctor.core.published import Published
+from proctor.core.record import Record
+
+
+class RunsReport(Record):
+    """All runs of a benchmark in numbers, and what others have published of it.
+
+    Attributes:
+        logs: what the logs tell, run by run; only where they were asked for.
+    """
+
+    benchmark: str
+    runs: tuple[RunRow, ...]
+    published: tuple[Published, ...]
+    logs: tuple[LogFigures, ...] | UnsetType = UNSET
+    schema_version: Literal["proctor.runs_report@1"] = "proctor.runs_report@1"

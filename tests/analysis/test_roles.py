@@ -1,0 +1,30 @@
+import msgspec
+import pytest
+
+from observations import seen
+from proctor.analysis.roles import RoleFigures, add_roles
+from proctor.core.result import AgentMetrics, Member, ModelUsage, Tokens
+
+
+def member(name: str, role: str, cost: float | None, active: float, idle: float) -> Member:
+    usage = ModelUsage(model="m", requests=1, tokens=Tokens(), cost_usd=cost)
+    return Member(name=name, role=role, usage=(usage,), active_seconds=active, idle_seconds=idle, turns=2, messages=3)
+
+
+def test_roles_are_summed_over_answers() -> None:
+    first = AgentMetrics(
+        members=(
+            member("c", "concierge", 0.5, 10, 90),
+            member("x", "coder", 1.0, 60, 40),
+            member("y", "coder", 2.0, 50, 50),
+        )
+    )
+    second = AgentMetrics(members=(member("c", "concierge", None, 20, 80), member("solo", "", 1.0, 5, 0)))
+    found: dict[str, RoleFigures] = {}
+    for metrics in (first, second):
+        add_roles(found, seen("a", metrics=metrics))
+    assert list(found) == ["concierge", "coder", "solo"]
+    assert (found["coder"].members, found["coder"].cost_usd, found["coder"].turns) == (2, 3.0, 4)
+    assert found["concierge"].cost_usd is None
+    assert found["concierge"].idle_share == pytest.approx(0.85)
+    assert msgspec.structs.replace(found["solo"], active_seconds=0.0).idle_share is None

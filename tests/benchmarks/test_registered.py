@@ -1,0 +1,49 @@
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from proctor.benchmarks.registered import published_rows, registered
+
+SOURCE = """
+from proctor import Published
+
+class Source:
+    def published(self):
+        return [Published(benchmark="b", agent="a", model="theirs", date="2026-01", source="https://example.org")]
+
+SOURCE = Source()
+"""
+METADATA = "Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
+
+
+def package(name: str, points: str) -> dict[str, str]:
+    return {
+        f"{name}.py": SOURCE,
+        f"{name}-1.0.dist-info/METADATA": METADATA.format(name=name),
+        f"{name}-1.0.dist-info/entry_points.txt": points,
+    }
+
+
+def test_what_a_package_registers_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path, text in package("plain_bench", "[proctor.benchmarks]\nplain-bench = plain_bench:SOURCE\n").items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    assert registered("plain-bench") is None
+    monkeypatch.syspath_prepend(tmp_path)
+    assert registered("plain-bench") is not None
+    assert [one.model for one in published_rows("plain-bench")] == ["theirs"]
+
+
+def test_so_is_what_a_package_in_an_archive_registers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with zipfile.ZipFile(tmp_path / "packed.zip", "w") as archive:
+        for path, text in package("packed_bench", "[proctor.benchmarks]\npacked=packed_bench:SOURCE\n").items():
+            archive.writestr(path, text)
+    monkeypatch.syspath_prepend(tmp_path / "packed.zip")
+    assert [one.model for one in published_rows("packed")] == ["theirs"]
+
+
+def test_a_name_that_only_means_something_else_is_no_benchmark() -> None:
+    assert registered("bubblewrap") is None
+    assert registered("local") is None  # an environment of ours
+    assert published_rows("core") == ()

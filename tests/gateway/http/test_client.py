@@ -1,0 +1,300 @@
+"""The client, answered by a server that is not ours, and over bare sockets."""
+
+import asyncio
+import gzip
+import zlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from proctor.gateway.http import Broken, Client, Response
+from tls_world import certified
+
+
+class Place:
+    """A server that says the given bytes to each request, and counts connections and requests."""
+
+    def __init__(self, *answers: bytes | list[bytes], ends: bool = False, pause: float = 0) -> None:
+        self.answers = [[answer] if isinstance(answer, bytes) else answer for answer in answers]
+        self.ends = ends
+        self.pause = pause
+        self.connections = 0
+        self.heads: list[bytes] = []
+        self.port = 0
+        self.closed = asyncio.Event()
+        self.ended = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while self.answers:
+                self.heads.append(await reader.readuntil(b"\r\n\r\n"))
+                for piece in self.answers.pop(0):
+                    writer.write(piece)
+                    await asyncio.sleep(self.pause)
+                if self.ends:
+                    break
+            else:
+                await reader.read()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            self.closed.set()
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+            self.ended += 1
+
+
+@asynccontextmanager
+async def asked(place: Place, *, idle_seconds: float = 5.0) -> AsyncIterator[Client]:
+    server = await asyncio.start_server(place.serve, "127.0.0.1", 0)
+    place.port = server.sockets[0].getsockname()[1]
+    client = Client(f"http://127.0.0.1:{place.port}/base/", idle_seconds=idle_seconds)
+    try:
+        yield client
+    finally:
+        await client.close()
+        server.close()
+        while place.ended < place.connections:
+            await asyncio.sleep(0.001)
+
+
+async def body_of(response: Response) -> bytes:
+    async with aclosing(response.chunks()) as chunks:
+        return b"".join([chunk async for chunk in chunks])
+
+
+async def get(client: Client) -> tuple[int, bytes]:
+    response = await client.request("GET", "/x", {}, b"")
+    return response.status, await body_of(response)
+
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\no\r\n1\r\nk\r\n0\r\n\r\n"
+
+
+async def test_a_request_is_sent_as_it_was_meant() -> None:
+    seen: list[tuple[str, str, dict[str, str], bytes]] = []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        seen.append((request.method, str(request.rel_url), headers, await request.read()))
+        return web.Response(body=b"answer", headers={"X-Some": "thing"})
+
+    runner = web.ServerRunner(web.Server(handle))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    port = runner.addresses[0][1]
+    client = Client(f"http://127.0.0.1:{port}/base", idle_seconds=5)
+    body = bytes(range(256)) * 2000
+    response = await client.request("POST", "/v1?a=%2F", {"a": "b"}, body)
+    assert (response.status, response.headers["x-some"], await body_of(response)) == (200, "thing", b"answer")
+    host = {"host": f"127.0.0.1:{port}"}
+    assert seen == [("POST", "/base/v1?a=%2F", {**host, "a": "b", "content-length": str(len(body))}, body)]
+    await client.request("GET", "/", {}, b"")
+    assert "content-length" not in seen[1][2]
+    await client.close()
+    await runner.cleanup()
+
+
+async def test_a_connection_is_used_again_and_not_shared() -> None:
+    place = Place(OK, CHUNKED, OK, OK)
+    async with asked(place) as client:
+        assert [await get(client) for _ in range(2)] == [(200, b"ok")] * 2
+        assert place.connections == 1
+        assert set(await asyncio.gather(get(client), get(client))) == {(200, b"ok")}
+        assert place.connections == 2
+
+
+async def test_an_answer_that_was_not_read_yet_survives_the_next_one_on_its_connection() -> None:
+    place = Place(OK, b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nother")
+    async with asked(place) as client:
+        first = await client.request("GET", "/", {}, b"")
+        await asyncio.sleep(0.02)
+        second = await client.request("GET", "/", {}, b"")
+        assert place.connections == 1
+        assert (await body_of(second), await body_of(first)) == (b"other", b"ok")
+
+
+async def test_a_connection_that_the_other_side_has_closed_is_not_used() -> None:
+    place = Place(OK, OK, ends=True)
+    async with asked(place) as client:
+        assert await get(client) == (200, b"ok")
+        await place.closed.wait()
+        await asyncio.sleep(0.02)
+        assert await get(client) == (200, b"ok")
+        assert place.connections == 2
+
+
+async def test_a_connection_on_which_something_came_unasked_is_not_used() -> None:
+    place = Place([OK, b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfake"], OK, pause=0.02)
+    async with asked(place) as client:
+        assert await get(client) == (200, b"ok")
+        await asyncio.sleep(0.1)
+        assert await get(client) == (200, b"ok")
+        assert place.connections == 2
+
+
+async def test_a_connection_that_was_idle_for_long_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proctor.gateway.http.client.KEPT_SECONDS", 0.01)
+    place = Place(OK, OK)
+    async with asked(place) as client:
+        assert await get(client) == (200, b"ok")
+        await asyncio.sleep(0.05)
+        assert await get(client) == (200, b"ok")
+        assert place.connections == 2
+
+
+async def test_an_answer_without_a_length_ends_with_its_connection() -> None:
+    async with asked(Place([b"HTTP/1.1 200 OK\r\n\r\nall ", b"of it"], ends=True, pause=0.01)) as client:
+        assert await get(client) == (200, b"all of it")
+
+
+async def test_what_is_told_on_the_way_is_not_the_answer() -> None:
+    early = [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"]
+    async with asked(Place([*early, OK], OK, pause=0.01)) as client:
+        response = await client.request("GET", "/", {}, b"")
+        assert (response.status, "link" in response.headers, await body_of(response)) == (200, False, b"ok")
+        assert await get(client) == (200, b"ok")
+
+
+async def test_the_answer_to_head_has_no_body_whatever_it_announces() -> None:
+    async with asked(Place(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", OK)) as client:
+        response = await client.request("HEAD", "/", {}, b"")
+        assert (response.headers["content-length"], await body_of(response)) == ("1000", b"")
+
+
+@pytest.mark.parametrize(("name", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
+async def test_a_packed_answer_is_unpacked(name: str, pack: Callable[[bytes], bytes]) -> None:
+    packed = pack(b"plain " * 1000)
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {name}\r\nContent-Length: {len(packed)}\r\n\r\n".encode()
+    async with asked(Place(head + packed)) as client:
+        assert await get(client) == (200, b"plain " * 1000)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab", "broke off"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n", "broke off"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "not HTTP"),
+        (b"", "without an answer"),
+        (b"HTTP/1.1 200 OK\r\nX: y\r\n", "without an answer"),
+        (b"SSH-2.0-OpenSSH_9\r\n", "not HTTP"),
+        (b"HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nabc", "protocol"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 300_000, "no end"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 2\r\n\r\nok", "packed as br"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nok", "cannot be unpacked"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 0\r\n\r\n", "too early"),
+    ],
+)
+async def test_an_answer_that_is_none_is_named_for_what_it_is(answer: bytes, reason: str) -> None:
+    async with asked(Place(answer, ends=True)) as client:
+        with pytest.raises(Broken, match=reason):
+            await get(client)
+
+
+async def test_what_came_before_an_answer_broke_off_is_read_first() -> None:
+    async with asked(Place([b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", b"def"], ends=True)) as client:
+        response = await client.request("GET", "/", {}, b"")
+        await asyncio.sleep(0.05)
+        read = b""
+        try:
+            async for chunk in response.chunks():
+                read += chunk
+            pytest.fail("half an answer was taken for a whole one")
+        except Broken:
+            assert read == b"abcdef"
+
+
+async def test_silence_is_not_waited_for_for_ever() -> None:
+    async with asked(Place(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab"), idle_seconds=0.1) as client:
+        with pytest.raises(Broken, match="nothing came"):
+            await get(client)
+    async with asked(Place(b""), idle_seconds=0.1) as client:
+        with pytest.raises(Broken, match="nothing came"):
+            await get(client)
+
+
+async def test_a_slow_answer_is_not_a_silent_one() -> None:
+    slow = [b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n", *[b"x"] * 8]
+    async with asked(Place(slow, pause=0.05), idle_seconds=0.2) as client:
+        assert await get(client) == (200, b"x" * 8)
+
+
+async def test_a_reader_that_takes_its_time_is_no_silence_of_the_other_side() -> None:
+    big = b"HTTP/1.1 200 OK\r\nContent-Length: 5000000\r\n\r\n" + b"x" * 5_000_000
+    async with asked(Place(big), idle_seconds=0.1) as client:
+        response = await client.request("GET", "/", {}, b"")
+        length = 0
+        async for chunk in response.chunks():
+            length += len(chunk)
+            if length < 1_000_000:
+                await asyncio.sleep(0.2)
+        assert length == 5_000_000
+
+
+async def test_nobody_there_is_said_at_once() -> None:
+    place = Place()
+    async with asked(place):
+        pass
+    with pytest.raises(Broken, match=f"no connection to 127.0.0.1:{place.port}"):
+        await get(Client(f"http://127.0.0.1:{place.port}", idle_seconds=5))
+
+
+async def test_whoever_gives_up_waiting_ends_the_connection() -> None:
+    place = Place(b"")
+    async with asked(place) as client:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(client.request("GET", "/", {}, b""), 0.1)
+        await asyncio.wait_for(place.closed.wait(), 5)
+
+
+async def test_an_answer_that_is_left_ends_the_connection() -> None:
+    place = Place(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab")
+    async with asked(place) as client:
+        response = await client.request("GET", "/", {}, b"")
+        response.close()
+        await asyncio.wait_for(place.closed.wait(), 5)
+
+
+@pytest.mark.parametrize("address", ["", "api.example.com", "ftp://x", "http://", "http://x:port", "https:///x"])
+def test_an_address_that_is_none_is_refused(address: str) -> None:
+    with pytest.raises(ValueError, match=r"does not begin|Port could not"):
+        Client(address, idle_seconds=1)
+
+
+async def test_a_certificate_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context, certificate = certified(tmp_path, "localhost")
+    place = Place(OK, OK)
+    server = await asyncio.start_server(place.serve, "127.0.0.1", 0, ssl=context)
+    address = f"https://localhost:{server.sockets[0].getsockname()[1]}"
+    with pytest.raises(Broken, match="certificate verify failed"):
+        await get(Client(address, idle_seconds=5))
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    trusting = Client(address, idle_seconds=5)
+    assert await get(trusting) == (200, b"ok")
+    assert await get(trusting) == (200, b"ok")
+    await trusting.close()
+    elsewhere = Client(address.replace("localhost", "127.0.0.1"), idle_seconds=5)
+    with pytest.raises(Broken, match="mismatch"):
+        await get(elsewhere)
+    server.close()
+
+
+@settings(max_examples=40)
+@given(st.lists(st.binary(min_size=1, max_size=50), max_size=5))
+def test_chunks_come_through_however_they_are_sent(chunks: list[bytes]) -> None:
+    async def ask() -> None:
+        pieces = [b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks]
+        head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        async with asked(Place([head, *pieces, b"0\r\n\r\n"])) as client:
+            assert await get(client) == (200, b"".join(chunks))
+
+    asyncio.run(ask())

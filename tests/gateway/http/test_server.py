@@ -1,0 +1,219 @@
+"""The server, asked by a client that is not ours, and over bare sockets."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import ClientSession
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from proctor.gateway.http import Answer, Request, Server
+
+LONGEST = 1_000_000
+
+
+class World:
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.port = 0
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+        self.cancelled = asyncio.Event()
+
+    async def handle(self, request: Request, answer: Answer) -> None:
+        self.requests.append(request)
+        try:
+            await self.may_answer.wait()
+            match request.target:
+                case "/whole":
+                    answer.send(200, {"a": "b"}, request.body)
+                case "/nothing":
+                    answer.begin(204, {})
+                    answer.end()
+                case "/flood":
+                    answer.begin(200, {})
+                    while True:
+                        await answer.write(b"x" * 100_000)
+                        self.requests.append(request)
+                case _:
+                    answer.begin(200, {})
+                    for start in range(0, len(request.body), 3):
+                        await answer.write(request.body[start : start + 3])
+                    answer.end()
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def say(self, data: bytes, *, until: bytes | None = None) -> bytes:
+        """Send bytes over a socket of their own; gives all that comes back until the server ends, or says `until`."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        try:
+            writer.write(data)
+            async with asyncio.timeout(10):
+                if until is not None:
+                    return await reader.readuntil(until)
+                return await reader.read()
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def world() -> AsyncIterator[World]:
+    here = World()
+    server = Server(here.handle, longest_body=LONGEST)
+    here.port = await server.listen("127.0.0.1", 0, backlog=100)
+    try:
+        yield here
+    finally:
+        await server.close()
+        assert server.connections == set()
+
+
+async def test_bodies_come_and_go_whole_and_connections_are_kept() -> None:
+    async with world() as here, ClientSession() as http:
+        for path in ("/whole", "/pieces"):
+            for body in (b"", b"x", bytes(range(256)) * 1000):
+                async with http.post(here.url + path, data=body) as response:
+                    assert (response.status, await response.read()) == (200, body)
+        assert len(http.connector._conns) == 1  # type: ignore[union-attr]
+
+
+async def test_a_body_may_come_in_pieces_of_unknown_number() -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for number in range(50):
+            yield b"%d," % number
+
+    async with world() as here, ClientSession() as http:
+        async with http.post(here.url + "/whole", data=pieces()) as response:
+            assert await response.read() == b"".join(b"%d," % number for number in range(50))
+        assert here.requests[0].headers["transfer-encoding"] == "chunked"
+
+
+async def test_header_names_are_in_lower_case_and_a_target_is_as_it_was_sent() -> None:
+    async with world() as here:
+        await here.say(b"GET /a%20b?c=%2F HTTP/1.1\r\nHost: h\r\nX-Some: Thing\r\nConnection: close\r\n\r\n")
+        (request,) = here.requests
+        assert (request.method, request.target) == ("GET", "/a%20b?c=%2F")
+        assert request.headers["x-some"] == "Thing"
+
+
+async def test_a_client_that_asks_first_whether_it_may_send_is_told_so() -> None:
+    async with world() as here:
+        reader, writer = await asyncio.open_connection("127.0.0.1", here.port)
+        writer.write(b"POST /whole HTTP/1.1\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
+        assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        writer.write(b"hello")
+        assert (await reader.readuntil(b"hello")).startswith(b"HTTP/1.1 200 OK\r\n")
+        writer.close()
+
+
+async def test_requests_sent_ahead_are_answered_in_their_order() -> None:
+    async with world() as here:
+        one = b"POST /whole HTTP/1.1\r\nContent-Length: 4\r\n\r\none."
+        two = b"POST /pieces HTTP/1.1\r\nContent-Length: 4\r\n\r\ntwo."
+        three = b"POST /whole HTTP/1.1\r\nContent-Length: 6\r\nConnection: close\r\n\r\nthree."
+        here.may_answer.clear()
+        asking = asyncio.ensure_future(here.say(one + two + three))
+        while not here.requests:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.02)
+        assert len(here.requests) == 1, "a request is not begun before the one ahead of it is answered"
+        here.may_answer.set()
+        answered = await asking
+        assert [request.body for request in here.requests] == [b"one.", b"two.", b"three."]
+        assert answered.index(b"one.") < answered.index(b"two") < answered.index(b"three.")
+
+
+async def test_a_client_of_the_old_protocol_is_answered_without_chunks() -> None:
+    async with world() as here:
+        answered = await here.say(b"POST /pieces HTTP/1.0\r\nContent-Length: 7\r\n\r\nabcdefg")
+        head, _, body = answered.partition(b"\r\n\r\n")
+        assert b"chunked" not in head
+        assert body == b"abcdefg"
+
+
+@pytest.mark.parametrize(("request_line", "status"), [(b"HEAD /whole", b"200"), (b"POST /nothing", b"204")])
+async def test_an_answer_without_a_body_has_none(request_line: bytes, status: bytes) -> None:
+    async with world() as here:
+        answered = await here.say(request_line + b" HTTP/1.1\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi")
+        assert answered.startswith(b"HTTP/1.1 " + status)
+        assert answered.endswith(b"\r\n\r\n")
+        assert answered.count(b"\r\n\r\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("garbage", "status"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"400"),
+        (b"GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", b"400"),
+        (b"POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\nabc", b"400"),
+        (b"POST / HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", b"400"),
+        (b"GET / HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", b"400"),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000, b"431"),
+        (b"GET /" + b"x" * 100_000, b"431"),
+        (b"POST / HTTP/1.1\r\nContent-Length: 1000001\r\n\r\n", b"413"),
+    ],
+)
+async def test_what_cannot_be_taken_is_refused_and_reaches_nobody(garbage: bytes, status: bytes) -> None:
+    async with world() as here:
+        assert (await here.say(garbage, until=b"\r\n\r\n")).startswith(b"HTTP/1.1 " + status)
+        assert here.requests == []
+
+
+async def test_a_client_that_still_sends_learns_that_its_body_is_too_long() -> None:
+    async with world() as here:
+        chunk = b"%x\r\n%b\r\n" % (100_000, b"x" * 100_000)
+        head = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+        assert (await here.say(head + chunk * 200, until=b"\r\n\r\n")).startswith(b"HTTP/1.1 413 ")
+        assert here.requests == []
+
+
+async def test_a_client_that_leaves_cancels_the_answer() -> None:
+    async with world() as here:
+        here.may_answer.clear()
+        _, writer = await asyncio.open_connection("127.0.0.1", here.port)
+        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        while not here.requests:
+            await asyncio.sleep(0.001)
+        writer.close()
+        await asyncio.wait_for(here.cancelled.wait(), 5)
+
+
+async def test_a_client_that_does_not_read_holds_the_answer_back() -> None:
+    async with world() as here:
+        _, writer = await asyncio.open_connection("127.0.0.1", here.port, limit=1000)
+        writer.write(b"GET /flood HTTP/1.1\r\n\r\n")
+        await asyncio.sleep(0.3)
+        sent = len(here.requests)
+        assert 0 < sent < 200
+        await asyncio.sleep(0.1)
+        assert len(here.requests) == sent
+        writer.close()
+        await asyncio.wait_for(here.cancelled.wait(), 5)
+
+
+@settings(max_examples=40)
+@given(st.binary(max_size=300), st.lists(st.integers(1, 400), max_size=6))
+def test_it_does_not_matter_how_the_bytes_of_a_request_are_cut(body: bytes, cuts: list[int]) -> None:
+    async def ask() -> None:
+        async with world() as here:
+            head = b"POST /whole HTTP/1.1\r\nContent-Length: %d\r\nA: b\r\n\r\n" % len(body)
+            data = head + body
+            reader, writer = await asyncio.open_connection("127.0.0.1", here.port)
+            for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), None], strict=True):
+                writer.write(data[start:end])
+                await asyncio.sleep(0)
+            answered = await reader.readuntil(b"\r\n\r\n")
+            assert await reader.readexactly(len(body)) == body
+            assert b"content-length: %d\r\n" % len(body) in answered
+            assert here.requests[0].headers["a"] == "b"
+            writer.close()
+
+    asyncio.run(ask())

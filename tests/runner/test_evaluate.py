@@ -1,0 +1,57 @@
+"""What is graded, and what is known already."""
+
+import secrets
+from pathlib import Path
+
+import pytest
+from toy_benchmark import Toy
+
+from proctor.core.benchmark import GradeOptions, Place
+from proctor.core.causes import Status
+from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.task import Task
+from proctor.environments.local import LocalProvider
+from proctor.results import RecordCache
+from proctor.runner.evaluate import evaluate
+
+
+class Installed(Toy):
+    """Toys that are installed when the first answer is graded; before that nobody can tell what they will be."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.installed = ""
+        self.graded = 0
+
+    def fingerprint(self, task: Task) -> str:
+        return self.installed or secrets.token_hex(16)
+
+    async def grade(self, task: Task, prediction: Prediction, place: Place) -> Evaluated:
+        self.installed = "toys 1.0"
+        self.graded += 1
+        return await super().grade(task, prediction, place)
+
+
+@pytest.mark.parametrize("use_cache", [True, False])
+async def test_a_verdict_is_found_again_whose_packages_were_installed_for_it(tmp_path: Path, use_cache: bool) -> None:
+    toys = Installed()
+    gold = {task.id: toys.gold(task) for task in toys.tasks()}
+    cache = RecordCache(Evaluated, "verdicts", root=tmp_path) if use_cache else None
+
+    async def once(name: str) -> Evaluated:
+        (evaluated,) = await evaluate(
+            toys,
+            toys.tasks(),
+            {task: answer for task, answer in gold.items() if answer is not None},
+            provider=LocalProvider(isolation=False, rooms=tmp_path / "rooms"),
+            options=GradeOptions(),
+            artifacts=tmp_path / name,
+            jobs=1,
+            cache=cache,
+            done=lambda _: None,
+        )
+        return evaluated
+
+    first, second = await once("first"), await once("second")
+    assert toys.graded == (1 if use_cache else 2)
+    assert (first.verdict.status, second.verdict) == (Status.RESOLVED, first.verdict)
