@@ -1,3 +1,5 @@
+import json
+import os
 from pathlib import Path
 
 import msgspec
@@ -68,3 +70,27 @@ def test_what_an_agent_wrote_does_not_steer_the_terminal(
     assert not set(shown) & set("\x00\x07\x08\x1b\x9b\u200b\u202e")
     for text in ("fine⟦7⟧⟦202E⟧", "test it⟦9B⟧2J", "a⟦200B⟧.py: ⟦8⟧⟦8⟧", "the end⟦0⟧"):
         assert text in shown
+
+
+def test_a_run_that_was_renamed_goes_by_the_name_that_it_can_be_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PROCTOR_RESULTS", str(tmp_path))
+    store_run(tmp_path, "run-001", tasks=12, seed=1)
+    store_run(tmp_path, "run-002", tasks=12, seed=2).folder.rename(tmp_path / "core" / "sonnet")
+    (tmp_path / "core" / "run-001").rename(tmp_path / "core" / os.fsdecode(b"caf\xe9"))
+    names = {"sonnet", "caf⟦DCE9⟧"}
+    assert dispatch(["bench", "report", "core", "--json"]) == 0
+    assert {row["run_id"] for row in json.loads(capsys.readouterr().out)["runs"]} == names
+    assert dispatch(["bench", "pareto", "core", "--json"]) == 0
+    standings = json.loads(capsys.readouterr().out)["runs"]
+    assert {one["point"]["run"] for one in standings} == names
+    assert None not in {one["share"] for one in standings}
+    page = tmp_path / "page.html"
+    assert dispatch(["bench", "compare", os.fsdecode(b"core/caf\xe9"), "sonnet", "--html", str(page)]) == 0
+    assert "sonnet against caf⟦DCE9⟧" in page.read_text()
+
+
+def test_a_name_that_no_file_can_have_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(["bench", "show", "x" * 5000]) == 2
+    assert "File name too long" in capsys.readouterr().err

@@ -9,7 +9,7 @@ import pytest
 import proctor
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.errors import InvalidData
-from proctor.core.record import from_json, read_record, to_json
+from proctor.core.record import Record, from_json, read_record, to_json
 from proctor.core.result import AgentMetrics, Attempt, ModelUsage, TaskResult, Tokens
 from proctor.core.submission import PatchKind, PatchSubmission
 from proctor.core.task import DirectorySource, Gold, PrivatePart, PublicPart, Task
@@ -75,8 +75,21 @@ def test_records_cannot_be_changed() -> None:
 def test_a_record_of_another_version_is_refused_with_its_place(tmp_path: Path) -> None:
     file = tmp_path / "verdict.json"
     file.write_bytes(to_json(VERDICT).replace(b"proctor.verdict@1", b"proctor.verdict@9"))
-    with pytest.raises(InvalidData, match=r"verdict\.json: not a valid Verdict: .*schema_version"):
+    with pytest.raises(InvalidData, match=r"verdict\.json: not a valid verdict: .*schema_version.*; another version"):
         read_record(file, Verdict)
+
+
+class _TwoWords(Record):
+    number: int
+
+
+def test_what_is_wrong_with_a_file_is_said_without_the_names_of_our_classes() -> None:
+    with pytest.raises(InvalidData, match=r"^this is not JSON: JSON is malformed"):
+        from_json(b"root:x:0", _TwoWords)
+    with pytest.raises(InvalidData, match=r"^this is not JSON: Input data was truncated"):
+        from_json(b'{"number": ', _TwoWords)
+    with pytest.raises(InvalidData, match=r"^not a valid two words: Object missing required field `number`"):
+        from_json(b"{}", _TwoWords)
 
 
 def test_an_unknown_field_of_a_newer_minor_version_is_ignored() -> None:

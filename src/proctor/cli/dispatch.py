@@ -23,6 +23,7 @@ _OUR_ERRNOS: Final = {
     errno.EPERM,
     errno.EMFILE,
     errno.EIO,
+    errno.ENAMETOOLONG,
 }
 
 
@@ -61,7 +62,8 @@ def _explained(error: Exception) -> int:
         return _complain("interrupted", INTERRUPTED)
     if isinstance(error, OSError) and error.errno in _OUR_ERRNOS:
         place = f"{error.filename}: " if error.filename else ""
-        return _complain(f"{place}{error.strerror}", InfrastructureError.exit_code)
+        kind = UsageError if error.errno == errno.ENAMETOOLONG else InfrastructureError
+        return _complain(f"{place}{error.strerror}", kind.exit_code)
     return _bug(error)
 
 

@@ -1,13 +1,15 @@
 """What every record has in common, and how records become JSON and come back."""
 
+import re
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, dataclass_transform
+from typing import Any, Final, Protocol, TypeVar, dataclass_transform
 
 import msgspec
 
 from proctor.core.errors import InvalidData
 
 T = TypeVar("T", bound="Record")
+_WORDS: Final = re.compile(r"[A-Z0-9][a-z0-9]*")
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
@@ -59,9 +61,14 @@ def from_json(data: bytes | str, kind: type[T], *, where: object = None) -> T:
     """
     try:
         return msgspec.json.decode(data, type=kind)
+    except msgspec.ValidationError as error:
+        # As people say it: a `_TaskResult` is a task result to whoever has to mend the file.
+        name = " ".join(_WORDS.findall(kind.__name__)).lower()
+        newer = "; another version of Proctor wrote it" if str(error).endswith("`$.schema_version`") else ""
+        raise InvalidData(f"not a valid {name}: {error}{newer}", where=where) from error
     except (msgspec.DecodeError, RecursionError) as error:
-        message = "nested too deeply" if isinstance(error, RecursionError) else error
-        raise InvalidData(f"not a valid {kind.__name__}: {message}", where=where) from error
+        message = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise InvalidData(f"this is not JSON: {message}", where=where) from error
 
 
 def read_record(path: Path, kind: type[T]) -> T:

@@ -3,8 +3,7 @@
 from typing import Any, Final
 
 from proctor.core.record import Record
-from proctor.core.text import one_line
-from proctor.report.tables import Table, as_markdown, as_text, plain
+from proctor.report.tables import Table, as_markdown, as_sentences, as_text, plain
 
 Chart = dict[str, Any]  # a Vega-Lite specification
 _UNDERLINES: Final = "=-"
@@ -32,16 +31,19 @@ class Document(Record):
     warnings: tuple[str, ...] = ()
 
 
-def document_text(document: Document) -> str:
-    """For people at a terminal. Warnings are left out: a command says them beside its results, not among them."""
+def document_text(document: Document, *, width: int | None = None) -> str:
+    """For people at a terminal, which may be so many characters wide.
+
+    Warnings are left out: a command says them beside its results, not among them.
+    """
     parts: list[str] = []
     for section in document.sections:
         if section.table is not None:
-            parts.append(as_text(section.table, underline=_UNDERLINES[bool(parts)]))
+            parts.append(as_text(section.table, underline=_UNDERLINES[bool(parts)], width=width))
         if section.sentences:
-            parts.append("\n".join(map(one_line, section.sentences)) + "\n")
+            parts.append(as_sentences(section.sentences, width=width))
     if document.summary:
-        parts.append("\n".join(map(one_line, document.summary)) + "\n")
+        parts.append(as_sentences(document.summary, width=width))
     return "\n".join(parts)
 
 

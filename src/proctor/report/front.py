@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 from typing import Literal
 
+from msgspec.structs import replace
+
 from proctor.analysis.observation import Observation
 from proctor.analysis.pareto import Objective, Standing, TaskSums, standings
 from proctor.analysis.runs import run_row
 from proctor.core.record import Record
 from proctor.report.charts import front_chart
 from proctor.report.document import Chart, Document, Section
+from proctor.report.reading import shown_name
 from proctor.report.runs import point_of
 from proctor.report.tables import Table
 from proctor.report.words import NOTHING, duration, interval, money_interval, percent
@@ -28,8 +31,10 @@ def front_of(stores: Sequence[RunStore], objectives: Sequence[Objective]) -> tup
     """Where each run stands among these."""
     points, sums = [], {}
     for store in stores:
-        counted = sums[store.run_id] = TaskSums()
-        points.append(point_of(run_row(store.config(), counted.counting(store.results_as(Observation)))))
+        name = shown_name(store)
+        counted = sums[name] = TaskSums()
+        row = run_row(store.config(), counted.counting(store.results_as(Observation)))
+        points.append(point_of(replace(row, run_id=name)))
     return standings(points, sums, objectives=objectives)
 
 

@@ -10,6 +10,7 @@ from proctor.analysis.steps import effort, gave_up
 from proctor.core.errors import InvalidData
 from proctor.core.record import Record, read_record
 from proctor.core.submission import PatchKind
+from proctor.core.text import visible
 from proctor.results import RunStore
 
 
@@ -51,7 +52,7 @@ def log_figures(store: RunStore) -> LogFigures:
         given_up += not one.resolved and gave_up(_last_words(logs))
         setups.add(logs, resolved=one.resolved)
     return LogFigures(
-        run=store.run_id,
+        run=visible(store.run_id),
         read=read,
         lacking=lacking,
         effort=total,

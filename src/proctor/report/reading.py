@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
+from msgspec.structs import replace
+
 from proctor.analysis.observation import Observation
 from proctor.analysis.runs import RunRow, run_row
 from proctor.core.errors import UsageError
 from proctor.core.run import RunConfig
+from proctor.core.text import visible
 from proctor.results import RunStore
 
 
@@ -18,8 +21,13 @@ def run_names(stores: Sequence[RunStore]) -> list[str]:
     folders = [str(store.folder.resolve()) for store in stores]
     if len(set(folders)) < len(folders):
         raise UsageError("a run has nothing to be compared with in itself", fix="name another one")
-    ids = [store.run_id for store in stores]
-    return ids if len(set(ids)) == len(ids) else folders
+    ids = [shown_name(store) for store in stores]
+    return ids if len(set(ids)) == len(ids) else list(map(visible, folders))
+
+
+def shown_name(store: RunStore) -> str:
+    """A run's name: that of its folder, by which it can be asked for, whatever it was called when it was made."""
+    return visible(store.run_id)
 
 
 def run_rows(
@@ -34,5 +42,6 @@ def run_rows(
     rows = []
     for store in stores:
         config = store.config()
-        rows.append(run_row(config, store.results_as(Observation), healthy=healthy(config)))
+        row = run_row(config, store.results_as(Observation), healthy=healthy(config))
+        rows.append(replace(row, run_id=shown_name(store)))
     return rows

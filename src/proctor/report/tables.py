@@ -3,12 +3,14 @@
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from proctor.core.record import Record
 from proctor.core.text import one_line
+
+_GAP: Final = "   "
 
 
 class Table(Record):
@@ -20,15 +22,42 @@ class Table(Record):
     notes: tuple[str, ...] = ()
 
 
-def as_text(table: Table, *, underline: str = "=") -> str:
-    """The table for people at a terminal."""
+def as_text(table: Table, *, underline: str = "=", width: int | None = None) -> str:
+    """The table for people at a terminal; columns that do not fit into its `width` go below, beside the first again."""
     cells = [[one_line(cell) for cell in line] for line in (table.headings, *table.rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(table.headings))]
-    lines = ["   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
-    rule = "   ".join("-" * width for width in widths)
-    title, notes = one_line(table.title), [one_line(note) for note in table.notes]
-    below = ["", *notes] if notes else []
-    return "\n".join([title, underline * len(title), lines[0], rule, *lines[1:], *below]) + "\n"
+    title, notes = one_line(table.title), [_folded(one_line(note), width) for note in table.notes]
+    lines = [title, underline * len(title)]
+    for number, columns in enumerate(_blocks(widths, width)):
+        rule = ["-" * widths[column] for column in columns]
+        picked = [[line[column].ljust(widths[column]) for column in columns] for line in cells]
+        lines += [""] * (number > 0)
+        lines += [_GAP.join(line).rstrip() for line in (picked[0], rule, *picked[1:])]
+    return "\n".join([*lines, *(["", *notes] if notes else [])]) + "\n"
+
+
+def as_sentences(sentences: Iterable[str], *, width: int | None = None) -> str:
+    """Sentences for people at a terminal, one after the other."""
+    return "\n".join(_folded(one_line(sentence), width) for sentence in sentences) + "\n"
+
+
+def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
+    """Which columns stand beside each other: all of them, or as many as fit, each time with the first."""
+    blocks = [[0]]
+    for column in range(1, len(widths)):
+        taken = sum(widths[one] + len(_GAP) for one in blocks[-1]) + widths[column]
+        if width is not None and taken > width and len(blocks[-1]) > 1:
+            blocks.append([0])
+        blocks[-1].append(column)
+    return blocks
+
+
+def _folded(sentence: str, width: int | None) -> str:
+    if width is None:
+        return sentence
+    from textwrap import fill  # noqa: PLC0415 - for terminals only
+
+    return fill(sentence, width, break_long_words=False, break_on_hyphens=False)
 
 
 def as_markdown(table: Table, *, level: int = 2) -> str:

@@ -175,7 +175,7 @@ async def test_the_reference_is_resolved_and_the_start_is_not(lab: Lab) -> None:
 async def test_a_patch_is_no_answer(lab: Lab) -> None:
     with pytest.raises(InvalidData, match="a script, or a log of scores"):
         await lab.graded(TOUR, PatchKind.UNIFIED_DIFF, b"")
-    with pytest.raises(InvalidData, match="not a valid Evidence"):
+    with pytest.raises(InvalidData, match="not a valid evidence"):
         await lab.graded(TOUR, PatchKind.STATE, b"{}")
 
 

@@ -5,9 +5,11 @@ import jsonschema
 import pytest
 
 from paths import shared_data
+from proctor.benchmarks.suites.predictions import read_predictions
 from proctor.benchmarks.suites.x07_format import X07
 from proctor.core.causes import Cause, Status
 from proctor.core.errors import InvalidData
+from proctor.core.submission import PatchKind
 from proctor.results.formats import ExportOptions, ImportOptions, export_run, import_run
 from stored_runs import small_run
 
@@ -34,7 +36,7 @@ def test_a_report_of_x07_becomes_a_run_and_a_report_again(tmp_path: Path) -> Non
 def test_a_run_of_ours_becomes_a_valid_report_and_a_run_again(tmp_path: Path) -> None:
     store = small_run(tmp_path / "results")
     exported = export_run(store, X07(), tmp_path / "report.json", ExportOptions(name="me"))
-    assert "1 further answers" in exported.left_out[0]
+    assert exported.left_out == ("1 further answer to the same tasks: x07 knows one",)
     document = json.loads((tmp_path / "report.json").read_text())
     jsonschema.validate(document, json.loads(shared_data("x07", "x07-bench.report.schema.json").read_text()))
     assert {one["instance_id"]: (one["status"], one["model_name_or_path"]) for one in document["instances"]} == {
@@ -58,3 +60,24 @@ def test_what_is_no_report_is_refused(tmp_path: Path) -> None:
     file.write_text('{"schema_version": "x07.bench.report@0.1.0"}')
     with pytest.raises(InvalidData, match="missing required field"):
         X07().read(file, ImportOptions())
+
+
+def test_predictions_read_back_byte_by_byte(tmp_path: Path) -> None:
+    store = small_run(tmp_path / "results")
+    patch_set = b'{"schema_version": "x",\n "patches": [1.0, "a\\nb"]}\n'
+    odd = b"--- a/caf\xe9\r\n+++ b/x\n+\xff\tGIT binary patch"
+    (store.logs("org/one", 1, 1) / "submission.diff").unlink()
+    (store.logs("org/one", 1, 1) / "submission.patchset.json").write_bytes(patch_set)
+    (store.logs("two", 1, 1) / "submission.diff").write_bytes(odd)
+    (store.logs("three", 1, 1) / "submission.diff").unlink(missing_ok=True)
+    target = tmp_path / "answers.jsonl"
+    exported = export_run(store, X07(), target, ExportOptions(name="me"))
+    assert exported.left_out[1:] == ("three: nothing was handed in that could be graded again",)
+    found = read_predictions(target)
+    assert found.keys() == {"org/one", "two"}
+    assert (found["two"].patch_kind, found["two"].content, found["two"].model) == (PatchKind.UNIFIED_DIFF, odd, "me")
+    assert found["org/one"].patch_kind is PatchKind.PATCH_SET
+    assert found["org/one"].content == patch_set.strip().replace(b"\n", b" ")
+    (store.logs("org/one", 1, 1) / "submission.patchset.json").write_text("no patch set")
+    exported = export_run(store, X07(), target, ExportOptions(name="me"), replace=True)
+    assert "org/one: nothing was handed in that could be graded again" in exported.left_out

@@ -153,7 +153,7 @@ def test_what_is_no_job_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidData, match="no job folder"):
         Harbor().read(tmp_path, ImportOptions())
     trial(tmp_path, "one", agent_info=3)
-    with pytest.raises(InvalidData, match=r"one__0000000/result.json: not a valid Trial"):
+    with pytest.raises(InvalidData, match=r"one__0000000/result.json: not a valid trial"):
         Harbor().read(tmp_path, ImportOptions())
 
 

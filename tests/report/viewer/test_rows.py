@@ -161,7 +161,7 @@ def test_the_shelf_has_every_run_the_latest_first_and_opens_nothing_else(tmp_pat
     assert book.counts is not None
     assert (book.counts.done, book.going) == (4, False)
     (second.folder / "config.json").write_text("{")
-    assert "not a valid RunConfig" in shelf.book("toy/run-002").problem
+    assert "this is not JSON" in shelf.book("toy/run-002").problem
     assert Shelf(tmp_path / "results", [first]).names() == ["toy/run-001"]
 
 

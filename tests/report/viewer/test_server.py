@@ -267,7 +267,7 @@ async def test_what_is_not_there_is_said_in_a_sentence(site: Site) -> None:
     assert (status, "has no result of task &#39;two&#39;" in text) == (404, True)
     (store.folder / "config.json").write_text("{")
     status, text, _ = await site.get("/")
-    assert "not a valid RunConfig" in text
+    assert "this is not JSON" in text
 
 
 async def test_one_is_one_and_many_are_many(site: Site) -> None:

@@ -1,7 +1,7 @@
 """Predictions: the answers that somebody's agent gave, one JSON object a line."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -66,6 +66,26 @@ def read_predictions(file: Path) -> dict[str, Prediction]:
         count = "1 bad line" if len(problems) == 1 else f"{len(problems)} bad lines"
         raise UsageError(f"{count} in the predictions, nothing was run", where=file, details=problems)
     return predictions
+
+
+def write_predictions(predictions: Iterable[Prediction], *, name: str) -> bytes:
+    """The same, as x07 reads it: each patch in its line, a patch set as the bytes that it was."""
+    return b"".join(_line(prediction, name) for prediction in predictions)
+
+
+def _line(prediction: Prediction, name: str) -> bytes:
+    inline = (
+        prediction.content.strip().replace(b"\n", b" ")  # between the tokens of JSON, and only there, lines may end
+        if prediction.patch_kind is PatchKind.PATCH_SET
+        else json.dumps(prediction.content.decode(errors="surrogateescape")).encode()
+    )
+    head = {
+        "schema_version": SCHEMA_VERSION,
+        "instance_id": prediction.task_id,
+        "model_name_or_path": prediction.model or name,
+        "patch_kind": prediction.patch_kind.value,
+    }
+    return json.dumps(head).encode().removesuffix(b"}") + b', "patch_inline": ' + inline + b"}\n"
 
 
 def _prediction(line: str, folder: Path) -> Prediction:

@@ -9,6 +9,7 @@ import msgspec
 
 import proctor
 from proctor.benchmarks.suites.load import Suite, load_suite
+from proctor.benchmarks.suites.predictions import write_predictions
 from proctor.benchmarks.suites.x07_report import (
     GREEN_BASELINE,
     NONDETERMINISTIC,
@@ -23,6 +24,7 @@ from proctor.core.evaluation import (
     EvaluationReport,
     EvaluationSummary,
     Invocation,
+    Prediction,
     RepairSummary,
     TestSummary,
 )
@@ -31,7 +33,7 @@ from proctor.core.result import AgentMetrics, Attempt, TaskResult
 from proctor.core.submission import PatchKind
 from proctor.core.verdict import Verdict
 from proctor.results import RunStore
-from proctor.results.answers import GRADED, Graded
+from proctor.results.answers import GRADED, SUBMISSION, Graded
 from proctor.results.formats import (
     Exported,
     ExportOptions,
@@ -52,9 +54,9 @@ _ERRORS: Final = {GREEN_BASELINE: Cause.INVALID_TASK, NONDETERMINISTIC: Cause.FL
 
 
 class X07:
-    """A report file."""
+    """A report file; or, called .jsonl, the predictions that `x07 bench eval` reads."""
 
-    about = "a report as `x07 bench eval` prints it"
+    about = "a report as `x07 bench eval` prints it; into FILE.jsonl, the predictions that it reads"
     suffix = ".json"
 
     def export(self, run: RunStore, target: Path, options: ExportOptions) -> Exported:
@@ -62,6 +64,15 @@ class X07:
         config, results = run.config(), list(run.results())
         first = [result for result in results if result.sample == 1]
         name = options.name or (f"{config.agent} {config.model}" if config.model else config.agent)
+        more = len(results) - len(first)
+        left_out = [f"{more} further answer{'s' if more > 1 else ''} to the same tasks: x07 knows one"] if more else []
+        if target.suffix == ".jsonl":
+            found = {result.task_id: _handed_in(run, result) for result in first}
+            left_out += [
+                f"{task}: nothing was handed in that could be graded again" for task in found if not found[task]
+            ]
+            target.write_bytes(write_predictions([answer for answer in found.values() if answer], name=name))
+            return Exported(files=1, left_out=tuple(left_out))
         tasks = tuple(_evaluated(run, result, name) for result in first)
         report = EvaluationReport(
             benchmark=config.benchmark,
@@ -97,9 +108,7 @@ class X07:
             tasks=tasks,
         )
         target.write_bytes(x07_json(x07_report(report, suite=_suite(config.source))))
-        more = len(results) - len(first)
-        left_out = (f"{more} further answers to the same tasks: x07 knows one",) if more else ()
-        return Exported(files=1, left_out=left_out)
+        return Exported(files=1, left_out=tuple(left_out))
 
     def read(self, source: Path, options: ImportOptions) -> Imported:
         """Read a report, or the envelope that `x07 --json` puts around one."""
@@ -265,6 +274,24 @@ def _repair(repair: _Repair | None) -> RepairSummary | None:
         applied_ops=repair.applied_ops_count,
         last_lint_ok=repair.last_lint_ok,
     )
+
+
+def _handed_in(run: RunStore, result: TaskResult) -> Prediction | None:
+    """What was handed in last; a machine's state was graded where it stood, and is nobody's evidence."""
+    logs = run.folder / result.attempts[-1].logs if result.attempts else None
+    for kind, name in SUBMISSION.items():
+        if kind is not PatchKind.STATE and logs is not None and (logs / name).is_file():
+            content = (logs / name).read_bytes()
+            whole = kind is not PatchKind.PATCH_SET or _is_object(content)
+            return Prediction(task_id=result.task_id, patch_kind=kind, content=content, model=None) if whole else None
+    return None
+
+
+def _is_object(content: bytes) -> bool:
+    try:
+        return isinstance(msgspec.json.decode(content), dict)
+    except (msgspec.DecodeError, RecursionError):
+        return False
 
 
 def _evaluated(run: RunStore, result: TaskResult, name: str) -> Evaluated:

@@ -49,7 +49,8 @@ def _show_run(store: "RunStore", *, as_json: bool) -> None:
         print_json(ShownRun(config=config, tasks=tuple(results)))
         return
     row = run_row(config, results)
-    click.echo(f"{store.folder.parent.name}/{store.run_id}: {config.mode.value}, {config.agent}, {config.created_at}")
+    name = visible(f"{store.folder.parent.name}/{store.run_id}")
+    click.echo(f"{name}: {config.mode.value}, {config.agent}, {config.created_at}")
     click.echo(f"model {config.model or 'none'}; {config.runner}{'' if config.isolation else ' without isolation'}")
     click.echo(", ".join(f"{name} {version}" for name, version in config.versions.items()))
     click.echo()

@@ -1,5 +1,7 @@
 """Options for the forms in which a report can be had, and how it is handed over in each."""
 
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -68,6 +70,11 @@ def _print(document: "Document", *, as_markdown: bool) -> None:
     if as_markdown:
         click.echo(document_markdown(document), nl=False)
         return
-    click.echo(document_text(document), nl=False)
+    click.echo(document_text(document, width=_terminal_width()), nl=False)
     for warning in document.warnings:
         note(warning)
+
+
+def _terminal_width() -> int | None:
+    """How wide the terminal is that reads this; None for a file or a program, which get every table in one piece."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

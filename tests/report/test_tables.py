@@ -1,0 +1,35 @@
+import pytest
+
+from proctor.report.document import Document, Section, document_text
+from proctor.report.tables import Table, as_text
+
+TABLE = Table(
+    title="Runs",
+    headings=("Run ID", "Resolved", "Cost", "Interval"),
+    rows=(("run-001", "3/4", "$0.50", "30% to 95%"), ("run-002", "-", "unknown", "-")),
+    notes=("one two three four five six seven",),
+)
+
+
+def test_a_table_that_fits_is_one_piece() -> None:
+    whole = as_text(TABLE)
+    assert max(map(len, whole.splitlines())) == 41
+    assert as_text(TABLE, width=41) == whole
+
+
+@pytest.mark.parametrize("width", [40, 30, 22, 5])
+def test_columns_that_do_not_fit_go_below_beside_the_first(width: int) -> None:
+    text = as_text(TABLE, width=width)
+    lines = [line for line in text.splitlines()[2:] if line[:3] in {"Run", "run"}]
+    assert len(lines) % 3 == 0  # every block has the heading and both runs
+    cells = {cell for line in lines for cell in line.split("   ")}
+    assert {cell for row in (TABLE.headings, *TABLE.rows) for cell in row} <= {cell.strip() for cell in cells}
+    if width >= 22:  # no column by itself is wider
+        assert max(map(len, text.splitlines())) <= width
+
+
+def test_sentences_are_folded_between_words_and_only_for_a_terminal() -> None:
+    said = "run-002 is better than run-001 by a good deal"
+    document = Document(title="x", sections=(Section(sentences=(said,)),), summary=(said,))
+    assert document_text(document) == f"{said}\n\n{said}\n"
+    assert document_text(document, width=25) == "\n".join(["run-002 is better than\nrun-001 by a good deal\n"] * 2)
