@@ -11,7 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fcntl import ioctl
 
+from image_registry import Registry, shell_layer
+
+from docker_image import need_docker
 from hall import Hall, access, toy_run
+from proctor.environments.engine import connect, disconnect
 from toy_provider import toy_provider
 
 
@@ -146,3 +150,19 @@ async def test_a_terminal_shows_all_runs_of_a_sweep_at_once(hall: Hall) -> None:
     assert "command=sh -c 'sleep 1'  0/3 done" in shown
     assert "command=sh -c 'echo right >answer.txt; sleep 1'  0/3 done" in shown
     assert "command=sh -c 'sleep 1': toy-0001" in shown
+
+
+async def test_images_that_are_pulled_are_told_also_before_the_first_task(hall: Hall) -> None:
+    need_docker()
+    async with Registry() as registry:
+        image = registry.add("room", [shell_layer()])
+        run = ("bench", "run", "toy", "--agent", "nop", "--runner", "docker", "--docker-image", image)
+        try:
+            told = await hall.run(*run, TOY_TASKS=1)
+        finally:
+            client = connect()
+            await client.images.delete(image, force=True)
+            await disconnect(client)
+    first, second, *_ = told.stderr.splitlines()
+    assert first == f"pulling {image}", told
+    assert re.fullmatch(rf"pulled {re.escape(image)} in \d+ s", second), told

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -37,7 +37,11 @@ from proctor.runner.scratch import scratch_folder, socket_folder
 from proctor.runner.spent import Spending, spending
 from proctor.workspaces import apply_patch
 
+if TYPE_CHECKING:
+    from proctor.environments.docker import PullProgress
+
 LOCK: Final = ".lock"
+OnPull = Callable[["PullProgress"], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,7 @@ class Sitting:
         retry_errors: give slots whose recorded result is an error another chance.
         run_usd: what the whole run may cost from now on; None leaves its limit as it is.
         image_disk: how many bytes the images that are pulled may take; None is no limit.
+        on_pull: told how images are brought to this machine.
     """
 
     access: Access = field(default_factory=Access)
@@ -59,6 +64,7 @@ class Sitting:
     retry_errors: bool = False
     run_usd: float | None = None
     image_disk: int | None = None
+    on_pull: OnPull | None = None
     notice_seconds: float = 20.0
 
 
@@ -116,7 +122,9 @@ async def drive_together(
             ledger = Ledger(first.budget.run_usd, spent_usd=sum(stage.paid.known_usd for stage in stages))
             # What killed runs have left goes first: rooms here, and containers where there is an engine for them.
             await reap(docker=first.runner == "docker")
-            rooms = find_provider(first.runner, **room_options(first, image_disk=sitting.image_disk))
+            rooms = find_provider(
+                first.runner, **room_options(first, image_disk=sitting.image_disk, on_pull=sitting.on_pull)
+            )
             stack.push_async_callback(rooms.close)
             courses = [
                 Course(
@@ -295,10 +303,10 @@ def _summary(store: RunStore, config: RunConfig) -> RunSummary:
     return summary
 
 
-def room_options(config: RunConfig, *, image_disk: int | None = None) -> dict[str, Any]:
+def room_options(config: RunConfig, *, image_disk: int | None = None, on_pull: OnPull | None = None) -> dict[str, Any]:
     """What the provider of the run's rooms is to be told."""
     if config.runner == "local":
         return {"isolation": config.isolation}
     if config.runner != "docker":
         return {}
-    return {"image_map": config.image_map, "image_disk": image_disk}
+    return {"image_map": config.image_map, "image_disk": image_disk, "on_pull": on_pull}

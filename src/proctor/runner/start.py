@@ -14,7 +14,7 @@ from proctor.core.run import Mode, RunConfig
 from proctor.core.task import Task
 from proctor.environments import provider as find_provider
 from proctor.results import RunStore, new_run
-from proctor.runner.drive import agents, room_options
+from proctor.runner.drive import OnPull, agents, room_options
 from proctor.runner.homes import POD, Homes, pod_of
 from proctor.runner.models import Access, backend_for, choose_model
 from proctor.runner.needs import environment_of, lacking
@@ -30,6 +30,7 @@ async def configure(
     excluded: Sequence[str] = (),
     program: str | None = None,
     h2_program: str | None = None,
+    on_pull: OnPull | None = None,
 ) -> RunConfig:
     """The configuration of a run that does not exist yet: with which programs, in which rooms.
 
@@ -51,7 +52,7 @@ async def configure(
         template, versions[POD] = pod_of(asked.pod_template, asked.preset, asked.variables)
         asked = msgspec.structs.replace(asked, pod_template=_findable(asked.pod_template) or template.name)
     draft = make_config(asked, benchmark, tasks, excluded=excluded, versions=versions)
-    rooms = find_provider(asked.runner, **room_options(draft))
+    rooms = find_provider(asked.runner, **room_options(draft, on_pull=on_pull))
     try:
         environment = await environment_of(benchmark, tasks, rooms, GradeOptions(image=asked.image))
     finally:

@@ -12,7 +12,7 @@ from proctor.core.run import RunConfig
 from proctor.core.sweep import Sweep, SweepRun
 from proctor.core.task import Task
 from proctor.results import SweepStore, new_sweep
-from proctor.runner.drive import Ending, Sitting, Watch, drive_together
+from proctor.runner.drive import Ending, OnPull, Sitting, Watch, drive_together
 from proctor.runner.models import Access, choose_model
 from proctor.runner.plan import cost_bound
 from proctor.runner.start import check_access, configure
@@ -28,6 +28,7 @@ async def plan_sweep(
     program: str | None = None,
     h2_program: str | None = None,
     run_usd: float | None = None,
+    on_pull: OnPull | None = None,
 ) -> Sweep:
     """What a sweep will be: every configuration with its programs and digests. Nothing is written.
 
@@ -48,6 +49,7 @@ async def plan_sweep(
                 excluded=file.selection.excluded,
                 program=program,
                 h2_program=h2_program,
+                on_pull=on_pull,
             )
             check_access(config, access)
         except ProctorError as error:

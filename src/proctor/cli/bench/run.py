@@ -16,7 +16,7 @@ from proctor.cli.bench.options import (
     selection_options,
     source_options,
 )
-from proctor.cli.bench.sitting import access_of, sit, sitting_options
+from proctor.cli.bench.sitting import access_of, pulls_of, sit, sitting_options
 from proctor.cli.output import note, print_json, print_table
 from proctor.core.errors import InfrastructureError, UsageError
 
@@ -83,7 +83,13 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
     tasks = select(source.tasks(), chosen, known=[bad.task_id for bad in source.unusable()])
     config = asyncio.run(
         configure(
-            asked, source, tasks, excluded=chosen.excluded, program=given["claude_bin"], h2_program=given["h2_bin"]
+            asked,
+            source,
+            tasks,
+            excluded=chosen.excluded,
+            program=given["claude_bin"],
+            h2_program=given["h2_bin"],
+            on_pull=pulls_of(given),
         )
     )
     access = access_of(given)

@@ -15,7 +15,7 @@ from proctor.core.errors import InfrastructureError, Interrupted
 if TYPE_CHECKING:
     from proctor.core.benchmark import Benchmark
     from proctor.results import RunStore
-    from proctor.runner.drive import Ending, Sitting
+    from proctor.runner.drive import Ending, OnPull, Sitting
     from proctor.runner.models import Access
 
 T = TypeVar("T")
@@ -104,7 +104,15 @@ def sitting_of(given: dict[str, Any], access: "Access") -> "Sitting":
         retry_errors=given.get("retry_errors", False),
         run_usd=given["max_cost"],
         image_disk=given["image_disk"],
+        on_pull=pulls_of(given),
     )
+
+
+def pulls_of(given: dict[str, Any]) -> "OnPull | None":
+    """Who says which images are being pulled or built: a line each, above the table on a terminal."""
+    from proctor.cli.bench.pulls import Pulls  # noqa: PLC0415 - help pages need none of it
+
+    return None if given["quiet"] else Pulls()
 
 
 def run_until_signalled(work: Coroutine[Any, Any, T]) -> T:
