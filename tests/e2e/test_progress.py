@@ -88,7 +88,11 @@ async def test_more_agents_than_lines_do_not_spoil_the_screen(hall: Hall) -> Non
                 await asyncio.sleep(0.02)
             shown = plain(screen.read())
     assert re.search(r"and \d more", shown)
-    assert max(len(line) for line in shown.replace("\r", "\n").splitlines()) <= 60
+    lines = shown.replace("\r", "\n").splitlines()
+    assert max(map(len, lines)) <= 60
+    # What the run costs, and how long it will take, is worth a second line.
+    assert any("tokens/min" in line for line in lines)
+    assert any(line.strip().endswith(("no estimate yet", "left")) for line in lines), lines
 
 
 async def test_what_an_agent_prints_cannot_act_on_the_terminal(hall: Hall) -> None:
