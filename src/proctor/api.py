@@ -85,6 +85,7 @@ class RunOptions(TypedDict, total=False):
         results: where runs are kept; PROCTOR_RESULTS or ``./results`` if not said.
         program: the agent's program, where it is not found by itself; `h2_program`: h2, likewise.
         retries: how often an error that was not the agent's is tried again.
+        prices: a table of prices, beside the one that comes with the package.
         ended: is told of every answer that is done with: the task, which answer, and its result; None: given up.
     """
 
@@ -114,6 +115,7 @@ class RunOptions(TypedDict, total=False):
     program: str | None
     h2_program: str | None
     retries: int
+    prices: Path | None
     ended: Callable[[str, int, TaskResult | None], None]
 
 
@@ -158,11 +160,12 @@ async def run_async(benchmark: str | Benchmark, **options: Unpack[RunOptions]) -
     access = Access.from_environment(os.environ)
     tasks = _chosen(source, options.get("tasks", ()), options)
     program, h2_program = options.get("program"), options.get("h2_program")
-    config = await configure(_asked(options), source, tasks, program=program, h2_program=h2_program)
-    check_access(config, access)
+    prices = options.get("prices")
+    config = await configure(_asked(options), source, tasks, program=program, h2_program=h2_program, prices=prices)
+    check_access(config, access, prices=prices)
     store = begin(config, root=options.get("results"))
     retry = _retry(options.get("retries"))
-    sitting = Sitting(access=access, program=program, h2_program=h2_program, retry=retry)
+    sitting = Sitting(access=access, program=program, h2_program=h2_program, retry=retry, prices=prices)
     return await _sit(store, source, sitting, options.get("ended"))
 
 
@@ -175,6 +178,7 @@ def resume(
     program: str | None = None,
     h2_program: str | None = None,
     retries: int | None = None,
+    prices: Path | None = None,
     ended: Callable[[str, int, TaskResult | None], None] | None = None,
 ) -> RunResults:
     """Go on with a run where it stopped. No finished stage is done again, and no answer is paid for twice.
@@ -187,6 +191,7 @@ def resume(
         program: the agent's program, where it is not found by itself.
         h2_program: h2, likewise.
         retries: how often an error that was not the agent's is tried again.
+        prices: a table of prices, beside the one that comes with the package.
         ended: as in `RunOptions`.
 
     Raises:
@@ -201,6 +206,7 @@ def resume(
         program=program,
         h2_program=h2_program,
         retries=retries,
+        prices=prices,
         ended=ended,
     )
     return _now(going_on, "resume_async")
@@ -215,6 +221,7 @@ async def resume_async(
     program: str | None = None,
     h2_program: str | None = None,
     retries: int | None = None,
+    prices: Path | None = None,
     ended: Callable[[str, int, TaskResult | None], None] | None = None,
 ) -> RunResults:
     """The same as `resume`, in the caller's event loop."""
@@ -227,6 +234,7 @@ async def resume_async(
         retry=_retry(retries),
         retry_errors=retry_errors,
         run_usd=max_cost,
+        prices=prices,
     )
     source = reopen(config.benchmark, config.source, config.split)
     return await _sit(store, source, sitting, ended)

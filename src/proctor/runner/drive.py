@@ -28,7 +28,7 @@ from proctor.gateway import Gateway, Ledger
 from proctor.results import RunStore, read_journal, summarise
 from proctor.runner.attempt import Way, Workplaces
 from proctor.runner.homes import Homes, check_pod_unchanged
-from proctor.runner.models import Access, backend_for, choose_model
+from proctor.runner.models import Access, backend_for, choose_model, prices_of
 from proctor.runner.plan import check_amount, slots
 from proctor.runner.records import Slot
 from proctor.runner.resume import Standing, standings
@@ -55,6 +55,7 @@ class Sitting:
         run_usd: what the whole run may cost from now on; None leaves its limit as it is.
         image_disk: how many bytes the images that are pulled may take; None is no limit.
         on_pull: told how images are brought to this machine.
+        prices: a table of prices beside the one that comes with the package.
     """
 
     access: Access = field(default_factory=Access)
@@ -65,6 +66,7 @@ class Sitting:
     run_usd: float | None = None
     image_disk: int | None = None
     on_pull: OnPull | None = None
+    prices: Path | None = None
     notice_seconds: float = 20.0
 
 
@@ -203,7 +205,7 @@ async def _set_up(
         choice = choose_model(config.model)
         backend = backend_for(choice, access)
         secrets += backend.secrets
-        gateway = await stack.enter_async_context(Gateway(backend, ledger=ledger))
+        gateway = await stack.enter_async_context(Gateway(backend, prices=prices_of(sitting.prices), ledger=ledger))
         socket = await gateway.listen_unix(sockets / "gateway.sock")
         model = choice.model
     homes = None

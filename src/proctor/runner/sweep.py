@@ -29,6 +29,7 @@ async def plan_sweep(
     h2_program: str | None = None,
     run_usd: float | None = None,
     on_pull: OnPull | None = None,
+    prices: Path | None = None,
 ) -> Sweep:
     """What a sweep will be: every configuration with its programs and digests. Nothing is written.
 
@@ -50,8 +51,9 @@ async def plan_sweep(
                 program=program,
                 h2_program=h2_program,
                 on_pull=on_pull,
+                prices=prices,
             )
-            check_access(config, access)
+            check_access(config, access, prices=prices)
         except ProctorError as error:
             problems.append(f"{configuration.label}: {error}")
         else:

@@ -90,6 +90,7 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
             program=given["claude_bin"],
             h2_program=given["h2_bin"],
             on_pull=pulls_of(given),
+            prices=given["prices"],
         )
     )
     access = access_of(given)
@@ -97,7 +98,7 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
     if given["dry_run"]:
         _print_plan(config, as_json=given["as_json"])
         return 0
-    check_access(config, access)
+    check_access(config, access, prices=given["prices"])
     return sit(begin(config), source, given, access)
 
 

@@ -4,12 +4,14 @@ import asyncio
 import os
 import signal
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from proctor.cli.bench.options import AMOUNT, image_disk_option
 from proctor.cli.output import note, print_json
+from proctor.core.causes import Cause
 from proctor.core.errors import InfrastructureError, Interrupted
 
 if TYPE_CHECKING:
@@ -25,6 +27,13 @@ def sitting_options(function: Any) -> Any:
     """Options that hold for one sitting, and may be another at the next."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print the run's summary as JSON."),
+        click.option(
+            "--prices",
+            type=click.Path(path_type=Path),
+            envvar="PROCTOR_PRICES",
+            show_envvar=True,
+            help="A JSON or YAML file of prices, beside those that come with Proctor.",
+        ),
         click.option("--quiet", is_flag=True, help="No progress on stderr."),
         image_disk_option,
         click.option(
@@ -105,6 +114,7 @@ def sitting_of(given: dict[str, Any], access: "Access") -> "Sitting":
         run_usd=given["max_cost"],
         image_disk=given["image_disk"],
         on_pull=pulls_of(given),
+        prices=given["prices"],
     )
 
 
@@ -159,6 +169,7 @@ def _report(name: str, ending: "Ending", *, as_json: bool) -> None:
     if ending.stopped_by is not None:
         note(f"stopped ({ending.stopped_by.value}): {ending.detail}")
     if ending.left:
-        note(f"{ending.left} answers are left; go on with `proctor bench resume {name}`")
+        more = " --max-cost USD`, with a higher limit" if ending.stopped_by is Cause.RUN_BUDGET else "`"
+        note(f"{ending.left} answers are left; go on with `proctor bench resume {name}{more}")
     elif summary.errors:
         note(f"try the errors again with `proctor bench resume {name} --retry-errors`")

@@ -55,6 +55,7 @@ def command(file: Path, **given: Any) -> int:
             h2_program=given["h2_bin"],
             run_usd=given["max_cost"],
             on_pull=pulls_of(given),
+            prices=given["prices"],
         )
     )
     if given["dry_run"]:
