@@ -111,6 +111,7 @@ class SittingOptions(TypedDict, total=False):
         max_cost: what the whole run or sweep may cost, what it has spent before included.
         program: the agent's program, where it is not found by itself; `h2_program`: h2, likewise.
         retries: how often an error that was not the agent's is tried again.
+        prices: a table of prices, beside the one that comes with the package.
         ended: is told of every answer that is done with: the task, which answer, and its result; None: given up.
     """
 
@@ -119,6 +120,7 @@ class SittingOptions(TypedDict, total=False):
     program: str | None
     h2_program: str | None
     retries: int | None
+    prices: Path | None
     ended: Ended | None
 
 
@@ -205,11 +207,11 @@ async def run_async(benchmark: str | Benchmark, **options: Unpack[RunOptions]) -
     source = _benchmark(benchmark, options.get("split"))
     access = Access.from_environment(os.environ)
     tasks = _chosen(source, options).tasks
-    programs = _programs(options)
-    config = await configure(_asked(options), source, tasks, **programs)
-    check_access(config, access)
+    means = _means(options)
+    config = await configure(_asked(options), source, tasks, **means)
+    check_access(config, access, prices=means["prices"])
     store = begin(config, root=options.get("results"))
-    sitting = Sitting(access=access, retry=_retry(options), **programs)
+    sitting = Sitting(access=access, retry=_retry(options), **means)
     return await _sit(store, source, sitting, options.get("ended"))
 
 
@@ -252,12 +254,12 @@ def sweep(file: str | Path, **options: Unpack[SittingOptions]) -> SweepResults:
 
 async def sweep_async(file: str | Path, **options: Unpack[SittingOptions]) -> SweepResults:
     """The same as `sweep`, in the caller's event loop. Cancelling it ends the agents; `resume_sweep` goes on later."""
-    access, programs = Access.from_environment(os.environ), _programs(options)
+    access, means = Access.from_environment(os.environ), _means(options)
     wanted = read_sweep(Path(file))
     source = benchmark_of(wanted)
-    planned = await plan_sweep(wanted, source, access=access, run_usd=options.get("max_cost"), **programs)
+    planned = await plan_sweep(wanted, source, access=access, run_usd=options.get("max_cost"), **means)
     store = begin_sweep(planned, root=options.get("results"))
-    sitting = Sitting(access=access, retry=_retry(options), **programs)
+    sitting = Sitting(access=access, retry=_retry(options), **means)
     return await _sit_sweep(store, source, sitting, options.get("ended"))
 
 
@@ -485,13 +487,18 @@ def _asked(options: RunOptions) -> Asked:
     )
 
 
-class _Programs(TypedDict):
+class _Means(TypedDict):
     program: str | None
     h2_program: str | None
+    prices: Path | None
 
 
-def _programs(options: SittingOptions) -> _Programs:
-    return {"program": options.get("program"), "h2_program": options.get("h2_program")}
+def _means(options: SittingOptions) -> _Means:
+    return {
+        "program": options.get("program"),
+        "h2_program": options.get("h2_program"),
+        "prices": options.get("prices"),
+    }
 
 
 def _retry(options: SittingOptions) -> Retry:
@@ -505,7 +512,7 @@ def _going_on(options: ResumeOptions) -> Sitting:
         retry=_retry(options),
         retry_errors=options.get("retry_errors", False),
         run_usd=options.get("max_cost"),
-        **_programs(options),
+        **_means(options),
     )
 
 

@@ -7,6 +7,8 @@ import pytest
 from proctor.cli.dispatch import dispatch
 
 DOCKER = "; give --runner docker too, or leave it out"
+SLIM = "one task may cost $2 and the whole run $1, so that no task could begin"
+UNPRICED = "no price is known for the model my-model, so no budget can be kept; give a table with its price"
 SEE = "; see `proctor bench run --help`"
 
 
@@ -15,6 +17,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PROCTOR_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-dummy-for-tests")
+    monkeypatch.delenv("PROCTOR_PRICES", raising=False)
     (tmp_path / "images.json").write_text('{"a": "b"}')
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
     return tmp_path
@@ -38,6 +42,14 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("--attempts 100000000000000000000", None),
         ("--exclude none.txt", "none.txt: cannot read the exclusion list: No such file or directory"),
         ("--exclude latin.txt", "latin.txt: cannot read the exclusion list: it is not UTF-8"),
+        (
+            "--max-cost 1 --max-cost-per-task 2",
+            f"{SLIM}; give a --max-cost-per-task that fits into --max-cost",
+        ),
+        (
+            "--model my-model --agent claude_code --max-cost 1",
+            f"{UNPRICED} as --prices FILE, or leave --max-cost and --max-cost-per-task out",
+        ),
         ("--limit 0", "no task is chosen; `proctor bench list` names the tasks"),
     ],
 )

@@ -1,6 +1,7 @@
 """What is said while images are pulled."""
 
 from proctor.cli.bench.pulls import Pulls
+from proctor.environments import docker
 from proctor.environments.docker import PullProgress
 
 
@@ -26,6 +27,15 @@ def test_a_pull_is_told_when_it_begins_now_and_then_and_when_it_is_done() -> Non
         "pulling a:1",
         "pulling a:1: 2 of 10 MB, as far as is known",
         "pulling a:1: 5 of 10 MB, as far as is known",
-        "pulled a:1",
+        "pulled a:1 in 50 s",
         "pulling b:1",
     ]
+
+
+def test_the_building_of_an_image_is_told_too() -> None:
+    told: list[str] = []
+    clock = iter([0.0, 70.0])
+    pulls = Pulls(told.append, lambda: next(clock))
+    for status in (docker.BUILDING, docker.BUILT):
+        pulls(step(status, image="/tasks/greet"))
+    assert told == ["building the image of /tasks/greet", "built the image of /tasks/greet in 70 s"]

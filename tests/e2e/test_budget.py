@@ -2,7 +2,7 @@
 
 import pytest
 
-from hall import Hall, access, toy_run
+from hall import TOY_AGENT, Hall, access, toy_run
 from toy_provider import ANSWER_USD, toy_provider
 
 TASKS = 40
@@ -65,3 +65,26 @@ async def test_tasks_start_only_when_their_limit_fits_into_what_is_left(hall: Ha
     assert (done.code, provider.served.total()) == (12, 6)
     assert "3 answers are left" in done.stderr
     assert "run cost limit reached" in done.stderr
+
+
+async def test_a_model_of_ones_own_has_a_price_and_a_budget_with_a_table_of_ones_own(hall: Hall) -> None:
+    table = hall.folder / "prices.yaml"
+    table.write_text("models: {my-model: {input: 1000000, output: 1000000}}\n")
+    async with toy_provider(turns=2) as provider:
+        model = ("--model", "my-model", "--max-turns", provider.turns, "--max-cost", 1)
+        run = ("bench", "run", "toy", *TOY_AGENT, "--isolation", "off", *model)
+        env = {**access(provider), "TOY_TASKS": 1}
+        refused = await hall.run(*run, **env)
+        assert (refused.code, hall.store().folder.exists()) == (2, False), refused
+        spent = await hall.run(*run, "--prices", table, **env)
+        assert spent.code == 12, spent
+        assert "go on with `proctor bench resume toy/run-001 --max-cost USD`, with a higher limit" in spent.stderr
+        assert provider.asked.total() == 1
+        more = ("bench", "resume", "run-001", "--max-cost", 10**9)
+        done = await hall.run(*more, **env, PROCTOR_PRICES=table)
+    assert done.code == 0, done
+    assert provider.asked.total() == 2
+    (result,) = hall.store().results()
+    (usage,) = result.usage
+    assert usage.cost_usd == usage.tokens.total
+    assert hall.store().config().versions["prices"].startswith("prices.yaml ")

@@ -11,7 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fcntl import ioctl
 
+from image_registry import Registry, shell_layer
+
+from docker_image import need_docker
 from hall import Hall, access, toy_run
+from proctor.environments.engine import connect, disconnect
 from toy_provider import toy_provider
 
 
@@ -84,7 +88,11 @@ async def test_more_agents_than_lines_do_not_spoil_the_screen(hall: Hall) -> Non
                 await asyncio.sleep(0.02)
             shown = plain(screen.read())
     assert re.search(r"and \d more", shown)
-    assert max(len(line) for line in shown.replace("\r", "\n").splitlines()) <= 60
+    lines = shown.replace("\r", "\n").splitlines()
+    assert max(map(len, lines)) <= 60
+    # What the run costs, and how long it will take, is worth a second line.
+    assert any("tokens/min" in line for line in lines)
+    assert any(line.strip().endswith(("no estimate yet", "left")) for line in lines), lines
 
 
 async def test_what_an_agent_prints_cannot_act_on_the_terminal(hall: Hall) -> None:
@@ -146,3 +154,19 @@ async def test_a_terminal_shows_all_runs_of_a_sweep_at_once(hall: Hall) -> None:
     assert "command=sh -c 'sleep 1'  0/3 done" in shown
     assert "command=sh -c 'echo right >answer.txt; sleep 1'  0/3 done" in shown
     assert "command=sh -c 'sleep 1': toy-0001" in shown
+
+
+async def test_images_that_are_pulled_are_told_also_before_the_first_task(hall: Hall) -> None:
+    need_docker()
+    async with Registry() as registry:
+        image = registry.add("room", [shell_layer()])
+        run = ("bench", "run", "toy", "--agent", "nop", "--runner", "docker", "--docker-image", image)
+        try:
+            told = await hall.run(*run, TOY_TASKS=1)
+        finally:
+            client = connect()
+            await client.images.delete(image, force=True)
+            await disconnect(client)
+    first, second, *_ = told.stderr.splitlines()
+    assert first == f"pulling {image}", told
+    assert re.fullmatch(rf"pulled {re.escape(image)} in \d+ s", second), told

@@ -34,8 +34,15 @@ _VARIABLES: Final = {
 }
 
 
+BUILDING: Final = "Building"
+BUILT: Final = "Built"
+
+
 class PullProgress(Record):
-    """How far the pull of an image is; `total` is 0 where the engine does not say."""
+    """How far the pull of an image is; `total` is 0 where the engine does not say.
+
+    An image that is built has the folder of its Dockerfile for a name, and the states `BUILDING` and `BUILT` only.
+    """
 
     image: str
     status: str
@@ -61,7 +68,7 @@ class DockerProvider:
         image_map: images to use in the place of others, by name, also where a Dockerfile starts from them.
         image_disk: how many bytes the images that are pulled may take, beside those that were there before.
         brought: where it is written down which images were pulled; a folder in the cache by default.
-        on_pull: told how a pull goes on.
+        on_pull: told how a pull, or the building of an image, goes on.
     """
 
     name = "docker"
@@ -203,7 +210,9 @@ class DockerProvider:
             known = await inspect(docker, tag)
             if known is not None:
                 return known
+            self._tell(str(spec.build), {"status": BUILDING})
             await build(docker, context, tag, where=spec.build)
+            self._tell(str(spec.build), {"status": BUILT})
             made = await self._images.describe(tag)
             await self._images.built(made, bases)
             return made

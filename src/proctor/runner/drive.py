@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -28,7 +28,7 @@ from proctor.gateway import Gateway, Ledger
 from proctor.results import RunStore, read_journal, summarise
 from proctor.runner.attempt import Way, Workplaces
 from proctor.runner.homes import Homes, check_pod_unchanged
-from proctor.runner.models import Access, backend_for, choose_model
+from proctor.runner.models import Access, backend_for, choose_model, prices_of
 from proctor.runner.plan import check_amount, slots
 from proctor.runner.records import Slot
 from proctor.runner.resume import Standing, standings
@@ -37,7 +37,11 @@ from proctor.runner.scratch import scratch_folder, socket_folder
 from proctor.runner.spent import Spending, spending
 from proctor.workspaces import apply_patch
 
+if TYPE_CHECKING:
+    from proctor.environments.docker import PullProgress
+
 LOCK: Final = ".lock"
+OnPull = Callable[["PullProgress"], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,8 @@ class Sitting:
         retry_errors: give slots whose recorded result is an error another chance.
         run_usd: what the whole run may cost from now on; None leaves its limit as it is.
         image_disk: how many bytes the images that are pulled may take; None is no limit.
+        on_pull: told how images are brought to this machine.
+        prices: a table of prices beside the one that comes with the package.
     """
 
     access: Access = field(default_factory=Access)
@@ -59,6 +65,8 @@ class Sitting:
     retry_errors: bool = False
     run_usd: float | None = None
     image_disk: int | None = None
+    on_pull: OnPull | None = None
+    prices: Path | None = None
     notice_seconds: float = 20.0
 
 
@@ -116,7 +124,9 @@ async def drive_together(
             ledger = Ledger(first.budget.run_usd, spent_usd=sum(stage.paid.known_usd for stage in stages))
             # What killed runs have left goes first: rooms here, and containers where there is an engine for them.
             await reap(docker=first.runner == "docker")
-            rooms = find_provider(first.runner, **room_options(first, image_disk=sitting.image_disk))
+            rooms = find_provider(
+                first.runner, **room_options(first, image_disk=sitting.image_disk, on_pull=sitting.on_pull)
+            )
             stack.push_async_callback(rooms.close)
             courses = [
                 Course(
@@ -195,7 +205,7 @@ async def _set_up(
         choice = choose_model(config.model)
         backend = backend_for(choice, access)
         secrets += backend.secrets
-        gateway = await stack.enter_async_context(Gateway(backend, ledger=ledger))
+        gateway = await stack.enter_async_context(Gateway(backend, prices=prices_of(sitting.prices), ledger=ledger))
         socket = await gateway.listen_unix(sockets / "gateway.sock")
         model = choice.model
     homes = None
@@ -295,10 +305,10 @@ def _summary(store: RunStore, config: RunConfig) -> RunSummary:
     return summary
 
 
-def room_options(config: RunConfig, *, image_disk: int | None = None) -> dict[str, Any]:
+def room_options(config: RunConfig, *, image_disk: int | None = None, on_pull: OnPull | None = None) -> dict[str, Any]:
     """What the provider of the run's rooms is to be told."""
     if config.runner == "local":
         return {"isolation": config.isolation}
     if config.runner != "docker":
         return {}
-    return {"image_map": config.image_map, "image_disk": image_disk}
+    return {"image_map": config.image_map, "image_disk": image_disk, "on_pull": on_pull}

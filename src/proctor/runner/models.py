@@ -1,5 +1,6 @@
 """What `--model` can mean: a provider's model, a script, or a recording; and what answers then."""
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,8 +9,10 @@ from typing import Final, Literal, Self
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.models import ALIASES
 from proctor.core.record import Record
+from proctor.core.run import Budget
 from proctor.gateway import (
     Auth,
+    Prices,
     ReplayBackend,
     RetryPolicy,
     ScriptBackend,
@@ -98,6 +101,39 @@ def choose_model(text: str) -> ModelChoice:
     if not text.strip():
         raise UsageError("--model is empty", fix="give a model id, script:FILE or replay:RUN")
     return ModelChoice(kind="provider", model=ALIASES.get(text, text))
+
+
+def prices_of(file: Path | None) -> Prices:
+    """What tokens cost: as the package says, and as a file of the user's does.
+
+    Raises:
+        InvalidData: the file cannot be read, or is no table of prices.
+    """
+    return Prices.load() if file is None else Prices.load(file)
+
+
+def prices_version(file: Path) -> str:
+    """What tells one table of prices from another.
+
+    Raises:
+        InvalidData: the file cannot be read, or is no table of prices.
+    """
+    prices_of(file)
+    return f"{file.name} {hashlib.sha256(file.read_bytes()).hexdigest()[:16]}"
+
+
+def check_priced(choice: ModelChoice, budget: Budget, prices: Prices) -> None:
+    """See that a budget can be kept: what has no price would be refused at the first request.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    limited = budget.run_usd is not None or budget.task_usd is not None
+    if limited and choice.kind == "provider" and not prices.knows(choice.model):
+        raise UsageError(
+            f"no price is known for the model {choice.model}, so no budget can be kept",
+            fix="give a table with its price as --prices FILE, or leave --max-cost and --max-cost-per-task out",
+        )
 
 
 def backend_for(choice: ModelChoice, access: Access) -> Backend:

@@ -127,6 +127,12 @@ def check_numbers(asked: Asked) -> None:
     check_amount("--timeout", asked.limits.wall_seconds)
     check_amount("--max-cost", asked.budget.run_usd)
     check_amount("--max-cost-per-task", asked.budget.task_usd)
+    whole, part = asked.budget.run_usd, asked.budget.task_usd
+    if whole is not None and part is not None and part > whole:
+        raise UsageError(
+            f"one task may cost ${part:g} and the whole run ${whole:g}, so that no task could begin",
+            fix="give a --max-cost-per-task that fits into --max-cost",
+        )
 
 
 def ordered(tasks: Sequence[Task], shuffle: int | None) -> list[Task]:

@@ -14,9 +14,9 @@ from proctor.core.run import Mode, RunConfig
 from proctor.core.task import Task
 from proctor.environments import provider as find_provider
 from proctor.results import RunStore, new_run
-from proctor.runner.drive import agents, room_options
+from proctor.runner.drive import OnPull, agents, room_options
 from proctor.runner.homes import POD, Homes, pod_of
-from proctor.runner.models import Access, backend_for, choose_model
+from proctor.runner.models import Access, backend_for, check_priced, choose_model, prices_of, prices_version
 from proctor.runner.needs import environment_of, lacking
 from proctor.runner.plan import AGENTS, Asked, check_numbers, make_config
 from proctor.runner.scratch import socket_folder
@@ -30,12 +30,15 @@ async def configure(
     excluded: Sequence[str] = (),
     program: str | None = None,
     h2_program: str | None = None,
+    on_pull: OnPull | None = None,
+    prices: Path | None = None,
 ) -> RunConfig:
     """The configuration of a run that does not exist yet: with which programs, in which rooms.
 
     Raises:
         UsageError: this cannot be run as asked.
         InfrastructureError: a program that it needs is not on this machine.
+        InvalidData: the table of prices is broken.
     """
     if not tasks:
         raise UsageError("no task is chosen", fix="`proctor bench list` names the tasks")
@@ -47,11 +50,13 @@ async def configure(
     # As it can be read again from another folder.
     asked = msgspec.structs.replace(asked, model=choice.text if choice else None, preset=_place(asked.preset))
     versions = {}
+    if prices is not None:
+        versions["prices"] = prices_version(prices)
     if asked.mode is Mode.H2:
         template, versions[POD] = pod_of(asked.pod_template, asked.preset, asked.variables)
         asked = msgspec.structs.replace(asked, pod_template=_findable(asked.pod_template) or template.name)
     draft = make_config(asked, benchmark, tasks, excluded=excluded, versions=versions)
-    rooms = find_provider(asked.runner, **room_options(draft))
+    rooms = find_provider(asked.runner, **room_options(draft, on_pull=on_pull))
     try:
         environment = await environment_of(benchmark, tasks, rooms, GradeOptions(image=asked.image))
     finally:
@@ -70,15 +75,18 @@ async def what_is_lacking(config: RunConfig, benchmark: Benchmark, tasks: Sequen
         await rooms.close()
 
 
-def check_access(config: RunConfig, access: Access) -> None:
+def check_access(config: RunConfig, access: Access, *, prices: Path | None = None) -> None:
     """See that the model can be asked and the agents' homes can be made, before a run is begun.
 
     Raises:
-        UsageError: there is no key, no such preset, or no login.
-        InvalidData: the script is broken.
+        UsageError: there is no key, no such preset, no login, or no price where there is a budget.
+        InvalidData: the script, or the table of prices, is broken.
     """
+    table = prices_of(prices)
     if config.model is not None:
-        backend_for(choose_model(config.model), access)
+        choice = choose_model(config.model)
+        backend_for(choice, access)
+        check_priced(choice, config.budget, table)
     if needs_home(config.agent):
         Homes(socket_folder() / "homes", preset=config.preset, auth_from=access.login).check()
 

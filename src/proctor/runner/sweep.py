@@ -15,7 +15,7 @@ from proctor.core.errors import ProctorError, UsageError
 from proctor.core.run import RunConfig
 from proctor.core.sweep import Sweep, SweepRun
 from proctor.results import SweepStore, new_sweep
-from proctor.runner.drive import Ending, Sitting, Watch, drive_together
+from proctor.runner.drive import Ending, OnPull, Sitting, Watch, drive_together
 from proctor.runner.models import Access, choose_model
 from proctor.runner.plan import cost_bound
 from proctor.runner.selection import choose
@@ -44,6 +44,8 @@ async def plan_sweep(
     program: str | None = None,
     h2_program: str | None = None,
     run_usd: float | None = None,
+    on_pull: OnPull | None = None,
+    prices: Path | None = None,
 ) -> Sweep:
     """What a sweep will be: every configuration with its programs and digests. Nothing is written.
 
@@ -65,8 +67,10 @@ async def plan_sweep(
                 excluded=file.selection.excluded,
                 program=program,
                 h2_program=h2_program,
+                on_pull=on_pull,
+                prices=prices,
             )
-            check_access(config, access)
+            check_access(config, access, prices=prices)
         except ProctorError as error:
             problems.append(f"{configuration.label}: {error}")
         else:

@@ -175,7 +175,10 @@ class Progress:
 
 
 class _View:
-    """The boards on a terminal: a headline each, then a line for each slot that is running, as many as fit."""
+    """The boards on a terminal: a headline each, then a line for each slot that is running, as many as fit.
+
+    The headline of a single board takes as many lines as it needs: cost and estimate stand at its end.
+    """
 
     def __init__(self, boards: Sequence[Board]) -> None:
         self._boards = boards
@@ -187,12 +190,15 @@ class _View:
             clean = "".join(letter if letter.isprintable() else " " for letter in text)
             return Text(clean, style=style, no_wrap=True, overflow="ellipsis")
 
-        for board in self._boards:
-            yield line(f"{board.label or board.name}  {board.headline()}", "bold")
+        heads = [f"{board.label or board.name}  {board.headline()}" for board in self._boards]
+        if len(heads) == 1:
+            heads = [part.plain for part in Text(heads[0]).wrap(console, options.max_width)]
+        for head in heads:
+            yield line(head, "bold")
         stop = next((board.stop for board in self._boards if board.stop), "")
         if stop:
             yield line(stop, "red")
-        room = max(1, (options.max_height or console.height) - 2 - len(self._boards))
+        room = max(1, (options.max_height or console.height) - 2 - len(heads))
         # Another thread draws: what it goes through must not change under it.
         running = [(board, slot, what) for board in self._boards for slot, what in list(board.running.items())]
         for board, slot, what in running[:room]:

@@ -16,7 +16,7 @@ from proctor.cli.bench.options import (
     selection_options,
     source_options,
 )
-from proctor.cli.bench.sitting import access_of, sit, sitting_options
+from proctor.cli.bench.sitting import access_of, pulls_of, sit, sitting_options
 from proctor.cli.output import note, print_json, print_table
 from proctor.core.errors import InfrastructureError, UsageError
 
@@ -83,7 +83,14 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
     tasks = choose(source, chosen).tasks
     config = asyncio.run(
         configure(
-            asked, source, tasks, excluded=chosen.excluded, program=given["claude_bin"], h2_program=given["h2_bin"]
+            asked,
+            source,
+            tasks,
+            excluded=chosen.excluded,
+            program=given["claude_bin"],
+            h2_program=given["h2_bin"],
+            on_pull=pulls_of(given),
+            prices=given["prices"],
         )
     )
     access = access_of(given)
@@ -91,7 +98,7 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
     if given["dry_run"]:
         _print_plan(config, as_json=given["as_json"])
         return 0
-    check_access(config, access)
+    check_access(config, access, prices=given["prices"])
     return sit(begin(config), source, given, access)
 
 

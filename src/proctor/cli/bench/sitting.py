@@ -4,18 +4,20 @@ import asyncio
 import os
 import signal
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from proctor.cli.bench.options import AMOUNT, image_disk_option
 from proctor.cli.output import note, print_json
+from proctor.core.causes import Cause
 from proctor.core.errors import InfrastructureError, Interrupted
 
 if TYPE_CHECKING:
     from proctor.core.benchmark import Benchmark
     from proctor.results import RunStore
-    from proctor.runner.drive import Ending, Sitting
+    from proctor.runner.drive import Ending, OnPull, Sitting
     from proctor.runner.models import Access
 
 T = TypeVar("T")
@@ -25,6 +27,13 @@ def sitting_options(function: Any) -> Any:
     """Options that hold for one sitting, and may be another at the next."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print the run's summary as JSON."),
+        click.option(
+            "--prices",
+            type=click.Path(path_type=Path),
+            envvar="PROCTOR_PRICES",
+            show_envvar=True,
+            help="A JSON or YAML file of prices, beside those that come with Proctor.",
+        ),
         click.option("--quiet", is_flag=True, help="No progress on stderr."),
         image_disk_option,
         click.option(
@@ -104,7 +113,16 @@ def sitting_of(given: dict[str, Any], access: "Access") -> "Sitting":
         retry_errors=given.get("retry_errors", False),
         run_usd=given["max_cost"],
         image_disk=given["image_disk"],
+        on_pull=pulls_of(given),
+        prices=given["prices"],
     )
+
+
+def pulls_of(given: dict[str, Any]) -> "OnPull | None":
+    """Who says which images are being pulled or built: a line each, above the table on a terminal."""
+    from proctor.cli.bench.pulls import Pulls  # noqa: PLC0415 - help pages need none of it
+
+    return None if given["quiet"] else Pulls()
 
 
 def run_until_signalled(work: Coroutine[Any, Any, T]) -> T:
@@ -151,6 +169,7 @@ def _report(name: str, ending: "Ending", *, as_json: bool) -> None:
     if ending.stopped_by is not None:
         note(f"stopped ({ending.stopped_by.value}): {ending.detail}")
     if ending.left:
-        note(f"{ending.left} answers are left; go on with `proctor bench resume {name}`")
+        more = " --max-cost USD`, with a higher limit" if ending.stopped_by is Cause.RUN_BUDGET else "`"
+        note(f"{ending.left} answers are left; go on with `proctor bench resume {name}{more}")
     elif summary.errors:
         note(f"try the errors again with `proctor bench resume {name} --retry-errors`")

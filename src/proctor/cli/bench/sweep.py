@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from proctor.cli.bench.sitting import access_of, run_until_signalled, sitting_of, sitting_options
+from proctor.cli.bench.sitting import access_of, pulls_of, run_until_signalled, sitting_of, sitting_options
 from proctor.cli.output import note, print_json, print_table
 from proctor.core.errors import InfrastructureError, Interrupted, UsageError
 
@@ -49,6 +49,8 @@ def command(file: Path, **given: Any) -> int:
             program=given["claude_bin"],
             h2_program=given["h2_bin"],
             run_usd=given["max_cost"],
+            on_pull=pulls_of(given),
+            prices=given["prices"],
         )
     )
     if given["dry_run"]:
