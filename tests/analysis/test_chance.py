@@ -38,7 +38,7 @@ def test_holms_correction_is_that_of_statsmodels(p_values: list[float]) -> None:
 
 
 def test_among_five_runs_of_the_same_agent_one_is_called_different_at_most_one_time_in_twenty() -> None:
-    """2,000 simulated benchmarks; without the correction, one time in eight."""
+    """2,000 simulated benchmarks; without the correction, one time in ten."""
     draw = np.random.default_rng(11)
     wrong = plain = 0
     for _ in range(2000):
