@@ -1,6 +1,5 @@
 """Options for the forms in which a report can be had, and how it is handed over in each."""
 
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -77,4 +76,8 @@ def _print(document: "Document", *, as_markdown: bool) -> None:
 
 def _terminal_width() -> int | None:
     """How wide the terminal is that reads this; None for a file or a program, which get every table in one piece."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if not sys.stdout.isatty():
+        return None
+    import shutil  # noqa: PLC0415 - a report for a program needs none of it
+
+    return shutil.get_terminal_size().columns
