@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import os
 import re
 import time
 import uuid
@@ -21,7 +20,7 @@ from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup, Doing
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Mount, Network
 from proctor.core.errors import InfrastructureError, UsageError
-from proctor.core.programs import find_claude, first_line
+from proctor.core.programs import find_claude, first_line, own_program
 from proctor.core.record import to_json
 from proctor.core.result import AgentMetrics, Member
 
@@ -219,17 +218,8 @@ def claude_program(setup: AgentSetup) -> Path:
     Raises:
         InfrastructureError: there is none, or it is no program.
     """
-    if setup.program is not None:
-        program = Path(setup.program).absolute()
-        if not os.access(program, os.X_OK) or not program.is_file():
-            raise InfrastructureError("this is no program that could be run", where=program)
-        return program.resolve()
-    found = find_claude()
-    if found is None:
-        raise InfrastructureError(
-            "Claude Code is not installed here", fix="pip install claude-agent-sdk, or set CLAUDE_BIN"
-        )
-    return found.path.resolve()
+    fix = "pip install claude-agent-sdk, or set CLAUDE_BIN"
+    return own_program(setup.program, find_claude, missing="Claude Code is not installed here", fix=fix)
 
 
 class _Follower:

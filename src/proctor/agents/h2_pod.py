@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 import math
-import os
 import time
 import zipfile
 from collections.abc import Awaitable, Callable
@@ -31,7 +30,7 @@ from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Mount, Network
 from proctor.core.errors import InfrastructureError, LimitReached, ProctorError, UsageError
 from proctor.core.models import ALIASES
-from proctor.core.programs import find_h2, first_line
+from proctor.core.programs import find_h2, first_line, own_program
 from proctor.core.record import to_json
 from proctor.core.result import AgentMetrics
 
@@ -177,17 +176,8 @@ def h2_program(setup: AgentSetup) -> Path:
     Raises:
         InfrastructureError: there is none, or it is no program.
     """
-    if setup.h2_program is not None:
-        program = Path(setup.h2_program).absolute()
-        if not os.access(program, os.X_OK) or not program.is_file():
-            raise InfrastructureError("this is no program that could be run", where=program)
-        return program.resolve()
-    found = find_h2()
-    if found is None:
-        raise InfrastructureError(
-            "h2 is not installed here", fix="build it from its repository, and name it with --h2-bin or H2_BIN"
-        )
-    return found.path.resolve()
+    fix = "build it from its repository, and name it with --h2-bin or H2_BIN"
+    return own_program(setup.h2_program, find_h2, missing="h2 is not installed here", fix=fix)
 
 
 def _sandbox(request: AgentRequest) -> Path:

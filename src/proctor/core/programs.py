@@ -4,9 +4,10 @@ import importlib.util
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from proctor.core.errors import InfrastructureError
 from proctor.core.record import Record
 
 
@@ -25,6 +26,23 @@ def find_program(name: str, *, variable: str | None = None, path: str | None = N
         return Program(path=Path(named), found=f"${variable}") if named else None
     there = shutil.which(name, path=path)
     return Program(path=Path(there), found="PATH") if there else None
+
+
+def own_program(named: str | None, found: Callable[[], Program | None], *, missing: str, fix: str) -> Path:
+    """The program that a user has named, or else the one of this machine.
+
+    Raises:
+        InfrastructureError: there is none, or it is no program.
+    """
+    if named is not None:
+        program = Path(named).absolute()
+        if not os.access(program, os.X_OK) or not program.is_file():
+            raise InfrastructureError("this is no program that could be run", where=program)
+        return program.resolve()
+    there = found()
+    if there is None:
+        raise InfrastructureError(missing, fix=fix)
+    return there.path.resolve()
 
 
 def find_claude() -> Program | None:
