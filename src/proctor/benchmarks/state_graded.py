@@ -1,6 +1,7 @@
 """What benchmarks have in common whose answer is a machine's state: rooms in which a script, or nobody, has worked."""
 
 import asyncio
+import hashlib
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import msgspec
 from proctor.core.benchmark import Attending, Health, Place
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
-from proctor.core.errors import InfrastructureError
+from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.evaluation import Evaluated, Prediction
 from proctor.core.submission import PatchKind
 from proctor.core.task import Task
@@ -81,7 +82,38 @@ async def state_after(
             return await observe(task, room, folder), said
 
 
-async def grade_script(
+async def grade_state(
+    benchmark: StateGraded,
+    task: Task,
+    prediction: Prediction,
+    place: Place,
+    *,
+    observe: Observe,
+    judge: Callable[[bytes], Verdict],
+) -> Evaluated:
+    """Judge what was seen of a room; or see what a script makes of a fresh one.
+
+    Raises:
+        UsageError: an answer is neither.
+    """
+    if prediction.patch_kind is PatchKind.SHELL_SCRIPT:
+        return await _grade_script(benchmark, task, prediction, place, observe)
+    if prediction.patch_kind is not PatchKind.STATE:
+        raise UsageError(
+            f"an answer to {task.id} is a machine's state, not a {prediction.patch_kind.value}",
+            fix="hand in a shell script that does what is asked",
+        )
+    return Evaluated(
+        task_id=task.id,
+        verdict=judge(prediction.content),
+        tags=task.tags,
+        model=prediction.model,
+        patch_kind=PatchKind.STATE,
+        patch_sha256=hashlib.sha256(prediction.content).hexdigest(),
+    )
+
+
+async def _grade_script(
     benchmark: StateGraded, task: Task, prediction: Prediction, place: Place, observe: Observe
 ) -> Evaluated:
     """Grade the state that a script brings a fresh room into."""

@@ -16,15 +16,14 @@ import proctor
 from proctor.benchmarks.setupbench.quirks import QUIRKS, feasibility, hosts
 from proctor.benchmarks.setupbench.rows import FAMILY_NAMES, Family, SetupTask
 from proctor.benchmarks.setupbench.rule import MARKER, Evidence, disguised, hindered, judge
-from proctor.benchmarks.state_graded import check_state_health, grade_script, no_machine, require_machine, state
+from proctor.benchmarks.state_graded import check_state_health, grade_state, no_machine, require_machine, state
 from proctor.core.benchmark import Fetched, GradeOptions, Health, Place, Unusable
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Limits, Network
-from proctor.core.errors import InfrastructureError, UsageError
+from proctor.core.errors import InfrastructureError
 from proctor.core.evaluation import Evaluated, Prediction
 from proctor.core.record import from_json, to_json
 from proctor.core.run import Machine
-from proctor.core.submission import PatchKind
 from proctor.core.task import (
     DirectorySource,
     ImageSource,
@@ -34,6 +33,7 @@ from proctor.core.task import (
     SubmissionKind,
     Task,
 )
+from proctor.core.verdict import Verdict
 from proctor.grading.live import Leftovers, Telltale, remember, run_fresh, settle, unless_hindered, words_of
 from proctor.workspaces import base_of, check_out
 
@@ -131,31 +131,14 @@ class SetupBench:
         return await self._observe(None, task, environment, folder)
 
     async def grade(self, task: Task, prediction: Prediction, place: Place) -> Evaluated:
-        """Judge what was seen of a machine; or see what a script makes of a fresh one.
+        """Judge what was seen of a machine; or see what a script makes of a fresh one."""
 
-        Raises:
-            UsageError: an answer is neither.
-        """
-        if prediction.patch_kind is PatchKind.SHELL_SCRIPT:
-            return await grade_script(
-                self, task, prediction, place, partial(self._observe, place.options.timeout_seconds)
-            )
-        if prediction.patch_kind is not PatchKind.STATE:
-            raise UsageError(
-                f"an answer to {task.id} is a machine's state, not a {prediction.patch_kind.value}",
-                fix="hand in a shell script that sets the machine up",
-            )
-        row = self._rows[task.id]
-        evidence = from_json(prediction.content, Evidence, where=task.id)
-        verdict = judge(evidence, row.rule, QUIRKS.get(task.id), self.grader)
-        return Evaluated(
-            task_id=task.id,
-            verdict=verdict,
-            tags=task.tags,
-            model=prediction.model,
-            patch_kind=PatchKind.STATE,
-            patch_sha256=hashlib.sha256(prediction.content).hexdigest(),
-        )
+        def judged(seen: bytes) -> Verdict:
+            evidence = from_json(seen, Evidence, where=task.id)
+            return judge(evidence, self._rows[task.id].rule, QUIRKS.get(task.id), self.grader)
+
+        observe = partial(self._observe, place.options.timeout_seconds)
+        return await grade_state(self, task, prediction, place, observe=observe, judge=judged)
 
     async def validate(self, task: Task, place: Place) -> Health:
         """A bare machine must fail."""

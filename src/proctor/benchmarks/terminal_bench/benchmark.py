@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import hashlib
 import os
 import re
 import shlex
@@ -15,19 +14,20 @@ from typing import Final
 import msgspec
 
 import proctor
-from proctor.benchmarks.state_graded import check_state_health, grade_script, no_machine, require_machine, state
+from proctor.benchmarks.state_graded import check_state_health, grade_state, no_machine, require_machine, state
 from proctor.benchmarks.terminal_bench.format import CONFIG, HarborTask, read_task
 from proctor.benchmarks.terminal_bench.rule import Verified, judge
 from proctor.benchmarks.terminal_bench.verify import verifier_words, verify
 from proctor.core.benchmark import Fetched, GradeOptions, Health, Place, Unusable
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Limits, Network
-from proctor.core.errors import InfrastructureError, InvalidData, UsageError
+from proctor.core.errors import InfrastructureError, InvalidData
 from proctor.core.evaluation import Evaluated, Prediction
 from proctor.core.record import from_json, to_json
 from proctor.core.run import Machine
 from proctor.core.submission import PatchKind
 from proctor.core.task import Gold, ImageSource, PrivatePart, PublicPart, SubmissionKind, Task
+from proctor.core.verdict import Verdict
 from proctor.grading.live import remember
 
 _GRADING: Final = "grading"
@@ -160,28 +160,13 @@ class TerminalBench:
         return await self._observe(None, task, environment, folder)
 
     async def grade(self, task: Task, prediction: Prediction, place: Place) -> Evaluated:
-        """Judge what the verifier saw; or see what a script makes of a fresh room.
+        """Judge what the verifier saw; or see what a script makes of a fresh room."""
 
-        Raises:
-            UsageError: an answer is neither.
-        """
-        if prediction.patch_kind is PatchKind.SHELL_SCRIPT:
-            observe = partial(self._observe, place.options.timeout_seconds)
-            return await grade_script(self, task, prediction, place, observe)
-        if prediction.patch_kind is not PatchKind.STATE:
-            raise UsageError(
-                f"an answer to {task.id} is a room's state, not a {prediction.patch_kind.value}",
-                fix="hand in a shell script that does what is asked",
-            )
-        seen = from_json(prediction.content, Verified, where=task.id)
-        return Evaluated(
-            task_id=task.id,
-            verdict=judge(seen, self.grader),
-            tags=task.tags,
-            model=prediction.model,
-            patch_kind=PatchKind.STATE,
-            patch_sha256=hashlib.sha256(prediction.content).hexdigest(),
-        )
+        def judged(seen: bytes) -> Verdict:
+            return judge(from_json(seen, Verified, where=task.id), self.grader)
+
+        observe = partial(self._observe, place.options.timeout_seconds)
+        return await grade_state(self, task, prediction, place, observe=observe, judge=judged)
 
     async def validate(self, task: Task, place: Place) -> Health:
         """Nothing gets no reward, and the solution gets all of it."""
