@@ -2,44 +2,17 @@ from pathlib import Path
 
 import pytest
 
+import observations
 from proctor.core.causes import Cause, Status
-from proctor.core.environment import Limits
 from proctor.core.errors import UsageError
 from proctor.core.result import AgentMetrics, ModelUsage, TaskResult, Tokens
-from proctor.core.run import Budget, Machine, Mode, RunConfig
+from proctor.core.run import RunConfig
 from proctor.results import RecordCache, RunStore, find_run, list_runs, new_run, summarise
 from proctor.results.cache import cache_key
 
 
 def config(run_id: str = "run-001", benchmark: str = "core") -> RunConfig:
-    return RunConfig(
-        run_id=run_id,
-        benchmark=benchmark,
-        source="",
-        mode=Mode.BASELINE,
-        agent="claude_code",
-        command=(),
-        model="claude-x",
-        preset="empty",
-        pod_template=None,
-        variables={},
-        runner="local",
-        image=None,
-        isolation=True,
-        network=None,
-        samples=1,
-        concurrency=1,
-        grade_concurrency=1,
-        max_turns=100,
-        limits=Limits(),
-        budget=Budget(),
-        tasks=("a", "b"),
-        excluded=(),
-        data_digest="d",
-        versions={},
-        machine=Machine(platform="linux", python="3.11", cpus=2, memory_mb=1000),
-        created_at="now",
-    )
+    return observations.config(run_id=run_id, benchmark=benchmark, tasks=("a", "b"))
 
 
 def result(task_id: str, status: Status = Status.RESOLVED, cost: float | None = 0.5, sample: int = 1) -> TaskResult:
