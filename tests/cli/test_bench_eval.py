@@ -283,7 +283,7 @@ def test_the_table_for_people_has_rate_interval_and_reasons(tmp_path: Path) -> N
     done = proctor(tmp_path, "bench", "eval", "--suite", make_suite(tmp_path), "--oracle", "--out", tmp_path / "r.json")
     assert "one    resolved   solved   all 2 labelled tests pass" in done.stdout
     assert "1 of 1 graded tasks resolved (100.0%, 95 % interval 20.7% to 100.0%)" in done.stdout
-    assert done.stderr == "[1/1] resolved   one\n"
+    assert done.stderr == "[1/1] resolved    one\n"
     scored = proctor(tmp_path, "bench", "score", tmp_path / "r.json", "--json")
     assert json.loads(scored.stdout)["resolved"]["count"] == 1
 

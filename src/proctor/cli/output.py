@@ -37,6 +37,24 @@ def note(message: str) -> None:
         let_go(sys.stderr)
 
 
+class Tally:
+    """Counts tasks that are done with, and says so of each on stderr."""
+
+    def __init__(self, total: int, *, quiet: bool) -> None:
+        self._count = 0
+        self._total = total
+        self._quiet = quiet
+
+    def done(self, task_id: str, state: str) -> None:
+        """One more."""
+        self._count += 1
+        if not self._quiet:
+            note(f"[{self._count}/{self._total}] {state:11} {task_id}")
+
+    def __str__(self) -> str:
+        return f"{self._count} of {self._total} tasks"
+
+
 def let_go(stream: TextIO) -> None:
     """Send what is still said to this stream nowhere: its reader has gone, or its disk is full."""
     nowhere = os.open(os.devnull, os.O_WRONLY)

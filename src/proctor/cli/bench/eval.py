@@ -17,7 +17,7 @@ from proctor.cli.bench.options import (
     selection_options,
     source_options,
 )
-from proctor.cli.output import note, print_table
+from proctor.cli.output import Tally, print_table
 from proctor.core.errors import InfrastructureError, Interrupted, UsageError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ async def _evaluate(source: "Benchmark", given: dict[str, Any]) -> "EvaluationRe
     if given["oracle"] == (given["predictions"] is not None):
         raise UsageError("say what to grade: --predictions FILE or --oracle, not both")
     chosen = choose(source, selection(given))
-    progress = _Progress(len(chosen.tasks), quiet=given["quiet"])
+    tally = Tally(len(chosen.tasks), quiet=given["quiet"])
     rooms = provider(given)
     try:
         return await report_on(
@@ -80,29 +80,15 @@ async def _evaluate(source: "Benchmark", given: dict[str, Any]) -> "EvaluationRe
             artifacts=given["artifact_dir"].absolute(),
             jobs=given["jobs"],
             use_cache=not given["no_cache"],
-            done=progress,
+            done=lambda done: tally.done(done.task_id, done.verdict.status.value),
         )
     except asyncio.CancelledError:
         raise Interrupted(
-            f"interrupted after {progress.count} of {len(chosen.tasks)} tasks",
+            f"interrupted after {tally}",
             fix="their verdicts are kept, and the same command goes on from there",
         ) from None
     finally:
         await rooms.close()
-
-
-class _Progress:
-    """Says on stderr how far an evaluation is, one line for each task that ends."""
-
-    def __init__(self, total: int, *, quiet: bool) -> None:
-        self.count = 0
-        self._total = total
-        self._quiet = quiet
-
-    def __call__(self, done: "Evaluated") -> None:
-        self.count += 1
-        if not self._quiet:
-            note(f"[{self.count}/{self._total}] {done.verdict.status.value:10} {done.task_id}")
 
 
 def _print_table(report: "EvaluationReport") -> None:

@@ -15,7 +15,7 @@ from proctor.cli.bench.options import (
     selection,
     selection_options,
 )
-from proctor.cli.output import note, print_json, print_table
+from proctor.cli.output import Tally, note, print_json, print_table
 from proctor.core.errors import InfrastructureError, InvalidData
 
 if TYPE_CHECKING:
@@ -76,14 +76,7 @@ async def _graded(bench: str, split: str | None, known: set[str], given: dict[st
     source = load(bench, None, split)
     answers = read_predictions(given["predictions"], source)
     tasks = [task for task in choose(source, selection(given)).tasks if task.id in known and task.id in answers]
-    done = 0
-
-    def tell(evaluated: "Evaluated") -> None:
-        nonlocal done
-        done += 1
-        if not given["quiet"]:
-            note(f"[{done}/{len(tasks)}] {evaluated.verdict.status.value:10} {evaluated.task_id}")
-
+    tally = Tally(len(tasks), quiet=given["quiet"])
     rooms = provider(given)
     try:
         return await evaluate(
@@ -95,7 +88,7 @@ async def _graded(bench: str, split: str | None, known: set[str], given: dict[st
             artifacts=given["artifact_dir"].absolute(),
             jobs=given["jobs"],
             cache=None if given["no_cache"] else RecordCache(Evaluated, "verdicts"),
-            done=tell,
+            done=lambda done: tally.done(done.task_id, done.verdict.status.value),
         )
     finally:
         await rooms.close()

@@ -18,7 +18,7 @@ from proctor.cli.bench.options import (
     selection_options,
     source_options,
 )
-from proctor.cli.output import note, print_json, print_table
+from proctor.cli.output import Tally, print_json, print_table
 from proctor.core.errors import Interrupted, InvalidData, UsageError
 
 if TYPE_CHECKING:
@@ -71,14 +71,10 @@ async def _validate(source: "Benchmark", given: dict[str, Any]) -> "tuple[Health
 
     chosen = choose(source, selection(given))
     tasks = chosen.tasks
-    count = 0
+    tally = Tally(len(tasks), quiet=given["quiet"])
 
     def done(health: "Health") -> None:
-        nonlocal count
-        count += 1
-        if not given["quiet"]:
-            state = "healthy" if health.healthy else "skipped" if health.skipped else "NOT healthy"
-            note(f"[{count}/{len(tasks)}] {state:11} {health.task_id}")
+        tally.done(health.task_id, "healthy" if health.healthy else "skipped" if health.skipped else "NOT healthy")
 
     rooms = provider(given)
     try:
@@ -92,7 +88,7 @@ async def _validate(source: "Benchmark", given: dict[str, Any]) -> "tuple[Health
             done=done,
         )
     except asyncio.CancelledError:
-        raise Interrupted(f"interrupted after {count} of {len(tasks)} tasks", fix="what was learned is kept") from None
+        raise Interrupted(f"interrupted after {tally}", fix="what was learned is kept") from None
     finally:
         await rooms.close()
     return tuple(sorted((*healths, *map(broken_health, chosen.broken)), key=lambda health: health.task_id))
