@@ -363,6 +363,19 @@ async def test_a_port_that_is_taken_is_replaced_unless_it_was_asked_for(tmp_path
             await serve(Shelf(tmp_path), port=port, strict_port=True, ready=heard.append, until=stopped)
 
 
+async def test_what_is_no_request_is_refused_without_a_word_at_the_terminal(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    status, _, _ = await site.get("/" + "a" * 9000)
+    assert status == 400
+    port = int(site.address.rpartition(":")[2])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"\x16\x03\x01\x00 no HTTP at all\r\n\r\n")
+    assert b" 400 " in await reader.read()
+    writer.close()
+    assert caplog.records == []  # where nobody has set logging up, as in a command, these are printed
+
+
 def test_a_store_is_not_touched_by_looking(tmp_path: Path) -> None:
     store: RunStore = small_run(tmp_path)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
