@@ -223,8 +223,7 @@ async def serve(
 def _silence() -> logging.Logger:
     """A log that nobody reads: who sends the server what is no request is told so, and no traceback is printed here."""
     quiet = logging.getLogger("proctor.view")
-    quiet.addHandler(logging.NullHandler())
-    quiet.propagate = False
+    quiet.setLevel(logging.CRITICAL + 1)
     return quiet
 
 
