@@ -5,6 +5,7 @@ import pytest
 from proctor.core.causes import Status
 from proctor.core.errors import UsageError
 from proctor.report.formats.atif import Atif, answer_trajectory
+from proctor.report.formats.harbor import Harbor
 from proctor.results.formats import ExportOptions, ImportOptions, export_run, import_run
 from recorded import record_pod
 from stored_runs import small_run
@@ -30,3 +31,16 @@ async def test_trajectories_go_out_and_come_back(tmp_path: Path) -> None:
     assert theirs == answer_trajectory(store, store.config(), store.result("org/one"))
     assert result.metrics.agents == 2
     assert sum(usage.tokens.input for usage in result.usage) == theirs.totals.tokens.input
+
+
+@pytest.mark.parametrize("form", [Atif(), Harbor()])
+async def test_a_recording_that_is_broken_costs_itself_and_not_the_export(form: Atif | Harbor, tmp_path: Path) -> None:
+    store = small_run(tmp_path / "results")
+    await record_pod(store.logs("org/one", 1, 1) / "cassette.jsonl", "org/one")
+    (store.logs("two", 1, 1) / "cassette.jsonl").write_text("torn")
+    exported = export_run(store, form, tmp_path / "out", ExportOptions())
+    (broken,) = (sentence for sentence in exported.left_out if "cannot be read" in sentence)
+    assert broken.startswith("two: what its agent did cannot be read: ")
+    assert "cassette.jsonl" in broken
+    written = [file for file in (tmp_path / "out").rglob("*.json") if b'"ATIF-v1.7"' in file.read_bytes()]
+    assert len(written) == 1
