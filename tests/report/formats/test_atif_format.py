@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,14 @@ async def test_a_recording_that_is_broken_costs_itself_and_not_the_export(form: 
     assert "cassette.jsonl" in broken
     written = [file for file in (tmp_path / "out").rglob("*.json") if b'"ATIF-v1.7"' in file.read_bytes()]
     assert len(written) == 1
+
+
+def test_trajectories_of_others_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    step = {"step_id": 1, "source": "agent", "message": "Done."}
+    theirs = {"schema_version": "ATIF-v1.4", "session_id": "s", "agent": {"name": "a", "version": "1"}, "steps": [step]}
+    for place in ("fix-git/agent/trajectory.json", "hello/trajectory.json", "third.json"):
+        file = tmp_path / "theirs" / place
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(theirs))
+    run = import_run(Atif().read(tmp_path / "theirs", ImportOptions(benchmark="b")), root=tmp_path / "results")
+    assert run.config().tasks == ("fix-git", "hello", "third")

@@ -97,7 +97,15 @@ def _read(file: Path) -> Trajectory:
         data = file.read_bytes()
     except OSError as error:
         raise UsageError(f"cannot read it: {error.strerror}", where=file) from error
-    return from_atif(data, task_id=file.stem, where=file)
+    return from_atif(data, task_id=_task_of(file), where=file)
+
+
+def _task_of(file: Path) -> str:
+    """What a file that does not say is about: its name, or where that is the same for all, that of its folder."""
+    if file.name != ATIF_FILE:
+        return file.stem
+    folder = file.absolute().parent
+    return folder.parent.name if folder.name == "agent" else folder.name
 
 
 def _answers(files: list[Path], benchmark: str) -> Iterator[ImportedAnswer]:
