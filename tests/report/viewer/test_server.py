@@ -281,6 +281,18 @@ async def test_one_is_one_and_many_are_many(site: Site) -> None:
     assert "claude-sonnet-4-5; 1 error<" in text
 
 
+async def test_a_time_that_nobody_has_said_is_not_shown_as_none_at_all(site: Site) -> None:
+    store = new_run("toy", root=site.root)
+    answer(store, "a", answer_seconds=0.0, grade_seconds=0.0)
+    finish(store)
+    other = small_run(site.root)
+    for page in ("/", "/run/toy/run-001", "/run/toy/run-001/task?task=a"):
+        _, text, _ = await site.get(page)
+        assert "0.0 s" not in text.replace("+0.0 s", ""), page
+    _, text, _ = await site.get(f"/compare?run=toy/run-001&run=toy/{other.run_id}")
+    assert ">0.0 s<" not in text
+
+
 async def test_two_runs_are_compared_task_by_task(site: Site) -> None:
     small_run(site.root)
     second = new_run("toy", root=site.root)
