@@ -62,7 +62,9 @@ def test_a_decision_names_each_condition_that_does_not_hold() -> None:
 def test_what_is_not_known_meets_no_bound_and_says_so() -> None:
     decision = decide(parse_rule("cost < 9"), FREE)
     assert decision.sentence == "new against old: 'cost < 9' does not hold, since cost is not known."
-    assert decide(parse_rule("not worse"), compare([], [])).passed is False
+    apart = decide(parse_rule("not worse"), compare([], [], names=("old", "new")))
+    assert apart.passed is False
+    assert apart.sentence == "new against old: 'not worse' does not hold, since no graded task is in common."
 
 
 def test_a_rule_that_holds_says_so() -> None:

@@ -64,7 +64,10 @@ def test_noise_is_not_read() -> None:
 def test_tasks_of_which_the_field_is_not_known_are_a_group() -> None:
     found = breakdown("x", {"r": answers(a="+", b="-")}, {"a": "one"}.get)
     assert [group.value for group in found.groups] == [UNKNOWN, "one"]
-    assert breakdown("x", {"r": []}, letters).groups == ()
+    nothing = breakdown("x", {"r": []}, letters)
+    assert (nothing.groups, nothing.sentence) == ((), "r has no graded task.")
+    apart = breakdown("x", {"r": answers(a="+"), "s": answers(b="+")}, letters)
+    assert apart.sentence == "r and s have no graded task in common."
 
 
 def test_numbers_and_ranges_stand_in_their_order_and_words_by_size() -> None:

@@ -3,6 +3,7 @@ import pytest
 
 from observations import answers, flipped, seen
 from proctor.analysis import compare, corrected
+from proctor.analysis.chance import tasks_needed
 from proctor.analysis.observation import SeenFinding, SeenVerdict
 from proctor.core.causes import Cause, Status
 
@@ -77,6 +78,18 @@ def test_what_is_shown_alone_may_not_be_among_many() -> None:
     assert many[0].verdict == 0
     assert many[0].adjusted_p == pytest.approx(5 * alone.p_value)
     assert "0.156 after correction" in many[0].sentence
+    # Six flips of six are too few among five comparisons, so it takes more tasks to show as much.
+    assert (alone.tasks_needed, many[0].tasks_needed) == (
+        tasks_needed(6 / 46, 0.0),
+        tasks_needed(6 / 46, 0.0, significance=0.01),
+    )
+    assert alone.tasks_needed != many[0].tasks_needed
+    assert many[1].visible is None
+    assert corrected([alone]) == (alone,)
+
+
+def test_one_task_is_one_task() -> None:
+    assert "of 1 common task; " in compare(answers(a="+"), answers(a="+")).sentence
 
 
 def test_two_runs_of_the_same_agent_are_called_different_at_most_one_time_in_twenty() -> None:

@@ -145,7 +145,7 @@ def test_where_nobody_tried_before_repair_the_first_pass_is_unknown_and_said_so(
     score = scored(task(Cause.SOLVED, after_patch=PASSED, repair=mended(1)))
     assert of(score.first_pass_compile) == (0, 0)
     assert (score.first_pass_compile.rate, score.first_pass_unknown) == (None, 1)
-    assert "1 more were mended by a linter; whether they compiled before is unknown" in score_table(score)
+    assert "1 more was mended by a linter; whether it compiled before is unknown" in score_table(score)
 
 
 def test_repair_is_averaged_over_what_was_repaired() -> None:
@@ -153,6 +153,15 @@ def test_repair_is_averaged_over_what_was_repaired() -> None:
         task(Cause.SOLVED, repair=mended(0)), task(Cause.SOLVED, repair=mended(3, iterations=2)), task(Cause.SOLVED)
     )
     assert (score.repair_iterations.mean, score.repair_operations.mean, score.repair_iterations.of) == (1.5, 1.5, 2)
+
+
+def test_what_nobody_tried_has_no_line() -> None:
+    table = score_table(scored(task(Cause.SOLVED)))
+    assert "repair" not in table
+    assert "first pass" not in table
+    mended_one = score_table(scored(task(Cause.SOLVED, after_patch=PASSED, repair=mended(0))))
+    assert "repair: 1.00 passes, 0.00 operations, mean of 1 task" in mended_one
+    assert "compiles at first pass" in mended_one
 
 
 def test_tags_have_scores_of_their_own() -> None:

@@ -94,3 +94,28 @@ def test_a_run_that_was_renamed_goes_by_the_name_that_it_can_be_asked_for(
 def test_a_name_that_no_file_can_have_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch(["bench", "show", "x" * 5000]) == 2
     assert "File name too long" in capsys.readouterr().err
+
+
+def test_runs_on_one_front_that_were_not_made_alike_come_with_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    warning = "not the same in all of these runs: concurrency; `proctor bench compare` says how\n"
+    for form in ([], ["--json"], ["--csv"]):
+        assert dispatch(["bench", "pareto", "core", *form]) == 0
+        assert capsys.readouterr().err == warning
+    assert dispatch(["bench", "pareto", "core", "--markdown"]) == 0
+    assert "> not the same in all of these runs: concurrency" in capsys.readouterr().out
+
+
+def test_runs_without_common_tasks_have_no_tables_of_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PROCTOR_RESULTS", str(tmp_path))
+    store_run(tmp_path, "run-001", tasks=4)
+    nothing = store_run(tmp_path, "run-002", tasks=4)
+    for file in (nothing.folder / "tasks").iterdir():
+        file.unlink()
+    assert dispatch(["bench", "compare", "run-001", "run-002"]) == 0
+    told = capsys.readouterr().out
+    assert told.endswith("\nrun-001 and run-002 have no graded task in common.\n")
+    assert "What changed" not in told
+    assert dispatch(["bench", "breakdown", "run-001", "run-002"]) == 0
+    assert capsys.readouterr().out == "run-001 and run-002 have no graded task in common.\n"

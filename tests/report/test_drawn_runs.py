@@ -88,12 +88,26 @@ def test_many_published_results_have_a_table_of_their_own(stores: list[RunStore]
     published = [
         msgspec.structs.replace(PUBLISHED, model=f"M{number}", rate=number / 20, resolved=some) for number in range(8)
     ]
-    text = document_text(runs_document("core Results", rows, published, tasks=tasks))
+    document = runs_document("core Results", rows, published, tasks=tasks)
+    text = document_text(document)
     lines = [line for line in text.splitlines() if line.startswith("Published baseline")]
     assert [re.findall(r"M\d", line)[0] for line in lines] == ["M3", "M4", "M5", "M6", "M7"]
     assert lines[-1] == "Published baseline (M7 + Claude Code): 35% (2/100 of ours, 2026-01, https://example.org/x)"
-    assert "3 more published results are in the table below." in text
-    assert len(re.findall(r"^M\d +Claude Code +", text, re.MULTILINE)) == 8
+    assert "\n3 more published results: --html, --markdown and --json have the whole list.\n" in text
+    assert "Published by others" not in text  # ninety lines would hide what one has come for
+    assert len(re.findall(r"^\| M\d \| Claude Code \|", document_markdown(document), re.MULTILINE)) == 8
+
+
+def test_people_have_no_model_and_what_is_no_number_is_in_the_whole_list_only(rows: list[RunRow]) -> None:
+    people = msgspec.structs.replace(PUBLISHED, agent="experts", model="none", tasks=1)
+    told = msgspec.structs.replace(PUBLISHED, agent="somebody", rate=None)
+    document = runs_document("core Results", rows, [people, told])
+    text = document_text(document)
+    assert (
+        "Published baseline (experts): 23% (1 task, 2026-01, https://example.org/x)\n1 more published result:" in text
+    )
+    assert "somebody" not in text
+    assert "| Claude | somebody | - |" in document_markdown(document)
 
 
 def test_what_it_took_is_what_the_files_say(stores: list[RunStore], rows: list[RunRow]) -> None:

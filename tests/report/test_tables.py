@@ -1,7 +1,7 @@
 import pytest
 
 from proctor.report.document import Document, Section, document_text
-from proctor.report.tables import Table, as_text
+from proctor.report.tables import Table, as_markdown, as_text
 
 TABLE = Table(
     title="Runs",
@@ -33,3 +33,10 @@ def test_sentences_are_folded_between_words_and_only_for_a_terminal() -> None:
     document = Document(title="x", sections=(Section(sentences=(said,)),), summary=(said,))
     assert document_text(document) == f"{said}\n\n{said}\n"
     assert document_text(document, width=25) == "\n".join(["run-002 is better than\nrun-001 by a good deal\n"] * 2)
+
+
+def test_amounts_are_amounts_in_markdown_and_no_formula() -> None:
+    table = Table(title="~~Cost~~", headings=("Cost",), rows=(("$0.49 ($0.46 to $0.52)",),))
+    assert as_markdown(table).splitlines() == [
+        *(r"## \~\~Cost\~\~", "", "| Cost |", "| --- |", r"| \$0.49 (\$0.46 to \$0.52) |"),
+    ]

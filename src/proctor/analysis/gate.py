@@ -150,6 +150,8 @@ def _outcome(clause: Clause, comparison: Comparison) -> Outcome:
 
 
 def _told(outcome: Outcome) -> str:
+    if outcome.value is None and outcome.measure == "verdict":
+        return "since no graded task is in common"
     if outcome.value is None:
         return f"since {outcome.measure} is not known"
     if outcome.measure == "verdict":

@@ -54,6 +54,13 @@ class Breakdown(Record):
     @property
     def sentence(self) -> str:
         """What can be said, and no more."""
+        if not self.groups:
+            alone = len(self.runs) == 1
+            return (
+                f"{self.runs[0]} has no graded task."
+                if alone
+                else f"{' and '.join(self.runs)} have no graded task in common."
+            )
         shown = [group for group in self.groups if group.shown]
         if len(self.runs) == 1:
             if not shown:

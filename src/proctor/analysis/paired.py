@@ -77,10 +77,11 @@ class Comparison(Record):
         """What can be said, and no more."""
         if self.common == 0:
             return f"{self.first.run} and {self.second.run} have no graded task in common."
+        tasks = "task" if self.common == 1 else "tasks"
         p_value = p_words(self.p_value)
         if p_words(self.adjusted_p) != p_value:
             p_value += f", {p_words(self.adjusted_p).removeprefix('p = ')} after correction"
-        flips = f"{len(self.gained)} gained, {len(self.lost)} lost of {self.common} common tasks; {p_value}"
+        flips = f"{len(self.gained)} gained, {len(self.lost)} lost of {self.common} common {tasks}; {p_value}"
         names = f"between {self.first.run} and {self.second.run}"
         if self.verdict == 0:
             needed = "" if self.tasks_needed is None else f" One this large takes about {self.tasks_needed:,} tasks."
@@ -104,7 +105,6 @@ def compare(
     gained = tuple(task for task in common if now[task] and not was[task])
     lost = tuple(task for task in common if was[task] and not now[task])
     both = sum(was[task] and now[task] for task in common)
-    number = max(len(common), 1)
     p_value = exact_mcnemar(len(gained), len(lost))
     rates = [[[float(answer.resolved) for answer in answers[task]] for task in common] for answers in (one, other)]
     costs = [[_mean([answer.cost_usd for answer in answers[task]]) for task in common] for answers in (one, other)]
@@ -125,17 +125,28 @@ def compare(
         cost=_change(costs[0], costs[1], resamples),
         # Nobody answers in no time: a run that says so does not know.
         seconds=_change(times[0], times[1], resamples) if any(times[0]) and any(times[1]) else None,
-        tasks_needed=tasks_needed(len(gained) / number, len(lost) / number),
-        visible=visible_difference((len(gained) + len(lost)) / number, len(common)),
+        tasks_needed=tasks_needed(*_shares(gained, lost, len(common))),
+        visible=visible_difference(sum(_shares(gained, lost, len(common))), len(common)),
     )
 
 
 def corrected(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
-    """Comparisons that are looked at together, their p-values adjusted for being several."""
+    """Comparisons that are looked at together, their p-values adjusted for being several.
+
+    What the tasks could show is told for the smallest of the p-values, which Holm's correction judges most severely.
+    """
     adjusted = holm([comparison.p_value for comparison in comparisons])
+    severity = SIGNIFICANT / max(1, len(comparisons))
     return tuple(
-        msgspec.structs.replace(comparison, adjusted_p=p_value)
-        for comparison, p_value in zip(comparisons, adjusted, strict=True)
+        msgspec.structs.replace(
+            one,
+            adjusted_p=p_value,
+            tasks_needed=tasks_needed(*_shares(one.gained, one.lost, one.common), significance=severity),
+            visible=visible_difference(
+                sum(_shares(one.gained, one.lost, one.common)), one.common, significance=severity
+            ),
+        )
+        for one, p_value in zip(comparisons, adjusted, strict=True)
     )
 
 
@@ -146,6 +157,10 @@ def by_task(observations: Iterable[Observation]) -> dict[str, list[Observation]]
         if observation.counted:
             found.setdefault(observation.task_id, []).append(observation)
     return found
+
+
+def _shares(gained: Sequence[str], lost: Sequence[str], common: int) -> tuple[float, float]:
+    return len(gained) / max(common, 1), len(lost) / max(common, 1)
 
 
 def majority(answers: Sequence[Observation]) -> bool:

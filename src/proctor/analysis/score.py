@@ -105,17 +105,20 @@ def score_table(figures: Score) -> str:
         ("compiles at first pass", figures.first_pass_compile),
     ]
     lines = [f"{figures.benchmark}: {figures.total} tasks, {figures.errors} errors, {figures.skipped} skipped", ""]
-    lines += _aligned([("", "count", "rate", "95 % interval"), *((name, *_cells(rate)) for name, rate in rates)])
+    asked = [(name, *_cells(rate)) for name, rate in rates if rate.of or rate is not figures.first_pass_compile]
+    lines += _aligned([("", "count", "rate", "95 % interval"), *asked])
     if figures.first_pass_unknown:
+        they, were = ("it", "was") if figures.first_pass_unknown == 1 else ("they", "were")
         lines.append(
-            f"{figures.first_pass_unknown} more were mended by a linter; whether they compiled before is unknown"
+            f"{figures.first_pass_unknown} more {were} mended by a linter; whether {they} compiled before is unknown"
         )
-    passes, operations = _mean_text(figures.repair_iterations), _mean_text(figures.repair_operations)
-    lines += [
-        "",
-        f"repair: {passes} passes, {operations} operations, mean of {figures.repair_iterations.of} tasks",
-        f"time: {figures.seconds:.1f} s, {_mean_text(figures.seconds_per_task)} s per task",
-    ]
+    lines.append("")
+    if figures.repair_iterations.of:
+        passes, operations = _mean_text(figures.repair_iterations), _mean_text(figures.repair_operations)
+        number = figures.repair_iterations.of
+        tasks = "task" if number == 1 else "tasks"
+        lines.append(f"repair: {passes} passes, {operations} operations, mean of {number} {tasks}")
+    lines.append(f"time: {figures.seconds:.1f} s, {_mean_text(figures.seconds_per_task)} s per task")
     if figures.tags:
         rows = [(tag.tag, *_cells(tag.resolved), _count(tag.resolved_without_errors)) for tag in figures.tags]
         lines += ["", *_aligned([("tag", "resolved", "rate", "95 % interval", "without errors"), *rows])]

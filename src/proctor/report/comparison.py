@@ -110,8 +110,9 @@ def comparison_document(rows: Sequence[RunRow], held: Sequence[Held]) -> Documen
     comparisons = [one.comparison for one in held]
     sections = [
         Section(table=runs_table(title, rows), charts=(("Resolved, with 95 % intervals", rates_chart(rows)),)),
-        Section(table=_changes(comparisons)),
     ]
+    if any(one.common for one in comparisons):
+        sections.append(Section(table=_changes([one for one in comparisons if one.common])))
     flips = _flips(comparisons)
     if flips.rows:
         sections.append(Section(table=flips, charts=(("Tasks lost and gained", flips_chart(comparisons)),)))

@@ -10,11 +10,16 @@ _UNDERLINES: Final = "=-"
 
 
 class Section(Record):
-    """One thing that is said. Charts are for those who can see them; the table has the same numbers."""
+    """One thing that is said. Charts are for those who can see them; the table has the same numbers.
+
+    Attributes:
+        reference: it is for looking things up, and too long for a terminal.
+    """
 
     sentences: tuple[str, ...] = ()
     table: Table | None = None
     charts: tuple[tuple[str, Chart], ...] = ()
+    reference: bool = False
 
 
 class Document(Record):
@@ -38,6 +43,8 @@ def document_text(document: Document, *, width: int | None = None) -> str:
     """
     parts: list[str] = []
     for section in document.sections:
+        if section.reference:
+            continue
         if section.table is not None:
             parts.append(as_text(section.table, underline=_UNDERLINES[bool(parts)], width=width))
         if section.sentences:

@@ -38,7 +38,9 @@ def front_of(stores: Sequence[RunStore], objectives: Sequence[Objective]) -> tup
     return standings(points, sums, objectives=objectives)
 
 
-def front_document(title: str, places: Sequence[Standing], objectives: Sequence[Objective]) -> Document:
+def front_document(
+    title: str, places: Sequence[Standing], objectives: Sequence[Objective], warnings: Sequence[str] = ()
+) -> Document:
     """What `pareto` says."""
     table = Table(
         title=title,
@@ -49,7 +51,7 @@ def front_document(title: str, places: Sequence[Standing], objectives: Sequence[
     if any(standing.point.rate and standing.point.cost for standing in places):
         charts = (("Cost against rate, with the front", front_chart(places)),)
     section = Section(table=table, charts=charts, sentences=_sentences(places, objectives))
-    return Document(title=title, sections=(section,))
+    return Document(title=title, sections=(section,), warnings=tuple(warnings))
 
 
 def _row(standing: Standing) -> tuple[str, ...]:

@@ -112,6 +112,8 @@ def worth_listing(known: Mapping[str, Mapping[str, str]]) -> list[str]:
 
 def breakdown_document(title: str, found: Sequence[Breakdown]) -> Document:
     """What `breakdown` says."""
+    if not any(one.groups for one in found):
+        return Document(title=title, sections=(Section(sentences=tuple(dict.fromkeys(one.sentence for one in found))),))
     return Document(
         title=title,
         sections=tuple(

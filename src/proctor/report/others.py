@@ -5,20 +5,20 @@ from typing import Final
 
 from proctor.core.published import Published
 from proctor.report.tables import Table
-from proctor.report.words import NOTHING
+from proctor.report.words import NOTHING, many
 
 MOST_LINES: Final = 5
+_NOBODY: Final = ("", "none")  # the model of people
 
 
 def published_lines(published: Sequence[Published], tasks: Collection[str] = ()) -> tuple[str, ...]:
     """One line for each published result, with what is needed to judge it; the best of them, if there are many."""
-    best = sorted(published, key=lambda one: -(one.rate or 0.0))[:MOST_LINES]
-    shown = [one for one in published if one in best]
+    told = [one for one in published if one.rate is not None or one.score is not None]
+    best = sorted(told, key=lambda one: -(one.rate or 0.0))[:MOST_LINES]
+    shown = [one for one in told if one in best]
     more = len(published) - len(shown)
-    return (
-        *(_published(one, tasks) for one in shown),
-        *([f"{more} more published results are in the table below."] if more else []),
-    )
+    listed = f"{many(more, 'more published result')}: --html, --markdown and --json have the whole list."
+    return (*(_published(one, tasks) for one in shown), *([listed] if more else []))
 
 
 def published_table(published: Sequence[Published], tasks: Collection[str]) -> Table:
@@ -47,14 +47,15 @@ def _published(one: Published, tasks: Collection[str]) -> str:
     ours = _on_ours(one, tasks)
     details = (
         one.split,
-        f"{one.tasks} tasks" if one.tasks else None,
+        many(one.tasks, "task") if one.tasks else None,
         f"{ours} of ours" if ours else None,
         one.date,
         one.source,
     )
     note = f"; {one.note}" if one.note else ""
     told = ", ".join(detail for detail in details if detail)
-    return f"Published baseline ({one.model} + {one.agent}): {_result(one)} ({told}{note})"
+    who = one.agent if one.model in _NOBODY else f"{one.model} + {one.agent}"
+    return f"Published baseline ({who}): {_result(one)} ({told}{note})"
 
 
 def _result(one: Published) -> str:

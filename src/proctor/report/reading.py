@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from msgspec.structs import replace
 
+from proctor.analysis.comparability import differences
 from proctor.analysis.observation import Observation
 from proctor.analysis.runs import RunRow, run_row
 from proctor.core.errors import UsageError
@@ -45,3 +46,12 @@ def run_rows(
         row = run_row(config, store.results_as(Observation), healthy=healthy(config))
         rows.append(replace(row, run_id=shown_name(store)))
     return rows
+
+
+def unlike_conditions(stores: Sequence[RunStore]) -> tuple[str, ...]:
+    """A warning that names what was not the same in all of these runs, but for what a comparison may be about."""
+    first, *others = [store.config() for store in stores]
+    names = dict.fromkeys(one.name for other in others for one in differences(first, other) if not one.subject)
+    if not names:
+        return ()
+    return (f"not the same in all of these runs: {', '.join(names)}; `proctor bench compare` says how",)

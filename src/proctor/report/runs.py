@@ -250,7 +250,6 @@ def run_tables(
         failures_table(rows),
         passes_table(rows),
         roles_table(rows),
-        published_table(published, tasks) if len(published) > MOST_LINES else None,
     )
     return (
         runs_table(title, rows, published, tasks),
@@ -275,7 +274,10 @@ def runs_document(
         charts.append(("Cost against rate, with the front", front_chart(standings(list(map(point_of, rows)), {}))))
     first = Section(table=tables[0], charts=tuple(charts))
     more = [*tables[1:], *([logs_table(logs)] if logs else [])]
-    return Document(title=title, sections=(first, *(Section(table=table) for table in more)))
+    sections = [first, *(Section(table=table) for table in more)]
+    if len(published) > MOST_LINES or any(one.rate is one.score is None for one in published):
+        sections.append(Section(table=published_table(published, tasks), reference=True))
+    return Document(title=title, sections=tuple(sections))
 
 
 def point_of(row: RunRow) -> Point:

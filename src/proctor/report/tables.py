@@ -115,6 +115,6 @@ def _reached(record: Any, path: Sequence[str]) -> Any:
 
 def plain(text: str) -> str:
     """Text in which no character means something to Markdown."""
-    for character in "\\`*_[]<>|#":
+    for character in "\\`*_[]<>|#$~":
         text = text.replace(character, f"\\{character}")
     return " ".join(one_line(text).split())

@@ -7,7 +7,7 @@ only translates; what is written where, whole or not at all, is decided here.
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import EntryPoint, entry_points
@@ -142,7 +142,18 @@ def export_run(run: RunStore, form: Format, target: Path, options: ExportOptions
             _check_replaceable(target, written)
             target.rename(Path(folder, "old"))
         written.rename(target)
-    return exported
+    return msgspec.structs.replace(exported, left_out=(*_not_there_yet(run), *exported.left_out))
+
+
+def _not_there_yet(run: RunStore) -> Iterator[str]:
+    config = run.config()
+    left = len(config.tasks) * config.samples - sum(
+        name.endswith(".json") and not name.startswith(".")
+        for _, _, files in os.walk(run.folder / "tasks")
+        for name in files
+    )
+    if left > 0:
+        yield f"{left} {'answer' if left == 1 else 'answers'} that the run was asked for and has not recorded"
 
 
 def _check_replaceable(target: Path, written: Path) -> None:

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -5,6 +6,7 @@ import pytest
 from proctor.core.causes import Status
 from proctor.core.errors import UsageError
 from proctor.report.formats.atif import Atif, answer_trajectory
+from proctor.report.formats.harbor import Harbor
 from proctor.results.formats import ExportOptions, ImportOptions, export_run, import_run
 from recorded import record_pod
 from stored_runs import small_run
@@ -16,7 +18,8 @@ async def test_trajectories_go_out_and_come_back(tmp_path: Path) -> None:
     await record_pod(store.logs("org/one", 2, 1) / "cassette.jsonl", "org/one")
     exported = export_run(store, Atif(), tmp_path / "out", ExportOptions())
     assert exported.files == 2
-    assert sorted(sentence.split(":")[0] for sentence in exported.left_out) == ["three", "two"]
+    assert exported.left_out[0] == "2 answers that the run was asked for and has not recorded"
+    assert sorted(sentence.split(":")[0] for sentence in exported.left_out[1:]) == ["three", "two"]
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["org%2fone.json", "org%2fone~2.json"]
     with pytest.raises(UsageError, match="--benchmark"):
         Atif().read(tmp_path / "out", ImportOptions())
@@ -30,3 +33,27 @@ async def test_trajectories_go_out_and_come_back(tmp_path: Path) -> None:
     assert theirs == answer_trajectory(store, store.config(), store.result("org/one"))
     assert result.metrics.agents == 2
     assert sum(usage.tokens.input for usage in result.usage) == theirs.totals.tokens.input
+
+
+@pytest.mark.parametrize("form", [Atif(), Harbor()])
+async def test_a_recording_that_is_broken_costs_itself_and_not_the_export(form: Atif | Harbor, tmp_path: Path) -> None:
+    store = small_run(tmp_path / "results")
+    await record_pod(store.logs("org/one", 1, 1) / "cassette.jsonl", "org/one")
+    (store.logs("two", 1, 1) / "cassette.jsonl").write_text("torn")
+    exported = export_run(store, form, tmp_path / "out", ExportOptions())
+    (broken,) = (sentence for sentence in exported.left_out if "cannot be read" in sentence)
+    assert broken.startswith("two: what its agent did cannot be read: ")
+    assert "cassette.jsonl" in broken
+    written = [file for file in (tmp_path / "out").rglob("*.json") if b'"ATIF-v1.7"' in file.read_bytes()]
+    assert len(written) == 1
+
+
+def test_trajectories_of_others_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    step = {"step_id": 1, "source": "agent", "message": "Done."}
+    theirs = {"schema_version": "ATIF-v1.4", "session_id": "s", "agent": {"name": "a", "version": "1"}, "steps": [step]}
+    for place in ("fix-git/agent/trajectory.json", "hello/trajectory.json", "third.json"):
+        file = tmp_path / "theirs" / place
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(theirs))
+    run = import_run(Atif().read(tmp_path / "theirs", ImportOptions(benchmark="b")), root=tmp_path / "results")
+    assert run.config().tasks == ("fix-git", "hello", "third")

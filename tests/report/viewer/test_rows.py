@@ -165,6 +165,13 @@ def test_the_shelf_has_every_run_the_latest_first_and_opens_nothing_else(tmp_pat
     assert Shelf(tmp_path / "results", [first]).names() == ["toy/run-001"]
 
 
+def test_two_chosen_runs_of_one_name_are_refused_and_one_run_twice_is_one(tmp_path: Path) -> None:
+    first, second = small_run(tmp_path / "here"), small_run(tmp_path / "there")
+    assert Shelf(tmp_path, [first, RunStore(first.folder)]).names() == ["toy/run-001"]
+    with pytest.raises(UsageError, match="two of these runs are called 'toy/run-001'"):
+        Shelf(tmp_path, [first, second])
+
+
 def test_a_run_is_going_while_somebody_holds_its_lock_and_looking_does_not_get_in_the_way(tmp_path: Path) -> None:
     store = small_run(tmp_path)
     assert not is_going(store)

@@ -281,6 +281,18 @@ async def test_one_is_one_and_many_are_many(site: Site) -> None:
     assert "claude-sonnet-4-5; 1 error<" in text
 
 
+async def test_a_time_that_nobody_has_said_is_not_shown_as_none_at_all(site: Site) -> None:
+    store = new_run("toy", root=site.root)
+    answer(store, "a", answer_seconds=0.0, grade_seconds=0.0)
+    finish(store)
+    other = small_run(site.root)
+    for page in ("/", "/run/toy/run-001", "/run/toy/run-001/task?task=a"):
+        _, text, _ = await site.get(page)
+        assert "0.0 s" not in text.replace("+0.0 s", ""), page
+    _, text, _ = await site.get(f"/compare?run=toy/run-001&run=toy/{other.run_id}")
+    assert ">0.0 s<" not in text
+
+
 async def test_two_runs_are_compared_task_by_task(site: Site) -> None:
     small_run(site.root)
     second = new_run("toy", root=site.root)
@@ -361,6 +373,19 @@ async def test_a_port_that_is_taken_is_replaced_unless_it_was_asked_for(tmp_path
         assert str(port) not in heard[0]
         with pytest.raises(InfrastructureError, match=f"cannot listen on port {port}"):
             await serve(Shelf(tmp_path), port=port, strict_port=True, ready=heard.append, until=stopped)
+
+
+async def test_what_is_no_request_is_refused_without_a_word_at_the_terminal(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    status, _, _ = await site.get("/" + "a" * 9000)
+    assert status == 400
+    port = int(site.address.rpartition(":")[2])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"\x16\x03\x01\x00 no HTTP at all\r\n\r\n")
+    assert b" 400 " in await reader.read()
+    writer.close()
+    assert caplog.records == []  # where nobody has set logging up, as in a command, these are printed
 
 
 def test_a_store_is_not_touched_by_looking(tmp_path: Path) -> None:

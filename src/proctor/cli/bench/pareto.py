@@ -5,6 +5,7 @@ from typing import Any, Final
 import click
 
 from proctor.cli.bench.telling import check_forms, form_options, tell
+from proctor.cli.output import note
 from proctor.core.errors import UsageError
 
 _NAMES: Final = {"rate": "rate", "cost": "cost", "time": "seconds"}
@@ -24,6 +25,7 @@ def command(bench: str, *, names: tuple[str, ...], **given: Any) -> None:
     """Say which runs of BENCH no other run beats in rate, cost and time at once, and how sure that is."""
     from proctor.analysis import Standing  # noqa: PLC0415 - the help page needs none of it
     from proctor.report.front import ParetoReport, front_document, front_of  # noqa: PLC0415
+    from proctor.report.reading import unlike_conditions  # noqa: PLC0415
     from proctor.report.tables import records_csv  # noqa: PLC0415
     from proctor.results import list_runs  # noqa: PLC0415
     from proctor.results.store import results_root  # noqa: PLC0415
@@ -35,10 +37,14 @@ def command(bench: str, *, names: tuple[str, ...], **given: Any) -> None:
             f"there are no runs of {bench!r}", where=results_root(), fix="make one with `proctor bench run`"
         )
     objectives: Any = tuple(_NAMES[name] for name in dict.fromkeys(names or _NAMES))
-    standings = front_of(runs, objectives)
+    standings, warnings = front_of(runs, objectives), unlike_conditions(runs)
+    title = f"{bench}: {', '.join(dict.fromkeys(names or _NAMES))}"
     tell(
-        lambda: front_document(f"{bench}: {', '.join(dict.fromkeys(names or _NAMES))}", standings, objectives),
+        lambda: front_document(title, standings, objectives, warnings),
         given,
         as_json=lambda: ParetoReport(benchmark=bench, objectives=objectives, runs=standings),
         as_csv=lambda: records_csv(Standing, standings),
     )
+    if given["as_json"] or given["as_csv"]:
+        for warning in warnings:
+            note(warning)

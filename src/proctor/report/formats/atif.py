@@ -35,9 +35,11 @@ class Atif:
         target.mkdir()
         config, files, left_out = run.config(), 0, list[str]()
         for result in run.results():
-            trajectory = answer_trajectory(run, config, result)
-            if trajectory is None or not trajectory.steps:
-                left_out.append(f"{result.task_id}: nothing was kept of what its agent did")
+            known = len(left_out)
+            trajectory = readable_trajectory(run, config, result, left_out)
+            if trajectory is None:
+                if len(left_out) == known:
+                    left_out.append(f"{result.task_id}: nothing was kept of what its agent did")
                 continue
             sample = "" if result.sample == 1 else f"~{result.sample}"
             file = target / f"{disk_name(result.task_id)}{sample}{_SUFFIX}"
@@ -73,6 +75,16 @@ def answer_trajectory(run: RunStore, config: RunConfig, result: TaskResult) -> T
     return read_trajectory(logs, task_id=result.task_id, agent=config.agent, version=version)
 
 
+def readable_trajectory(run: RunStore, config: RunConfig, result: TaskResult, left_out: list[str]) -> Trajectory | None:
+    """The same, if there is anything in it. One that is broken costs itself, not the whole export, and is named."""
+    try:
+        trajectory = answer_trajectory(run, config, result)
+    except InvalidData as error:
+        left_out.append(f"{result.task_id}: what its agent did cannot be read: {error.sentence}")
+        return None
+    return trajectory if trajectory is not None and trajectory.steps else None
+
+
 def agent_version(config: RunConfig) -> str:
     """The version of the program that answered; empty when the run does not say."""
     ours = {"proctor", "environment", "harbor"}
@@ -85,7 +97,15 @@ def _read(file: Path) -> Trajectory:
         data = file.read_bytes()
     except OSError as error:
         raise UsageError(f"cannot read it: {error.strerror}", where=file) from error
-    return from_atif(data, task_id=file.stem, where=file)
+    return from_atif(data, task_id=_task_of(file), where=file)
+
+
+def _task_of(file: Path) -> str:
+    """What a file that does not say is about: its name, or where that is the same for all, that of its folder."""
+    if file.name != ATIF_FILE:
+        return file.stem
+    folder = file.absolute().parent
+    return folder.parent.name if folder.name == "agent" else folder.name
 
 
 def _answers(files: list[Path], benchmark: str) -> Iterator[ImportedAnswer]:

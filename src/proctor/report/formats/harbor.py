@@ -20,7 +20,7 @@ from proctor.core.record import Record, from_json, to_json
 from proctor.core.result import AgentMetrics, Attempt, ModelUsage, TaskResult, Tokens
 from proctor.core.run import RunConfig
 from proctor.core.verdict import TestOutcome, TestStatus, Verdict
-from proctor.report.formats.atif import agent_version, answer_trajectory, metrics_of
+from proctor.report.formats.atif import agent_version, metrics_of, readable_trajectory
 from proctor.report.formats.harbor_job import Job, Lock, Trial, trial_files
 from proctor.report.formats.harbor_words import CAUSES, seconds_between
 from proctor.report.trajectories import ATIF_FILE, from_atif, to_atif
@@ -74,8 +74,8 @@ class Harbor:
             if result.status is Status.SKIPPED:
                 left_out.append(f"{result.task_id}: it was skipped, and Harbor knows only trials that were made")
                 continue
-            trajectory = answer_trajectory(run, config, result)
-            files = trial_files(job, result, to_atif(trajectory) if trajectory and trajectory.steps else None)
+            trajectory = readable_trajectory(run, config, result, left_out)
+            files = trial_files(job, result, to_atif(trajectory) if trajectory else None)
             digest = hashlib.sha256(files["result.json"]).hexdigest()
             files[OURS] = to_json(OurTrial(sha256=digest, result=result))
             files |= _submission(run, result)

@@ -10,6 +10,7 @@ from proctor.report import differences
 from proctor.report.viewer.pages import read_query
 from proctor.report.viewer.rows import Row, RunTable
 from proctor.report.viewer.shelf import Shelf
+from proctor.report.words import many
 
 PAGE: Final = 200
 
@@ -94,7 +95,7 @@ def _sentence(runs: list[str], flips: dict[str, int], common: int) -> str:
     if not common:
         return "The runs have no graded task in common."
     p_value = exact_mcnemar(gained, lost)
-    numbers = f"{gained} gained, {lost} lost of {common} common tasks; {p_words(p_value)}"
+    numbers = f"{gained} gained, {lost} lost of {many(common, 'common task')}; {p_words(p_value)}"
     if p_value >= SIGNIFICANT:
         return f"No difference that these data can show ({numbers})."
     return f"{runs[1]} is {'better' if gained > lost else 'worse'} than {runs[0]} ({numbers})."

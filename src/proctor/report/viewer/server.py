@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.resources
+import logging
 import os
 import socket
 import traceback
@@ -209,7 +210,7 @@ async def serve(
     """
     listening = _listen(port, strict=strict_port)
     number = listening.getsockname()[1]
-    runner = web.AppRunner(Viewer(shelf).application(number), access_log=None, shutdown_timeout=1.0)
+    runner = web.AppRunner(Viewer(shelf).application(number), access_log=None, logger=_silence(), shutdown_timeout=1.0)
     await runner.setup()
     try:
         await web.SockSite(runner, listening).start()
@@ -217,6 +218,13 @@ async def serve(
         await until.wait()
     finally:
         await runner.cleanup()
+
+
+def _silence() -> logging.Logger:
+    """A log that nobody reads: who sends the server what is no request is told so, and no traceback is printed here."""
+    quiet = logging.getLogger("proctor.view")
+    quiet.setLevel(logging.CRITICAL + 1)
+    return quiet
 
 
 def _listen(port: int, *, strict: bool) -> socket.socket:

@@ -29,11 +29,20 @@ class Book(Record):
 
 
 class Shelf:
-    """The runs below a folder, or some chosen ones. Tables are read when they are first wanted, and then kept."""
+    """The runs below a folder, or some chosen ones. Tables are read when they are first wanted, and then kept.
+
+    Raises:
+        UsageError: two of the chosen ones have one name, by which pages could not tell them apart.
+    """
 
     def __init__(self, root: Path, chosen: Sequence[RunStore] = ()) -> None:
         self.root = root
-        self._chosen = {f"{store.folder.parent.name}/{store.run_id}": store for store in chosen}
+        self._chosen: dict[str, RunStore] = {}
+        for store in chosen:
+            name = f"{store.folder.parent.name}/{store.run_id}"
+            known = self._chosen.setdefault(name, store)
+            if not known.folder.samefile(store.folder):
+                raise UsageError(f"two of these runs are called {name!r}", fix="look at them one at a time")
         self._tables: dict[str, RunTable] = {}
 
     def names(self) -> list[str]:
