@@ -105,7 +105,8 @@ def prices_of(file: Path | None) -> Prices:
     """What tokens cost: as the package says, and as a file of the user's does.
 
     Raises:
-        InvalidData: the file cannot be read, or is no table of prices.
+        UsageError: the file cannot be read.
+        InvalidData: it is no table of prices.
     """
     return Prices.load() if file is None else Prices.load(file)
 
@@ -114,7 +115,8 @@ def prices_version(file: Path) -> str:
     """What tells one table of prices from another.
 
     Raises:
-        InvalidData: the file cannot be read, or is no table of prices.
+        UsageError: the file cannot be read.
+        InvalidData: it is no table of prices.
     """
     prices_of(file)
     return f"{file.name} {hashlib.sha256(file.read_bytes()).hexdigest()[:16]}"
@@ -138,8 +140,8 @@ def backend_for(choice: ModelChoice, access: Access) -> Backend:
     """What answers, ready to be started.
 
     Raises:
-        UsageError: a provider's model is wanted, and there is neither a key nor a login.
-        InvalidData: the script cannot be read.
+        UsageError: a provider's model is wanted, and there is neither a key nor a login; the script cannot be read.
+        InvalidData: the script is broken.
     """
     match choice.kind:
         case "script":

@@ -105,7 +105,9 @@ def changed_programs(
     config: RunConfig, benchmark: Benchmark, *, program: str | None = None, h2_program: str | None = None
 ) -> list[str]:
     """What is not of the version with which a run was begun, each in a sentence."""
-    task = next(task for task in benchmark.tasks() if task.id in config.tasks)
+    task = next((task for task in benchmark.tasks() if task.id in config.tasks), None)
+    if task is None:
+        return []  # it is another data set now, and will be refused as that
     answering = agents(config, benchmark, program=program, h2_program=h2_program)(task)
     now = {"proctor": proctor.__version__, **answering.versions()}
     return [
