@@ -41,8 +41,11 @@ async def configure(
     h2_program: str | None = None,
     on_pull: OnPull | None = None,
     prices: Path | None = None,
+    pull: bool = True,
 ) -> RunConfig:
     """The configuration of a run that does not exist yet: with which programs, in which rooms.
+
+    Without `pull`, for a run that is not to be begun, no image is brought here to know its digest.
 
     Raises:
         UsageError: this cannot be run as asked.
@@ -67,7 +70,7 @@ async def configure(
     draft = make_config(asked, benchmark, tasks, excluded=excluded, versions=versions)
     rooms = find_provider(asked.runner, **room_options(draft, on_pull=on_pull))
     try:
-        environment = await environment_of(benchmark, tasks, rooms, GradeOptions(image=asked.image))
+        environment = await environment_of(benchmark, tasks, rooms, GradeOptions(image=asked.image), pull=pull)
     finally:
         await rooms.close()
     answering = agents(draft, benchmark, program=program, h2_program=h2_program)(tasks[0])

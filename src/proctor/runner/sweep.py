@@ -30,6 +30,7 @@ async def plan_sweep(
     run_usd: float | None = None,
     on_pull: OnPull | None = None,
     prices: Path | None = None,
+    pull: bool = True,
 ) -> Sweep:
     """What a sweep will be: every configuration with its programs and digests. Nothing is written.
 
@@ -52,6 +53,7 @@ async def plan_sweep(
                 h2_program=h2_program,
                 on_pull=on_pull,
                 prices=prices,
+                pull=pull,
             )
             check_access(config, access, prices=prices)
         except ProctorError as error:
