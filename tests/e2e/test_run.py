@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+import msgspec
 import pytest
 
 from hall import Hall, access, toy_run
@@ -169,7 +170,7 @@ async def test_what_cannot_be_run_is_one_sentence_and_no_run(
 ) -> None:
     env = {"ANTHROPIC_API_KEY": KEY} if "--preset" in command else {}
     done = await hall.run(*command, **env)
-    assert done.code in {2, 12, 20}
+    assert done.code == 2
     assert done.stderr.startswith("proctor: ")
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1
@@ -179,7 +180,11 @@ async def test_what_cannot_be_run_is_one_sentence_and_no_run(
 
 async def test_a_run_whose_data_has_changed_is_not_gone_on_with(hall: Hall) -> None:
     await hall.run(*NOP, TOY_TASKS=3)
-    for count, sentence in ((4, "the data has changed since the run was begun"), (2, "no longer has: 'toy-0003'")):
+    for count, sentence in (
+        (4, "the data has changed since the run was begun"),
+        (2, "no longer has: 'toy-0003'"),
+        (0, "no longer has: 'toy-0001'"),
+    ):
         done = await hall.run("bench", "resume", "run-001", TOY_TASKS=count)
         assert done.code == 20
         assert sentence in done.stderr
@@ -226,3 +231,32 @@ async def test_what_stands_in_a_run_can_be_read_by_programs(hall: Hall) -> None:
         jsonschema.validate(json.loads(line), schema)
     assert to_json(hall.store().config()) == (folder / "config.json").read_bytes()
     await asyncio.sleep(0)
+
+
+async def test_a_replay_of_more_than_was_recorded_is_refused_before_it_is_begun(hall: Hall) -> None:
+    async with toy_provider() as provider:
+        assert (await hall.run(*toy_run(provider, "--limit", 2, "--quiet"), **access(provider))).code == 0
+        replay = [word if word != "claude-sonnet-4-5" else "replay:run-001" for word in toy_run(provider)]
+        for more, lacking in (
+            ((), "1 of the 3 answers that are wanted, such as 'toy-0003'"),
+            (("--limit", 1, "--attempts", 2), "1 of the 2 answers that are wanted, such as answer 2 to 'toy-0001'"),
+        ):
+            refused = await hall.run(*replay, *more)
+            assert (refused.code, lacking in refused.stderr) == (2, True), refused
+        assert not hall.store("toy/run-002").folder.exists()
+
+
+async def test_a_run_that_goes_on_with_another_version_says_so_and_errors_say_what_they_are(hall: Hall) -> None:
+    missing = ("--agent", "command", "--agent-command", "/no/such/program")
+    run = ("bench", "run", "toy", *missing, "--isolation", "off", "--limit", 1)
+    done = await hall.run(*run)
+    told = "[1/1] toy-0001 error (missing_program): the command is not in the room"
+    assert (done.code, done.stderr.startswith(told)) == (12, True), done
+    store = hall.store()
+    config = store.config()
+    store.write_config(msgspec.structs.replace(config, versions={**config.versions, "proctor": "0.0.1"}))
+    again = await hall.run("bench", "resume", "run-001", "--retry-errors")
+    first, second, *_ = again.stderr.splitlines()
+    assert first.startswith("proctor was 0.0.1 when the run was begun, and is "), again
+    assert first.endswith(" now: answers of both will be in this run")
+    assert second.startswith(told)

@@ -1,11 +1,19 @@
 """State-graded benchmarks from the command line: fetched, run by the oracle and by nobody, graded, stored."""
 
+import asyncio
 import json
 from pathlib import Path
 
+import pytest
+
+from cli_jobs import Job
 from docker_image import IMAGE
 from hall import Hall
 from proctor.core.causes import Cause, Status
+from proctor.environments.engine import LABEL, OWNER, connect, disconnect
+from proctor.gateway import read_cassette
+from proctor.results import total_cost
+from real_claude import claude_program
 from setup_world import make_copy, need_machines
 from terminal_world import images, write_tasks
 
@@ -67,3 +75,48 @@ async def test_setupbench_is_run_by_a_command_and_says_first_what_is_missing(hal
     assert result.verdict is not None
     assert "sqlite3: not found" in result.verdict.reason
     assert result.categories["family"] == "database"
+
+
+async def lose_the_room_that_is_graded(job: Job) -> None:
+    """Remove the container of this command as soon as the verifier is at work in it."""
+    client = connect()
+    try:
+        while job.poll() is None:
+            for room in await client.containers.list(filters={"label": [f"{LABEL}.task=greet"]}):
+                told = await room.show()
+                top = await client._query_json(f"containers/{room.id}/top", params={"ps_args": "-eo pid,args"})
+                if str(job.pid) in told["Config"]["Labels"][OWNER].split() and "sleep 3" in str(top["Processes"]):
+                    await room.delete(force=True)
+                    return
+            await asyncio.sleep(0.1)
+    finally:
+        await disconnect(client)
+    raise AssertionError(job.stderr.read_text())
+
+
+@pytest.mark.slow
+async def test_a_room_that_is_lost_while_it_is_graded_is_made_again_and_the_model_is_not_asked_again(
+    hall: Hall, tmp_path: Path
+) -> None:
+    need_machines()
+    program = claude_program()
+    tasks = write_tasks(tmp_path / "tasks")
+    verifier = tasks / "greet/tests/test.sh"
+    verifier.write_text(verifier.read_text().replace("python3", "sleep 3; python3", 1))
+    await hall.run("bench", "fetch", "terminal_bench", "--split", "other", "--from", tasks)
+    (tmp_path / "images.json").write_text(json.dumps(IMAGES))
+    write = {"text": "I write it.", "tools": [{"Bash": {"command": "echo hello >/app/greeting.txt"}}]}
+    (tmp_path / "script.json").write_text(json.dumps({"default": [write, {"text": "Done."}]}))
+    room = ("--runner", "docker", "--image-map", tmp_path / "images.json", "--task", "greet")
+    model = ("--model", f"script:{tmp_path / 'script.json'}", "--claude-bin", program)
+    job = hall.start("bench", "run", "terminal_bench", "--split", "other", *room, *model)
+    await lose_the_room_that_is_graded(job)
+    done = await job.wait()
+    assert done.code == 0, done
+    store = hall.store("terminal_bench/run-001")
+    result = store.result("greet")
+    assert (result.status, result.cause) == (Status.RESOLVED, Cause.SOLVED)
+    assert [attempt.cause for attempt in result.attempts] == [Cause.ENGINE_GONE, Cause.ANSWERED]
+    takes = [read_cassette(store.logs("greet", 1, number) / "cassette.jsonl") for number in (1, 2)]
+    assert [[recorded.exchange.paid for recorded in take.exchanges] for take in takes] == [[False] * 2, [True] * 2]
+    assert total_cost(result.usage) == total_cost(result.attempts[0].usage)

@@ -123,7 +123,7 @@ async def test_one_budget_holds_for_all_runs_and_can_be_raised(hall: Hall) -> No
         done = await hall.run("bench", "sweep", file, "--quiet", **env)
         assert done.code == 12
         assert "stopped (run_budget)" in done.stderr
-        assert "go on with `proctor bench resume toy/sweep-001`" in done.stderr
+        assert "go on with `proctor bench resume toy/sweep-001 --max-cost USD`" in done.stderr
         assert "Nothing is decided:" in done.stdout
         assert 7 <= provider.served.total() <= 7 + 2
         done = await hall.run("bench", "resume", "sweep-001", "--max-cost", 1, "--quiet", **env)

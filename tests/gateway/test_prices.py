@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from proctor.core.errors import InvalidData
+from proctor.core.errors import InvalidData, UsageError
 from proctor.core.result import Tokens
 from proctor.gateway.prices import Prices, Usage, canonical_model
 
@@ -101,5 +101,5 @@ def test_a_table_that_is_none_is_refused_with_the_place(tmp_path: Path, content:
 
 
 def test_a_table_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidData, match="cannot read the price table"):
+    with pytest.raises(UsageError, match="cannot read the price table"):
         Prices.load(tmp_path / "nothing.json")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from proctor.core.errors import InvalidData
+from proctor.core.errors import InvalidData, UsageError
 from proctor.gateway.script import Cut, ErrorAnswer, Step, TaskScript, parse_script, read_script
 
 EXAMPLE = """
@@ -98,7 +98,7 @@ def test_a_file_that_is_no_yaml_is_refused(tmp_path: Path, content: bytes) -> No
     file.write_bytes(content)
     with pytest.raises(InvalidData, match="neither YAML nor JSON"):
         read_script(file)
-    with pytest.raises(InvalidData, match="cannot read the script"):
+    with pytest.raises(UsageError, match="cannot read the script"):
         read_script(tmp_path / "missing.yaml")
 
 

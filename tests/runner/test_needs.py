@@ -78,3 +78,13 @@ def test_tasks_are_chosen_by_category(tmp_path: Path) -> None:
     assert chosen("odd") == chosen("parity=odd") == ["toy-0001", "toy-0003"]
     assert chosen("odd", "even") == chosen("colour=odd") == []
     assert len(chosen()) == 4
+
+
+async def test_nothing_is_pulled_to_say_what_a_run_would_be() -> None:
+    shelf, tasks = Shelf("here"), Toy(1).tasks()
+    for image, environment in (
+        ("here", "docker:here"),
+        ("elsewhere", "docker: an image that is not on this machine yet"),
+    ):
+        assert await environment_of(Toy(1), tasks, shelf, GradeOptions(image=image), pull=False) == environment
+    assert await environment_of(Toy(1), tasks, shelf, GradeOptions(image="elsewhere")) == "docker:elsewhere"

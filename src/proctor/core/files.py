@@ -86,7 +86,7 @@ def locked(
                 if time.monotonic() >= deadline:
                     raise RetryableError(
                         f"{what} is in use by another command",
-                        fix=f"wait for it to end (waited {wait_seconds:g} s)",
+                        fix="wait for it to end" + (f" (waited {wait_seconds:g} s)" if wait_seconds else ""),
                     ) from None
                 if on_wait and not waiting:
                     on_wait()

@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal, Self
 import msgspec
 from msgspec import field
 
-from proctor.core.errors import InvalidData
+from proctor.core.errors import InvalidData, UsageError
 from proctor.core.record import Record
 from proctor.core.result import Tokens
 
@@ -118,7 +118,8 @@ class Prices:
         """The built-in table, extended and overridden by the given files.
 
         Raises:
-            InvalidData: a file cannot be read or is no price table.
+            UsageError: a file cannot be read.
+            InvalidData: a file is no price table.
         """
         built_in = importlib.resources.files("proctor.gateway") / "prices.json"
         tables = [msgspec.json.decode(built_in.read_bytes(), type=PriceFile)]
@@ -160,7 +161,7 @@ def _read(path: Path) -> PriceFile:
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InvalidData(f"cannot read the price table: {error.strerror}", where=path) from error
+        raise UsageError(f"cannot read the price table: {error.strerror}", where=path) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InvalidData(f"the price table is neither JSON nor YAML: {error}", where=path) from error
     try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, field
 
-from proctor.core.errors import InvalidData
+from proctor.core.errors import InvalidData, UsageError
 from proctor.core.record import Record
 from proctor.gateway.classify import Role
 
@@ -169,14 +169,15 @@ def read_script(path: Path) -> Script:
     """Read a script from a YAML or JSON file.
 
     Raises:
-        InvalidData: it cannot be read or breaks the rules; names every problem and where it is.
+        UsageError: it cannot be read.
+        InvalidData: it breaks the rules; names every problem and where it is.
     """
     import yaml  # noqa: PLC0415 - slow, and only scripts are YAML
 
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InvalidData(f"cannot read the script: {error.strerror}", where=path) from error
+        raise UsageError(f"cannot read the script: {error.strerror}", where=path) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InvalidData(f"the script is neither YAML nor JSON: {error}", where=path) from error
     return parse_script(document, where=path)

@@ -1,7 +1,7 @@
 """What `--model` can mean: a provider's model, a script, or a recording; and what answers then."""
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, Self
@@ -25,6 +25,7 @@ from proctor.gateway.backend import Backend
 from proctor.gateway.upstream import PROVIDER
 from proctor.results import RunStore, find_run
 from proctor.results.answers import CASSETTE
+from proctor.runner.records import Slot
 
 # An answer that stays silent for so long has broken off.
 IDLE_SECONDS: Final = 600.0
@@ -107,7 +108,8 @@ def prices_of(file: Path | None) -> Prices:
     """What tokens cost: as the package says, and as a file of the user's does.
 
     Raises:
-        InvalidData: the file cannot be read, or is no table of prices.
+        UsageError: the file cannot be read.
+        InvalidData: it is no table of prices.
     """
     return Prices.load() if file is None else Prices.load(file)
 
@@ -116,7 +118,8 @@ def prices_version(file: Path) -> str:
     """What tells one table of prices from another.
 
     Raises:
-        InvalidData: the file cannot be read, or is no table of prices.
+        UsageError: the file cannot be read.
+        InvalidData: it is no table of prices.
     """
     prices_of(file)
     return f"{file.name} {hashlib.sha256(file.read_bytes()).hexdigest()[:16]}"
@@ -140,8 +143,8 @@ def backend_for(choice: ModelChoice, access: Access) -> Backend:
     """What answers, ready to be started.
 
     Raises:
-        UsageError: a provider's model is wanted, and there is neither a key nor a login.
-        InvalidData: the script cannot be read.
+        UsageError: a provider's model is wanted, and there is neither a key nor a login; the script cannot be read.
+        InvalidData: the script is broken.
     """
     match choice.kind:
         case "script":
@@ -169,12 +172,37 @@ def _provider(choice: ModelChoice, access: Access) -> Upstream:
     )
 
 
+def check_recorded(choice: ModelChoice, slots: Sequence[Slot]) -> None:
+    """See that a run which is to be replayed has recordings of all answers that are wanted.
+
+    Raises:
+        UsageError: it has not.
+    """
+    if choice.kind != "replay":
+        return
+    store = RunStore(Path(choice.source or ""))
+    missing = [slot for slot in slots if not _cassettes(store, slot.task_id, slot.sample)]
+    if missing:
+        first = missing[0]
+        which = repr(first.task_id) if first.sample == 1 else f"answer {first.sample} to {first.task_id!r}"
+        raise UsageError(
+            f"the run has no recording of {len(missing)} of the {len(slots)} answers that are wanted, such as {which}",
+            where=store.folder,
+            fix="choose tasks that it has with --task, or leave out others with --exclude",
+        )
+
+
+def _cassettes(store: RunStore, task_id: str, sample: int) -> list[Path]:
+    """The recordings of an answer's attempts, in their order."""
+    found = store.logs(task_id, sample).glob(f"attempt-*/{CASSETTE}")
+    return sorted(found, key=lambda file: int(file.parent.name.split("-")[1]))
+
+
 def _recordings(store: RunStore) -> Callable[[SessionSpec], Path]:
     """The recording of the attempt that counted, or of the last one that there was."""
 
     def find(spec: SessionSpec) -> Path:
-        folder = store.logs(spec.task_id, int(spec.values.get("sample", "1")))
-        found = sorted(folder.glob(f"attempt-*/{CASSETTE}"), key=lambda file: int(file.parent.name.split("-")[1]))
+        found = _cassettes(store, spec.task_id, int(spec.values.get("sample", "1")))
         if not found:
             raise InvalidData(f"the run {store.run_id} has no recording of {spec.task_id!r}", where=store.folder)
         return found[-1]

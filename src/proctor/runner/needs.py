@@ -65,9 +65,16 @@ def _none_can_be_had(image: str, troubles: dict[str, str | None]) -> str:
 
 
 async def environment_of(
-    benchmark: Benchmark, tasks: Sequence[Task], rooms: EnvironmentProvider, options: GradeOptions
+    benchmark: Benchmark,
+    tasks: Sequence[Task],
+    rooms: EnvironmentProvider,
+    options: GradeOptions,
+    *,
+    pull: bool = True,
 ) -> str:
     """Identifies the programs of the rooms, or tells that the tasks bring their own.
+
+    Without `pull`, nothing is brought to this machine to find out.
 
     Raises:
         InfrastructureError: no such room can be made.
@@ -77,7 +84,10 @@ async def environment_of(
         if origins:
             count = "one image" if len(origins) == 1 else f"{len(origins)} images"
             return f"{rooms.name}: {count} of the tasks"
-    return await rooms.digest(EnvironmentSpec(image=options.image))
+    room = EnvironmentSpec(image=options.image)
+    if not pull and isinstance(rooms, Stocked) and not await rooms.has(room):
+        return f"{rooms.name}: an image that is not on this machine yet"
+    return await rooms.digest(room)
 
 
 def _origin(benchmark: Benchmark, task: Task, image: str | None) -> EnvironmentSpec | None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+import proctor
 from proctor.agents import needs_home, needs_model
 from proctor.agents.h2.template import is_file
 from proctor.core.benchmark import Benchmark, GradeOptions
@@ -16,9 +17,17 @@ from proctor.environments import provider as find_provider
 from proctor.results import RunStore, new_run
 from proctor.runner.drive import OnPull, agents, room_options
 from proctor.runner.homes import POD, Homes, pod_of
-from proctor.runner.models import Access, backend_for, check_priced, choose_model, prices_of, prices_version
+from proctor.runner.models import (
+    Access,
+    backend_for,
+    check_priced,
+    check_recorded,
+    choose_model,
+    prices_of,
+    prices_version,
+)
 from proctor.runner.needs import environment_of, lacking
-from proctor.runner.plan import AGENTS, Asked, check_numbers, make_config
+from proctor.runner.plan import AGENTS, Asked, check_numbers, make_config, slots
 from proctor.runner.scratch import socket_folder
 
 
@@ -32,8 +41,11 @@ async def configure(
     h2_program: str | None = None,
     on_pull: OnPull | None = None,
     prices: Path | None = None,
+    pull: bool = True,
 ) -> RunConfig:
     """The configuration of a run that does not exist yet: with which programs, in which rooms.
+
+    Without `pull`, for a run that is not to be begun, no image is brought here to know its digest.
 
     Raises:
         UsageError: this cannot be run as asked.
@@ -58,7 +70,7 @@ async def configure(
     draft = make_config(asked, benchmark, tasks, excluded=excluded, versions=versions)
     rooms = find_provider(asked.runner, **room_options(draft, on_pull=on_pull))
     try:
-        environment = await environment_of(benchmark, tasks, rooms, GradeOptions(image=asked.image))
+        environment = await environment_of(benchmark, tasks, rooms, GradeOptions(image=asked.image), pull=pull)
     finally:
         await rooms.close()
     answering = agents(draft, benchmark, program=program, h2_program=h2_program)(tasks[0])
@@ -79,7 +91,7 @@ def check_access(config: RunConfig, access: Access, *, prices: Path | None = Non
     """See that the model can be asked and the agents' homes can be made, before a run is begun.
 
     Raises:
-        UsageError: there is no key, no such preset, no login, or no price where there is a budget.
+        UsageError: there is no key, no such preset, no login, no price where there is a budget, or no recording.
         InvalidData: the script, or the table of prices, is broken.
     """
     table = prices_of(prices)
@@ -87,8 +99,25 @@ def check_access(config: RunConfig, access: Access, *, prices: Path | None = Non
         choice = choose_model(config.model)
         backend_for(choice, access)
         check_priced(choice, config.budget, table)
+        check_recorded(choice, slots(config))
     if needs_home(config.agent):
         Homes(socket_folder() / "homes", preset=config.preset, auth_from=access.login).check()
+
+
+def changed_programs(
+    config: RunConfig, benchmark: Benchmark, *, program: str | None = None, h2_program: str | None = None
+) -> list[str]:
+    """What is not of the version with which a run was begun, each in a sentence."""
+    task = next((task for task in benchmark.tasks() if task.id in config.tasks), None)
+    if task is None:
+        return []  # it is another data set now, and will be refused as that
+    answering = agents(config, benchmark, program=program, h2_program=h2_program)(task)
+    now = {"proctor": proctor.__version__, **answering.versions()}
+    return [
+        f"{name} was {config.versions[name]} when the run was begun, and is {version} now"
+        for name, version in now.items()
+        if config.versions.get(name, version) != version
+    ]
 
 
 def begin(config: RunConfig, *, root: Path | None = None) -> RunStore:

@@ -46,6 +46,7 @@ async def plan_sweep(
     run_usd: float | None = None,
     on_pull: OnPull | None = None,
     prices: Path | None = None,
+    pull: bool = True,
 ) -> Sweep:
     """What a sweep will be: every configuration with its programs and digests. Nothing is written.
 
@@ -69,6 +70,7 @@ async def plan_sweep(
                 h2_program=h2_program,
                 on_pull=on_pull,
                 prices=prices,
+                pull=pull,
             )
             check_access(config, access, prices=prices)
         except ProctorError as error:

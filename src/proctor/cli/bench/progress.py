@@ -122,7 +122,8 @@ class _Lines(Board):
         super().ended(slot, result)
         if result is not None:
             which = slot.task_id if self.config.samples == 1 else f"{slot.task_id} #{slot.sample}"
-            note(f"{self._prefix}[{self.done}/{self.total}] {which} {result.status.value} ({result.cause.value})")
+            why = f": {_trouble(result)}" if result.status is Status.ERROR else ""
+            note(f"{self._prefix}[{self.done}/{self.total}] {which} {result.status.value} ({result.cause.value}){why}")
 
     def stopping(self, cause: Cause, detail: str) -> None:
         super().stopping(cause, detail)
@@ -131,6 +132,12 @@ class _Lines(Board):
     @property
     def _prefix(self) -> str:
         return f"{self.label}: " if self.label else ""
+
+
+def _trouble(result: TaskResult) -> str:
+    """What went wrong, in one line."""
+    last = result.attempts[-1].detail if result.attempts else ""
+    return " ".join((result.verdict.reason if result.verdict is not None else last).split())
 
 
 class Progress:

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from proctor.cli.bench.sitting import access_of, sit, sitting_options
+from proctor.cli.output import note
 
 
 @click.command()
@@ -20,6 +21,7 @@ def command(run: str, **given: Any) -> int:
     from proctor.benchmarks import reopen  # noqa: PLC0415 - the help page needs none of it
     from proctor.cli.bench.sweep import sit_sweep  # noqa: PLC0415
     from proctor.results import find_run, find_sweep  # noqa: PLC0415
+    from proctor.runner.start import changed_programs  # noqa: PLC0415
 
     sweep = find_sweep(run)
     if sweep is not None:
@@ -29,4 +31,6 @@ def command(run: str, **given: Any) -> int:
     store = find_run(run)
     config = store.config()
     source = reopen(config.benchmark, config.source, config.split)
+    for change in changed_programs(config, source, program=given["claude_bin"], h2_program=given["h2_bin"]):
+        note(f"{change}: answers of both will be in this run")
     return sit(store, source, given, access_of(given))

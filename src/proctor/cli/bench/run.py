@@ -91,6 +91,7 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
             h2_program=given["h2_bin"],
             on_pull=pulls_of(given),
             prices=given["prices"],
+            pull=not given["dry_run"],
         )
     )
     access = access_of(given)

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -154,6 +154,20 @@ def run_until_signalled(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(watched())
 
 
+def tell_what_is_left(name: str, endings: "Sequence[Ending]") -> None:
+    """Say why a run, or the runs of a sweep, stopped before the end, and what goes on with them."""
+    left, errors = sum(ending.left for ending in endings), sum(ending.summary.errors for ending in endings)
+    stopped = next((ending for ending in endings if ending.stopped_by is not None), None)
+    if stopped is not None and stopped.stopped_by is not None:
+        note(f"stopped ({stopped.stopped_by.value}): {stopped.detail}")
+    if left:
+        spent = stopped is not None and stopped.stopped_by is Cause.RUN_BUDGET
+        more = " --max-cost USD`, with a higher limit" if spent else "`"
+        note(f"{left} answers are left; go on with `proctor bench resume {name}{more}")
+    elif errors:
+        note(f"try the errors again with `proctor bench resume {name} --retry-errors`")
+
+
 def _report(name: str, ending: "Ending", *, as_json: bool) -> None:
     summary = ending.summary
     if as_json:
@@ -166,10 +180,4 @@ def _report(name: str, ending: "Ending", *, as_json: bool) -> None:
             f"{name}: {summary.resolved} of {counted} graded answers resolved, {summary.errors} errors, "
             f"{summary.skipped} skipped; {summary.tokens:,} tokens, cost {cost}"
         )
-    if ending.stopped_by is not None:
-        note(f"stopped ({ending.stopped_by.value}): {ending.detail}")
-    if ending.left:
-        more = " --max-cost USD`, with a higher limit" if ending.stopped_by is Cause.RUN_BUDGET else "`"
-        note(f"{ending.left} answers are left; go on with `proctor bench resume {name}{more}")
-    elif summary.errors:
-        note(f"try the errors again with `proctor bench resume {name} --retry-errors`")
+    tell_what_is_left(name, [ending])

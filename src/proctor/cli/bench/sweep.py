@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from proctor.cli.bench.sitting import access_of, pulls_of, run_until_signalled, sitting_of, sitting_options
-from proctor.cli.output import note, print_json, print_table
+from proctor.cli.bench.sitting import (
+    access_of,
+    pulls_of,
+    run_until_signalled,
+    sitting_of,
+    sitting_options,
+    tell_what_is_left,
+)
+from proctor.cli.output import print_json, print_table
 from proctor.core.errors import InfrastructureError, Interrupted, UsageError
 
 if TYPE_CHECKING:
@@ -51,6 +58,7 @@ def command(file: Path, **given: Any) -> int:
             run_usd=given["max_cost"],
             on_pull=pulls_of(given),
             prices=given["prices"],
+            pull=not given["dry_run"],
         )
     )
     if given["dry_run"]:
@@ -89,13 +97,7 @@ def sit_sweep(store: "SweepStore", source: "Benchmark", given: dict[str, Any], a
 
 def _end(store: "SweepStore", endings: "Sequence[Ending]") -> int:
     left, errors = sum(ending.left for ending in endings), sum(ending.summary.errors for ending in endings)
-    stopped = next((ending for ending in endings if ending.stopped_by is not None), None)
-    if stopped is not None and stopped.stopped_by is not None:
-        note(f"stopped ({stopped.stopped_by.value}): {stopped.detail}")
-    if left:
-        note(f"{left} answers are left; go on with `proctor bench resume {store.name}`")
-    elif errors:
-        note(f"try the errors again with `proctor bench resume {store.name} --retry-errors`")
+    tell_what_is_left(store.name, endings)
     return InfrastructureError.exit_code if errors or left else 0
 
 
