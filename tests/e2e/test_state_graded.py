@@ -104,14 +104,15 @@ async def test_a_room_that_is_lost_while_it_is_graded_is_made_again_and_the_mode
     verifier = tasks / "greet/tests/test.sh"
     verifier.write_text(verifier.read_text().replace("python3", "sleep 3; python3", 1))
     await hall.run("bench", "fetch", "terminal_bench", "--split", "other", "--from", tasks)
-    (tmp_path / "images.json").write_text(json.dumps(IMAGES))
     write = {"text": "I write it.", "tools": [{"Bash": {"command": "echo hello >/app/greeting.txt"}}]}
     (tmp_path / "script.json").write_text(json.dumps({"default": [write, {"text": "Done."}]}))
     room = ("--runner", "docker", "--image-map", tmp_path / "images.json", "--task", "greet")
     model = ("--model", f"script:{tmp_path / 'script.json'}", "--claude-bin", program)
-    job = hall.start("bench", "run", "terminal_bench", "--split", "other", *room, *model)
-    await lose_the_room_that_is_graded(job)
-    done = await job.wait()
+    with images() as made:
+        (tmp_path / "images.json").write_text(json.dumps(made))
+        job = hall.start("bench", "run", "terminal_bench", "--split", "other", *room, *model)
+        await lose_the_room_that_is_graded(job)
+        done = await job.wait()
     assert done.code == 0, done
     store = hall.store("terminal_bench/run-001")
     result = store.result("greet")
