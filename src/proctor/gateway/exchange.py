@@ -8,7 +8,7 @@ from typing import Final
 from proctor.gateway.cassette import Exchange as CassetteLine
 from proctor.gateway.classify import Call
 from proctor.gateway.meter import Outcome, UsageTally
-from proctor.gateway.recorder import Entry, Prepared, Recorder, Tape
+from proctor.gateway.recorder import Entry, Prepared, Recorder, Tape, stamp
 from proctor.gateway.session import Session
 from proctor.gateway.tap import BodyTap, StreamTap
 
@@ -116,7 +116,7 @@ class Exchange:
             conversation=self._conversation,
             role=self._role,
             agent=self._agent,
-            at=self._prepared.entry.at,
+            at=stamp(self._prepared.entry.at),
             request=self._prepared.request,
             response=recorder.response(self._status, self._headers, self._ms(), body, cut),
             usage=outcome.usages,

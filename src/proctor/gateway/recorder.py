@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import IO, Any, Final, NamedTuple, Self
 
 import msgspec
 from msgspec import Raw
@@ -31,6 +31,11 @@ Clock = Callable[[], datetime]
 def utc_now() -> datetime:
     """The time by the machine's clock."""
     return datetime.now(UTC)
+
+
+def stamp(moment: datetime) -> str:
+    """A moment as cassettes have it."""
+    return moment.isoformat(timespec="milliseconds")
 
 
 class _Text(msgspec.Struct, tag_field="type", tag="text_delta", forbid_unknown_fields=True):
@@ -61,7 +66,9 @@ class Tape:
 
     def __init__(self, redactor: Redactor, directory: Path) -> None:
         self._redactor = redactor
-        self._file = tempfile.SpooledTemporaryFile(IN_MEMORY, dir=str(directory))  # noqa: SIM115 - closed in `close`
+        self._directory = directory
+        self._written = bytearray()
+        self._file: IO[bytes] | None = None
         self._empty = True
         self._run: _Delta | None = None
         self._texts: list[str] = []
@@ -104,26 +111,34 @@ class Tape:
         self._run, self._texts, self._pieces, self._length = None, [], [], 0
 
     def _write(self, entry: bytes) -> None:
-        self._file.write(b"[" + entry + b"]" if self._empty else b",[" + entry + b"]")
+        self._written += b"[%b]" % entry if self._empty else b",[%b]" % entry
         self._empty = False
+        if len(self._written) > IN_MEMORY:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(dir=self._directory)  # noqa: SIM115 - closed in `close`
+            self._file.write(self._written)
+            self._written.clear()
 
     def blocks(self) -> Iterable[bytes]:
         """All that was taken down: the inside of a JSON array."""
         self._flush()
-        self._file.seek(0)
-        while block := self._file.read(_BLOCK):
-            yield block
+        if self._file is not None:
+            self._file.seek(0)
+            while block := self._file.read(_BLOCK):
+                yield block
+        yield bytes(self._written)
 
     def close(self) -> None:
         """Throw the tape away."""
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
 
 
 class Entry(Record):
     """The place of an exchange in the cassette: exchanges are read in the order in which they were asked."""
 
     number: int
-    at: str
+    at: datetime
 
 
 class Prepared(Record):
@@ -176,7 +191,7 @@ class Recorder:
     def enter(self) -> Entry:
         """A request has come."""
         self._numbers += 1
-        return Entry(number=self._numbers, at=self._now())
+        return Entry(number=self._numbers, at=self._clock())
 
     def prepare(self, entry: Entry, call: Call, conversation: str) -> Prepared:
         """Note a request: what is new in it is kept, what many requests share is written now."""
@@ -211,7 +226,7 @@ class Recorder:
 
     def refuse(self, conversation: str, status: int, message: str) -> None:
         """Append a request that was turned away."""
-        refusal = Refusal(conversation=conversation, at=self._now(), status=status, message=message)
+        refusal = Refusal(conversation=conversation, at=stamp(self._clock()), status=status, message=message)
         self._line([self._redactor.data(msgspec.json.encode(refusal))])
 
     def response(self, status: int | None, headers: dict[str, str], ms: int, body: bytes, cut: str | None) -> Response:
@@ -226,9 +241,6 @@ class Recorder:
             os.fsync(self._descriptor)
             os.close(self._descriptor)
             self._descriptor = -1
-
-    def _now(self) -> str:
-        return self._clock().isoformat(timespec="milliseconds")
 
     def _message(self, raw: Raw) -> "_Message":
         seen = digest(raw)

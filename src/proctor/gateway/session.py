@@ -16,7 +16,7 @@ from proctor.gateway.classify import Call, Conversations
 from proctor.gateway.events import Answered, Diverged, LimitHit, SessionEvent, Trouble
 from proctor.gateway.meter import Meter, Outcome, SessionUsage
 from proctor.gateway.prices import Prices
-from proctor.gateway.recorder import Clock, Recorder, utc_now
+from proctor.gateway.recorder import Clock, Recorder, stamp, utc_now
 from proctor.gateway.redact import Redactor
 
 # How long an answer that is already complete may take to leave, when its session closes.
@@ -79,9 +79,8 @@ class Session:
         redactor.add(self.token)
         self.recorder: Recorder | None = None
         if spec.cassette is not None:
-            created = clock().isoformat(timespec="milliseconds")
             header = Header(
-                task_id=spec.task_id, label=spec.label, backend=backend, created_at=created, values=spec.values
+                task_id=spec.task_id, label=spec.label, backend=backend, created_at=stamp(clock()), values=spec.values
             )
             self.recorder = Recorder(spec.cassette, header, redactor, clock=clock)
 

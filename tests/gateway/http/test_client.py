@@ -178,6 +178,14 @@ async def test_a_packed_answer_is_unpacked(name: str, pack: Callable[[bytes], by
         assert await get(client) == (200, b"plain " * 1000)
 
 
+async def test_what_a_small_packed_answer_unpacks_to_comes_in_pieces() -> None:
+    packed = gzip.compress(bytes(50_000_000))
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(packed)}\r\n\r\n".encode()
+    async with asked(Place(head + packed)) as client:
+        pieces = [len(chunk) async for chunk in (await client.request("GET", "/", {}, b"")).chunks()]
+    assert (sum(pieces), max(pieces) <= 256 * 1024) == (50_000_000, True)
+
+
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [

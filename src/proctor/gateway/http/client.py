@@ -11,6 +11,7 @@ import httptools
 
 from proctor.gateway.http.heads import add_header, request_head
 from proctor.gateway.http.proxy import Proxy, proxy_for
+from proctor.gateway.http.reading import Reading, new_buffer
 
 # An idle connection is not trusted for longer: whatever stands between here and there may have forgotten it.
 KEPT_SECONDS: Final = 60.0
@@ -51,6 +52,7 @@ class Client:
         self._path = parts.path.rstrip("/")
         self._proxy = proxy_for(parts.scheme, self._host, environ or {})
         self._idle_seconds = idle_seconds
+        self.buffer = new_buffer()
         self._free: list[_Connection] = []
         self._all: set[_Connection] = set()
 
@@ -175,8 +177,9 @@ class Response:
         unpack = zlib.decompressobj(_GZIP_OR_ZLIB)
         try:
             while data := await self._read():
-                if plain := unpack.decompress(data):
+                while plain := unpack.decompress(data, _HELD):
                     yield plain
+                    data = unpack.unconsumed_tail
         except zlib.error as error:
             raise Broken(f"the answer cannot be unpacked: {error}") from error
         if self.with_body and not unpack.eof:
@@ -238,10 +241,11 @@ class Response:
             self._waiter.set_result(None)
 
 
-class _Connection(asyncio.Protocol):
+class _Connection(Reading):
     """One connection, with at most one answer under way."""
 
     def __init__(self, client: Client, idle_seconds: float) -> None:
+        super().__init__(client.buffer)
         self.alive = False
         self.since = 0.0
         self._client = client
@@ -315,7 +319,7 @@ class _Connection(asyncio.Protocol):
         what = "the answer broke off" if response.status else "the connection ended without an answer"
         self._fail(f"{what}: {error}" if error else what)
 
-    def data_received(self, data: bytes) -> None:
+    def read(self, data: memoryview) -> None:
         response = self._current
         if response is None:
             self.abort()  # nobody asked

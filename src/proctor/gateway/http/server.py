@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, cast
 import httptools
 
 from proctor.gateway.http.heads import add_header, response_head
+from proctor.gateway.http.reading import Reading, new_buffer
 
 LONGEST_HEAD: Final = 64 * 1024
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -104,6 +105,7 @@ class Server:
     def __init__(self, handler: Handler, *, longest_body: int) -> None:
         self.handler = handler
         self.longest_body = longest_body
+        self.buffer = new_buffer()
         self.connections: set[_Connection] = set()
         self._listeners: list[asyncio.Server] = []
 
@@ -133,12 +135,13 @@ class Server:
         await asyncio.sleep(0)  # one turn, in which connections learn of their end
 
 
-class _Connection(asyncio.Protocol):
+class _Connection(Reading):
     """One client. Its requests are answered one after the other."""
 
     transport: asyncio.Transport
 
     def __init__(self, server: Server) -> None:
+        super().__init__(server.buffer)
         self.full: asyncio.Future[None] | None = None
         self.task: asyncio.Task[None] | None = None
         self._server = server
@@ -169,7 +172,7 @@ class _Connection(asyncio.Protocol):
                 self.full.set_result(None)
             self.full = None
 
-    def data_received(self, data: bytes) -> None:
+    def read(self, data: memoryview) -> None:
         if self._refused:
             return
         if self._in_head >= 0:
