@@ -22,6 +22,7 @@ _HOME_VARIABLE: Final = "H2_DIR"
 _INNER_VARIABLES: Final = ("H2_ROOT_DIR", "H2_SESSION_DIR", "CLAUDE_CONFIG_DIR")
 _VARIABLES: Final = tuple(f"{name}=".encode() for name in (_HOME_VARIABLE, *_INNER_VARIABLES, "TMPDIR"))
 _SHOWN: Final = 60
+_LISTINGS: Final = 10
 
 Key = tuple[int, float]
 
@@ -183,8 +184,15 @@ def _session_of_daemon(command: tuple[str, ...]) -> list[str]:
 
 
 def _from_proc() -> list[Process]:
-    names = os.listdir("/proc")  # noqa: PTH208 - hot
-    return [process for name in names if name.isdigit() and (process := _read(int(name)))]
+    """All of /proc. One that ended before it was read may have left a child that was not listed yet: look again."""
+    read: dict[int, Process | None] = {}
+    for _ in range(_LISTINGS):
+        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - hot
+        new = {pid: _read(pid) for pid in pids if pid not in read}
+        read |= new
+        if None not in new.values():
+            break
+    return [process for process in read.values() if process is not None]
 
 
 def _read(pid: int) -> Process | None:

@@ -199,6 +199,10 @@ def test_a_run_is_exported_with_its_score_and_says_what_does_not_count(tmp_path:
     exported = export_run(store, find_format("terminal-bench"), target, ExportOptions())
     score = read_record(target, Leaderboard)
     assert (score.accuracy, score.trials, score.dropped, score.missing) == (0.5, 2, 1, ("b",))
-    assert exported.left_out == ("1 answers were lost to errors and do not count", "b has no answer that counts")
+    assert exported.left_out == (
+        "1 answer that the run was asked for and has not recorded",
+        "1 lost to errors, which do not count",
+        "b has no answer that counts",
+    )
     with pytest.raises(UsageError, match="a score says nothing of the answers"):
         find_format("terminal-bench").read(target, ImportOptions())

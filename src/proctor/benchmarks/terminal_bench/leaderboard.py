@@ -47,7 +47,7 @@ class LeaderboardFormat:
         """Score all answers of the run."""
         score = leaderboard(trials_of(run.results()), run.config().tasks)
         target.write_bytes(to_json(score))
-        lost = [f"{score.dropped} answers were lost to errors and do not count"] if score.dropped else []
+        lost = [f"{score.dropped} lost to errors, which do not count"] if score.dropped else []
         return Exported(files=1, left_out=(*lost, *(f"{task} has no answer that counts" for task in score.missing)))
 
     def read(self, source: Path, options: ImportOptions) -> Imported:  # noqa: ARG002 - see Format
