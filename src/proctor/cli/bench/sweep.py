@@ -133,7 +133,7 @@ def _print_plan(sweep: "Sweep", *, as_json: bool, err: bool = False) -> None:
     rows = []
     for run in sweep.runs:
         config = run.config
-        own = 0.0 if config.model is None else cost_bound(config)
+        own = cost_bound(config)
         rows.append(
             [
                 run.label + (" (baseline)" if run.label == sweep.baseline else ""),
