@@ -15,6 +15,8 @@ from typing import Any, Final
 
 import click
 import pytest
+import yaml
+from jsonschema import Draft202012Validator
 
 import proctor
 from pages import PAGES, Page
@@ -24,6 +26,7 @@ from proctor.api import EvaluateOptions, ResumeOptions, RunOptions
 from proctor.cli import COMMANDS, help_text
 from proctor.cli.schema import schema_names
 from proctor.core.models import ALIASES
+from proctor.schema import json_schema
 
 # Options of other programs, each where a page says so.
 FOREIGN: Final = {
@@ -265,6 +268,28 @@ def test_schemas_that_pages_name_are_shipped() -> None:
             named |= set(re.findall(r"`([a-z]+(?:-[a-z]+)*)`", sentence))
         assert named - {"NAME"} <= known, page.name
         assert set(re.findall(r"\bproctor\.[a-z_]+@\d+", page.text)) <= versions, page.name
+
+
+@each_page
+def test_examples_of_data_are_well_formed_and_fit_their_schemas(page: Page) -> None:
+    for block in page.blocks("toml"):
+        tomllib.loads(block)
+    for block in page.blocks("yaml"):
+        yaml.safe_load(block)
+    for block in page.blocks("json"):
+        for document in documents_in(block):
+            kind = re.fullmatch(r"proctor\.([a-z_]+)@\d+", str(document.get("schema_version", "")))
+            name = kind[1].replace("_", "-") if kind else "prediction" if "patch_kind" in document else None
+            if name:
+                Draft202012Validator(json_schema(name)).validate(document)
+
+
+def documents_in(block: str) -> list[Any]:
+    """One document, or one a line."""
+    try:
+        return [json.loads(block)]
+    except json.JSONDecodeError:
+        return [json.loads(line) for line in block.splitlines()]
 
 
 def test_variables_of_ours_are_documented_and_those_documented_are_ours() -> None:
