@@ -19,7 +19,7 @@ from proctor.cli.bench.options import (
     selection_options,
     source_options,
 )
-from proctor.cli.bench.sitting import access_of, pulls_of, sit, sitting_options
+from proctor.cli.bench.sitting import access_of, bound_text, pulls_of, sit, sitting_options
 from proctor.cli.output import note, print_json, print_table
 from proctor.core.errors import InfrastructureError, UsageError
 
@@ -206,7 +206,6 @@ def _print_plan(config: "RunConfig", *, as_json: bool) -> None:
         print_json(RunPlan(config=config, answers=len(config.tasks) * config.samples, cost_at_most_usd=bound))
         return
     answers = f"{len(config.tasks)}, {config.samples} answer{'s' if config.samples > 1 else ''} each"
-    budgets = "not bounded: give --max-cost or --max-cost-per-task"
     rows = [
         ["benchmark", f"{config.benchmark} ({config.source})"],
         ["tasks", answers],
@@ -216,9 +215,6 @@ def _print_plan(config: "RunConfig", *, as_json: bool) -> None:
         ["runner", f"{config.runner}{'' if config.isolation else ', no isolation'}"],
         ["network", config.network.value if config.network else "as the benchmark says"],
         ["at once", f"{config.concurrency} agents, {config.grade_concurrency} graders"],
-        [
-            "cost at most",
-            f"${bound:.2f}, and the requests under way when it is reached" if bound is not None else budgets,
-        ],
+        ["cost at most", bound_text(bound, options="--max-cost or --max-cost-per-task")],
     ]
     print_table(["WHAT", "VALUE"], rows)

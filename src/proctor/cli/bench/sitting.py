@@ -84,6 +84,13 @@ def access_of(given: dict[str, Any]) -> "Access":
     return Access.from_environment(os.environ, login=login)
 
 
+def bound_text(bound: float | None, *, options: str) -> str:
+    """The most that something can cost, in words; `options` are what bounds it."""
+    if bound is None:
+        return f"not bounded: give {options}"
+    return f"${bound:.2f}, and the requests under way when it is reached" if bound else "nothing: no model is asked"
+
+
 def sit(store: "RunStore", source: "Benchmark", given: dict[str, Any], access: "Access") -> int:
     """Go on with a run and report how the sitting ended."""
     from proctor.cli.bench.progress import Progress  # noqa: PLC0415 - help pages need none of it
