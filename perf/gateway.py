@@ -240,9 +240,7 @@ def growth(streams: int) -> None:
                 for events in LENGTHS:
                     ask = request(path, 1000, events, 0.0)
                     sizes.append(asyncio.run(long_streams(front, ask, streams, watched)) / 1024 / 1024)
-                text = "   ".join(
-                    f"{n} events each: {size:.1f} MiB" for n, size in zip(LENGTHS, sizes, strict=True)
-                )
+                text = "   ".join(f"{n} events each: {size:.1f} MiB" for n, size in zip(LENGTHS, sizes, strict=True))
                 print(f"{name:19} {streams} streams   {text}   growth {sizes[1] - sizes[0]:+.1f} MiB")
 
 
