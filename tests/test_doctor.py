@@ -28,7 +28,7 @@ def only_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
-    for variable in ("H2_BIN", "X07_BIN", "CLAUDE_BIN", "DOCKER_HOST", "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"):
+    for variable in ("H2_BIN", "X07_BIN", "CLAUDE_BIN", "DOCKER_HOST", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     return folder
@@ -134,9 +134,12 @@ def test_an_engine_is_asked_on_its_socket(tmp_path: Path, monkeypatch: pytest.Mo
     assert "27.1.0" in check.detail
 
 
-def test_a_key_is_named_but_never_shown(only_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("variable", ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"])
+def test_a_key_is_named_but_never_shown(only_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    # A token that only a sandbox's own Claude Code reads pays for no run.
+    monkeypatch.setenv("CLAUDE_CODE_OAUTH_TOKEN", "dummy")
     assert doctor.check_credentials().state is State.MISSING
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-dummy-do-not-print")
+    monkeypatch.setenv(variable, "sk-ant-dummy-do-not-print")
     check = doctor.check_credentials()
     assert check.state is State.OK
     assert "dummy" not in check.detail

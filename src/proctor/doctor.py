@@ -147,7 +147,7 @@ def check_node() -> Check:
 def check_credentials() -> Check:
     """Something to pay a model with."""
     needed_for = "runs with a real model (scripts and replays need none)"
-    for variable in ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"):
+    for variable in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
         if os.environ.get(variable):
             return Check(name="credentials", state=State.OK, detail=f"{variable} is set", needed_for=needed_for)
     login = Path.home() / ".h2/claude-config/default/.credentials.json"

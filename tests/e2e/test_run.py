@@ -92,6 +92,8 @@ async def test_a_dry_run_says_what_it_would_do_and_cost_and_writes_nothing(hall:
         assert tighter.json["cost_at_most_usd"] == 1
         unbounded = await hall.run(*toy_run(provider, "--dry-run"))
         assert "not bounded: give --max-cost or --max-cost-per-task" in unbounded.stdout
+    free = await hall.run(*NOP, "--dry-run")
+    assert "nothing: no model is asked" in free.stdout
     assert list(hall.results.iterdir()) == []
     assert provider.asked.total() == 0
 

@@ -39,5 +39,9 @@ def test_first_answers_to_all_tasks_come_before_second_ones() -> None:
 def test_a_run_costs_at_most_the_smaller_of_its_limits(
     run: float | None, task: float | None, bound: float | None
 ) -> None:
-    config = msgspec.structs.replace(CONFIG, samples=2, budget=Budget(run_usd=run, task_usd=task))
+    config = msgspec.structs.replace(CONFIG, model="sonnet", samples=2, budget=Budget(run_usd=run, task_usd=task))
     assert cost_bound(config) == bound
+
+
+def test_a_run_without_a_model_costs_nothing() -> None:
+    assert cost_bound(CONFIG) == 0.0

@@ -11,10 +11,12 @@ _PORT = 8707
 
 @click.command()
 @click.argument("runs", nargs=-1, metavar="[RUN]...")
-@click.option("--port", type=click.IntRange(0, 65535), help=f"Where to listen; {_PORT}, or any free one, if not said.")
+@click.option(
+    "--port", metavar="N", type=click.IntRange(0, 65535), help=f"Where to listen. [default: {_PORT}, or a free one]"
+)
 @click.option("--open", "open_browser", is_flag=True, help="Open it in the browser.")
 def command(runs: tuple[str, ...], port: int | None, *, open_browser: bool) -> None:
-    """Show results in a browser: all runs, or only RUN.... A run can be watched while it goes.
+    """Show results in a browser: all runs, or only those named. A run can be watched while it goes.
 
     It listens on this machine's loopback only, changes nothing, and ends with Ctrl-C.
     """

@@ -150,7 +150,9 @@ def slots(config: RunConfig) -> list[Slot]:
 
 
 def cost_bound(config: RunConfig) -> float | None:
-    """The most that a run can cost; None when nothing bounds it."""
+    """The most that a run can cost; None when nothing bounds it. A run without a model costs nothing."""
+    if config.model is None:
+        return 0.0
     bounds = []
     if config.budget.run_usd is not None:
         bounds.append(config.budget.run_usd)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from proctor.cli.bench.options import (
+    form_option,
     grade_options,
     load,
     provider,
@@ -27,16 +28,31 @@ if TYPE_CHECKING:
 
 @click.command()
 @source_options
-@click.option("--predictions", type=click.Path(path_type=Path), help="The answers to grade, as JSON lines.")
+@click.option(
+    "--predictions",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The answers to grade: JSON lines, or as the benchmark's own harness is given them.",
+)
 @click.option("--oracle", is_flag=True, help="Grade the reference answers instead.")
 @selection_options
 @room_options
 @repair_options
-@click.option("--determinism-runs", type=click.IntRange(min=1), help="Run the tests after the patch N times.")
+@click.option(
+    "--determinism-runs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Run the tests after the patch N times. [default: the suite's, or 1]",
+)
 @click.option("--no-cache", is_flag=True, help="Grade anew what was graded before.")
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON; the same as --format json.")
-@click.option("--format", "form", type=click.Choice(["text", "json", "x07"]), default="text", show_default=True)
-@click.option("--out", type=click.Path(path_type=Path), help="Also write the JSON report to this file.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@form_option
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Also write the report to this file: x07's with --format x07, else JSON.",
+)
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 def command(bench: str | None, suite: str | None, split: str | None, **given: Any) -> int:
     """Grade answers to the tasks of BENCH, or of --suite, and report.

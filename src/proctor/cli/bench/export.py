@@ -10,8 +10,10 @@ from proctor.cli.output import note, print_json, print_table
 @click.command()
 @click.argument("run", required=False)
 @click.option("--format", "form", metavar="FORMAT", help="Which format; without it, the formats are listed.")
-@click.option("--out", type=click.Path(path_type=Path), help="The file or folder to write; made from the run's name.")
-@click.option("--name", help="What the answers go by in files that name who gave them.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="The file or folder to write. [default: BENCH-RUN-FORMAT, here]"
+)
+@click.option("--name", help="Who gave the answers, in files that say so. [default: agent and model]")
 @click.option("--force", is_flag=True, help="Write over what is there.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(

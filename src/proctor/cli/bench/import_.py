@@ -9,10 +9,12 @@ from proctor.cli.output import note, print_json
 
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path, exists=True))
-@click.option("--format", "form", metavar="FORMAT", required=True, help="`proctor bench export` lists the formats.")
+@click.option(
+    "--format", "form", metavar="FORMAT", required=True, help="Which format; `proctor bench export` lists them."
+)
 @click.option("--benchmark", metavar="BENCH", help="Whose tasks these are, where the files do not say.")
-@click.option("--agent", help="Who answered, where the files do not say.")
-@click.option("--model", help="With which model, where the files do not say.")
+@click.option("--agent", help="Who answered: where the files do not say, or to choose where they name several.")
+@click.option("--model", help="With which model, likewise.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     source: Path, form: str, benchmark: str | None, agent: str | None, model: str | None, *, as_json: bool

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from proctor.cli.bench.options import load, selection, selection_options, source_options
+from proctor.cli.bench.options import form_option, load, selection, selection_options, source_options
 from proctor.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -18,9 +18,15 @@ if TYPE_CHECKING:
 @source_options
 @selection_options
 @click.option("--runnable", is_flag=True, help="Say which tasks this machine can run, and why not the others.")
-@click.option("--runner", type=click.Choice(["local", "docker"]), default="local", help="With --runnable: in what.")
+@click.option(
+    "--runner",
+    type=click.Choice(["local", "docker"]),
+    default="local",
+    show_default=True,
+    help="With --runnable: in which rooms.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-@click.option("--format", "form", type=click.Choice(["text", "json", "x07"]), default="text", show_default=True)
+@form_option
 def command(bench: str | None, suite: str | None, split: str | None, *, as_json: bool, form: str, **given: Any) -> int:
     """List the benchmarks; with BENCH or --suite, the tasks of one."""
     from proctor.benchmarks import benchmark_table  # noqa: PLC0415 - the help page needs none of it

@@ -50,13 +50,39 @@ class Size(click.ParamType[int]):
         return int(float(match[1]) * unit)
 
 
+form_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "x07"]),
+    default="text",
+    show_default=True,
+    help="json is the same as --json; x07: as x07's own harness prints it.",
+)
+runner_option = click.option(
+    "--runner",
+    type=click.Choice(["local", "docker"]),
+    default="local",
+    show_default=True,
+    help="What rooms are made of: bubblewrap on this machine, or containers.",
+)
+isolation_option = click.option(
+    "--isolation",
+    type=click.Choice(["on", "off"]),
+    default="on",
+    show_default=True,
+    help="off: no walls around local rooms. Unsafe.",
+)
+docker_image_option = click.option(
+    "--docker-image", metavar="IMAGE", help="With --runner docker: the image, instead of the benchmark's own."
+)
 image_disk_option = click.option(
-    "--image-disk", type=Size(), metavar="SIZE", help="What images pulled for --runner docker may take, as 40GB."
+    "--image-disk", type=Size(), metavar="SIZE", help="With --runner docker: what pulled images may take, as 40GB."
 )
 image_map_option = click.option(
     "--image-map",
     type=click.Path(path_type=Path),
-    help="A JSON or YAML file of images to use in the place of others: {name: local tag}.",
+    metavar="FILE",
+    help="With --runner docker: a JSON or YAML file of images to use in the place of others: {name: name}.",
 )
 
 
@@ -74,9 +100,18 @@ def source_options(function: F) -> F:
 def selection_options(function: F) -> F:
     """Which of its tasks."""
     for option in (
-        click.option("--limit", type=click.IntRange(min=0), help="At most N tasks, after all other choices."),
-        click.option("--exclude", type=click.Path(path_type=Path), help="A list of task ids to leave out."),
-        click.option("--tag", "tags", multiple=True, help="Only tasks with this tag; several: with all of them."),
+        click.option(
+            "--limit", metavar="N", type=click.IntRange(min=0), help="At most N tasks, after all other choices."
+        ),
+        click.option(
+            "--exclude",
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="A file of task ids to leave out, one a line.",
+        ),
+        click.option(
+            "--tag", "tags", multiple=True, metavar="TAG", help="Only tasks with this tag; several: with all of them."
+        ),
         click.option(
             "--category",
             "categories",
@@ -84,8 +119,8 @@ def selection_options(function: F) -> F:
             metavar="[NAME=]VALUE",
             help="Only tasks of this category; several: of all of them.",
         ),
-        click.option("--all", "everything", is_flag=True, help="Every task, which is what no choice means too."),
-        click.option("--exact", is_flag=True, help="--filter is a whole id."),
+        click.option("--all", "everything", is_flag=True, help="Every task: what is meant when no choice is made."),
+        click.option("--exact", is_flag=True, help="With --filter: TEXT is the whole id."),
         click.option("--filter", "part", metavar="TEXT", help="Only tasks whose id contains TEXT."),
         click.option("--task", "ids", multiple=True, metavar="ID", help="Only this task; may be repeated."),
     ):
@@ -96,21 +131,29 @@ def selection_options(function: F) -> F:
 def room_options(function: F) -> F:
     """In which rooms, and how many at once."""
     for option in (
-        click.option("--isolation", type=click.Choice(["on", "off"]), default="on", help="off: no walls. Unsafe."),
+        isolation_option,
         image_disk_option,
         image_map_option,
-        click.option("--docker-image", metavar="IMAGE", help="The image for --runner docker."),
-        click.option("--runner", type=click.Choice(["local", "docker"]), default="local", show_default=True),
-        click.option("--timeout", type=AMOUNT, help="Seconds for each test run."),
+        docker_image_option,
+        runner_option,
         click.option(
-            "--artifact-dir", type=click.Path(path_type=Path), default=Path("target/proctor"), show_default=True
+            "--timeout", type=AMOUNT, metavar="SECONDS", help="For each test run, instead of the benchmark's own."
         ),
-        click.option("--keep-artifacts", is_flag=True, help="Keep the graded trees too."),
+        click.option(
+            "--artifact-dir",
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            default=Path("target/proctor"),
+            show_default=True,
+            help="Where results of tests and logs go.",
+        ),
+        click.option("--keep-artifacts", is_flag=True, help="Keep the graded trees there too."),
         click.option(
             "--jobs",
             "--parallel",
             "jobs",
             type=AT_LEAST_ONE,
+            metavar="N",
             default=1,
             show_default=True,
             help="Tasks graded at the same time.",
@@ -123,8 +166,21 @@ def room_options(function: F) -> F:
 def repair_options(function: F) -> F:
     """What x07's linter may mend."""
     for option in (
-        click.option("--repair-max-iters", type=AT_LEAST_ONE, default=3, show_default=True),
-        click.option("--repair", type=click.Choice(["off", "memory", "write"]), default="write", show_default=True),
+        click.option(
+            "--repair-max-iters",
+            type=AT_LEAST_ONE,
+            metavar="N",
+            default=3,
+            show_default=True,
+            help="Rounds of that repair.",
+        ),
+        click.option(
+            "--repair",
+            type=click.Choice(["off", "memory", "write"]),
+            default="write",
+            show_default=True,
+            help="Of x07 suites: let x07's linter mend what the patch touched; memory: only count what it would do.",
+        ),
     ):
         function = option(function)
     return function

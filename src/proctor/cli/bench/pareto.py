@@ -18,7 +18,7 @@ _NAMES: Final = {"rate": "rate", "cost": "cost", "time": "seconds"}
     "names",
     multiple=True,
     type=click.Choice(list(_NAMES)),
-    help="What counts; may be repeated. Rate, cost and time, if not said.",
+    help="What counts; may be repeated. [default: all three]",
 )
 @form_options
 def command(bench: str, *, names: tuple[str, ...], **given: Any) -> None:

@@ -16,7 +16,7 @@ def command(run: str, **given: Any) -> int:
     """Go on with RUN where it stopped. No finished stage is done again, and no answer is paid for twice.
 
     RUN is a folder, benchmark/run-id, or a run-id that only one benchmark has; a sweep is named alike, and gone on with
-    as one. With --max-cost it gets a new limit, which counts what it has spent before.
+    as one. With --max-cost it gets a new limit, which counts what it has spent before. Exits as `run` and `sweep` do.
     """
     from proctor.benchmarks import reopen  # noqa: PLC0415 - the help page needs none of it
     from proctor.cli.bench.sweep import sit_sweep  # noqa: PLC0415

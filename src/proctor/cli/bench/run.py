@@ -9,14 +9,17 @@ import click
 from proctor.cli.bench.options import (
     AMOUNT,
     AT_LEAST_ONE,
+    docker_image_option,
     image_map_option,
+    isolation_option,
     load,
     read_image_map,
+    runner_option,
     selection,
     selection_options,
     source_options,
 )
-from proctor.cli.bench.sitting import access_of, pulls_of, sit, sitting_options
+from proctor.cli.bench.sitting import access_of, bound_text, pulls_of, sit, sitting_options
 from proctor.cli.output import note, print_json, print_table
 from proctor.core.errors import InfrastructureError, UsageError
 
@@ -34,41 +37,69 @@ if TYPE_CHECKING:
     show_default=True,
     help="One agent, or a pod of agents that h2 runs.",
 )
-@click.option("--agent", help="claude_code (the default), command, oracle, nop, or a plugin's.")
-@click.option("--agent-command", metavar="WORDS", help="With --agent command: what to run, as in a shell.")
-@click.option("--model", help="A model id or short name; script:FILE; replay:RUN.")
-@click.option("--preset", help="The preset of the agents' sandboxes. [default: empty; with --mode h2: opus]")
+@click.option(
+    "--agent",
+    metavar="NAME",
+    help="claude_code, command, oracle, nop, or a plugin's. [default: claude_code; with --mode h2: h2_pod]",
+)
+@click.option(
+    "--agent-command", metavar="WORDS", help="With --agent command: what to run in the room; words as a shell has them."
+)
+@click.option("--model", metavar="MODEL", help="A model id or short name; script:FILE; replay:RUN.")
+@click.option(
+    "--preset",
+    metavar="P",
+    help="The preset of the agents' sandboxes: a name, or a folder. [default: empty; with --mode h2: opus]",
+)
 @click.option(
     "--pod-template",
     metavar="NAME|FILE",
     help="With --mode h2: a pod template of the preset, or a file. [default: benchmark]",
 )
-@click.option("--var", "variables", multiple=True, metavar="K=V", help="With --mode h2: a variable of the template.")
+@click.option(
+    "--var",
+    "variables",
+    multiple=True,
+    metavar="K=V",
+    help="With --mode h2: a variable of the template; may be repeated.",
+)
 @selection_options
-@click.option("--attempts", type=AT_LEAST_ONE, default=1, show_default=True, help="Answers wanted to each task.")
+@click.option(
+    "--attempts", type=AT_LEAST_ONE, metavar="K", default=1, show_default=True, help="Answers wanted to each task."
+)
 @click.option("--shuffle", type=int, metavar="SEED", help="Take the tasks in the order that this seed gives.")
 @click.option(
     "--concurrency",
     "--parallel",
     "concurrency",
     type=AT_LEAST_ONE,
+    metavar="N",
     default=1,
     show_default=True,
     help="Agents at work at once.",
 )
-@click.option("--grade-concurrency", type=AT_LEAST_ONE, help="Graders at work at once; as many as CPUs by default.")
-@click.option("--timeout", type=AMOUNT, help="Seconds that an agent has for a task.")
 @click.option(
-    "--max-turns", type=AT_LEAST_ONE, help="Requests that an agent may make for a task; not for pods. [default: 100]"
+    "--grade-concurrency", type=AT_LEAST_ONE, metavar="N", help="Graders at work at once. [default: as many as CPUs]"
+)
+@click.option(
+    "--timeout", type=AMOUNT, metavar="SECONDS", help="What an agent has for a task, instead of the benchmark's own."
+)
+@click.option(
+    "--max-turns",
+    type=AT_LEAST_ONE,
+    metavar="N",
+    help="Requests that an agent may make for a task; not for pods. [default: 100]",
 )
 @click.option("--max-cost-per-task", type=AMOUNT, metavar="USD", help="What one answer to a task may cost.")
 @click.option(
-    "--network", type=click.Choice(["none", "model", "open"]), help="What agents reach, if not the benchmark's."
+    "--network",
+    type=click.Choice(["none", "model", "open"]),
+    help="What agents reach, instead of what the benchmark says.",
 )
-@click.option("--runner", type=click.Choice(["local", "docker"]), default="local", show_default=True)
-@click.option("--docker-image", metavar="IMAGE", help="The image for --runner docker.")
+@runner_option
+@docker_image_option
 @image_map_option
-@click.option("--isolation", type=click.Choice(["on", "off"]), default="on", help="off: no walls. Unsafe.")
+@isolation_option
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and what it can cost at most.")
 @sitting_options
 def command(bench: str | None, suite: str | None, split: str | None, **given: Any) -> int:
@@ -175,7 +206,6 @@ def _print_plan(config: "RunConfig", *, as_json: bool) -> None:
         print_json(RunPlan(config=config, answers=len(config.tasks) * config.samples, cost_at_most_usd=bound))
         return
     answers = f"{len(config.tasks)}, {config.samples} answer{'s' if config.samples > 1 else ''} each"
-    budgets = "not bounded: give --max-cost or --max-cost-per-task"
     rows = [
         ["benchmark", f"{config.benchmark} ({config.source})"],
         ["tasks", answers],
@@ -185,9 +215,6 @@ def _print_plan(config: "RunConfig", *, as_json: bool) -> None:
         ["runner", f"{config.runner}{'' if config.isolation else ', no isolation'}"],
         ["network", config.network.value if config.network else "as the benchmark says"],
         ["at once", f"{config.concurrency} agents, {config.grade_concurrency} graders"],
-        [
-            "cost at most",
-            f"${bound:.2f}, and the requests under way when it is reached" if bound is not None else budgets,
-        ],
+        ["cost at most", bound_text(bound, options="--max-cost or --max-cost-per-task")],
     ]
     print_table(["WHAT", "VALUE"], rows)

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("run")
 @click.argument("task", required=False)
-@click.option("--attempt", "sample", type=click.IntRange(min=1), help="Which answer; the first, if not said.")
+@click.option(
+    "--attempt", "sample", metavar="K", type=click.IntRange(min=1), help="With TASK: which answer. [default: the first]"
+)
 @click.option("--timeline", is_flag=True, help="With TASK: who of a pod was active when.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(run: str, task: str | None, *, sample: int | None, timeline: bool, as_json: bool) -> None:

@@ -26,10 +26,11 @@ T = TypeVar("T")
 def sitting_options(function: Any) -> Any:
     """Options that hold for one sitting, and may be another at the next."""
     for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print the run's summary as JSON."),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text."),
         click.option(
             "--prices",
             type=click.Path(path_type=Path),
+            metavar="FILE",
             envvar="PROCTOR_PRICES",
             show_envvar=True,
             help="A JSON or YAML file of prices, beside those that come with Proctor.",
@@ -39,6 +40,7 @@ def sitting_options(function: Any) -> Any:
         click.option(
             "--retries",
             type=click.IntRange(min=0),
+            metavar="N",
             default=2,
             show_default=True,
             help="How often to try again after an error that was not the agent's.",
@@ -49,15 +51,17 @@ def sitting_options(function: Any) -> Any:
             help="With --own-login: where the login is. [default: ~/.h2/claude-config/default]",
         ),
         click.option("--own-login", is_flag=True, help="Let the agent's own login through, instead of adding a key."),
-        click.option("--claude-bin", metavar="FILE", help="The agent's program, where it is not found by itself."),
         click.option(
-            "--h2-bin", metavar="FILE", help="With --mode h2: the program h2, where it is not found by itself."
+            "--claude-bin",
+            metavar="FILE",
+            help="Claude Code, where it is not found by itself; for the agent `command`, what to show in the room.",
         ),
+        click.option("--h2-bin", metavar="FILE", help="For pods: the program h2, where it is not found by itself."),
         click.option(
             "--max-cost",
             type=AMOUNT,
             metavar="USD",
-            help="What the whole run may cost.",
+            help="What the whole run, or the whole sweep, may cost.",
         ),
     ):
         function = option(function)
@@ -78,6 +82,13 @@ def access_of(given: dict[str, Any]) -> "Access":
     if login is None:
         raise UsageError("there is no login in the usual place", fix="say where it is with --auth-from DIR")
     return Access.from_environment(os.environ, login=login)
+
+
+def bound_text(bound: float | None, *, options: str) -> str:
+    """The most that something can cost, in words; `options` are what bounds it."""
+    if bound is None:
+        return f"not bounded: give {options}"
+    return f"${bound:.2f}, and the requests under way when it is reached" if bound else "nothing: no model is asked"
 
 
 def sit(store: "RunStore", source: "Benchmark", given: dict[str, Any], access: "Access") -> int:

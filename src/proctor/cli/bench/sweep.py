@@ -9,6 +9,7 @@ import click
 
 from proctor.cli.bench.sitting import (
     access_of,
+    bound_text,
     pulls_of,
     run_until_signalled,
     sitting_of,
@@ -133,7 +134,7 @@ def _print_plan(sweep: "Sweep", *, as_json: bool, err: bool = False) -> None:
     rows = []
     for run in sweep.runs:
         config = run.config
-        own = 0.0 if config.model is None else cost_bound(config)
+        own = cost_bound(config)
         rows.append(
             [
                 run.label + (" (baseline)" if run.label == sweep.baseline else ""),
@@ -146,11 +147,7 @@ def _print_plan(sweep: "Sweep", *, as_json: bool, err: bool = False) -> None:
         )
     print_table(["CONFIGURATION", "MODE", "AGENT", "MODEL", "ANSWERS", "COST AT MOST"], rows, err=err)
     first = configs[0]
-    together = (
-        "not bounded: give max_cost or max_cost_per_task"
-        if bound is None
-        else f"${bound:.2f}, and the requests under way when it is reached"
-    )
+    together = bound_text(bound, options="max_cost or max_cost_per_task")
     click.echo(
         f"\n{sweep.benchmark}: {answers} answers, in turns over {len(first.tasks)} tasks, "
         f"{first.concurrency} agents at once\ncost at most: {together}\n"

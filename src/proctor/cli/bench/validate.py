@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from proctor.cli.bench.options import (
+    form_option,
     grade_options,
     load,
     provider,
@@ -30,10 +31,22 @@ if TYPE_CHECKING:
 @selection_options
 @room_options
 @repair_options
-@click.option("--determinism-runs", type=click.IntRange(min=1), default=2, show_default=True, help="Runs to compare.")
-@click.option("--write-exclusions", type=click.Path(path_type=Path), help="Write the unhealthy tasks' ids to a file.")
+@click.option(
+    "--determinism-runs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=2,
+    show_default=True,
+    help="Runs of the tests that must end alike.",
+)
+@click.option(
+    "--write-exclusions",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the ids of unhealthy tasks to a file, which --exclude reads.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-@click.option("--format", "form", type=click.Choice(["text", "json", "x07"]), default="text", show_default=True)
+@form_option
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 def command(bench: str | None, suite: str | None, split: str | None, **given: Any) -> int:
     """Prove on this machine that each task of BENCH, or of --suite, fails as labelled, is solved by its oracle,
