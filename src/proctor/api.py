@@ -16,6 +16,7 @@ from proctor.analysis.sweep import SweepOutcome
 from proctor.benchmarks import benchmark as find_benchmark
 from proctor.benchmarks import reopen, suite_benchmark
 from proctor.core.benchmark import Benchmark, GradeOptions, Health
+from proctor.core.briefing import Briefing
 from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentProvider, Limits, Network
 from proctor.core.errors import UsageError
@@ -139,6 +140,9 @@ class RunOptions(SittingOptions, total=False):
 
     Attributes:
         command: with the agent ``command``: the words of the command.
+        system_prompt: what the agent is told instead of its program's own; `append_system_prompt`: behind that.
+        allowed_tools: the tools that the model is offered, or rules such as ``Bash(git *)``; all if not said.
+        agent_env: variables for the agent's program. They are written down with the run.
         tasks: ids; all tasks if not said.
         attempts: how many answers are wanted to each task.
         network: ``none``, ``model`` or ``open``; as the benchmark says if not said.
@@ -148,6 +152,10 @@ class RunOptions(SittingOptions, total=False):
     mode: Literal["baseline", "h2"]
     agent: str
     command: Sequence[str]
+    system_prompt: str | None
+    append_system_prompt: str | None
+    allowed_tools: Sequence[str]
+    agent_env: Mapping[str, str]
     model: str | None
     preset: str
     pod_template: str | None
@@ -469,6 +477,12 @@ def _asked(options: RunOptions) -> Asked:
         agent=options.get("agent", AGENTS[mode]),
         mode=mode,
         command=tuple(options.get("command", ())),
+        briefing=Briefing(
+            system_prompt=options.get("system_prompt"),
+            append_system_prompt=options.get("append_system_prompt"),
+            allowed_tools=tuple(options.get("allowed_tools", ())),
+            env=dict(options.get("agent_env", {})),
+        ),
         model=options.get("model"),
         preset=options.get("preset", PRESETS[mode]),
         pod_template=options.get("pod_template"),

@@ -10,11 +10,13 @@ from proctor.agents import kept_outcome
 from proctor.agents.command import PLACE, Command, judge
 from proctor.agents.supervise import Ended, Ending
 from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup
+from proctor.core.briefing import Briefing
 from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentSpec, Mount
 from proctor.core.errors import InfrastructureError, UsageError
 
 Ask = Callable[..., AgentRequest]
+NOTHING = Briefing()
 
 
 @pytest.fixture
@@ -25,9 +27,15 @@ def ask(tmp_path: Path) -> Ask:
     return make
 
 
-async def run(folder: Path, request: AgentRequest, *words: str, doing: list[str] | None = None) -> AgentOutcome:
+async def run(
+    folder: Path,
+    request: AgentRequest,
+    *words: str,
+    doing: list[str] | None = None,
+    briefing: Briefing = NOTHING,
+) -> AgentOutcome:
     room = PlainRoom(folder, model_url="http://127.0.0.1:1")
-    agent = Command(AgentSetup(command=words), grace_seconds=0.5)
+    agent = Command(AgentSetup(command=words, briefing=briefing), grace_seconds=0.5)
     heard: list[str] = [] if doing is None else doing
     return await agent.answer(request, room, heard.append)
 
@@ -50,11 +58,11 @@ async def test_it_is_told_what_it_may_use(tmp_path: Path, ask: Ask) -> None:
         model_path="/t/token",
         max_turns=7,
         wall_seconds=60,
-        system_prompt="Be brief.",
-        allowed_tools=("Bash", "Read"),
-        variables={"MINE": "1"},
     )
-    await run(tmp_path, request, "sh", "-c", "env > env")
+    told_so = Briefing(
+        system_prompt="Be brief.", allowed_tools=("Bash", "Read"), env={"MINE": "1", "ANTHROPIC_BASE_URL": "elsewhere"}
+    )
+    await run(tmp_path, request, "sh", "-c", "env > env", briefing=told_so)
     seen = dict(line.split("=", 1) for line in (tmp_path / "workspace/env").read_text().splitlines())
     assert seen["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:1/t/token"
     assert seen["ANTHROPIC_API_KEY"].startswith("placeholder")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 import pytest
 
@@ -16,6 +17,7 @@ from plain_room import MountedRoom, PlainRoom
 from proctor.agents import kept_outcome
 from proctor.agents.claude_code import CONFIG, PROGRAM, ClaudeCode, command_line
 from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup
+from proctor.core.briefing import Briefing
 from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentSpec, Mount, Network
 from proctor.core.errors import InfrastructureError, UsageError
@@ -23,7 +25,7 @@ from proctor.core.programs import find_bubblewrap, find_claude
 from scripted_model import Answer, Cut, Fault, Hang, Model, Say, error, serving, text, tool
 
 MODEL = "claude-sonnet-4-5"
-ONE_TRY = {"CLAUDE_CODE_MAX_RETRIES": "0"}
+ONE_TRY = Briefing(env={"CLAUDE_CODE_MAX_RETRIES": "0"})
 IN_PLACE = AgentSetup(in_place=True)
 
 
@@ -70,9 +72,11 @@ def desk(tmp_path: Path) -> Callable[..., Desk]:
         kind: type[PlainRoom] = PlainRoom,
         grace: float = 5,
         linger: float = 5,
+        briefing: Briefing = ONE_TRY,
         **asked: Any,
     ) -> Desk:
         (tmp_path / "workspace").mkdir(exist_ok=True)
+        setup = msgspec.structs.replace(setup, briefing=briefing)
         agent = ClaudeCode(setup, grace_seconds=grace, linger_seconds=linger)
         request = AgentRequest(
             **{
@@ -81,7 +85,6 @@ def desk(tmp_path: Path) -> Callable[..., Desk]:
                 "logs": str(tmp_path / "logs"),
                 "model": MODEL,
                 "model_path": "/t/token",
-                "variables": ONE_TRY,
                 **asked,
             }
         )
@@ -139,7 +142,8 @@ async def test_tool_calls_change_the_workspace_and_are_counted(desk: Callable[..
 
 
 async def test_what_is_sent_is_pinned(desk: Callable[..., Desk]) -> None:
-    here = desk(session_id="11111111-2222-3333-4444-555555555555", append_system_prompt="-Appended to the\0 end\ud800.")
+    appended = Briefing(append_system_prompt="-Appended to the\0 end\ud800.")
+    here = desk(session_id="11111111-2222-3333-4444-555555555555", briefing=appended)
     model = Model([text("ok")])
     await here.work(model)
     (request,), (headers,) = model.requests, model.headers
@@ -154,7 +158,7 @@ async def test_what_is_sent_is_pinned(desk: Callable[..., Desk]) -> None:
 
 
 async def test_a_system_prompt_and_a_list_of_tools_reach_the_request(desk: Callable[..., Desk]) -> None:
-    here = desk(system_prompt="You are a test.", allowed_tools=("Bash", "Read"))
+    here = desk(briefing=Briefing(system_prompt="You are a test.", allowed_tools=("Bash", "Read")))
     model = Model([tool("Write", file_path="x", content="y"), text("ok")])
     outcome = await here.work(model)
     assert model.requests[0]["system"][-1]["text"] == "You are a test."
@@ -164,7 +168,7 @@ async def test_a_system_prompt_and_a_list_of_tools_reach_the_request(desk: Calla
 
 
 async def test_a_rule_for_a_tool_is_enforced(desk: Callable[..., Desk]) -> None:
-    here = desk(allowed_tools=("Bash(echo *)", "Read"))
+    here = desk(briefing=Briefing(allowed_tools=("Bash(echo *)", "Read")))
     model = Model([tool("Bash", command="echo fine"), tool("Bash", command="touch forbidden"), text("ok")])
     outcome = await here.work(model)
     assert outcome.cause is None
@@ -239,13 +243,13 @@ async def test_bad_answers_end_as_what_they_are(
     ],
 )
 async def test_what_can_be_mended_is_finished(desk: Callable[..., Desk], answers: list[Answer], said: str) -> None:
-    here = desk(variables={"CLAUDE_CODE_MAX_RETRIES": "1"})
+    here = desk(briefing=Briefing(env={"CLAUDE_CODE_MAX_RETRIES": "1"}))
     outcome = await here.work(Model(answers))
     assert (outcome.cause, outcome.final_text) == (None, said)
 
 
 async def test_a_retry_is_told_while_it_waits(desk: Callable[..., Desk]) -> None:
-    here = desk(variables={})
+    here = desk(briefing=Briefing())
     outcome = await here.work(Model([error(503, "api_error", "later"), text("ok")]))
     assert outcome.cause is None
     assert here.doing == ["waiting to ask again (503, try 2)"]
@@ -422,7 +426,7 @@ async def test_being_cancelled_ends_it_and_keeps_what_it_told(desk: Callable[...
 
 
 async def test_a_job_in_the_background_does_not_hold_the_run(desk: Callable[..., Desk]) -> None:
-    here = desk(linger=1, variables={**ONE_TRY, "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "0"})
+    here = desk(linger=1, briefing=Briefing(env={**ONE_TRY.env, "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "0"}))
     job = "for i in 1 2 3 4 5 6 7 8 9; do sleep 10; done"
     outcome = await here.work(Model([tool("Bash", command=job, run_in_background=True), text("Started it.")]))
     assert (outcome.cause, outcome.final_text) == (None, "Started it.")
@@ -431,7 +435,7 @@ async def test_a_job_in_the_background_does_not_hold_the_run(desk: Callable[...,
 
 
 async def test_a_turn_after_the_result_is_waited_for(desk: Callable[..., Desk]) -> None:
-    here = desk(linger=20, variables={**ONE_TRY, "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "0"})
+    here = desk(linger=20, briefing=Briefing(env={**ONE_TRY.env, "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "0"}))
     job = tool("Bash", command="until [ -e go ]; do sleep 0.1; done; echo ready", run_in_background=True)
     model = Model([job, text("Waiting."), text("It is ready.")])
     async with serving(model):
@@ -639,15 +643,19 @@ def test_what_cannot_be_furnished_is_refused(tmp_path: Path) -> None:
         ClaudeCode().furnish(EnvironmentSpec(), request)
 
 
-@pytest.mark.parametrize("name", ["ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "CLAUDE_CONFIG_DIR", "IS_SANDBOX", "A B"])
-def test_a_variable_that_is_pinned_or_none_is_refused(tmp_path: Path, name: str) -> None:
-    request = AgentRequest(task_id="t", instruction="x", logs=str(tmp_path), variables={name: "mine"})
-    with pytest.raises(UsageError):
-        ClaudeCode().furnish(EnvironmentSpec(network=Network.MODEL), request)
+@pytest.mark.parametrize("name", ["ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "CLAUDE_CONFIG_DIR", "IS_SANDBOX"])
+def test_a_variable_that_is_pinned_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=f"Proctor sets {name} for Claude Code"):
+        ClaudeCode(AgentSetup(briefing=Briefing(env={name: "mine"})))
+
+
+def test_a_prompt_that_no_argument_can_hold_is_refused() -> None:
+    with pytest.raises(UsageError, match="cannot be longer than"):
+        ClaudeCode(AgentSetup(briefing=Briefing(append_system_prompt="x" * 140_000)))
 
 
 def test_without_a_model_the_program_chooses(tmp_path: Path) -> None:
-    words = command_line(AgentRequest(task_id="t", instruction="x", logs=""))
+    words = command_line(AgentRequest(task_id="t", instruction="x", logs=""), Briefing())
     assert not any(word.startswith("--model") or "fallback" in word for word in words)
 
 

@@ -1,5 +1,6 @@
 from observations import config
 from proctor.analysis.comparability import differences
+from proctor.core.briefing import Briefing
 from proctor.core.environment import Limits, Network
 
 
@@ -31,6 +32,16 @@ def test_what_two_runs_were_made_with_is_compared_but_for_names_and_times() -> N
         "network: None and open",
         "limits wall_seconds: None and 60",
         "concurrency: 1 and 9",
+    ]
+
+
+def test_what_agents_are_told_is_what_a_comparison_may_be_about_and_long_prompts_are_cut() -> None:
+    other = config(briefing=Briefing(append_system_prompt="Be careful. " * 50, allowed_tools=("Bash", "Read")))
+    found = differences(config(), other)
+    assert all(difference.subject for difference in found)
+    assert [str(difference) for difference in found] == [
+        "briefing allowed_tools: None and Bash Read",
+        f"briefing append_system_prompt: None and {('Be careful. ' * 7)[:80].rstrip()}… (600 characters)",
     ]
 
 

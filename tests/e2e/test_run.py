@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from hall import Hall, access, toy_run
+from proctor.core.briefing import Briefing
 from proctor.core.record import to_json
 from proctor.environments import local_available
 from toy_provider import KEY, failing, toy_provider
@@ -98,6 +99,23 @@ async def test_a_dry_run_says_what_it_would_do_and_cost_and_writes_nothing(hall:
     assert provider.asked.total() == 0
 
 
+async def test_what_the_agent_is_told_reaches_it_and_stays_with_the_run(hall: Hall) -> None:
+    (hall.folder / "careful.md").write_text("Be careful.")
+    told = ("--append-system-prompt", "@careful.md", "--allowed-tools", "Bash(git *), Read", "--agent-env", "MINE=a=b")
+    asked = ("bench", "run", "toy", "--agent", "command", "--agent-command", "env", "--isolation", "off", "--limit", 1)
+    dry = await hall.run(*asked, *told, "--dry-run")
+    assert "11 characters behind its system prompt, to use Bash(git *) Read, MINE=a=b" in dry.stdout
+    done = await hall.run(*asked, *told)
+    assert done.code == 0, done
+    seen = (hall.store().folder / "logs/toy-0001/attempt-1/stdout.log").read_text().splitlines()
+    assert {"PROCTOR_APPEND_SYSTEM_PROMPT=Be careful.", "PROCTOR_ALLOWED_TOOLS=Bash(git *),Read", "MINE=a=b"} <= set(
+        seen
+    )
+    assert hall.store().config().briefing == Briefing(
+        append_system_prompt="Be careful.", allowed_tools=("Bash(git *)", "Read"), env={"MINE": "a=b"}
+    )
+
+
 async def test_an_agent_that_takes_too_long_is_stopped_and_graded(hall: Hall) -> None:
     slow = ("--agent", "command", "--agent-command", "sh -c 'echo right >answer.txt; exec sleep 60'")
     done = await hall.run("bench", "run", "toy", *slow, "--isolation", "off", "--timeout", 0.5, "--limit", 1)
@@ -163,6 +181,20 @@ USAGE = {
     "an unused login": ((*NOP, "--auth-from", "."), "--auth-from names a login that is not used"),
     "no run": (("bench", "resume", "run-001"), "there is no run 'run-001'"),
     "no attempts": ((*NOP, "--attempts", "0"), "0 is not in the range"),
+    "told for nothing": (
+        (*ORACLE, "--system-prompt", "x"),
+        "the agent oracle is told nothing",
+    ),
+    "no such prompt": ((*ORACLE, "--system-prompt", "@nothing.md"), "cannot read the prompt: No such file"),
+    "no variable": ((*ORACLE, "--agent-env", "A"), "--agent-env A is not of the form NAME=VALUE"),
+    "a key": (
+        ("bench", "run", "toy", "--model", "script:x", "--agent-env", "ANTHROPIC_API_KEY=dummy"),
+        "Proctor sets ANTHROPIC_API_KEY for Claude Code by itself",
+    ),
+    "a prompt for a pod": (
+        ("bench", "run", "toy", "--mode", "h2", "--model", "script:x", "--system-prompt", "x"),
+        "system prompts and tools of a pod's agents are their roles'",
+    ),
 }
 
 

@@ -91,6 +91,31 @@ def test_what_a_mode_does_not_use_makes_no_configuration_of_its_own(folder: Path
     )
 
 
+def test_what_agents_are_told_is_compared_with_and_without(folder: Path) -> None:
+    (folder / "careful.md").write_text("Be careful.")
+    sweep = read(
+        folder,
+        """
+        benchmark = "core"
+        model = "sonnet"
+        agent_env = {MAX_THINKING_TOKENS = 16000}
+        [grid]
+        mode = ["baseline", "h2"]
+        append_system_prompt = ["", "@careful.md"]
+        allowed_tools = ["Bash", "Bash(git *),Read"]
+        """,
+    )
+    assert [(one.label, one.asked.briefing.append_system_prompt) for one in sweep.configurations] == [
+        ("mode=baseline append_system_prompt=none allowed_tools=Bash", None),
+        ("mode=baseline append_system_prompt=none allowed_tools=Bash(git *),Read", None),
+        ("mode=baseline append_system_prompt=@careful.md allowed_tools=Bash", "Be careful."),
+        ("mode=baseline append_system_prompt=@careful.md allowed_tools=Bash(git *),Read", "Be careful."),
+        ("mode=h2", None),
+    ]
+    assert sweep.configurations[1].asked.briefing.allowed_tools == ("Bash(git *)", "Read")
+    assert {one.asked.briefing.env["MAX_THINKING_TOKENS"] for one in sweep.configurations} == {"16000"}
+
+
 def test_runs_can_be_named_one_by_one_beside_a_grid(folder: Path) -> None:
     sweep = read(
         folder,
@@ -220,6 +245,13 @@ def test_every_problem_is_found_in_one_go_with_its_place(folder: Path) -> None:
         (
             'benchmark = "core"\nmode = "h2"\nmax_turns = 9\n[grid]\nmodel = ["opus"]',
             'max_turns: is given, and no configuration uses it: it is for mode = "baseline"',
+        ),
+        ('benchmark = "core"\n[grid]\nsystem_prompt = ["@none.md"]', "system_prompt: "),
+        ('benchmark = "core"\n[grid]\nallowed_tools = ["Bash("]', "grid.allowed_tools[0]: 'Bash(' is no list of tools"),
+        ('benchmark = "core"\n[[run]]\nname = "a"\nagent_env = 3', "run[0].agent_env: must be a table, not 3"),
+        (
+            'benchmark = "core"\nmode = "h2"\nsystem_prompt = "x"\n[grid]\nmodel = ["opus"]',
+            'system_prompt: is given, and no configuration uses it: it is for mode = "baseline"',
         ),
         ('benchmark = "core"\nexclude = "none.txt"\n[grid]\nagent = ["nop"]', "exclude: "),
         ('benchmark = "core"\nrun = 3', "run: must be a list of tables: [[run]]"),

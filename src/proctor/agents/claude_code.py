@@ -2,9 +2,9 @@
 
 import asyncio
 import math
-import re
 import time
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -17,6 +17,7 @@ from proctor.agents.outcomes import keep_outcome, nothing_done
 from proctor.agents.supervise import Ended, Ending, Supervisor
 from proctor.agents.words import plain
 from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup, Doing
+from proctor.core.briefing import Briefing
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Mount, Network
 from proctor.core.errors import InfrastructureError, UsageError
@@ -33,7 +34,6 @@ LONGEST_INSTRUCTION: Final = 10_000_000
 _LONGEST_ARGUMENT: Final = 131_000
 _CREDENTIALS: Final = ".credentials.json"
 PLACEHOLDER: Final = "placeholder-the-gateway-has-the-key"
-_LOGIN: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 # The id of the machine in every request: the same everywhere, so that a recording fits.
 _SEED: Final = '{"userID":"' + 64 * "0" + '"}'
 _MACHINES: Final = {62: "x86_64", 183: "aarch64"}
@@ -70,6 +70,7 @@ _OURS: Final = frozenset(
         *_MODELS,
         *("ANTHROPIC_BASE_URL", "ANTHROPIC_MODEL", "CLAUDE_CODE_SUBAGENT_MODEL_FORCE"),
         *("CLAUDE_CONFIG_DIR", "CLAUDE_CODE_TMPDIR"),
+        *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
     }
 )
 
@@ -110,6 +111,8 @@ class ClaudeCode:
         self, setup: AgentSetup | None = None, *, grace_seconds: float = 5.0, linger_seconds: float = 10.0
     ) -> None:
         self._setup = AgentSetup() if setup is None else setup
+        check_env(self._setup.briefing.env)
+        _check_prompts(self._setup.briefing)
         self._grace = grace_seconds
         self._linger = linger_seconds
 
@@ -126,11 +129,10 @@ class ClaudeCode:
 
         Raises:
             InfrastructureError: the program or the home is not on this machine, or cannot be shown in a room.
-            UsageError: the request cannot be met.
+            UsageError: the room cannot reach a model.
         """
         if spec.network is Network.NONE:
             raise UsageError("Claude Code cannot reach a model from a room without network", fix="use --network model")
-        _check(request)
         program = claude_program(self._setup)
         mounts = [Mount(source=str(program), target=self._program_inside(program))]
         if not self._setup.in_place and not machine_of(program):
@@ -145,7 +147,6 @@ class ClaudeCode:
 
     async def answer(self, request: AgentRequest, environment: Environment, doing: Doing) -> AgentOutcome:
         """Run the program on the task's instruction."""
-        _check(request)
         instruction = _instruction(request.instruction)
         if isinstance(instruction, str):
             return keep_outcome(request, nothing_done(Cause.INVALID_TASK, instruction))
@@ -168,7 +169,7 @@ class ClaudeCode:
             machine_of(program),
             _SEED,
             urlsplit(environment.model_url).hostname or "",
-            *command_line(request),
+            *command_line(request, self._setup.briefing),
         ]
         try:
             ended = await supervisor.run(
@@ -200,7 +201,7 @@ class ClaudeCode:
         return mounts
 
     def _variables(self, request: AgentRequest, model_url: str) -> dict[str, str]:
-        variables = {**DEFAULTS, **request.variables, **PINNED}
+        variables = {**DEFAULTS, **self._setup.briefing.env, **PINNED}
         variables["ANTHROPIC_BASE_URL"] = model_url + (request.model_path or "")
         if not request.own_login:
             variables["ANTHROPIC_API_KEY"] = PLACEHOLDER
@@ -250,7 +251,7 @@ class _Follower:
         return self._stream.told(time.monotonic()), ended
 
 
-def command_line(request: AgentRequest) -> list[str]:
+def command_line(request: AgentRequest, briefing: Briefing) -> list[str]:
     """The arguments of the program. The instruction is not among them: flags that take lists would swallow it."""
     words = ["--print", "--output-format", "stream-json", "--verbose"]
     words += ["--session-id", request.session_id or str(uuid.uuid4()), "--max-turns", str(request.max_turns)]
@@ -258,31 +259,35 @@ def command_line(request: AgentRequest) -> list[str]:
     words += ["--setting-sources", "user", "--strict-mcp-config"]
     if request.model is not None:
         words += ["--model", request.model]
-    names = [tool.partition("(")[0] for tool in request.allowed_tools]
+    names = [tool.partition("(")[0] for tool in briefing.allowed_tools]
     if names:
         words.append(f"--tools={','.join(dict.fromkeys(names))}")
-    if names == list(request.allowed_tools):
+    if names == list(briefing.allowed_tools):
         words.append("--permission-mode=bypassPermissions")
     else:
         # Rules such as Bash(git *) mean nothing to a mode that asks for no permission.
-        words += ["--permission-mode=dontAsk", f"--allowed-tools={','.join(request.allowed_tools)}"]
+        words += ["--permission-mode=dontAsk", f"--allowed-tools={','.join(briefing.allowed_tools)}"]
     # With "=": a prompt may begin with a dash.
-    if request.system_prompt is not None:
-        words.append(f"--system-prompt={plain(request.system_prompt)}")
-    if request.append_system_prompt is not None:
-        words.append(f"--append-system-prompt={plain(request.append_system_prompt)}")
+    if briefing.system_prompt is not None:
+        words.append(f"--system-prompt={plain(briefing.system_prompt)}")
+    if briefing.append_system_prompt is not None:
+        words.append(f"--append-system-prompt={plain(briefing.append_system_prompt)}")
     return words
 
 
-def _check(request: AgentRequest) -> None:
-    ours = _OURS if request.own_login else _OURS.union(_LOGIN)
-    taken = sorted(ours & request.variables.keys())
+def check_env(env: Mapping[str, str]) -> None:
+    """See that Claude Code can be given these variables.
+
+    Raises:
+        UsageError: one is not a run's to set. A login among them would be written down with the run.
+    """
+    taken = sorted(_OURS & env.keys())
     if taken:
         raise UsageError(f"Proctor sets {', '.join(taken)} for Claude Code by itself", fix="leave these variables out")
-    for name in request.variables:
-        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            raise UsageError(f"{name!r} is not the name of a variable")
-    for prompt in (request.system_prompt, request.append_system_prompt):
+
+
+def _check_prompts(briefing: Briefing) -> None:
+    for prompt in (briefing.system_prompt, briefing.append_system_prompt):
         if prompt is not None and len(prompt.encode("utf-8", "replace")) > _LONGEST_ARGUMENT:
             raise UsageError(f"a system prompt cannot be longer than {_LONGEST_ARGUMENT} bytes")
 

@@ -107,20 +107,21 @@ class Command:
 
     def _variables(self, request: AgentRequest, environment: Environment) -> dict[str, str]:
         """What it is told; nothing that is not known."""
+        briefing = self._setup.briefing
         told = {
             "PROCTOR_AGENT": None if self._setup.program is None else self._place(),
-            "PROCTOR_ALLOWED_TOOLS": ",".join(request.allowed_tools) or None,
-            "PROCTOR_APPEND_SYSTEM_PROMPT": request.append_system_prompt,
+            "PROCTOR_ALLOWED_TOOLS": ",".join(briefing.allowed_tools) or None,
+            "PROCTOR_APPEND_SYSTEM_PROMPT": briefing.append_system_prompt,
             "PROCTOR_MAX_TURNS": str(request.max_turns),
             "PROCTOR_MODEL": request.model,
-            "PROCTOR_SYSTEM_PROMPT": request.system_prompt,
+            "PROCTOR_SYSTEM_PROMPT": briefing.system_prompt,
             "PROCTOR_TASK_ID": request.task_id,
             "PROCTOR_WALL_SECONDS": None if request.wall_seconds is None else f"{request.wall_seconds:g}",
         }
         if environment.model_url is not None:
             url = environment.model_url + (request.model_path or "")
             told |= {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": None if request.own_login else _PLACEHOLDER}
-        return {**{name: plain(value) for name, value in told.items() if value is not None}, **request.variables}
+        return {**briefing.env, **{name: plain(value) for name, value in told.items() if value is not None}}
 
 
 class _Follower:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from proctor.agents.claude_code import DEFAULTS, PINNED, PLACEHOLDER, PROGRAM, claude_program, machine_of
+from proctor.agents.claude_code import DEFAULTS, PINNED, PLACEHOLDER, PROGRAM, check_env, claude_program, machine_of
 from proctor.agents.claude_outcome import FAULTS
 from proctor.agents.h2 import adapter
 from proctor.agents.h2.adapter import Launched
@@ -66,6 +66,7 @@ class H2Pod:
 
     def __init__(self, setup: AgentSetup | None = None, *, patience: Patience | None = None) -> None:
         self._setup = AgentSetup() if setup is None else setup
+        check_env(self._setup.briefing.env)
         self._patience = Patience() if patience is None else patience
 
     def versions(self) -> dict[str, str]:
@@ -153,7 +154,7 @@ class H2Pod:
         return str(path) if self._setup.in_place else place
 
     def _variables(self, request: AgentRequest, model_url: str, home: str) -> dict[str, str]:
-        variables = {**DEFAULTS, **_QUIET, **request.variables, **PINNED, **adapter.variables(home)}
+        variables = {**DEFAULTS, **_QUIET, **self._setup.briefing.env, **PINNED, **adapter.variables(home)}
         host = urlsplit(model_url).hostname or ""
         no_proxy = ",".join(dict.fromkeys(["127.0.0.1", "localhost", host]))
         variables |= {

@@ -9,7 +9,8 @@ from proctor.core.record import Record
 from proctor.core.run import RunConfig
 
 # What a comparison is usually about, and what should be the same whatever it is about.
-_SUBJECT: Final = ("agent", "command", "model", "mode", "preset", "pod_template", "variables")
+_SUBJECT: Final = ("agent", "command", "model", "mode", "preset", "pod_template", "variables", "briefing")
+_LONGEST: Final = 80
 _CONDITIONS: Final = (
     *(
         "benchmark",
@@ -70,10 +71,14 @@ def _differences(
         elif isinstance(before, dict):
             for key in sorted(before.keys() | after.keys()):
                 if before.get(key) != after.get(key):
-                    yield unlike(f"{name} {key}", before.get(key), after.get(key))
+                    yield unlike(f"{name} {key}", _told(before.get(key)), _told(after.get(key)))
         elif before != after:
             yield unlike(name, _told(before), _told(after))
 
 
 def _told(value: object) -> object:
-    return (" ".join(map(str, value)) or None) if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return " ".join(map(str, value)) or None
+    if isinstance(value, str) and len(value) > _LONGEST:
+        return f"{value[:_LONGEST].rstrip()}… ({len(value):,} characters)"
+    return value

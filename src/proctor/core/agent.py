@@ -9,6 +9,7 @@ from typing import Protocol
 
 from msgspec import field
 
+from proctor.core.briefing import Briefing
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec
 from proctor.core.record import Record
@@ -27,11 +28,10 @@ class AgentRequest(Record):
         model_path: the path of this attempt at the gateway (``/t/<token>``), to be put behind the room's `model_url`.
         home: the sandbox's claude-config folder on the host, where the agent has one.
         sandbox: the whole sandbox on the host, an H2_DIR, of which `home` is a part.
-        own_login: the login in `home` (or in `variables`) passes through the gateway; otherwise the agent holds a
-            placeholder, and no login enters the room.
+        own_login: the login in `home` passes through the gateway; otherwise the agent holds a placeholder, and no login
+            enters the room.
         logs: a folder on the host for whatever the agent's driver wants to keep. The outcome is kept there too, as
             ``outcome.json``, so that it is known even of an agent that was cancelled.
-        variables: environment variables for the agent's program.
     """
 
     task_id: str
@@ -43,12 +43,8 @@ class AgentRequest(Record):
     model: str | None = None
     model_path: str | None = None
     max_turns: int = 100
-    system_prompt: str | None = None
-    append_system_prompt: str | None = None
-    allowed_tools: tuple[str, ...] = ()
     wall_seconds: float | None = None
     session_id: str | None = None
-    variables: dict[str, str] = field(default_factory=dict)
 
 
 class AgentOutcome(Record):
@@ -78,6 +74,7 @@ class AgentSetup(Record):
     Attributes:
         program: the agent's own program, where it is not to be looked for.
         command: the words of the command, for an agent that is one.
+        briefing: what it is told beside the task.
         in_place: rooms show the host as it is (no isolation), so programs and homes are used where they lie.
         gold: the task's reference answer; only an agent whose factory says `needs_gold` is ever given it.
         apply_patch: applies a patch to a tree on the host, for agents that hand in a ready one.
@@ -88,6 +85,7 @@ class AgentSetup(Record):
 
     program: str | None = None
     command: tuple[str, ...] = ()
+    briefing: Briefing = Briefing()
     in_place: bool = False
     gold: Gold | None = None
     apply_patch: ApplyPatch | None = None

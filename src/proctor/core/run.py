@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import field
 
+from proctor.core.briefing import Briefing
 from proctor.core.causes import Cause
 from proctor.core.environment import Limits, Network
 from proctor.core.record import Record
@@ -68,6 +69,7 @@ class RunConfig(Record):
     machine: Machine
     created_at: str
     split: str | None = None
+    briefing: Briefing = Briefing()
     image_map: dict[str, str] = field(default_factory=dict)
     sweep: str | None = None
     origin: str | None = None

@@ -241,6 +241,7 @@ def agents(
     setup = AgentSetup(
         program=program,
         command=config.command,
+        briefing=config.briefing,
         in_place=not config.isolation,
         apply_patch=apply_patch,
         h2_program=h2_program,

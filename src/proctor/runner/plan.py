@@ -12,6 +12,7 @@ from msgspec import field
 
 import proctor
 from proctor.core.benchmark import Benchmark
+from proctor.core.briefing import Briefing
 from proctor.core.environment import Limits, Network
 from proctor.core.errors import UsageError
 from proctor.core.record import Record
@@ -41,6 +42,7 @@ class Asked(Record):
     agent: str
     mode: Mode = Mode.BASELINE
     command: tuple[str, ...] = ()
+    briefing: Briefing = Briefing()
     model: str | None = None
     preset: str = "empty"
     pod_template: str | None = None
@@ -75,6 +77,7 @@ def make_config(
         mode=asked.mode,
         agent=asked.agent,
         command=asked.command,
+        briefing=asked.briefing,
         model=asked.model,
         preset=asked.preset,
         pod_template=asked.pod_template,

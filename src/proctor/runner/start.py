@@ -9,6 +9,8 @@ import proctor
 from proctor.agents import needs_home, needs_model
 from proctor.agents.h2.template import is_file
 from proctor.core.benchmark import Benchmark, GradeOptions
+from proctor.core.briefing import Briefing
+from proctor.core.briefing import check as check_briefing
 from proctor.core.environment import Network
 from proctor.core.errors import UsageError
 from proctor.core.run import Mode, RunConfig
@@ -56,6 +58,7 @@ async def configure(
         raise UsageError("no task is chosen", fix="`proctor bench list` names the tasks")
     check_numbers(asked)
     _check_mode(asked)
+    _check_briefing(asked)
     _check_rooms(asked)
     _check_model(asked)
     choice = None if asked.model is None else choose_model(asked.model)
@@ -149,6 +152,20 @@ def _check_mode(asked: Asked) -> None:
         raise UsageError(
             "--max-turns does not bind pods: their agents are interactive programs, which have no such limit",
             fix="leave it out, and bound a task with --timeout or --max-cost-per-task",
+        )
+
+
+def _check_briefing(asked: Asked) -> None:
+    briefing = asked.briefing
+    check_briefing(briefing)
+    if asked.agent in {"oracle", "nop"} and briefing != Briefing():
+        raise UsageError(
+            f"the agent {asked.agent} is told nothing", fix="leave prompts, tools and variables of the agent out"
+        )
+    if asked.mode is Mode.H2 and briefing != Briefing(env=briefing.env):
+        raise UsageError(
+            "system prompts and tools of a pod's agents are their roles'",
+            fix="leave these options out, and say it in the roles of a preset of your own",
         )
 
 

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import field
 
 from proctor.analysis import parse_rule
+from proctor.core.briefing import Briefing, read_prompt, read_tools
 from proctor.core.environment import Limits, Network
 from proctor.core.errors import UsageError
 from proctor.core.record import Record
@@ -24,6 +25,8 @@ from proctor.runner.selection import Selection, read_exclusions
 from proctor.runner.sweep_values import SETTINGS, SHARED, Bad, Check, variable
 
 _LONGEST_VALUE: Final = 40
+# A pod's agents have no turns, and are told what their roles say.
+_NOT_OF_PODS: Final = ("max_turns", "system_prompt", "append_system_prompt", "allowed_tools")
 _BY_MODE: Final = {mode: (AGENTS[mode], PRESETS[mode]) for mode in Mode}
 
 
@@ -40,6 +43,10 @@ class Settings(Record):
     attempts: int | None = None
     timeout: float | None = None
     max_turns: int | None = None
+    system_prompt: str | None = None
+    append_system_prompt: str | None = None
+    allowed_tools: str | None = None
+    agent_env: dict[str, str] | None = None
 
 
 class Configuration(Record):
@@ -235,7 +242,7 @@ class _Reader:
             ("pod_template", 'mode = "h2"', _is_pod),
             ("variables", 'mode = "h2"', _is_pod),
             ("command", 'agent = "command"', _is_command),
-            ("max_turns", 'mode = "baseline"', lambda settings: not _is_pod(settings)),
+            *((name, 'mode = "baseline"', lambda settings: not _is_pod(settings)) for name in _NOT_OF_PODS),
         ):
             given = [settings for settings in everything if getattr(settings, name)]
             if given and not any(map(uses, given)):
@@ -263,6 +270,7 @@ class _Reader:
             mode=Mode(settings.mode or Mode.BASELINE),
             agent=settings.agent or "",
             command=settings.command or (),
+            briefing=self._briefing(settings),
             model=self._model(settings.model),
             preset=self._named_or_there(settings.preset or ""),
             pod_template=self._named_or_there(settings.pod_template) if settings.pod_template else None,
@@ -279,6 +287,17 @@ class _Reader:
             budget=Budget(run_usd=shared.get("max_cost"), task_usd=shared.get("max_cost_per_task")),
             shuffle=shared.get("shuffle"),
         )
+
+    def _briefing(self, settings: Settings) -> Briefing:
+        return Briefing(
+            system_prompt=self._prompt("system_prompt", settings.system_prompt),
+            append_system_prompt=self._prompt("append_system_prompt", settings.append_system_prompt),
+            allowed_tools=read_tools(settings.allowed_tools) if settings.allowed_tools else (),
+            env=settings.agent_env or {},
+        )
+
+    def _prompt(self, name: str, written: str | None) -> str | None:
+        return self._take(lambda text: read_prompt(str(text), self._folder), written, name) if written else None
 
     def _model(self, model: str | None) -> str | None:
         if model is not None and model.startswith("script:"):
@@ -315,7 +334,9 @@ def _effective(settings: Settings) -> Settings:
         preset=settings.preset or preset,
         attempts=settings.attempts or 1,
     )
-    unused: dict[str, Any] = {"max_turns": None} if _is_pod(full) else {"pod_template": None, "variables": {}}
+    unused: dict[str, Any] = {"pod_template": None, "variables": {}}
+    if _is_pod(full):
+        unused = dict.fromkeys(_NOT_OF_PODS)
     full = msgspec.structs.replace(full, **unused)
     return full if _is_command(full) else msgspec.structs.replace(full, command=None)
 
@@ -354,7 +375,12 @@ def _label(settings: Settings, varied: Sequence[str]) -> str:
 
 
 def _short(value: object) -> str:
-    text = shlex.join(value) if isinstance(value, tuple) else str(value)
+    if isinstance(value, tuple):
+        text = shlex.join(value)
+    elif isinstance(value, dict):
+        text = " ".join(f"{name}={one}" for name, one in value.items())
+    else:
+        text = str(value) or "none"
     kind, colon, rest = text.partition(":")
     if colon and kind in {"script", "replay"}:
         text = f"{kind}:{Path(rest).name}"

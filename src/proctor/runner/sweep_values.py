@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Callable
 from typing import Any, Final
 
+from proctor.core.briefing import read_tools
 from proctor.core.environment import Network
 from proctor.core.run import Mode
 
@@ -67,6 +68,24 @@ def _words(value: object) -> tuple[str, ...]:
     return words
 
 
+def _prompt(value: object) -> str:
+    """A prompt, or a file that holds it; an empty one is none, so that a grid can go without."""
+    if not isinstance(value, str):
+        raise Bad('must be a text, "@FILE", or "" for none')
+    return value
+
+
+def _tools(value: object) -> str:
+    read_tools(_text(value))
+    return str(value)
+
+
+def _env(value: object) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise Bad("must be a table")
+    return {name: variable(one) for name, one in value.items()}
+
+
 def _texts(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
         raise Bad("must be a list of texts")
@@ -93,6 +112,10 @@ SETTINGS: Final[dict[str, Check]] = {
     "attempts": _count,
     "timeout": _positive,
     "max_turns": _count,
+    "system_prompt": _prompt,
+    "append_system_prompt": _prompt,
+    "allowed_tools": _tools,
+    "agent_env": _env,
 }
 SHARED: Final[dict[str, Check]] = {
     "name": _text,

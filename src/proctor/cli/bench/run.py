@@ -2,6 +2,7 @@
 
 import asyncio
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,6 +25,7 @@ from proctor.cli.output import note, print_json, print_table
 from proctor.core.errors import InfrastructureError, UsageError
 
 if TYPE_CHECKING:
+    from proctor.core.briefing import Briefing
     from proctor.core.run import RunConfig
     from proctor.runner.plan import Asked
 
@@ -44,6 +46,19 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--agent-command", metavar="WORDS", help="With --agent command: what to run in the room; words as a shell has them."
+)
+@click.option(
+    "--system-prompt", metavar="TEXT|@FILE", help="What the agent is told instead of its program's own system prompt."
+)
+@click.option("--append-system-prompt", metavar="TEXT|@FILE", help="What it is told behind its own system prompt.")
+@click.option(
+    "--allowed-tools", metavar="LIST", help="The tools that the model is offered, as Bash,Read. [default: all]"
+)
+@click.option(
+    "--agent-env",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A variable for the agent's program; may be repeated. Written down with the run: no secrets.",
 )
 @click.option("--model", metavar="MODEL", help="A model id or short name; script:FILE; replay:RUN.")
 @click.option(
@@ -147,6 +162,7 @@ def _tell_what_is_lacking(missing: dict[str, str], chosen: int) -> None:
 
 
 def _asked(given: dict[str, Any]) -> "Asked":
+    from proctor.core.briefing import Briefing, read_prompt, read_tools  # noqa: PLC0415
     from proctor.core.environment import Limits, Network  # noqa: PLC0415
     from proctor.core.run import Budget, Mode  # noqa: PLC0415
     from proctor.runner.plan import AGENTS, PRESETS, Asked  # noqa: PLC0415
@@ -163,14 +179,21 @@ def _asked(given: dict[str, Any]) -> "Asked":
         words = tuple(shlex.split(given["agent_command"] or ""))
     except ValueError as error:
         raise UsageError(f"--agent-command cannot be read as a shell would: {error}") from error
+    own, behind = given["system_prompt"], given["append_system_prompt"]
     return Asked(
         mode=mode,
         agent=agent,
         command=words,
+        briefing=Briefing(
+            system_prompt=own and read_prompt(own, Path.cwd()),
+            append_system_prompt=behind and read_prompt(behind, Path.cwd()),
+            allowed_tools=() if given["allowed_tools"] is None else read_tools(given["allowed_tools"]),
+            env=_pairs("--agent-env", given["agent_env"]),
+        ),
         model=given["model"],
         preset=given["preset"] or PRESETS[mode],
         pod_template=given["pod_template"],
-        variables=_variables(given["variables"]),
+        variables=_pairs("--var", given["variables"]),
         runner=given["runner"],
         image=given["docker_image"],
         image_map=read_image_map(given["image_map"]),
@@ -186,17 +209,29 @@ def _asked(given: dict[str, Any]) -> "Asked":
     )
 
 
-def _variables(pairs: tuple[str, ...]) -> dict[str, str]:
+def _pairs(option: str, pairs: tuple[str, ...]) -> dict[str, str]:
     found = {}
     for pair in pairs:
         name, separator, value = pair.partition("=")
         if not separator or not name:
-            raise UsageError(f"--var {pair} is not of the form NAME=VALUE")
+            raise UsageError(f"{option} {pair} is not of the form NAME=VALUE")
         found[name] = value
     return found
 
 
+def _briefed(briefing: "Briefing") -> list[str]:
+    told = []
+    if briefing.system_prompt is not None:
+        told.append(f"a system prompt of {len(briefing.system_prompt):,} characters")
+    if briefing.append_system_prompt is not None:
+        told.append(f"{len(briefing.append_system_prompt):,} characters behind its system prompt")
+    if briefing.allowed_tools:
+        told.append(f"to use {' '.join(briefing.allowed_tools)}")
+    return told + [f"{name}={value}" for name, value in briefing.env.items()]
+
+
 def _print_plan(config: "RunConfig", *, as_json: bool) -> None:
+    from proctor.core.briefing import Briefing  # noqa: PLC0415
     from proctor.runner.plan import cost_bound  # noqa: PLC0415
 
     bound = cost_bound(config)
@@ -212,6 +247,7 @@ def _print_plan(config: "RunConfig", *, as_json: bool) -> None:
         ["order", " ".join(config.tasks[:5]) + (" …" if len(config.tasks) > 5 else "")],  # noqa: PLR2004 - a few
         ["agent", f"{config.agent} ({', '.join(f'{name} {version}' for name, version in config.versions.items())})"],
         ["model", config.model or "none"],
+        *([["agent is told", ", ".join(_briefed(config.briefing))]] if config.briefing != Briefing() else []),
         ["runner", f"{config.runner}{'' if config.isolation else ', no isolation'}"],
         ["network", config.network.value if config.network else "as the benchmark says"],
         ["at once", f"{config.concurrency} agents, {config.grade_concurrency} graders"],
