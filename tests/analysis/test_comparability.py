@@ -36,12 +36,15 @@ def test_what_two_runs_were_made_with_is_compared_but_for_names_and_times() -> N
 
 
 def test_what_agents_are_told_is_what_a_comparison_may_be_about_and_long_prompts_are_cut() -> None:
-    other = config(briefing=Briefing(append_system_prompt="Be careful. " * 50, allowed_tools=("Bash", "Read")))
+    other = config(
+        briefing=Briefing(append_system_prompt="Be careful. " * 50, allowed_tools=("Bash", "Read"), env={"A": "1"})
+    )
     found = differences(config(), other)
     assert all(difference.subject for difference in found)
     assert [str(difference) for difference in found] == [
         "briefing allowed_tools: None and Bash Read",
         f"briefing append_system_prompt: None and {('Be careful. ' * 7)[:80].rstrip()}… (600 characters)",
+        "briefing env: None and A=1",
     ]
 
 

@@ -77,8 +77,12 @@ def _differences(
 
 
 def _told(value: object) -> object:
-    if isinstance(value, list | tuple):
-        return " ".join(map(str, value)) or None
-    if isinstance(value, str) and len(value) > _LONGEST:
-        return f"{value[:_LONGEST].rstrip()}… ({len(value):,} characters)"
+    match value:
+        case list() | tuple():
+            return " ".join(map(str, value)) or None
+        case dict():
+            return " ".join(f"{name}={one}" for name, one in value.items()) or None
+        case str():
+            line = " ".join(value.split())
+            return line if len(line) <= _LONGEST else f"{line[:_LONGEST].rstrip()}… ({len(value):,} characters)"
     return value
