@@ -79,3 +79,14 @@ def test_a_list_of_tasks_to_leave_out_may_come_from_another_system(
     arguments = ["bench", "run", "core-mini", "--agent", "nop", "--exclude", "out.txt", "--dry-run"]
     assert dispatch(arguments) == 0
     assert "order          py_ratelimit_0007\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [("eval", "--oracle"), ("validate",)])
+@pytest.mark.parametrize("option", ["--docker-image x", "--image-map images.json", "--image-disk 1GB"])
+def test_containers_are_not_asked_for_in_vain(
+    place: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...], option: str
+) -> None:
+    assert dispatch(["bench", *command, "core-mini", *option.split()]) == 2
+    said = capsys.readouterr().err
+    assert said == f"proctor: {option.split(maxsplit=1)[0]} is for rooms in containers{DOCKER}\n"
+    assert not (place / "target").exists()

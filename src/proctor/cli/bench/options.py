@@ -236,10 +236,30 @@ def grade_options(given: Mapping[str, Any]) -> GradeOptions:
     )
 
 
+def check_rooms(given: Mapping[str, Any]) -> None:
+    """See that what is said of the rooms fits to what they are made of.
+
+    Raises:
+        UsageError: it does not.
+    """
+    if given["runner"] != "local":
+        if given["isolation"] == "off":
+            raise UsageError(
+                f"--isolation off is for rooms on this machine, not for --runner {given['runner']}",
+                fix="leave one of them out",
+            )
+        return
+    for name in ("docker_image", "image_map", "image_disk"):
+        if given[name] is not None:
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{option} is for rooms in containers", fix="give --runner docker too, or leave it out")
+
+
 def provider(given: Mapping[str, Any]) -> EnvironmentProvider:
     """Who makes the rooms."""
     from proctor.environments import provider as find  # noqa: PLC0415 - help pages need none of it
 
+    check_rooms(given)
     images = read_image_map(given["image_map"])
     options: dict[str, Any] = {}
     if given["runner"] == "docker":

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from proctor.cli.bench.options import (
-    grade_options,
     load,
     provider,
-    repair_options,
     room_options,
     selection,
     selection_options,
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
 )
 @selection_options
 @room_options
-@repair_options
 @click.option("--no-cache", is_flag=True, help="Grade anew what was graded before.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
@@ -68,6 +65,7 @@ def command(bench: str, file: Path, split: str | None, **given: Any) -> int:
 
 async def _graded(bench: str, split: str | None, known: set[str], given: dict[str, Any]) -> "tuple[Evaluated, ...]":
     from proctor.benchmarks import read_predictions  # noqa: PLC0415
+    from proctor.core.benchmark import GradeOptions  # noqa: PLC0415
     from proctor.core.evaluation import Evaluated  # noqa: PLC0415
     from proctor.results import RecordCache  # noqa: PLC0415
     from proctor.runner.evaluate import evaluate  # noqa: PLC0415
@@ -84,7 +82,11 @@ async def _graded(bench: str, split: str | None, known: set[str], given: dict[st
             tasks,
             answers,
             provider=rooms,
-            options=grade_options({**given, "determinism_runs": None}),
+            options=GradeOptions(
+                image=given["docker_image"],
+                timeout_seconds=given["timeout"],
+                keep_artifacts=given["keep_artifacts"],
+            ),
             artifacts=given["artifact_dir"].absolute(),
             jobs=given["jobs"],
             cache=None if given["no_cache"] else RecordCache(Evaluated, "verdicts"),

@@ -10,6 +10,7 @@ import click
 from proctor.cli.bench.options import (
     AMOUNT,
     AT_LEAST_ONE,
+    check_rooms,
     docker_image_option,
     image_map_option,
     isolation_option,
@@ -173,8 +174,7 @@ def _asked(given: dict[str, Any]) -> "Asked":
         raise UsageError("--agent-command is for --agent command", fix="give that too, or leave the command out")
     if given["h2_bin"] is not None and mode is not Mode.H2:
         raise UsageError("--h2-bin is for pods", fix="give --mode h2 too, or leave it out")
-    if given["image_disk"] is not None and given["runner"] == "local":
-        raise UsageError("--image-disk is for rooms in containers", fix="give --runner docker too, or leave it out")
+    check_rooms(given)
     try:
         words = tuple(shlex.split(given["agent_command"] or ""))
     except ValueError as error:
