@@ -63,7 +63,8 @@ schemas: dev
 	$(BIN)/python -m proctor.schema src/proctor/schemas
 
 perf: dev
-	@for script in perf/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	@missed=0; for script in $(filter-out perf/numbers_asked.py,$(wildcard perf/*.py)); do \
+	  echo "== $$script"; $(BIN)/python $$script || missed=1; done; exit $$missed
 
 # Hostile submissions, graded for real: cheat, defence, verdict, audit finding. Fails when one of them wins.
 cheats: dev

@@ -10,11 +10,12 @@ import asyncio
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+
+from numbers_asked import numbers_asked
 
 from proctor.core.environment import EnvironmentProvider, EnvironmentSpec
 from proctor.environments import docker_available, local_available
@@ -23,7 +24,7 @@ from proctor.environments.docker import DockerProvider
 from proctor.environments.local import LocalProvider
 
 IMAGE = "proctor-test/base:bookworm"
-ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+(ROUNDS,) = numbers_asked(__doc__, rounds=20)
 
 
 async def middle(action: Callable[[], Awaitable[object]], rounds: int = ROUNDS) -> float:

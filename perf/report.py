@@ -18,6 +18,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from numbers_asked import numbers_asked
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from drawn_runs import store_run
@@ -91,7 +93,7 @@ def make(results: Path, runs: int, tasks: int) -> int:
 
 
 def main() -> int:
-    runs, tasks = (int(word) for word in (*sys.argv[1:], *("100", "1000")[len(sys.argv) - 1 :]))
+    runs, tasks = numbers_asked(__doc__, runs=100, tasks=1000)
     with tempfile.TemporaryDirectory(prefix="perf-report-") as folder:
         results = Path(folder)
         size = make(results, runs, tasks)

@@ -8,6 +8,7 @@ a process of its own. Beside them, a bare loop writes the same files and lines w
 other, and does nothing else. `own` is the CPU of the process itself; `children` that of the rooms' first processes.
 """
 
+import argparse
 import asyncio
 import json
 import os
@@ -247,7 +248,9 @@ def measured(kind: str, folder: Path, count: int) -> dict[str, float]:
 
 
 def main() -> int:
-    counts = [int(word) for word in sys.argv[1:]] or [200, 1000, 4000]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tasks", type=int, nargs="*", default=[200, 1000, 4000])
+    counts = parser.parse_args().tasks
     met = True
     with tempfile.TemporaryDirectory(prefix="perf-") as name:
         base = Path(name)

@@ -9,11 +9,12 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+
+from numbers_asked import numbers_asked
 
 from proctor.sandboxes import Sandboxes
 from proctor.sandboxes.agents import TIMEOUT
@@ -102,7 +103,7 @@ def lists(folder: Path, counts: tuple[int, ...]) -> None:
 
 
 def main() -> None:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    (count,) = numbers_asked(__doc__, count=100)
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="perf-") as folder:
         operations(Path(folder), count)
         lists(Path(folder), (count // 4, count // 2, count))

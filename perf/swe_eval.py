@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from numbers_asked import numbers_asked
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 import swe_official
@@ -67,7 +69,7 @@ async def time_ours(folder: Path, rows: list[dict[str, Any]]) -> float:
 
 
 def main() -> int:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 8
+    (count,) = numbers_asked(__doc__, count=8)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         rows = instances(VerifiedWorld(folder / "world", python_image(folder / "python")), count)
