@@ -33,7 +33,7 @@ def duration(seconds: float | None) -> str:
     minutes, rest = divmod(round(seconds), _MINUTE)
     if minutes >= _MINUTE:
         return f"{minutes // _MINUTE}h {minutes % _MINUTE:02}m"
-    return f"{minutes}m {rest:02}s"
+    return f"{minutes}m {rest:02}s" if minutes else f"{rest}s"
 
 
 def percent(share: float | None) -> str:
