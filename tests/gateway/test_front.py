@@ -293,3 +293,17 @@ async def test_a_slow_client_holds_the_provider_back() -> None:
         await asyncio.sleep(0.5)
         assert 0 < sent < 40_000_000
         response.close()
+
+
+async def test_what_a_client_was_sent_and_did_not_read_is_charged() -> None:
+    """One that leaves before the last bytes of a long answer must not have it for nothing."""
+    body = f"data: {'x' * 100_000}\n\n" * 200 + stream_bytes(message(tokens=TOKENS)).decode()
+    long = ScriptBackend(parse_script({"default": [{"raw": {"body": body, "content_type": "text/event-stream"}}]}))
+    async with world(long) as here:
+        response = await here.agent.post(stream=True)
+        await response.content.readany()
+        await asyncio.sleep(0.1)
+        response.close()
+        while not here.told(Answered):
+            await asyncio.sleep(0.01)
+        assert here.session.usage.tokens == TOKENS

@@ -118,9 +118,12 @@ async def _relay(answer: Answer, reply: Reply, exchange: Exchange | None) -> Non
         answer.begin(reply.status, reply.headers)
         async with aclosing(reply.chunks) as chunks:
             async for chunk in chunks:
-                await answer.write(chunk)
-                if exchange is not None:
-                    exchange.passed(chunk)
+                try:
+                    await answer.write(chunk)
+                finally:
+                    # A client that leaves before it has read this has used it all the same.
+                    if exchange is not None:
+                        exchange.passed(chunk)
         answer.end()
     finally:
         reply.close()
