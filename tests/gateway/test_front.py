@@ -190,6 +190,14 @@ def test_a_path_has_one_spelling(raw: str, expected: tuple[str, str, str | None]
     assert split_path(raw) == expected
 
 
+async def test_a_path_of_any_length_is_refused_and_not_remembered() -> None:
+    async with provider() as lab, world(upstream(lab)) as here:
+        before = split_path.cache_info().currsize
+        assert (await here.agent.ask(path="/" + "x" * 7000))[0] == 404
+        assert split_path.cache_info().currsize == before
+        assert lab.requests == []
+
+
 async def test_a_body_that_is_no_request_goes_no_further() -> None:
     async with provider() as lab, world(upstream(lab)) as here:
         response = await here.agent.http.post(here.agent.base + "/v1/messages", data=b"<html>")

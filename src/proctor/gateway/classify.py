@@ -8,6 +8,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from proctor.gateway.readable import UNREADABLE, readable
+
 # How Claude Code asks for a summary of its own conversation; nothing but the text tells it from a turn.
 _SUMMARY_START: Final = "CRITICAL: Respond with TEXT ONLY"
 _SUMMARY_TASK: Final = "Your task is to create a detailed summary of the conversation"
@@ -48,21 +50,24 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
 
     def fields(self) -> dict[str, Raw]:
-        """The members of the body, each as it was sent."""
-        return msgspec.json.decode(self.body, type=dict[str, Raw])
+        """The members of the body, each as it was sent; none where their names cannot be read."""
+        try:
+            return msgspec.json.decode(self.body, type=dict[str, Raw])
+        except UNREADABLE:
+            return {}
 
     def message(self, index: int) -> dict[str, Any]:
         """One message, decoded; empty when it is not there or not a message."""
         try:
-            message = msgspec.json.decode(self.messages[index])
-        except (IndexError, msgspec.DecodeError, UnicodeDecodeError):
+            message = readable(self.messages[index])
+        except IndexError:
             return {}
         return message if isinstance(message, dict) else {}
 
     def system_text(self) -> str:
         """The system prompt as one text."""
         system = self.fields().get("system")
-        return "" if system is None else text_of(msgspec.json.decode(system))
+        return "" if system is None else text_of(readable(system))
 
     def last_text(self) -> str:
         """What the model was last told: the text and the tool results of the last message."""
@@ -93,11 +98,11 @@ def read_call(body: bytes, headers: Mapping[str, str], *, agent: str = "") -> Ca
     """Understand a request to the Messages API; None when its body is no such request."""
     try:
         read = _BODY.decode(body)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         body = _LONE_SURROGATE.sub(lambda _: b"\\ufffd", body)
         try:
             read = _BODY.decode(body)
-        except (msgspec.DecodeError, RecursionError):
+        except UNREADABLE:
             return None
     client = headers.get("x-claude-code-session-id", "")
     subagent = headers.get("x-claude-code-agent-id", "")
