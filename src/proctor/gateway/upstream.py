@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from enum import StrEnum
@@ -38,7 +39,8 @@ _RATE: Final = 429
 _OVERLOADED: Final = 529
 _RETRYABLE: Final = frozenset({408, 409, _RATE})
 _SERVER_ERROR: Final = 500
-_NO_CREDIT: Final = "credit balance is too low"
+# Where the provider itself begins its message so: elsewhere in an error stand words that the agent chose.
+_NO_CREDIT: Final = re.compile(r'"message"\s*:\s*"Your credit balance is too low')
 _LONGEST_ERROR: Final = 1024 * 1024
 _NOT_FORWARDED: Final = frozenset(
     {
@@ -226,7 +228,7 @@ class Upstream:
         said = " ".join(detail.split())[:300]
         if status == _UNAUTHORIZED and self.auth is Auth.PASS_THROUGH:
             return None  # the agent may renew its own login and ask again
-        if status in _LOGIN or _NO_CREDIT in detail:
+        if status in _LOGIN or _NO_CREDIT.search(detail):
             message = f"the provider refused the login with status {status}: {said}"
             return Trouble(cause=Cause.BAD_LOGIN, status=status, message=message)
         if status == _RATE:

@@ -261,6 +261,8 @@ class _Connection(Reading):
 
     def on_headers_complete(self) -> None:
         self._trailers = True
+        if self._refused:
+            return
         length = self._headers.get("content-length", "0")
         if self._parser.should_upgrade():
             self._refuse(400)  # nothing else is spoken here
