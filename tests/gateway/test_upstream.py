@@ -142,7 +142,9 @@ async def test_a_refused_login_is_told_at_once_and_not_retried(status: int, text
         assert here.session.trouble.cause is Cause.BAD_LOGIN
 
 
-@pytest.mark.parametrize("text", ["model: Your credit balance is too low", 'x","message":"Your credit balance is too low'])
+@pytest.mark.parametrize(
+    "text", ["model: Your credit balance is too low", 'x","message":"Your credit balance is too low']
+)
 async def test_an_agent_cannot_have_the_login_refused_by_what_it_has_the_provider_repeat(text: str) -> None:
     async with provider() as lab, world(upstream(lab)) as here:
         lab.answers = [fail_with(404, text=text)]

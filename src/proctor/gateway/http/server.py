@@ -15,11 +15,10 @@ from proctor.gateway.http.heads import add_header, response_head
 from proctor.gateway.http.reading import Reading, new_buffer
 
 LONGEST_HEAD: Final = 64 * 1024
-# An answer may take three descriptors: the client's, the provider's, and a file for what it says.
-MOST_CONNECTIONS: Final = max(64, min(4096, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 3))
 MOST_HELD: Final = 1024 * 1024 * 1024
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LINGER_SECONDS: Final = 5.0
+_MOST_CONNECTIONS: Final = 4096
 _AROUND_HEADER: Final = len(": \r\n")
 _NO_BODY: Final = frozenset({204, 304})
 
@@ -106,7 +105,8 @@ class Server:
     Args:
         handler: answers, and raises nothing but `CancelledError`.
         longest_body: a longer one is refused with 413.
-        most_connections: where there would be more, the one that has asked for nothing for the longest time is ended.
+        most_connections: where there would be more, the one that has asked for nothing for the longest time is ended;
+            as many as the process can have if not given.
         most_held: so many bytes of requests that nothing was answered to are kept; what would be more is refused
             with 503.
     """
@@ -116,7 +116,7 @@ class Server:
         handler: Handler,
         *,
         longest_body: int,
-        most_connections: int = MOST_CONNECTIONS,
+        most_connections: int | None = None,
         most_held: int = MOST_HELD,
     ) -> None:
         self.handler = handler
@@ -125,7 +125,7 @@ class Server:
         self.held = 0
         self.buffer = new_buffer()
         self.connections: set[_Connection] = set()
-        self._most_connections = most_connections
+        self._most_connections = _affordable_connections() if most_connections is None else most_connections
         self._listeners: list[asyncio.Server] = []
         self._closed = False
 
@@ -340,3 +340,11 @@ class _Connection(Reading):
         self.transport.write_eof()
         # To close while the client still sends would take the answer back from it.
         self._loop.call_later(_LINGER_SECONDS, self.transport.abort)
+
+
+def _affordable_connections() -> int:
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if descriptors == resource.RLIM_INFINITY:
+        return _MOST_CONNECTIONS
+    # An answer may take three: the client's, the provider's, and a file for what it says.
+    return min(_MOST_CONNECTIONS, descriptors // 3)
