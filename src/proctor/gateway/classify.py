@@ -17,6 +17,9 @@ _SUMMARY_TASK: Final = "Your task is to create a detailed summary of the convers
 _LONE_SURROGATE: Final = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 )
+# What an agent sends as an id is remembered, so it must not be of any length and number.
+_LONGEST_ID: Final = 128
+MOST_CONVERSATIONS: Final = 10_000
 _WORKING_TOOLS: Final = frozenset({"Bash", "Edit"})
 
 
@@ -104,8 +107,8 @@ def read_call(body: bytes, headers: Mapping[str, str], *, agent: str = "") -> Ca
             read = _BODY.decode(body)
         except UNREADABLE:
             return None
-    client = headers.get("x-claude-code-session-id", "")
-    subagent = headers.get("x-claude-code-agent-id", "")
+    client = headers.get("x-claude-code-session-id", "")[:_LONGEST_ID]
+    subagent = headers.get("x-claude-code-agent-id", "")[:_LONGEST_ID]
     call = Call(
         agent=agent,
         client=client,
@@ -147,7 +150,8 @@ class Conversations:
     """Names the conversations of a session in the order in which they appear.
 
     ``main`` is the first program's main thread and ``main-2`` the next one's; sub-agents are ``subagent-1``, …;
-    side calls, which have no thread of their own, are ``side``. The agents of a pod have their name in front.
+    side calls, which have no thread of their own, are ``side``. The agents of a pod have their name in front. Those
+    beyond any sensible number are not told apart.
     """
 
     def __init__(self) -> None:
@@ -162,6 +166,8 @@ class Conversations:
         key = (call.agent, call.client, call.subagent)
         if key not in self._names:
             kind = "subagent" if call.subagent else "main"
+            if len(self._names) >= MOST_CONVERSATIONS:
+                return f"{kind}-more"
             number = self._counts[call.agent, kind] = self._counts.get((call.agent, kind), 0) + 1
             plain = kind == "main" and number == 1
             self._names[key] = f"{prefix}{kind}" if plain else f"{prefix}{kind}-{number}"
