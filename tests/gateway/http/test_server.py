@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -281,6 +282,24 @@ async def test_only_so_much_is_kept_of_requests_that_wait_for_an_answer() -> Non
         here.may_answer.set()
         assert (await first).startswith(b"HTTP/1.1 200 ")
         assert (await here.say(ask)).startswith(b"HTTP/1.1 200 ")
+
+
+async def test_a_body_takes_as_much_memory_as_it_is_long_however_small_its_pieces_are() -> None:
+    async with world() as here:
+        _, writer = await asyncio.open_connection("127.0.0.1", here.port)
+        pieces = b"2\r\nxy\r\n" * 200_000
+        tracemalloc.start()
+        try:
+            writer.write(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
+            writer.write(pieces)
+            async with asyncio.timeout(30):
+                while here.server.held < 400_000:
+                    await asyncio.sleep(0.01)
+            taken, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert taken < 3_000_000
+        writer.close()
 
 
 async def test_a_long_stream_does_not_count_as_a_request_that_is_kept() -> None:

@@ -189,7 +189,7 @@ class _Connection(Reading):
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpRequestParser(self)
         self._waiting: deque[tuple[Request, Answer]] = deque()
-        self._body: list[bytes] = []
+        self._body: bytes | bytearray = b""
         self._length = 0
         self._asked = 0
         self._unused = 0
@@ -217,7 +217,7 @@ class _Connection(Reading):
         """Let go of what was not begun to be answered."""
         self._server.held -= self._length + sum(len(request.body) for request, _ in self._waiting)
         self._length = 0
-        self._body = []
+        self._body = b""
         self._waiting.clear()
 
     def pause_writing(self) -> None:
@@ -275,7 +275,13 @@ class _Connection(Reading):
         self._unused = 0
         if self._refused:
             return
-        self._body.append(data)
+        if not self._body:
+            self._body = data
+        else:
+            # Not a list of pieces: those of a body that comes two by two bytes would take twenty times its length.
+            if isinstance(self._body, bytes):
+                self._body = bytearray(self._body)
+            self._body += data
         self._length += len(data)
         self._server.held += len(data)
         if self._length > self._server.longest_body:
@@ -288,8 +294,8 @@ class _Connection(Reading):
         if self._refused:
             return
         method = self._parser.get_method().decode("latin-1")
-        request = Request(method, self._url.decode("latin-1"), self._headers, b"".join(self._body))
-        self._body = []
+        request = Request(method, self._url.decode("latin-1"), self._headers, bytes(self._body))
+        self._body = b""
         self._length = 0
         answer = Answer(
             self,
