@@ -149,6 +149,8 @@ class Client(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         now = time.monotonic_ns()
         if self.first:
+            if not data.startswith(b"HTTP/1.1 200 "):
+                self.done.set_exception(ConnectionError(f"answered with {data[:200]!r}"))
             if self.warm:
                 self.firsts.append((now - self.sent) / 1e6)
             self.first, self.warm = False, True

@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from proctor.gateway.classify import Call, Conversations, Role, read_call, text_of
+from proctor.gateway.classify import MOST_CONVERSATIONS, Call, Conversations, Role, read_call, text_of
 
 SUMMARY = (
     "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\n"
@@ -92,3 +92,16 @@ def test_conversations_are_named_in_the_order_of_their_appearance() -> None:
     calls = [main, sub, other, main, second, pod, call(CLAUDE), compaction, sub]
     expected = ["main", "subagent-1", "subagent-2", "main", "main-2", "coder/main", "side", "main", "subagent-1"]
     assert [names.name(each) for each in calls] == expected
+
+
+def test_ids_without_end_are_not_all_remembered() -> None:
+    names = Conversations()
+    one = call({**CLAUDE, "x-claude-code-agent-id": "x" * 60_000}, tools=WORKING)
+    assert len(one.subagent) < 1000
+    assert names.name(one) == "subagent-1"
+    found = {
+        names.name(msgspec.structs.replace(one, subagent=str(number))) for number in range(MOST_CONVERSATIONS + 100)
+    }
+    assert len(found) == MOST_CONVERSATIONS
+    assert "subagent-more" in found
+    assert names.name(one) == "subagent-1"

@@ -190,6 +190,14 @@ def test_a_path_has_one_spelling(raw: str, expected: tuple[str, str, str | None]
     assert split_path(raw) == expected
 
 
+async def test_a_path_of_any_length_is_refused_and_not_remembered() -> None:
+    async with provider() as lab, world(upstream(lab)) as here:
+        before = split_path.cache_info().currsize
+        assert (await here.agent.ask(path="/" + "x" * 7000))[0] == 404
+        assert split_path.cache_info().currsize == before
+        assert lab.requests == []
+
+
 async def test_a_body_that_is_no_request_goes_no_further() -> None:
     async with provider() as lab, world(upstream(lab)) as here:
         response = await here.agent.http.post(here.agent.base + "/v1/messages", data=b"<html>")
@@ -293,3 +301,17 @@ async def test_a_slow_client_holds_the_provider_back() -> None:
         await asyncio.sleep(0.5)
         assert 0 < sent < 40_000_000
         response.close()
+
+
+async def test_what_a_client_was_sent_and_did_not_read_is_charged() -> None:
+    """One that leaves before the last bytes of a long answer must not have it for nothing."""
+    body = f"data: {'x' * 100_000}\n\n" * 200 + stream_bytes(message(tokens=TOKENS)).decode()
+    long = ScriptBackend(parse_script({"default": [{"raw": {"body": body, "content_type": "text/event-stream"}}]}))
+    async with world(long) as here:
+        response = await here.agent.post(stream=True)
+        await response.content.readany()
+        await asyncio.sleep(0.1)
+        response.close()
+        while not here.told(Answered):
+            await asyncio.sleep(0.01)
+        assert here.session.usage.tokens == TOKENS

@@ -94,3 +94,11 @@ async def test_a_failure_inside_the_gateway_shows_no_traceback_and_no_secret(
         assert here.session.trouble is not None
         assert "ValueError: inside" in here.session.trouble.message
     assert "Traceback" not in everything(tmp_path, caplog, capfd)
+
+
+async def test_logins_without_end_are_not_all_looked_for() -> None:
+    async with provider() as lab, world(Upstream(lab.url, auth=Auth.PASS_THROUGH, retry=QUICK)) as here:
+        for number in range(200):
+            await here.agent.http.get(here.agent.base, headers={"x-api-key": f"dummy-own-login-{number:04}"})
+        assert here.session._redactor.text("dummy-own-login-0000") == "[redacted]"
+        assert len(here.session._redactor._literals) < 150

@@ -142,6 +142,16 @@ async def test_a_refused_login_is_told_at_once_and_not_retried(status: int, text
         assert here.session.trouble.cause is Cause.BAD_LOGIN
 
 
+@pytest.mark.parametrize(
+    "text", ["model: Your credit balance is too low", 'x","message":"Your credit balance is too low']
+)
+async def test_an_agent_cannot_have_the_login_refused_by_what_it_has_the_provider_repeat(text: str) -> None:
+    async with provider() as lab, world(upstream(lab)) as here:
+        lab.answers = [fail_with(404, text=text)]
+        assert (await here.agent.ask())[0] == 404
+        assert here.session.trouble is None
+
+
 @pytest.mark.parametrize("status", [400, 404, 413, 422])
 async def test_the_agents_own_mistakes_pass_through_untouched(status: int) -> None:
     async with provider() as lab, world(upstream(lab)) as here:
@@ -275,3 +285,52 @@ async def test_an_error_that_echoes_the_key_reaches_nobody(tmp_path: Any) -> Non
         assert KEY not in here.session.trouble.message
         assert KEY not in (tmp_path / "c.jsonl").read_text()
         assert MODEL in (tmp_path / "c.jsonl").read_text()
+
+
+async def test_what_is_meant_for_the_next_in_line_goes_no_further() -> None:
+    async def neighbourly(request: web.Request) -> web.StreamResponse:
+        response = await answer_with(message())(request)
+        response.headers.update({"Connection": "X-Hop", "X-Hop": "a", "X-End": "b", "Trailer": "X"})
+        return response
+
+    async with provider() as lab, world(upstream(lab)) as here:
+        lab.answers = [neighbourly]
+        headers = {
+            "Connection": "keep-alive, X-Mine,  ANTHROPIC-beta",
+            "X-Mine": "a",
+            "anthropic-beta": "b",
+            "X-App": "c",
+        }
+        response = await here.agent.post(headers=headers)
+        sent = lab.requests[0].headers
+        assert ("x-mine" in sent, "anthropic-beta" in sent, sent["x-app"]) == (False, False, "c")
+        assert sent["x-api-key"] == KEY
+        assert ("x-hop" in response.headers, "trailer" in response.headers) == (False, False)
+        assert response.headers["x-end"] == "b"
+
+
+async def test_a_connection_that_the_provider_ends_as_it_is_asked_is_no_bad_weather() -> None:
+    """The request went unheard, so even without retries the client must not learn of it."""
+    heard = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal heard
+        for _ in range(2):
+            head = await reader.readuntil(b"\r\n\r\n")
+            if heard == 1:
+                heard += 1
+                break
+            heard += 1
+            await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]))
+            body = json.dumps(message()).encode()
+            writer.write(
+                b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+            )
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with world(Upstream(address, key=Secret(KEY), retry=RetryPolicy(tries=1))) as here:
+        assert [(await here.agent.ask())[0] for _ in range(2)] == [200, 200]
+        assert (heard, here.session.usage.errors, here.session.trouble) == (3, {}, None)
+    server.close()

@@ -8,6 +8,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from proctor.gateway.readable import UNREADABLE, readable
+
 # How Claude Code asks for a summary of its own conversation; nothing but the text tells it from a turn.
 _SUMMARY_START: Final = "CRITICAL: Respond with TEXT ONLY"
 _SUMMARY_TASK: Final = "Your task is to create a detailed summary of the conversation"
@@ -15,6 +17,9 @@ _SUMMARY_TASK: Final = "Your task is to create a detailed summary of the convers
 _LONE_SURROGATE: Final = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 )
+# What an agent sends as an id is remembered, so it must not be of any length and number.
+_LONGEST_ID: Final = 128
+MOST_CONVERSATIONS: Final = 10_000
 _WORKING_TOOLS: Final = frozenset({"Bash", "Edit"})
 
 
@@ -48,21 +53,24 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
 
     def fields(self) -> dict[str, Raw]:
-        """The members of the body, each as it was sent."""
-        return msgspec.json.decode(self.body, type=dict[str, Raw])
+        """The members of the body, each as it was sent; none where their names cannot be read."""
+        try:
+            return msgspec.json.decode(self.body, type=dict[str, Raw])
+        except UNREADABLE:
+            return {}
 
     def message(self, index: int) -> dict[str, Any]:
         """One message, decoded; empty when it is not there or not a message."""
         try:
-            message = msgspec.json.decode(self.messages[index])
-        except (IndexError, msgspec.DecodeError, UnicodeDecodeError):
+            message = readable(self.messages[index])
+        except IndexError:
             return {}
         return message if isinstance(message, dict) else {}
 
     def system_text(self) -> str:
         """The system prompt as one text."""
         system = self.fields().get("system")
-        return "" if system is None else text_of(msgspec.json.decode(system))
+        return "" if system is None else text_of(readable(system))
 
     def last_text(self) -> str:
         """What the model was last told: the text and the tool results of the last message."""
@@ -93,14 +101,14 @@ def read_call(body: bytes, headers: Mapping[str, str], *, agent: str = "") -> Ca
     """Understand a request to the Messages API; None when its body is no such request."""
     try:
         read = _BODY.decode(body)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         body = _LONE_SURROGATE.sub(lambda _: b"\\ufffd", body)
         try:
             read = _BODY.decode(body)
-        except (msgspec.DecodeError, RecursionError):
+        except UNREADABLE:
             return None
-    client = headers.get("x-claude-code-session-id", "")
-    subagent = headers.get("x-claude-code-agent-id", "")
+    client = headers.get("x-claude-code-session-id", "")[:_LONGEST_ID]
+    subagent = headers.get("x-claude-code-agent-id", "")[:_LONGEST_ID]
     call = Call(
         agent=agent,
         client=client,
@@ -142,7 +150,8 @@ class Conversations:
     """Names the conversations of a session in the order in which they appear.
 
     ``main`` is the first program's main thread and ``main-2`` the next one's; sub-agents are ``subagent-1``, …;
-    side calls, which have no thread of their own, are ``side``. The agents of a pod have their name in front.
+    side calls, which have no thread of their own, are ``side``. The agents of a pod have their name in front. Those
+    beyond any sensible number are not told apart.
     """
 
     def __init__(self) -> None:
@@ -157,6 +166,8 @@ class Conversations:
         key = (call.agent, call.client, call.subagent)
         if key not in self._names:
             kind = "subagent" if call.subagent else "main"
+            if len(self._names) >= MOST_CONVERSATIONS:
+                return f"{kind}-more"
             number = self._counts[call.agent, kind] = self._counts.get((call.agent, kind), 0) + 1
             plain = kind == "main" and number == 1
             self._names[key] = f"{prefix}{kind}" if plain else f"{prefix}{kind}-{number}"

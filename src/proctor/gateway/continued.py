@@ -19,6 +19,7 @@ from proctor.gateway.cassette import Recorded, is_whole, read_cassette
 from proctor.gateway.classify import Call, Role
 from proctor.gateway.match import comparable
 from proctor.gateway.prices import canonical_model
+from proctor.gateway.readable import readable
 from proctor.gateway.recorder import digest
 from proctor.gateway.redact import Redactor
 from proctor.gateway.replay import ReplayPlayer
@@ -74,7 +75,7 @@ class Said:
         """Identifies a message as it would have been recorded."""
         seen = digest(raw)
         if seen not in self._messages:
-            clean: Any = msgspec.json.decode(self._redactor.data(bytes(raw)))
+            clean: Any = readable(self._redactor.data(bytes(raw)))
             self._messages[seen] = digest(msgspec.json.encode(comparable(clean)))
         return self._messages[seen]
 

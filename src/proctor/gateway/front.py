@@ -20,6 +20,8 @@ from proctor.gateway.session import SESSION_CLOSED, Refusal, Session
 _MESSAGES: Final = "/v1/messages"
 _PREFIX: Final = "/t/"
 _AGENT_PREFIX: Final = "/a/"
+# Paths are remembered once they are read; longer ones than anybody needs would fill the memory.
+_LONGEST_PATH: Final = 4096
 
 
 class Front:
@@ -33,7 +35,7 @@ class Front:
     async def handle(self, request: Request, answer: Answer) -> None:
         """Answer one HTTP request."""
         raw_path, _, query = request.target.partition("?")
-        token, agent, path = split_path(raw_path)
+        token, agent, path = split_path(raw_path) if len(raw_path) <= _LONGEST_PATH else ("", "", None)
         session = self._sessions.get(token)
         if session is None and token in self._closed:
             _refuse(answer, SESSION_CLOSED)
@@ -118,9 +120,12 @@ async def _relay(answer: Answer, reply: Reply, exchange: Exchange | None) -> Non
         answer.begin(reply.status, reply.headers)
         async with aclosing(reply.chunks) as chunks:
             async for chunk in chunks:
-                await answer.write(chunk)
-                if exchange is not None:
-                    exchange.passed(chunk)
+                try:
+                    await answer.write(chunk)
+                finally:
+                    # A client that leaves before it has read this has used it all the same.
+                    if exchange is not None:
+                        exchange.passed(chunk)
         answer.end()
     finally:
         reply.close()

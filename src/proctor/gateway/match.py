@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from proctor.gateway.readable import readable
 from proctor.gateway.recorder import digest, strip_message
 
 _EXCERPT: Final = 60
@@ -51,7 +52,7 @@ class Matcher:
         """What sets two conversations apart, in words; None when they say the same."""
         for index, (old, new) in enumerate(zip(recorded, now, strict=False)):
             if self._old(old) != self._new(new):
-                contrast = _contrast(comparable(old), comparable(msgspec.json.decode(new)))
+                contrast = _contrast(comparable(old), comparable(readable(new)))
                 return f"message {index + 1} of {len(now)} differs: {contrast}"
         if len(recorded) != len(now):
             return f"it has {len(now)} messages where {len(recorded)} were recorded"
@@ -66,7 +67,7 @@ class Matcher:
     def _new(self, raw: Raw) -> bytes:
         key = digest(raw)
         if key not in self._sent:
-            self._sent[key] = digest(msgspec.json.encode(comparable(msgspec.json.decode(raw))))
+            self._sent[key] = digest(msgspec.json.encode(comparable(readable(raw))))
         return self._sent[key]
 
 
@@ -77,10 +78,14 @@ def _level(value: Any) -> Any:
         # A block that was only a reminder is no block at all, and one block of text is a text.
         levelled = [_level(item) for item in value]
         kept = [item for item in levelled if not (isinstance(item, dict) and item.get("text") == "")]
-        return kept[0]["text"] if len(kept) == 1 and set(kept[0]) == {"type", "text"} else kept
+        return kept[0]["text"] if len(kept) == 1 and _is_text(kept[0]) else kept
     if isinstance(value, dict):
         return {key: _level(item) for key, item in value.items() if key != "signature"}
     return value
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, dict) and set(value) == {"type", "text"}
 
 
 def _contrast(before: Any, after: Any) -> str:

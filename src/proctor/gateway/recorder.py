@@ -15,6 +15,7 @@ from msgspec import Raw
 from proctor.core.record import Record
 from proctor.gateway.cassette import Exchange, Header, Part, Refusal, Request, Response
 from proctor.gateway.classify import Call
+from proctor.gateway.readable import UNREADABLE, as_text, readable
 from proctor.gateway.redact import Redactor
 
 # A tape longer than this goes to a temporary file, so that a stream of any length takes the same memory.
@@ -80,7 +81,7 @@ class Tape:
         if _DELTA_MARK in payload:
             try:
                 self._join(_DELTA.decode(payload), at_ms)
-            except msgspec.DecodeError:
+            except UNREADABLE:
                 pass  # a delta of another kind, or text that only mentions one: kept as it is
             else:
                 return
@@ -328,18 +329,13 @@ def _as_json(data: bytes) -> bytes:
     """The same JSON on one line; what is not JSON becomes a string."""
     try:
         value = msgspec.json.decode(data)
-    except msgspec.DecodeError:
-        return msgspec.json.encode(data.decode("utf-8", "replace"))
+    except UNREADABLE:
+        return msgspec.json.encode(as_text(data))
     return msgspec.json.encode(value) if b"\n" in data else data
 
 
 def _canonical(raw: Raw, strip: Callable[[Any], Any]) -> bytes:
-    try:
-        value = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        # What an agent sends is its own affair; what cannot be read is kept as text.
-        value = bytes(raw).decode("utf-8", "replace")
-    return msgspec.json.encode(strip(value))
+    return msgspec.json.encode(strip(readable(raw)))
 
 
 def digest(data: bytes | Raw) -> bytes:

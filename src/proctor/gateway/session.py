@@ -21,6 +21,7 @@ from proctor.gateway.redact import Redactor
 
 # How long an answer that is already complete may take to leave, when its session closes.
 GRACE_SECONDS: Final = 1.0
+MOST_LOGINS: Final = 100
 _LOGIN: Final = re.compile(r"(?:Bearer )?([A-Za-z0-9._~+/=-]{16,})")
 
 Listener = Callable[[SessionEvent], None]
@@ -75,6 +76,7 @@ class Session:
         self._conversations = Conversations()
         self._allow_unpriced = allow_unpriced
         self._on_event = on_event
+        self._logins: set[str] = set()
         self._redactor = redactor
         redactor.add(self.token)
         self.recorder: Recorder | None = None
@@ -117,7 +119,10 @@ class Session:
     def learn_login(self, headers: Mapping[str, str]) -> None:
         """Remember the agent's own login as a secret."""
         for name in ("authorization", "x-api-key"):
-            if (login := _LOGIN.fullmatch(headers.get(name, ""))) is not None:
+            login = _LOGIN.fullmatch(headers.get(name, ""))
+            # Each secret is looked for in all that is recorded: an agent must not be able to make them many.
+            if login is not None and len(self._logins) < MOST_LOGINS:
+                self._logins.add(login[1])
                 self._redactor.add(login[1])
 
     def conversation(self, call: Call) -> str:

@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from proctor.gateway.meter import UsageTally, WireUsage
+from proctor.gateway.readable import UNREADABLE
 from proctor.gateway.sse import EventSplitter
 
 # What the meter must see. Nearly all of a stream is deltas, which hold none of these and are not even decoded.
@@ -66,7 +67,7 @@ class StreamTap:
     def _watch(self, payload: bytes) -> None:
         try:
             event = _EVENT.decode(payload)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             return
         match event.type:
             case "message_start" if event.message is not None:
@@ -95,7 +96,7 @@ class BodyTap:
         body = b"".join(self._chunks)
         try:
             message = _BODY.decode(body)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             return body
         if message.type == "message":
             self._tally.report(message.usage, message.model)

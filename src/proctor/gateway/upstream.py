@@ -2,7 +2,9 @@
 
 import asyncio
 import random
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from enum import StrEnum
 from typing import Final
 
@@ -37,7 +39,8 @@ _RATE: Final = 429
 _OVERLOADED: Final = 529
 _RETRYABLE: Final = frozenset({408, 409, _RATE})
 _SERVER_ERROR: Final = 500
-_NO_CREDIT: Final = "credit balance is too low"
+# Where the provider itself begins its message so: elsewhere in an error stand words that the agent chose.
+_NO_CREDIT: Final = re.compile(r'"message"\s*:\s*"Your credit balance is too low')
 _LONGEST_ERROR: Final = 1024 * 1024
 _NOT_FORWARDED: Final = frozenset(
     {
@@ -49,7 +52,7 @@ _CREDENTIALS: Final = frozenset({"x-api-key", "authorization"})
 _NOT_RETURNED: Final = frozenset(
     {
         *("connection", "keep-alive", "transfer-encoding", "content-encoding", "content-length", "set-cookie"),
-        *("alt-svc", "strict-transport-security", "date", "server"),
+        *("alt-svc", "strict-transport-security", "date", "server", "upgrade", "trailer", "proxy-authenticate"),
     }
 )
 
@@ -188,7 +191,7 @@ class Upstream:
             return None, str(error)
 
     def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        forwarded = {name: value for name, value in headers.items() if name not in self._dropped}
+        forwarded = _passed_on(headers, self._dropped)
         # Usage is read from the answer, so it must not be compressed.
         forwarded["accept-encoding"] = "identity"
         forwarded |= self._proof
@@ -225,7 +228,7 @@ class Upstream:
         said = " ".join(detail.split())[:300]
         if status == _UNAUTHORIZED and self.auth is Auth.PASS_THROUGH:
             return None  # the agent may renew its own login and ask again
-        if status in _LOGIN or _NO_CREDIT in detail:
+        if status in _LOGIN or _NO_CREDIT.search(detail):
             message = f"the provider refused the login with status {status}: {said}"
             return Trouble(cause=Cause.BAD_LOGIN, status=status, message=message)
         if status == _RATE:
@@ -247,8 +250,9 @@ def _proof(key: str, auth: Auth) -> dict[str, str]:
 
 async def _chunks(response: Response) -> AsyncGenerator[bytes, None]:
     try:
-        async for chunk in response.chunks():
-            yield chunk
+        async with aclosing(response.chunks()) as chunks:
+            async for chunk in chunks:
+                yield chunk
     except Broken as error:
         raise StreamBroken(f"the provider's stream broke off: {error}") from error
 
@@ -256,10 +260,11 @@ async def _chunks(response: Response) -> AsyncGenerator[bytes, None]:
 async def _error_body(response: Response) -> bytes:
     body = b""
     try:
-        async for chunk in response.chunks():
-            body += chunk
-            if len(body) > _LONGEST_ERROR:
-                break
+        async with aclosing(response.chunks()) as chunks:
+            async for chunk in chunks:
+                body += chunk
+                if len(body) > _LONGEST_ERROR:
+                    break
     except Broken:
         return body  # an error that broke off is the same error
     finally:
@@ -268,7 +273,15 @@ async def _error_body(response: Response) -> bytes:
 
 
 def _returned(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in headers.items() if name not in _NOT_RETURNED}
+    return _passed_on(headers, _NOT_RETURNED)
+
+
+def _passed_on(headers: Mapping[str, str], dropped: frozenset[str]) -> dict[str, str]:
+    """All but what is dropped, and what the sender says is meant for its neighbour alone."""
+    passed = {name: value for name, value in headers.items() if name not in dropped}
+    for name in headers.get("connection", "").split(","):
+        passed.pop(name.strip().lower(), None)
+    return passed
 
 
 def _worth_another(status: int, headers: Mapping[str, str]) -> bool:

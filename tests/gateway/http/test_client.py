@@ -17,7 +17,10 @@ from tls_world import certified
 
 
 class Place:
-    """A server that says the given bytes to each request, and counts connections and requests."""
+    """A server that says the given bytes to each request, and counts connections and requests.
+
+    With `slams` it ends the connection of the second request after what it says to it.
+    """
 
     def __init__(self, *answers: bytes | list[bytes], ends: bool = False, pause: float = 0) -> None:
         self.answers = [[answer] if isinstance(answer, bytes) else answer for answer in answers]
@@ -28,6 +31,7 @@ class Place:
         self.port = 0
         self.closed = asyncio.Event()
         self.ended = 0
+        self.slams = False
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -38,6 +42,9 @@ class Place:
                     writer.write(piece)
                     await asyncio.sleep(self.pause)
                 if self.ends:
+                    break
+                if self.slams and len(self.heads) == 2:  # at the second request
+                    self.slams = False
                     break
             else:
                 await reader.read()
@@ -141,6 +148,78 @@ async def test_a_connection_on_which_something_came_unasked_is_not_used() -> Non
         assert place.connections == 2
 
 
+@pytest.mark.parametrize("more", [b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfake", b"HTTP/1.1 200 OK\r\nConte"])
+async def test_what_came_unasked_together_with_an_answer_is_nobodys(more: bytes) -> None:
+    place = Place(OK + more, OK)
+    async with asked(place) as client:
+        assert await get(client) == (200, b"ok")
+        assert await get(client) == (200, b"ok")
+        assert place.connections == 2
+
+
+async def test_a_connection_that_ends_while_a_request_is_on_its_way_is_made_anew() -> None:
+    """Such a request was not heard: it need not fail, and nothing is paid for twice."""
+    place = Place(OK, [], OK)
+    place.slams = True
+    async with asked(place) as client:
+        assert await get(client) == (200, b"ok")
+        assert await get(client) == (200, b"ok")
+        assert place.connections == 2
+
+
+@pytest.mark.parametrize(
+    ("answers", "asks"), [((b"",), 0), ((OK, b"HTTP/1.1 200"), 1)], ids=["on a new connection", "after some words"]
+)
+async def test_a_request_that_may_have_been_heard_is_not_sent_again(answers: tuple[bytes, ...], asks: int) -> None:
+    place = Place(*answers, OK)
+    place.slams = asks > 0
+    place.ends = asks == 0
+    async with asked(place) as client:
+        for _ in range(asks):
+            assert await get(client) == (200, b"ok")
+        with pytest.raises(Broken, match="without an answer"):
+            await get(client)
+        assert place.connections == 1
+
+
+async def test_a_request_that_was_thought_about_is_not_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proctor.gateway.http.client.CROSSING_SECONDS", 0.05)
+    place = Place(OK, b"", OK, pause=0.2)
+    place.slams = True
+    async with asked(place) as client:
+        assert await get(client) == (200, b"ok")
+        with pytest.raises(Broken, match="without an answer"):
+            await get(client)
+        assert place.connections == 1
+
+
+async def test_a_connection_that_has_not_taken_all_of_a_request_is_not_used_for_another() -> None:
+    """An answer such as 413 may come before; that the rest of the request is still read is not certain."""
+    place = Place(b"HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig", OK)
+    async with asked(place) as client:
+        response = await client.request("POST", "/", {}, b"x" * 30_000_000)
+        assert (response.status, await body_of(response)) == (413, b"big")
+        assert await get(client) == (200, b"ok")
+        assert place.connections == 2
+
+
+async def test_what_stands_behind_an_answer_is_no_header_of_it() -> None:
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nContent-Encoding: gzip\r\n\r\n"
+    async with asked(Place(chunked, OK)) as client:
+        assert await get(client) == (200, b"ok")
+        assert await get(client) == (200, b"ok")
+
+
+@pytest.mark.parametrize(("path", "line"), [("", b"GET / HTTP"), ("?a", b"GET /?a HTTP"), ("/a", b"GET /a HTTP")])
+async def test_a_place_without_a_path_is_asked_for_its_root(path: str, line: bytes) -> None:
+    place = Place(OK)
+    async with asked(place):
+        bare = Client(f"http://127.0.0.1:{place.port}", idle_seconds=5)
+        await bare.request("GET", path, {}, b"")
+        await bare.close()
+    assert place.heads[0].startswith(line)
+
+
 async def test_a_connection_that_was_idle_for_long_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("proctor.gateway.http.client.KEPT_SECONDS", 0.01)
     place = Place(OK, OK)
@@ -197,6 +276,7 @@ async def test_what_a_small_packed_answer_unpacks_to_comes_in_pieces() -> None:
         (b"SSH-2.0-OpenSSH_9\r\n", "not HTTP"),
         (b"HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nabc", "protocol"),
         (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 300_000, "no end"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX: " + b"x" * 600_000, "no end"),
         (b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 2\r\n\r\nok", "packed as br"),
         (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nok", "cannot be unpacked"),
         (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 0\r\n\r\n", "too early"),

@@ -1,6 +1,8 @@
 """The server, asked by a client that is not ours, and over bare sockets."""
 
 import asyncio
+import socket
+import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -15,6 +17,8 @@ LONGEST = 1_000_000
 
 
 class World:
+    server: Server
+
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.port = 0
@@ -64,15 +68,16 @@ class World:
 
 
 @asynccontextmanager
-async def world() -> AsyncIterator[World]:
+async def world(**limits: int) -> AsyncIterator[World]:
     here = World()
-    server = Server(here.handle, longest_body=LONGEST)
-    here.port = await server.listen("127.0.0.1", 0, backlog=100)
+    here.server = Server(here.handle, longest_body=LONGEST, **limits)
+    here.port = await here.server.listen("127.0.0.1", 0, backlog=100)
     try:
         yield here
     finally:
-        await server.close()
-        assert server.connections == set()
+        await here.server.close()
+        assert here.server.connections == set()
+        assert here.server.held == 0
 
 
 async def test_bodies_come_and_go_whole_and_connections_are_kept() -> None:
@@ -158,6 +163,10 @@ async def test_an_answer_without_a_body_has_none(request_line: bytes, status: by
         (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", b"400"),
         (b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000, b"431"),
         (b"GET /" + b"x" * 100_000, b"431"),
+        (b"GET / HTTP/1.1\r\n" + b"a:\r\n" * 20_000 + b"\r\n", b"431"),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nX: " + b"x" * 300_000, b"431"),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n" + b"X: y\r\n" * 20_000, b"431"),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1;" + b"x" * 300_000, b"431"),
         (b"POST / HTTP/1.1\r\nContent-Length: 1000001\r\n\r\n", b"413"),
     ],
 )
@@ -197,6 +206,137 @@ async def test_a_client_that_does_not_read_holds_the_answer_back() -> None:
         assert len(here.requests) == sent
         writer.close()
         await asyncio.wait_for(here.cancelled.wait(), 5)
+
+
+async def test_a_client_that_asks_on_and_on_and_does_not_read_is_not_answered_on_and_on() -> None:
+    """Else what it was answered would pile up here."""
+    async with world() as here:
+        reader, writer = await asyncio.open_connection("127.0.0.1", here.port, limit=1000)
+        ask = b"POST /whole HTTP/1.1\r\nContent-Length: 10000\r\n\r\n" + b"x" * 10_000
+        writer.write(ask * 2000)
+        count = -1
+        while count < len(here.requests):
+            count = len(here.requests)
+            await asyncio.sleep(0.2)
+        assert 0 < count < 1500
+        (connection,) = here.server.connections
+        assert connection.transport.get_write_buffer_size() < 1_000_000
+        answered = 0
+        while answered < 2000:
+            await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(10_000)
+            answered += 1
+        writer.close()
+
+
+async def test_what_stands_behind_a_body_is_no_header() -> None:
+    async with world() as here:
+        head = b"POST /whole HTTP/1.1\r\nTransfer-Encoding: chunked\r\nConnection: close\r\nA: b\r\n\r\n"
+        answered = await here.say(head + b"2\r\nhi\r\n0\r\nA: c\r\nX-Late: y\r\n\r\n")
+        assert answered.endswith(b"\r\n\r\nhi")
+        assert (here.requests[0].headers["a"], "x-late" in here.requests[0].headers) == ("b", False)
+
+
+async def test_where_there_are_too_many_clients_the_one_that_was_idle_for_longest_goes() -> None:
+    async with world(most_connections=3) as here:
+        here.may_answer.clear()
+        busy = asyncio.ensure_future(here.say(b"GET /whole HTTP/1.1\r\nConnection: close\r\n\r\n"))
+        while not here.requests:
+            await asyncio.sleep(0.001)
+        idle = [await asyncio.open_connection("127.0.0.1", here.port)]
+        idle[0][1].write(b"POST / HTTP/1.1\r\nContent-Le")
+        for _ in range(2):
+            await asyncio.sleep(0.01)
+            idle.append(await asyncio.open_connection("127.0.0.1", here.port))
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await asyncio.wait_for(idle[0][0].readexactly(1), 5)
+        here.may_answer.set()
+        idle[1][1].write(b"GET /whole HTTP/1.1\r\n\r\n")
+        assert (await idle[1][0].readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+        assert (await busy).startswith(b"HTTP/1.1 200 ")
+        for _, writer in idle:
+            writer.close()
+
+
+async def test_where_all_are_busy_one_more_is_turned_away() -> None:
+    async with world(most_connections=1) as here:
+        here.may_answer.clear()
+        busy = asyncio.ensure_future(here.say(b"GET /whole HTTP/1.1\r\nConnection: close\r\n\r\n"))
+        while not here.requests:
+            await asyncio.sleep(0.001)
+        reader, writer = await asyncio.open_connection("127.0.0.1", here.port)
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+        writer.close()
+        here.may_answer.set()
+        assert (await busy).startswith(b"HTTP/1.1 200 ")
+
+
+async def test_only_so_much_is_kept_of_requests_that_wait_for_an_answer() -> None:
+    async with world(most_held=1_500_000) as here:
+        here.may_answer.clear()
+        ask = b"POST /whole HTTP/1.1\r\nContent-Length: 900000\r\nConnection: close\r\n\r\n" + b"x" * 900_000
+        first = asyncio.ensure_future(here.say(ask))
+        while not here.requests:
+            await asyncio.sleep(0.001)
+        assert (await here.say(ask, until=b"\r\n\r\n")).startswith(b"HTTP/1.1 503 ")
+        here.may_answer.set()
+        assert (await first).startswith(b"HTTP/1.1 200 ")
+        assert (await here.say(ask)).startswith(b"HTTP/1.1 200 ")
+
+
+async def test_a_body_takes_as_much_memory_as_it_is_long_however_small_its_pieces_are() -> None:
+    async with world() as here:
+        _, writer = await asyncio.open_connection("127.0.0.1", here.port)
+        pieces = b"2\r\nxy\r\n" * 200_000
+        tracemalloc.start()
+        try:
+            writer.write(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
+            writer.write(pieces)
+            async with asyncio.timeout(30):
+                while here.server.held < 400_000:
+                    await asyncio.sleep(0.01)
+            taken, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert taken < 3_000_000
+        writer.close()
+
+
+async def test_a_long_stream_does_not_count_as_a_request_that_is_kept() -> None:
+    async with world(most_held=1_500_000) as here:
+        ask = b"POST /flood HTTP/1.1\r\nContent-Length: 900000\r\n\r\n" + b"x" * 900_000
+        streams = [await asyncio.open_connection("127.0.0.1", here.port) for _ in range(4)]
+        for reader, writer in streams:
+            writer.write(ask)
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+        for _, writer in streams:
+            writer.close()
+
+
+async def test_an_answer_that_is_called_off_does_not_wait_for_its_client_to_read() -> None:
+    async with world() as here:
+        _, writer = await asyncio.open_connection("127.0.0.1", here.port, limit=1000)
+        writer.write(b"GET /flood HTTP/1.1\r\n\r\n")
+        await asyncio.sleep(0.2)
+        (connection,) = here.server.connections
+        assert connection.task is not None
+        connection.task.cancel()
+        await asyncio.sleep(0.05)
+        assert here.server.connections == set()
+        writer.close()
+
+
+async def test_a_client_that_comes_while_the_server_closes_is_not_forgotten() -> None:
+    here = World()
+    for turns in range(6):
+        server = Server(here.handle, longest_body=LONGEST)
+        port = await server.listen("127.0.0.1", 0, backlog=100)
+        with socket.create_connection(("127.0.0.1", port)):
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await server.close()
+            await asyncio.sleep(0.02)
+            assert server.connections == set()
 
 
 @settings(max_examples=40)

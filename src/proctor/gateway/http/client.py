@@ -4,6 +4,7 @@ import asyncio
 import ssl
 import zlib
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
 from typing import Final, cast
 from urllib.parse import urlsplit
 
@@ -17,6 +18,8 @@ from proctor.gateway.http.reading import Reading, new_buffer
 KEPT_SECONDS: Final = 60.0
 CONNECT_SECONDS: Final = 30.0
 LONGEST_HEAD: Final = 256 * 1024
+# A connection that was kept and ends so soon after a request, without a word, was ended before the request was there.
+CROSSING_SECONDS: Final = 1.0
 # So much of an answer is held for a reader that is slow; then the other side has to wait.
 _HELD: Final = 256 * 1024
 _FIRST_FINAL: Final = 200
@@ -26,6 +29,10 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 class Broken(Exception):
     """The connection failed, or what came through it is not HTTP."""
+
+
+class _Crossed(Broken):
+    """The other side ended the connection while the request was on its way."""
 
 
 class Client:
@@ -66,16 +73,17 @@ class Client:
         if body or method not in {"GET", "HEAD"}:
             sent["content-length"] = str(len(body))
         target = self._path + path
+        if not target.startswith("/"):
+            target = f"/{target}"
         if self._proxy is not None and not self._encrypted:
             sent |= self._proxy.headers
             target = f"http://{self._named}{target}"
         head = request_head(method, target, sent)
-        connection = self._kept() or await self._connect()
-        try:
-            return await connection.ask(head, body, with_body=method != "HEAD")
-        except BaseException:
-            connection.abort()
-            raise
+        with_body = method != "HEAD"
+        if (kept := self._kept()) is not None:
+            with suppress(_Crossed):
+                return await kept.ask(head, body, with_body=with_body)
+        return await (await self._connect()).ask(head, body, with_body=with_body)
 
     async def close(self) -> None:
         """End all connections."""
@@ -229,10 +237,10 @@ class Response:
             self._connection.hold(held=True)
         self.wake()
 
-    def fail(self, reason: str) -> None:
+    def fail(self, error: Broken) -> None:
         """No more will come, though more was to come."""
         if not self.complete and self.error is None:
-            self.error = Broken(reason)
+            self.error = error
         self.wake()
 
     def wake(self) -> None:
@@ -258,10 +266,15 @@ class _Connection(Reading):
         """Send a request and wait for the head of its answer."""
         self._parser = httptools.HttpResponseParser(self)
         self._headers: dict[str, str] = {}
-        self._head_length = 0
+        self._unused = 0
         self._current = response = Response(self, with_body=with_body)
+        self._asked = self._loop.time()
         self._transport.writelines((head, body) if body else (head,))
-        await response.begun()
+        try:
+            await response.begun()
+        except BaseException:
+            self.abort()
+            raise
         return response
 
     def abort(self) -> None:
@@ -289,13 +302,13 @@ class _Connection(Reading):
         if self._current is None or not self._current.waited_for:
             return
         if self._loop.time() >= self.since + self._idle_seconds:
-            self._fail(f"nothing came for {self._idle_seconds:g} s")
+            self._fail(Broken(f"nothing came for {self._idle_seconds:g} s"))
         else:
             self._timer = self._loop.call_at(self.since + self._idle_seconds, self._look)
 
-    def _fail(self, reason: str) -> None:
+    def _fail(self, error: Broken) -> None:
         if self._current is not None:
-            self._current.fail(reason)
+            self._current.fail(error)
             self._current = None
         self.abort()
 
@@ -317,25 +330,27 @@ class _Connection(Reading):
             self._end(keep=False)  # where nothing tells the length, the end of the connection is the end
             return
         what = "the answer broke off" if response.status else "the connection ended without an answer"
-        self._fail(f"{what}: {error}" if error else what)
+        crossed = not self._unused and not response.status and self._loop.time() < self._asked + CROSSING_SECONDS
+        self._fail((_Crossed if crossed else Broken)(f"{what}: {error}" if error else what))
 
     def read(self, data: memoryview) -> None:
         response = self._current
         if response is None:
             self.abort()  # nobody asked
             return
+        self._unused += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._fail("the answer changes the protocol, which was not asked for")
+            self._fail(Broken("the answer changes the protocol, which was not asked for"))
         except httptools.HttpParserError as error:
-            self._fail(f"the answer is not HTTP: {error}")
-        if not response.status:
-            self._head_length += len(data)
-            if self._head_length > LONGEST_HEAD:
-                self._fail("the head of the answer has no end")
+            self._fail(Broken(f"the answer is not HTTP: {error}"))
+        if self._unused > LONGEST_HEAD and self._current is response:
+            self._fail(Broken("the headers of the answer have no end"))
 
     def on_message_begin(self) -> None:
+        if self._current is None:
+            self.abort()  # one more answer than there were requests
         self._headers = {}
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -345,13 +360,15 @@ class _Connection(Reading):
         status = self._parser.get_status_code()
         if self._current is None or status < _FIRST_FINAL:
             return  # told on the way; the answer itself is still to come
-        self._current.headers = self._headers
+        # What stands behind the body looks like headers too, and comes when these have been looked at, or not yet.
+        self._current.headers, self._headers = self._headers, {}
         self._current.status = status
         self._current.wake()
         if not self._current.with_body:
             self._end(keep=False)  # its head may announce a body that never comes: not fit to be used again
 
     def on_body(self, data: bytes) -> None:
+        self._unused = 0
         if self._current is not None:
             self._current.add(data)
 
@@ -364,7 +381,9 @@ class _Connection(Reading):
             self._current.complete = True
             self._current.wake()
             self._current = None
-        if keep and self.alive:
+        if self._transport.get_write_buffer_size():
+            self.abort()  # answered before it had heard all: whether it listens to the rest, nobody knows
+        elif keep and self.alive:
             self._transport.resume_reading()
             self.since = self._loop.time()
             self._client.keep(self)
