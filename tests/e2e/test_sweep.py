@@ -112,7 +112,7 @@ async def test_on_a_terminal_one_is_asked(hall: Hall, answer: str, code: int, wo
         os.close(theirs)
     assert job.returncode == code, errors
     assert words in errors.decode()
-    assert "cost at most: $0.00" in errors.decode()
+    assert "cost at most: nothing: no model is asked" in errors.decode()
     assert (find_sweep("toy/sweep-001", root=hall.results) is not None) == (answer == "y")
 
 
