@@ -11,6 +11,21 @@ settings.register_profile("proctor", deadline=None)
 settings.load_profile("proctor")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Each worker begins with its share of the slow tests: whoever has one left at the end keeps all others waiting.
+
+    Shares are cut as pytest-xdist cuts the whole: one piece for each worker.
+    """
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    rest = [item for item in items if not item.get_closest_marker("slow")]
+
+    def share(of: list[pytest.Item], worker: int) -> list[pytest.Item]:
+        return of[len(of) * worker // workers : len(of) * (worker + 1) // workers]
+
+    items[:] = [item for worker in range(workers) for item in (*share(slow, worker), *share(rest, worker))]
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: "pytest.CallInfo[None]"

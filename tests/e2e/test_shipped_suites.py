@@ -21,6 +21,9 @@ def rooms(runner: str) -> list[str]:
 @pytest.mark.parametrize("runner", ["local", "docker"])
 def test_every_instance_of_core_is_healthy_solved_by_its_oracle_and_not_by_nothing(tmp_path: Path, runner: str) -> None:
     options = rooms(runner)
+    if runner == "docker":  # a container takes its time, so every fourth there
+        listed = json.loads(proctor(tmp_path, "bench", "list", "core", "--json").stdout)
+        options += [word for task in listed["tasks"][::4] for word in ("--task", task["id"])]
     done = proctor(tmp_path, "bench", "validate", "core", *options)
     assert done.returncode == 0, done.stdout
     healths = json.loads(done.stdout)["tasks"]
