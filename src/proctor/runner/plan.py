@@ -4,7 +4,7 @@ import math
 import os
 import platform
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -136,6 +136,25 @@ def check_numbers(asked: Asked) -> None:
             f"one task may cost ${part:g} and the whole run ${whole:g}, so that no task could begin",
             fix="give a --max-cost-per-task that fits into --max-cost",
         )
+
+
+def check_rooms(runner: str, *, isolation: bool, containers: Mapping[str, object]) -> None:
+    """See that what is said of the rooms fits to what they are made of.
+
+    `containers` are the options that are for containers only, by their names; None, or an empty map, was not given.
+
+    Raises:
+        UsageError: it does not.
+    """
+    if runner != "local":
+        if not isolation:
+            raise UsageError(
+                f"--isolation off is for rooms on this machine, not for --runner {runner}", fix="leave one of them out"
+            )
+        return
+    for option, value in containers.items():
+        if value not in (None, {}):
+            raise UsageError(f"{option} is for rooms in containers", fix="give --runner docker too, or leave it out")
 
 
 def ordered(tasks: Sequence[Task], shuffle: int | None) -> list[Task]:

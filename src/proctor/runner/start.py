@@ -29,7 +29,7 @@ from proctor.runner.models import (
     prices_version,
 )
 from proctor.runner.needs import environment_of, lacking
-from proctor.runner.plan import AGENTS, Asked, check_numbers, make_config, slots
+from proctor.runner.plan import AGENTS, Asked, check_numbers, check_rooms, make_config, slots
 from proctor.runner.scratch import socket_folder
 
 
@@ -59,7 +59,8 @@ async def configure(
     check_numbers(asked)
     _check_mode(asked)
     _check_briefing(asked)
-    _check_rooms(asked)
+    containers = {"--docker-image": asked.image, "--image-map": asked.image_map}
+    check_rooms(asked.runner, isolation=asked.isolation, containers=containers)
     _check_model(asked)
     choice = None if asked.model is None else choose_model(asked.model)
     # As it can be read again from another folder.
@@ -166,20 +167,6 @@ def _check_briefing(asked: Asked) -> None:
         raise UsageError(
             "system prompts and tools of a pod's agents are their roles'",
             fix="leave these options out, and say it in the roles of a preset of your own",
-        )
-
-
-def _check_rooms(asked: Asked) -> None:
-    local = asked.runner == "local"
-    if local and (asked.image is not None or asked.image_map):
-        raise UsageError(
-            f"{'--image-map' if asked.image is None else '--docker-image'} is for rooms in containers",
-            fix="give --runner docker too, or leave it out",
-        )
-    if not local and not asked.isolation:
-        raise UsageError(
-            f"--isolation off is for rooms on this machine, not for --runner {asked.runner}",
-            fix="leave one of them out",
         )
 
 

@@ -242,17 +242,10 @@ def check_rooms(given: Mapping[str, Any]) -> None:
     Raises:
         UsageError: it does not.
     """
-    if given["runner"] != "local":
-        if given["isolation"] == "off":
-            raise UsageError(
-                f"--isolation off is for rooms on this machine, not for --runner {given['runner']}",
-                fix="leave one of them out",
-            )
-        return
-    for name in ("docker_image", "image_map", "image_disk"):
-        if given[name] is not None:
-            option = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{option} is for rooms in containers", fix="give --runner docker too, or leave it out")
+    from proctor.runner.plan import check_rooms as check  # noqa: PLC0415 - help pages need none of it
+
+    containers = {f"--{name.replace('_', '-')}": given[name] for name in ("docker_image", "image_map", "image_disk")}
+    check(given["runner"], isolation=given["isolation"] == "on", containers=containers)
 
 
 def provider(given: Mapping[str, Any]) -> EnvironmentProvider:
