@@ -1,10 +1,18 @@
 """What holds for all tests."""
 
+import gc
+import itertools
 import os
+import sys
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# `python3` is the interpreter itself, and no script in front of it that looks for one, ten times as long as it starts.
+PYTHON = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
+os.environ["PATH"] = os.pathsep.join([str(PYTHON.parent), os.environ.get("PATH", os.defpath)])
 
 # A property that holds is not broken by a machine that is busy; half the usual examples, each run has others.
 settings.register_profile("proctor", deadline=None, max_examples=50)
@@ -14,16 +22,28 @@ settings.load_profile("proctor")
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Each worker begins with its share of the slow tests: whoever has one left at the end keeps all others waiting.
 
-    Shares are cut as pytest-xdist cuts the whole: one piece for each worker.
+    Those of one module stay together, as what they share is made once for each worker. Pieces are as long as those into
+    which pytest-xdist cuts the whole, one for each worker.
     """
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
     slow = [item for item in items if item.get_closest_marker("slow")]
-    rest = [item for item in items if not item.get_closest_marker("slow")]
+    shares: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    for _, module in itertools.groupby(slow, key=lambda item: item.path):
+        min(shares, key=len).extend(module)
+    rest = iter([item for item in items if not item.get_closest_marker("slow")])
+    left = len(items)
+    items.clear()
+    for number, share in enumerate(shares):
+        length = left // (workers - number)
+        left -= length
+        items += [*share, *itertools.islice(rest, max(0, length - len(share)))]
+    items += rest
 
-    def share(of: list[pytest.Item], worker: int) -> list[pytest.Item]:
-        return of[len(of) * worker // workers : len(of) * (worker + 1) // workers]
 
-    items[:] = [item for worker in range(workers) for item in (*share(slow, worker), *share(rest, worker))]
+def pytest_collection_finish() -> None:
+    """What all tests share lives as long as they do: it is not looked through for garbage again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,6 +1,7 @@
 """A machine of a test's own, as far as Proctor can tell: home, cache, results, temporary files, a toy benchmark."""
 
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -14,6 +15,8 @@ import psutil
 from cli_jobs import Commands, Done, Job
 from paths import REPOSITORY
 from proctor.results import RunStore
+from proctor.results.store import CONFIG
+from proctor.results.sweeps import SWEEP
 from toy_provider import KEY, MODEL, ToyProvider
 
 STANDINS = REPOSITORY / "tests/standins"
@@ -60,6 +63,12 @@ class Hall:
     def store(self, name: str = "toy/run-001") -> RunStore:
         return RunStore(self.results / name)
 
+    def begun(self, kind: str = "run") -> str | None:
+        """What the only run or sweep is called, if there is one yet. Kills may have left folders before its own."""
+        files = list(self.results.glob(f"*/{kind}-*/{CONFIG if kind == 'run' else SWEEP}"))
+        assert len(files) <= 1
+        return files[0].parent.relative_to(self.results).as_posix() if files else None
+
     def close(self) -> None:
         shutil.rmtree(self.temporary, ignore_errors=True)
 
@@ -67,7 +76,7 @@ class Hall:
         """Whatever of finished or killed commands is still on this machine."""
         # A room's folder that was killed while it was being removed has lost its lock, and is nobody's to remove.
         rooms = [path.parent.name for path in (self.folder / "cache/proctor/rooms").glob("*/lock")]
-        temporary = [path.name for path in self.temporary.iterdir()]
+        temporary = [path.name for path in self.temporary.iterdir() if not _probe_of_python(path)]
         return [*rooms, *temporary, *(str(process.cmdline()) for process in self.processes())]
 
     def processes(self) -> Iterator[psutil.Process]:
@@ -82,6 +91,13 @@ class Hall:
                     yield process
             except (psutil.NoSuchProcess, psutil.AccessDenied):
                 continue
+
+
+def _probe_of_python(path: Path) -> bool:
+    """Whether it is the file by which Python itself tries a temporary folder, left by a kill in that very moment."""
+    return (
+        re.fullmatch(r"[a-z0-9_]{8}", path.name) is not None and path.is_file() and path.stat().st_size <= len("blat")
+    )
 
 
 def access(provider: ToyProvider) -> dict[str, Any]:

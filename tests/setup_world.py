@@ -50,13 +50,11 @@ cat >/etc/supervisor/conf.d/it.conf <<EOF
 command={command}
 directory=/testbed
 autorestart=true
-stdout_logfile={log}
 EOF
 [ -S /var/run/supervisor.sock ] || /usr/bin/supervisord -c /etc/supervisor/supervisord.conf
 supervisorctl update
 {until}
 """
-_WATCHING = "for _ in $(seq 100); do grep -q watching /var/log/watcher.log && break; sleep 0.1; done"
 _SOCKET = "for _ in $(seq 100); do [ -S /tmp/gunicorn.sock ] && break; sleep 0.1; done"
 _POSTGRES = """
 pg_ctlcluster 15 main start
@@ -72,8 +70,8 @@ _TUNNEL = (
 )
 
 
-def _supervised(command: str, log: str = "AUTO", until: str = "sleep 1") -> str:
-    return _SUPERVISED.format(command=command, log=log, until=until)
+def _supervised(command: str, until: str = "sleep 1") -> str:
+    return _SUPERVISED.format(command=command, until=until)
 
 
 SET_UPS = {
@@ -87,34 +85,6 @@ SET_UPS = {
         + _TUNNEL
         + "\nfor _ in $(seq 100); do ss -ltn | grep -q :9000 && break; sleep 0.1; done\n",
         files={},
-    ),
-    "bgsetup-filewatcher-daemon": SetUp(
-        half=_supervised("/usr/bin/python3 /testbed/watcher.py", "/var/log/watcher.log"),
-        rest="rm -f /watched/hello.txt\n"
-        + _supervised("/usr/bin/python3 -u /testbed/watcher.py", "/var/log/watcher.log", until=_WATCHING),
-        files={
-            "watcher.py": """
-import os
-import time
-
-from watchdog.events import FileSystemEventHandler
-from watchdog.observers import Observer
-
-
-class Tell(FileSystemEventHandler):
-    def on_created(self, event):
-        print("new file:", event.src_path)
-
-
-os.makedirs("/watched", exist_ok=True)
-observer = Observer()
-observer.schedule(Tell(), "/watched")
-observer.start()
-print("watching")
-while True:
-    time.sleep(1)
-"""
-        },
     ),
     "bgsetup-gunicorn-nginx-socket": SetUp(
         half=_supervised("/usr/bin/gunicorn --bind unix:/tmp/gunicorn.sock app:app", until=_SOCKET) + "nginx\n",

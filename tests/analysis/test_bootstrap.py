@@ -145,8 +145,8 @@ def test_large_values_that_differ_little_keep_their_digits() -> None:
     assert found.low == pytest.approx(1e9 + (small.low or 0), abs=1e-3)
 
 
-@pytest.mark.parametrize("tasks", [40, 80])
-def test_the_interval_of_a_difference_in_rate_holds_the_truth(tasks: int) -> None:
+def test_the_interval_of_a_difference_in_rate_holds_the_truth() -> None:
+    tasks = 40
     draw = np.random.default_rng(tasks)
     held, rounds = 0, 2000
     for _ in range(rounds):
@@ -164,8 +164,7 @@ def held(differences: Callable[[], list[float]], truth: float) -> float:
     return float(np.mean([one is not None and (one.low or 0) <= truth <= (one.high or 0) for one in found]))
 
 
-@pytest.mark.parametrize("tasks", [30, 60])
-@pytest.mark.parametrize("dearer", [1.2, 3.0])
+@pytest.mark.parametrize(("dearer", "tasks"), [(1.2, 60), (3.0, 30)])
 def test_the_interval_of_a_difference_in_cost_holds_the_truth(dearer: float, tasks: int) -> None:
     """Costs are skewed, those of one task are alike in both runs, and their differences have heavy tails."""
     draw = np.random.default_rng(6)
@@ -183,11 +182,9 @@ def test_the_interval_of_a_difference_without_skew_holds_the_truth() -> None:
     assert 0.94 <= held(lambda: draw.normal(0.3, 1.0, 30).tolist(), 0.3) <= 0.96
 
 
-@pytest.mark.parametrize(("tasks", "least"), [(30, 0.91), (60, 0.93)])
-def test_of_costs_that_are_lognormal_few_tasks_tell_less_than_is_claimed_as_the_documentation_says(
-    tasks: int, least: float
-) -> None:
+def test_of_costs_that_are_lognormal_few_tasks_tell_less_than_is_claimed_as_the_documentation_says() -> None:
     """The task in a hundred that costs ten times the median is often not among so few, and nothing tells of it."""
+    tasks = 30
     draw = np.random.default_rng(8)
 
     def differences() -> list[float]:
@@ -195,25 +192,22 @@ def test_of_costs_that_are_lognormal_few_tasks_tell_less_than_is_claimed_as_the_
         found: list[float] = (hard * (3.0 * draw.gamma(4.0, 0.25, tasks) - draw.gamma(4.0, 0.25, tasks))).tolist()
         return found
 
-    assert least <= held(differences, 2 * math.exp(0.5)) <= 0.96
+    assert 0.91 <= held(differences, 2 * math.exp(0.5)) <= 0.94
 
 
 @pytest.mark.parametrize(
-    ("tasks", "dearer", "alike", "least"),
+    ("dearer", "alike", "least"),
     [
-        (30, 1.2, "gamma", 0.94),
-        (30, 3.0, "not", 0.94),
-        (30, 3.0, "lognormal", 0.93),
+        (1.2, False, 0.94),
+        (3.0, True, 0.93),
     ],
 )
-def test_the_interval_of_a_ratio_of_costs_holds_the_truth(tasks: int, dearer: float, alike: str, least: float) -> None:
+def test_the_interval_of_a_ratio_of_costs_holds_the_truth(dearer: float, alike: bool, least: float) -> None:
     """Where the costs of a task are alike in both runs, and where they are not."""
     draw = np.random.default_rng(9)
-    kept = 0
+    kept, tasks = 0, 30
     for _ in range(2000):
-        hard = np.ones(tasks)
-        if alike != "not":
-            hard = draw.gamma(3.0, 1.0, tasks) if alike == "gamma" else draw.lognormal(0.0, 1.0, tasks)
+        hard = draw.lognormal(0.0, 1.0, tasks) if alike else np.ones(tasks)
         first, second = hard * draw.gamma(2.0, 0.5, tasks), dearer * hard * draw.gamma(2.0, 0.5, tasks)
         found = ratio_interval(list(zip(first.tolist(), second.tolist(), strict=True)), resamples=199)
         kept += found is not None and (found.low or 0) <= dearer <= (found.high or 0)

@@ -9,7 +9,7 @@ from proctor.core.errors import UsageError
 BETTER = compare(*flipped(9, 0, 40), names=("old", "new"))
 WORSE = compare(*flipped(0, 9, 40), names=("old", "new"))
 ALIKE = compare(*flipped(3, 3, 40), names=("old", "new"))
-CLOSE = compare(*flipped(2, 2, 1996), names=("old", "new"))
+CLOSE = compare(*flipped(2, 2, 1996), names=("old", "new"), resamples=199)
 DEAR = compare(
     answers(a="+", b="-"),
     [seen("a", "+", cost=1.5, seconds=30), seen("b", "-", cost=1.5, seconds=30)],

@@ -27,9 +27,12 @@ class Moment(NamedTuple):
 
 
 async def killed_and_resumed(
-    hall: Hall, provider: ToyProvider, command: tuple[object, ...], *, name: str, moments: list[Moment], **env: Any
-) -> int:
-    """Start a run, kill it at so many moments, resume it each time, and once more to its end. How many were at work."""
+    hall: Hall, provider: ToyProvider, command: tuple[object, ...], *, moments: list[Moment], **env: Any
+) -> tuple[str, int]:
+    """Start a run, kill it at so many moments, resume it each time, and once more to its end.
+
+    What it is called, and how often it was at work when it was killed.
+    """
     env = {**access(provider), **env}
     at_work = 0
     for moment in moments:
@@ -41,11 +44,13 @@ async def killed_and_resumed(
         at_work += job.poll() is None
         job.signal(signal.SIGKILL)
         await job.wait()
-        if hall.store(name).folder.joinpath("config.json").exists():
+        if (name := hall.begun()) is not None:
             command = ("bench", "resume", name, "--quiet")
     last = await hall.run(*command, **env)
     assert last.code == 0, last.stderr
-    return at_work
+    name = hall.begun()
+    assert name is not None
+    return name, at_work
 
 
 def check(hall: Hall, provider: ToyProvider, name: str, tasks: list[str], *, repeats: int) -> list[TaskResult]:
@@ -89,13 +94,18 @@ def answers_recorded(store: RunStore) -> Counter[Asked]:
 @pytest.mark.timeout(300)
 async def test_a_run_killed_at_forty_moments_has_one_result_per_task_and_pays_once_per_answer(hall: Hall) -> None:
     chance = random.Random(20260217)
-    moments = [Moment(0, chance.uniform(0.0, 0.7)) for _ in range(40)]
+    # Half of them at any time from the start on, half when it is at work, however slow this machine is.
+    moments = [
+        moment
+        for _ in range(20)
+        for moment in (Moment(0, chance.uniform(0.0, 0.7)), Moment(1, chance.uniform(0.0, 0.3)))
+    ]
     async with toy_provider(turns=5, delay=0.1) as provider:
         command = toy_run(provider, "--concurrency", 4, "--quiet")
-        at_work = await killed_and_resumed(hall, provider, command, name="toy/run-001", moments=moments, TOY_TASKS=60)
+        name, at_work = await killed_and_resumed(hall, provider, command, moments=moments, TOY_TASKS=60)
     assert at_work >= 30
     tasks = [f"toy-{number:04}" for number in range(1, 61)]
-    results = check(hall, provider, "toy/run-001", tasks, repeats=len(moments) * 4)
+    results = check(hall, provider, name, tasks, repeats=len(moments) * 4)
     assert sum(len(result.attempts) for result in results) > len(tasks)
 
 
@@ -115,7 +125,7 @@ async def test_claude_code_in_bubblewrap_survives_the_same(hall: Hall) -> None:
     moments = [Moment(chance.randint(1, 2), chance.uniform(0.0, 0.4)) for _ in range(6)]
     async with serving(ClaudeProvider("core", tuple(tasks), delay=0.3)) as provider:
         command = ("bench", "run", "core", "--model", MODEL, *chosen, "--concurrency", 3, "--quiet")
-        at_work = await killed_and_resumed(hall, provider, command, name="core/run-001", moments=moments)
+        name, at_work = await killed_and_resumed(hall, provider, command, moments=moments)
     assert at_work == len(moments)
-    results = check(hall, provider, "core/run-001", tasks, repeats=len(moments) * 3)
+    results = check(hall, provider, name, tasks, repeats=len(moments) * 3)
     assert sum(len(result.attempts) for result in results) > len(tasks)

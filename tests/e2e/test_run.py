@@ -238,7 +238,7 @@ async def test_a_run_answers_again_from_its_own_recording_wherever_it_is_started
 
 
 async def test_concurrency_is_kept(hall: Hall) -> None:
-    async with toy_provider(delay=0.1) as provider:
+    async with toy_provider(delay=0.7) as provider:
         done = await hall.run(*toy_run(provider, "--concurrency", 3), **access(provider), TOY_TASKS=7)
     assert done.code == 0
     assert provider.most_under_way == 3

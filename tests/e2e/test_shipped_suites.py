@@ -16,17 +16,22 @@ def rooms(runner: str) -> list[str]:
     return ["--jobs", "2", "--quiet", "--json"]
 
 
+def only(tasks: list[str]) -> list[str]:
+    return [word for task in tasks for word in ("--task", task)]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("runner", ["local", "docker"])
-def test_every_instance_of_core_is_healthy_solved_by_its_oracle_and_not_by_nothing(tmp_path: Path, runner: str) -> None:
+def test_instances_of_core_are_healthy_solved_by_their_oracle_and_not_by_nothing(tmp_path: Path, runner: str) -> None:
     options = rooms(runner)
-    if runner == "docker":  # a container takes its time, so every fourth there
-        listed = json.loads(proctor(tmp_path, "bench", "list", "core", "--json").stdout)
-        options += [word for task in listed["tasks"][::4] for word in ("--task", task["id"])]
-    done = proctor(tmp_path, "bench", "validate", "core", *options)
+    tasks = [task["id"] for task in json.loads(proctor(tmp_path, "bench", "list", "core", "--json").stdout)["tasks"]]
+    # That every instance is sound, tests/suites shows, without anything of ours; and a container takes its time.
+    tasks = tasks[:: 3 if runner == "local" else 8]
+    done = proctor(tmp_path, "bench", "validate", "core", *options, *only(tasks))
     assert done.returncode == 0, done.stdout
     healths = json.loads(done.stdout)["tasks"]
+    assert [health["task_id"] for health in healths] == tasks
     runnable = {health["task_id"] for health in healths if not health["skipped"]}
     assert all(health["healthy"] for health in healths if health["task_id"] in runnable)
     # The image has no node; a machine without it skips the same four, and says why.
@@ -34,15 +39,18 @@ def test_every_instance_of_core_is_healthy_solved_by_its_oracle_and_not_by_nothi
         health["task_id"] for health in healths if health["task_id"].startswith("js_") and "node" in health["skipped"]
     }
 
+    # To be healthy is to be solved by the oracle and not by nothing; that grading says the same, a few show.
+    graded = sorted(runnable)[::2]
+    options += only(graded)
     oracle = proctor(tmp_path, "bench", "eval", "core", "--oracle", *options)
     assert oracle.returncode == 0, oracle.stdout
     summary = json.loads(oracle.stdout)["summary"]
-    assert (summary["resolved"], summary["healthy_resolved"]) == (len(runnable), len(runnable))
+    assert (summary["resolved"], summary["healthy_resolved"]) == (len(graded), len(graded))
 
-    lines = [{"instance_id": health["task_id"], "patch_kind": "unified-diff", "patch_inline": ""} for health in healths]
+    lines = [{"instance_id": task, "patch_kind": "unified-diff", "patch_inline": ""} for task in graded]
     nothing = tmp_path / "nothing.jsonl"
     nothing.write_text("\n".join(map(json.dumps, lines)))
     empty = proctor(tmp_path, "bench", "eval", "core", "--predictions", nothing, *options)
     assert empty.returncode == 0
     summary = json.loads(empty.stdout)["summary"]
-    assert (summary["resolved"], summary["unresolved"]) == (0, len(runnable))
+    assert (summary["resolved"], summary["unresolved"]) == (0, len(graded))

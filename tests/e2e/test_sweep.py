@@ -15,7 +15,7 @@ import pytest
 from hall import PYTHON, STANDINS, Hall, access
 from proctor.core.causes import Cause, Status
 from proctor.gateway import read_cassette
-from proctor.results import find_sweep
+from proctor.results import SweepStore, find_sweep
 from toy_provider import ANSWER_USD, MODEL, ToyProvider, toy_provider
 
 AGENT = shlex.join([str(PYTHON), "-I", "-S", str(STANDINS / "toy_agent.py")])
@@ -137,25 +137,29 @@ async def test_one_budget_holds_for_all_runs_and_can_be_raised(hall: Hall) -> No
 async def test_a_sweep_killed_at_random_moments_loses_nothing_and_pays_once(hall: Hall) -> None:
     chance = random.Random(20260301)
     tasks, kills = 6, 10
-    async with toy_provider(turns=4, delay=0.05) as provider:
+    async with toy_provider(turns=4, delay=0.15) as provider:
         env = {**access(provider), "TOY_TASKS": tasks}
         command: tuple[object, ...] = (
             *("bench", "sweep", write(hall, provider, "concurrency = 4", 'rule = "better"'), "--yes", "--quiet"),
         )
         at_work = 0
-        for _ in range(kills):
+        for kill in range(kills):
             job = hall.start(*command, **env)
-            await asyncio.sleep(chance.uniform(0.0, 0.9))
+            enough = provider.asked.total() + kill % 2  # every other one is at work, however slow this machine is
+            while provider.asked.total() < enough and job.poll() is None:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(chance.uniform(0.0, 0.3 if kill % 2 else 0.9))
             at_work += job.poll() is None
             job.signal(signal.SIGKILL)
             await job.wait()
-            if find_sweep("toy/sweep-001", root=hall.results) is not None:
-                command = ("bench", "resume", "toy/sweep-001", "--quiet")
+            if (name := hall.begun("sweep")) is not None:
+                command = ("bench", "resume", name, "--quiet")
         done = await hall.run(*command, **env)
     assert done.code == 0, done.stderr
     assert at_work >= kills // 2
-    store = find_sweep("toy/sweep-001", root=hall.results)
-    assert store is not None
+    name = hall.begun("sweep")
+    assert name is not None
+    store = SweepStore(hall.results / name)
     wanted = [f"toy-{number:04}" for number in range(1, tasks + 1)]
     for (_, run), status, turns in zip(store.runs(), (Status.UNRESOLVED, Status.RESOLVED), (3, 4), strict=True):
         results = list(run.results())

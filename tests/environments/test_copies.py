@@ -119,13 +119,13 @@ async def test_what_is_not_there_is_said_so(rooms: Rooms, tmp_path: Path) -> Non
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("path", ["relative", "/", "", "/a\0b", "/a/../.."])
-async def test_a_path_must_be_absolute(rooms: Rooms, tmp_path: Path, path: str) -> None:
+async def test_a_path_must_be_absolute(rooms: Rooms, tmp_path: Path) -> None:
     room = await rooms.start()
-    with pytest.raises(UsageError):
-        await room.get(path, tmp_path / "out")
-    with pytest.raises(UsageError):
-        await room.put(b"", path)
+    for path in ("relative", "/", "", "/a\0b", "/a/../.."):
+        with pytest.raises(UsageError):
+            await room.get(path, tmp_path / "out")
+        with pytest.raises(UsageError):
+            await room.put(b"", path)
 
 
 async def test_a_hostile_tree_comes_out_without_touching_anything_else(rooms: Rooms, tmp_path: Path) -> None:
@@ -175,13 +175,13 @@ async def test_a_symlink_at_the_target_is_not_followed(rooms: Rooms, tmp_path: P
     assert (tmp_path / "out" / "file").read_text() == "new\n"
 
 
-@pytest.mark.parametrize("script", ["truncate -s 1T t/sparse", "head -c 3000000 /dev/zero >t/large"])
-async def test_more_than_allowed_is_refused_and_nothing_is_left(rooms: Rooms, tmp_path: Path, script: str) -> None:
+async def test_more_than_allowed_is_refused_and_nothing_is_left(rooms: Rooms, tmp_path: Path) -> None:
     room = await rooms.start()
-    await sh(room, f"mkdir t; echo x >t/a; {script}")
-    with pytest.raises(LimitReached, match="size of the copy"):
-        await room.get(f"{room.workdir}/t", tmp_path / "out", max_bytes=1_000_000)
-    assert not (tmp_path / "out").exists()
+    for script in ("truncate -s 1T t/sparse", "head -c 3000000 /dev/zero >t/large"):
+        await sh(room, f"rm -rf t; mkdir t; echo x >t/a; {script}")
+        with pytest.raises(LimitReached, match="size of the copy"):
+            await room.get(f"{room.workdir}/t", tmp_path / "out", max_bytes=1_000_000)
+        assert not (tmp_path / "out").exists()
 
 
 async def test_many_small_files_count_too(rooms: Rooms, tmp_path: Path) -> None:

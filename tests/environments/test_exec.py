@@ -53,11 +53,11 @@ async def test_home_and_tmp_can_be_written(rooms: Rooms) -> None:
     assert (result.exit_code, result.stdout) == (0, b"x\n")
 
 
-@pytest.mark.parametrize("size", [0, 5, 65_536, 3_000_000])
-async def test_input_arrives_whole_and_then_ends(rooms: Rooms, size: int) -> None:
+async def test_input_arrives_whole_and_then_ends(rooms: Rooms) -> None:
     room = await rooms.start()
-    result = await room.exec(["wc", "-c"], stdin=b"x" * size)
-    assert int(result.stdout) == size
+    for size in (0, 5, 65_536, 3_000_000):
+        result = await room.exec(["wc", "-c"], stdin=b"x" * size)
+        assert int(result.stdout) == size
 
 
 async def test_a_command_that_does_not_read_its_input_is_not_waited_for(rooms: Rooms) -> None:
@@ -66,23 +66,22 @@ async def test_a_command_that_does_not_read_its_input_is_not_waited_for(rooms: R
     assert (result.exit_code, result.stdout) == (0, b"done\n")
 
 
-@pytest.mark.parametrize(
-    ("argv", "code"),
-    [
-        (["no-such-program"], 127),
-        (["/no/such/program"], 127),
-        (["/etc/passwd"], 126),
-        (["sh", "-c", "kill -9 $$"], 137),
-        (["sh", "-c", "kill -TERM $$"], 143),
-        (["sh", "-c", "kill -SEGV $$"], 139),
-        (["sh", "-c", "exit 255"], 255),
-    ],
+EXIT_CODES = (
+    (["no-such-program"], 127),
+    (["/no/such/program"], 127),
+    (["/etc/passwd"], 126),
+    (["sh", "-c", "kill -9 $$"], 137),
+    (["sh", "-c", "kill -TERM $$"], 143),
+    (["sh", "-c", "kill -SEGV $$"], 139),
+    (["sh", "-c", "exit 255"], 255),
 )
-async def test_an_exit_code_is_what_a_shell_would_show(rooms: Rooms, argv: list[str], code: int) -> None:
+
+
+async def test_an_exit_code_is_what_a_shell_would_show(rooms: Rooms) -> None:
     room = await rooms.start()
-    result = await room.exec(argv)
-    assert result.exit_code == code
-    assert not result.timed_out
+    for argv, code in EXIT_CODES:
+        result = await room.exec(argv)
+        assert (result.exit_code, result.timed_out) == (code, False), argv
 
 
 async def test_a_directory_that_is_not_there_is_said_so(rooms: Rooms) -> None:
@@ -98,18 +97,15 @@ async def test_a_script_without_its_first_line_is_run_by_the_shell(rooms: Rooms)
     assert (await room.exec(["./script", "well"])).stdout == b"ran well\n"
 
 
-@pytest.mark.parametrize("argv", [[], [""], ["a\0b"]])
-async def test_no_command_at_all_is_a_wrong_use(rooms: Rooms, argv: list[str]) -> None:
+async def test_no_command_at_all_is_a_wrong_use_and_so_is_a_variable_that_cannot_be(rooms: Rooms) -> None:
     room = await rooms.start()
-    with pytest.raises(UsageError):
-        await room.exec(argv)
-
-
-@pytest.mark.parametrize("name", ["", "A=B"])
-async def test_a_variable_that_cannot_be_is_a_wrong_use(rooms: Rooms, name: str) -> None:
-    room = await rooms.start()
-    with pytest.raises(UsageError):
-        await room.exec(["true"], variables={name: "x"})
+    wrong: tuple[list[str], ...] = ([], [""], ["a\0b"])
+    for argv in wrong:
+        with pytest.raises(UsageError):
+            await room.exec(argv)
+    for name in ("", "A=B"):
+        with pytest.raises(UsageError):
+            await room.exec(["true"], variables={name: "x"})
 
 
 async def test_signals_are_as_a_program_expects_them(rooms: Rooms) -> None:
@@ -159,7 +155,7 @@ async def test_a_callback_that_fails_at_the_very_end_reaches_the_caller_too(room
 
 async def test_of_endless_output_the_head_and_the_tail_are_kept(rooms: Rooms) -> None:
     room = await rooms.start()
-    result = await sh(room, "echo head; head -c 1000000000 /dev/zero; echo tail", output_bytes=1000)
+    result = await sh(room, "echo head; head -c 100000000 /dev/zero; echo tail", output_bytes=1000)
     assert result.truncated
     assert result.exit_code == 0
     assert result.stdout.startswith(b"head\n\0")

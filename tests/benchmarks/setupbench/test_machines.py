@@ -25,7 +25,6 @@ __all__ = ["setupbench"]
 
 TRIED = (
     "bgsetup-autossh-reverse-tunnel",
-    "bgsetup-filewatcher-daemon",
     "bgsetup-gunicorn-nginx-socket",
     "dbsetup-postgresql-1",
     "dbsetup-redis-2",
