@@ -3,6 +3,7 @@
 import gc
 import itertools
 import os
+import signal
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -13,6 +14,10 @@ from hypothesis import settings
 # `python3` is the interpreter itself, and no script in front of it that looks for one, ten times as long as it starts.
 PYTHON = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
 os.environ["PATH"] = os.pathsep.join([str(PYTHON.parent), os.environ.get("PATH", os.defpath)])
+
+# Who starts us in the background may have us ignore interrupts, and then all that we start would do so too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A property that holds is not broken by a machine that is busy; half the usual examples, each run has others.
 settings.register_profile("proctor", deadline=None, max_examples=50)

@@ -41,7 +41,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("--timeout nan", f"Invalid value for '--timeout': 'nan' is not a number above 0{SEE}"),
         ("--attempts 100000000000000000000", None),
         ("--exclude none.txt", "none.txt: cannot read the exclusion list: No such file or directory"),
-        ("--exclude latin.txt", "latin.txt: cannot read the exclusion list: it is not UTF-8"),
+        ("--exclude latin.txt", "latin.txt: cannot read the exclusion list: it is no UTF-8 text"),
         (
             "--max-cost 1 --max-cost-per-task 2",
             f"{SLIM}; give a --max-cost-per-task that fits into --max-cost",

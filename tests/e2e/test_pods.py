@@ -195,7 +195,7 @@ async def test_the_same_fields_are_there_of_a_lone_agent(hall: Hall) -> None:
 BAD: dict[str, tuple[tuple[object, ...], str]] = {
     "no template": (("--preset", "haiku"), "the preset has no pod template 'benchmark' (it has none)"),
     "no such template": (("--pod-template", "duo"), "no pod template 'duo' (it has benchmark)"),
-    "no such file": (("--pod-template", "./duo.yaml"), "the pod template cannot be read"),
+    "no such file": (("--pod-template", "./duo.yaml"), "cannot read the pod template"),
     "no such variable": (("--var", "n=1"), "the pod template benchmark has no variable 'n'; it takes coders, model"),
     "ours": (("--var", "working_dir=/"), "Proctor sets working_dir by itself"),
     "no value": (("--var", "coders"), "--var coders is not of the form NAME=VALUE"),

@@ -266,7 +266,7 @@ def test_a_problem_is_named(folder: Path, text: str, problem: str) -> None:
     ("content", "sentence"),
     [
         (b"name = \n", "the sweep is no TOML: Invalid value (at line 1, column 8)"),
-        (b"\xff", "the sweep is no UTF-8 text"),
+        (b"\xff", "cannot read the sweep: it is no UTF-8 text"),
         (None, "cannot read the sweep: No such file"),
     ],
 )

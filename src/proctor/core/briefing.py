@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import field
 
 from proctor.core.errors import UsageError
+from proctor.core.files import read_given
 from proctor.core.record import Record
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -53,13 +54,7 @@ def read_prompt(text: str, folder: Path) -> str:
     """
     if not text.startswith("@"):
         return text
-    file = folder / Path(text[1:]).expanduser()
-    try:
-        return file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot read the prompt: {error.strerror}", where=file) from error
-    except UnicodeDecodeError as error:
-        raise UsageError("the prompt is no UTF-8 text", where=file) from error
+    return read_given(folder / Path(text[1:]).expanduser(), "the prompt")
 
 
 def read_tools(text: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and locks that end with their holder."""
+"""Files that are whole or not there, files that a user names, and locks that end with their holder."""
 
 import errno
 import fcntl
@@ -8,7 +8,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from proctor.core.errors import RetryableError
+from proctor.core.errors import RetryableError, UsageError
+
+
+def read_given(file: Path, what: str) -> str:
+    """The text of a file that a user names. An editor may have put a mark before it that says that it is UTF-8.
+
+    Raises:
+        UsageError: `what` it is, in words, cannot be read.
+    """
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"cannot read {what}: {error.strerror}", where=file) from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"cannot read {what}: it is no UTF-8 text", where=file) from error
 
 
 def write_atomic(

@@ -12,7 +12,8 @@ from typing import Annotated, Final, Literal, Self
 import msgspec
 from msgspec import field
 
-from proctor.core.errors import InvalidData, UsageError
+from proctor.core.errors import InvalidData
+from proctor.core.files import read_given
 from proctor.core.record import Record
 from proctor.core.result import Tokens
 
@@ -158,11 +159,10 @@ class Prices:
 def _read(path: Path) -> PriceFile:
     import yaml  # noqa: PLC0415 - only a user's own table needs it
 
+    text = read_given(path, "the price table")
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read the price table: {error.strerror}", where=path) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
         raise InvalidData(f"the price table is neither JSON nor YAML: {error}", where=path) from error
     try:
         return msgspec.convert(document, PriceFile)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, field
 
-from proctor.core.errors import InvalidData, UsageError
+from proctor.core.errors import InvalidData
+from proctor.core.files import read_given
 from proctor.core.record import Record
 from proctor.gateway.classify import Role
 
@@ -174,11 +175,10 @@ def read_script(path: Path) -> Script:
     """
     import yaml  # noqa: PLC0415 - slow, and only scripts are YAML
 
+    text = read_given(path, "the script")
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read the script: {error.strerror}", where=path) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
         raise InvalidData(f"the script is neither YAML nor JSON: {error}", where=path) from error
     return parse_script(document, where=path)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from proctor.core.benchmark import Benchmark, Unusable
 from proctor.core.errors import UsageError
+from proctor.core.files import read_given
 from proctor.core.record import Record
 from proctor.core.task import Task
 
@@ -77,11 +78,6 @@ def read_exclusions(file: Path) -> tuple[str, ...]:
     Raises:
         UsageError: the file cannot be read.
     """
-    try:
-        lines = file.read_text(encoding="utf-8-sig").splitlines()
-    except OSError as error:
-        raise UsageError(f"cannot read the exclusion list: {error.strerror}", where=file) from error
-    except UnicodeDecodeError as error:
-        raise UsageError("cannot read the exclusion list: it is not UTF-8", where=file) from error
+    lines = read_given(file, "the exclusion list").splitlines()
     ids = (re.split(r"\s#", line)[0].strip() for line in lines)
     return tuple(task_id for task_id in ids if task_id and not task_id.startswith("#"))

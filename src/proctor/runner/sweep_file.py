@@ -18,6 +18,7 @@ from proctor.analysis import parse_rule
 from proctor.core.briefing import Briefing, read_prompt, read_tools
 from proctor.core.environment import Limits, Network
 from proctor.core.errors import UsageError
+from proctor.core.files import read_given
 from proctor.core.record import Record
 from proctor.core.run import Budget, Mode
 from proctor.runner.plan import AGENTS, PRESETS, Asked
@@ -82,13 +83,9 @@ def read_sweep(file: Path) -> SweepFile:
     Raises:
         UsageError: it cannot be read, or something in it is wrong; lists everything that is.
     """
+    text = read_given(file, "the sweep")
     try:
-        text = file.read_text(encoding="utf-8")
         document = tomllib.loads(text)
-    except OSError as error:
-        raise UsageError(f"cannot read the sweep: {error.strerror}", where=file) from error
-    except UnicodeDecodeError as error:
-        raise UsageError("the sweep is no UTF-8 text", where=file) from error
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"the sweep is no TOML: {error}", where=file) from error
     reader = _Reader(document, file.absolute().parent)

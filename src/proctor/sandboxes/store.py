@@ -244,7 +244,8 @@ class Sandboxes:
             home = self._where(name)
             before = _identity(home)
             seen = read(home)
-            if _identity(self._where(name)) == before:
+            # The same tree at the same place: while it was moved, nothing was found where it had been.
+            if self._where(name) == home and _identity(home) == before:
                 break
         return seen
 

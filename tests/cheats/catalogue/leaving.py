@@ -143,7 +143,7 @@ CHEATS = (
                 for n in names:
                     lines += [f'start {n.encode().hex()}', f'finish {n.encode().hex()} 706173736564']
                 data = ''.join(f'{0:032x} {line}\\n' for line in [*lines, 'final 30']).encode()
-                for number in range(1, 64):
+                for number in range(1, 1024):
                     try:
                         os.write(number, data)
                     except OSError:

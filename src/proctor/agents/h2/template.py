@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from proctor.core.errors import UsageError
+from proctor.core.files import read_given
 from proctor.core.record import Record
 
 DEFAULT: Final = "benchmark"
@@ -98,13 +99,12 @@ def check_pod(wanted: str | None, preset: Mapping[str, bytes], given: Mapping[st
 
 
 def _read(path: Path) -> Template:
+    text = read_given(path, "the pod template")
+    folder = path.parent / "roles"
     try:
-        text = path.read_text(encoding="utf-8")
-        folder = path.parent / "roles"
         roles = {file.name: file.read_bytes() for file in sorted(folder.glob("*.yaml*")) if file.is_file()}
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise UsageError(f"the pod template cannot be read: {reason}", where=path) from error
+    except OSError as error:
+        raise UsageError(f"cannot read the roles of the pod template: {error.strerror}", where=folder) from error
     name = path.name
     for suffix in _SUFFIXES:
         name = name.removesuffix(suffix)

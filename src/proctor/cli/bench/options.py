@@ -213,11 +213,12 @@ def read_image_map(file: Path | None) -> dict[str, str]:
         return {}
     import yaml  # noqa: PLC0415 - for those who give such a file
 
+    from proctor.core.files import read_given  # noqa: PLC0415 - as above
+
+    text = read_given(file, "the image map")
     try:
-        value = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot be read: {error.strerror}", where=file) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
         raise UsageError(f"this is neither JSON nor YAML: {' '.join(str(error).split())}", where=file) from error
     if not isinstance(value, dict) or not all(isinstance(word, str) for pair in value.items() for word in pair):
         raise UsageError("an image map is one object: image name to image name", where=file)
