@@ -19,8 +19,8 @@ os.environ["PATH"] = os.pathsep.join([str(PYTHON.parent), os.environ.get("PATH",
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A property that holds is not broken by a machine that is busy; half the usual examples, each run has others.
-settings.register_profile("proctor", deadline=None, max_examples=50)
+# A property that holds is not broken by a machine that is busy; fewer examples than usual, each run has others.
+settings.register_profile("proctor", deadline=None, max_examples=30)
 settings.load_profile("proctor")
 
 

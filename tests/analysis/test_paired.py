@@ -93,14 +93,14 @@ def test_one_task_is_one_task() -> None:
 
 
 def test_two_runs_of_the_same_agent_are_called_different_at_most_one_time_in_twenty() -> None:
-    """2,000 simulated benchmarks of tasks of all difficulties with one answer to each, and 2,000 with three."""
+    """2,000 simulated benchmarks of tasks of all difficulties with one answer to each, and 1,000 with three."""
     draw = np.random.default_rng(8)
     written = {
         (n, s, right): seen(f"t{n}", "-+"[right], sample=s) for n in range(60) for s in range(3) for right in (0, 1)
     }
-    wrong = {1: 0, 3: 0}
+    wrong, rounds = {1: 0, 3: 0}, {1: 2000, 3: 1000}
     for samples in wrong:
-        for _ in range(2000):
+        for _ in range(rounds[samples]):
             chances = draw.beta(0.6, 0.9, 60)
             marks = draw.random((2, 60, samples)) < chances[:, None]
             first, second = (
@@ -108,8 +108,8 @@ def test_two_runs_of_the_same_agent_are_called_different_at_most_one_time_in_twe
                 for run in marks.tolist()
             )
             wrong[samples] += compare(first, second, resamples=1).verdict != 0
-    assert all(count <= 100 for count in wrong.values()), wrong
-    assert sum(wrong.values()) > 40  # not by never saying anything
+    assert all(count <= rounds[samples] / 20 for samples, count in wrong.items()), wrong
+    assert sum(wrong.values()) > 30  # not by never saying anything
 
 
 def test_an_agent_that_is_better_is_found_as_often_as_was_planned() -> None:

@@ -65,7 +65,7 @@ async def sitting(bench: TerminalBench, name: str, provider: DockerProvider, fol
         yield Sitting(bench, task, room, folder)
 
 
-@pytest.mark.parametrize("name", ["greet", "count-words", "serve", "proctor/repair", "recover", "sorted-names"])
+@pytest.mark.parametrize("name", ["count-words", "serve", "proctor/repair", "recover", "sorted-names"])
 async def test_nothing_gets_nothing_and_the_solution_gets_everything(
     name: str, bench: TerminalBench, provider: DockerProvider, tmp_path: Path
 ) -> None:
