@@ -370,7 +370,7 @@ async def test_variables_of_the_room_do_not_steer_the_program(desk: Callable[...
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["in a request", "in a tool"])
 async def test_when_its_time_is_up_it_is_stopped_and_nothing_is_left(desk: Callable[..., Desk], where: str) -> None:
-    seconds = 25  # much more than it needs to get there, also on a busy machine
+    seconds = 15  # much more than it needs to get there, also on a busy machine
     here = desk(wall_seconds=seconds)
     slow = "touch slowly; for i in 1 2 3 4 5 6 7 8 9; do sleep 10; done"
     model = Model(
