@@ -4,15 +4,14 @@ import gc
 import itertools
 import os
 import signal
-import sys
 from collections.abc import Generator
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from paths import PYTHON
+
 # `python3` is the interpreter itself, and no script in front of it that looks for one, ten times as long as it starts.
-PYTHON = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
 os.environ["PATH"] = os.pathsep.join([str(PYTHON.parent), os.environ.get("PATH", os.defpath)])
 
 # Who starts us in the background may have us ignore interrupts, and then all that we start would do so too.

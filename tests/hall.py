@@ -1,10 +1,10 @@
 """A machine of a test's own, as far as Proctor can tell: home, cache, results, temporary files, a toy benchmark."""
 
+import asyncio
 import os
 import re
 import shlex
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,14 +13,13 @@ from typing import Any
 import psutil
 
 from cli_jobs import Commands, Done, Job
-from paths import REPOSITORY
+from paths import PYTHON, REPOSITORY
 from proctor.results import RunStore
 from proctor.results.store import CONFIG
 from proctor.results.sweeps import SWEEP
 from toy_provider import KEY, MODEL, ToyProvider
 
 STANDINS = REPOSITORY / "tests/standins"
-PYTHON = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
 TOY_AGENT = (
     "--agent",
     "command",
@@ -103,6 +102,13 @@ def _probe_of_python(path: Path) -> bool:
 def access(provider: ToyProvider) -> dict[str, Any]:
     """What lets a run reach the toy provider."""
     return {"ANTHROPIC_BASE_URL": provider.url, "ANTHROPIC_API_KEY": KEY}
+
+
+async def asked_for_more(provider: ToyProvider, requests: int, job: Job) -> None:
+    """Wait until a command has made so many more requests to the provider, or has ended."""
+    enough = provider.asked.total() + requests
+    while provider.asked.total() < enough and job.poll() is None:
+        await asyncio.sleep(0.01)
 
 
 def toy_run(provider: ToyProvider, *more: object) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ image=${1:-proctor-test/setup:bookworm}
 base=proctor-test/base:bookworm
 suite=bookworm
 packages="autossh curl gunicorn iproute2 nginx-light openssh-server postgresql python3-flask python3-pytest
-python3-watchdog redis-server sqlite3 supervisor"
+redis-server sqlite3 supervisor"
 
 if docker image inspect "$image" >/dev/null 2>&1; then
     echo "$image is there"

@@ -1,10 +1,13 @@
 """Where tests find things that are not theirs."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+# The interpreter itself, behind the virtual environment that the tests run in.
+PYTHON = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
 
 
 def shared_data(*parts: str) -> Path:

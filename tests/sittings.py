@@ -6,7 +6,8 @@ from typing import Any
 
 from toy_benchmark import Toy
 
-from hall import PYTHON, STANDINS
+from hall import STANDINS
+from paths import PYTHON
 from proctor.core.benchmark import Benchmark
 from proctor.core.causes import Cause
 from proctor.core.result import TaskResult

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from claude_provider import ClaudeProvider
-from hall import Hall, access, toy_run
+from hall import Hall, access, asked_for_more, toy_run
 from proctor.core.causes import Cause, Status
 from proctor.core.programs import find_claude
 from proctor.core.result import TaskResult
@@ -37,9 +37,7 @@ async def killed_and_resumed(
     at_work = 0
     for moment in moments:
         job = hall.start(*command, **env)
-        enough = provider.asked.total() + moment.requests
-        while provider.asked.total() < enough and job.poll() is None:
-            await asyncio.sleep(0.01)
+        await asked_for_more(provider, moment.requests, job)
         await asyncio.sleep(moment.seconds)
         at_work += job.poll() is None
         job.signal(signal.SIGKILL)

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from hall import PYTHON, Hall
+from hall import Hall
+from paths import PYTHON
 from proctor.core.causes import Status
 from proctor.environments import local_available
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from hall import PYTHON, STANDINS, Hall, access
+from hall import STANDINS, Hall, access, asked_for_more
+from paths import PYTHON
 from proctor.core.causes import Cause, Status
 from proctor.gateway import read_cassette
 from proctor.results import SweepStore, find_sweep
@@ -145,9 +146,7 @@ async def test_a_sweep_killed_at_random_moments_loses_nothing_and_pays_once(hall
         at_work = 0
         for kill in range(kills):
             job = hall.start(*command, **env)
-            enough = provider.asked.total() + kill % 2  # every other one is at work, however slow this machine is
-            while provider.asked.total() < enough and job.poll() is None:
-                await asyncio.sleep(0.01)
+            await asked_for_more(provider, kill % 2, job)  # every other one is at work, however slow this machine is
             await asyncio.sleep(chance.uniform(0.0, 0.3 if kill % 2 else 0.9))
             at_work += job.poll() is None
             job.signal(signal.SIGKILL)
