@@ -456,7 +456,7 @@ def test_the_contract_holds_for_an_ordinary_user() -> None:
     home.mkdir()
     os.chown(home, 65534, 65534)
     packages = next(path for path in sys.path if path.endswith("site-packages"))
-    names = ["copies", "network", "limits", "local"]
+    names = ["exec", "copies", "network", "limits", "endings", "local"]
     try:
         done = subprocess.run(
             [
