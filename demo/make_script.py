@@ -48,7 +48,7 @@ def main() -> None:
     source = benchmark(SUITE)
     script: dict[str, object] = {"default": poor()}
     if kind != "poor":
-        gold = [(task, source.gold(task)) for task in source.tasks()][:: 2 if kind == "fair" else 1]
+        gold = [(task, source.oracle(task)) for task in source.tasks()][:: 2 if kind == "fair" else 1]
         script["tasks"] = {task.id: able(task, answer.content.decode()) for task, answer in gold if answer is not None}
     Path(target).write_text(yaml.safe_dump(script, sort_keys=False))
 

@@ -68,7 +68,7 @@ async def main() -> None:
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir()
     source = benchmark(SUITE)
-    gold = {task.id: answer.content.decode() for task in source.tasks() if (answer := source.gold(task)) is not None}
+    gold = {task.id: answer.content.decode() for task in source.tasks() if (answer := source.oracle(task)) is not None}
     # Not every patch with backslashes in it survives the shell tool that the script hands it to.
     patches = {task: patch for task, patch in gold.items() if "\\" not in patch and task.startswith("py_")}
     tasks = [task for task in source.tasks() if task.id in patches][:TASKS]

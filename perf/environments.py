@@ -18,7 +18,7 @@ from pathlib import Path
 from numbers_asked import numbers_asked
 
 from proctor.core.environment import EnvironmentProvider, EnvironmentSpec
-from proctor.environments import docker_available, local_available
+from proctor.environments import docker_unavailable_reason, local_unavailable_reason
 from proctor.environments.bubblewrap import find_bubblewrap
 from proctor.environments.docker import DockerProvider
 from proctor.environments.local import LocalProvider
@@ -71,8 +71,8 @@ def make_tree(folder: Path, files: int) -> Path:
 
 async def commands(scratch: Path) -> None:
     bare = [find_bubblewrap(), "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev"]
-    local = LocalProvider(rooms=scratch / "rooms")
-    plain = LocalProvider(isolation=False, rooms=scratch / "rooms")
+    local = LocalProvider(environments_dir=scratch / "rooms")
+    plain = LocalProvider(isolation=False, environments_dir=scratch / "rooms")
     table(
         "start, run `true`, stop",
         [
@@ -107,10 +107,10 @@ async def workspaces(scratch: Path, files: int) -> None:
         await command("rm", "-rf", str(copy))()
 
     async def first_look() -> None:
-        await whole_room(LocalProvider(rooms=scratch / "rooms"), spec)()
+        await whole_room(LocalProvider(environments_dir=scratch / "rooms"), spec)()
 
-    overlay = LocalProvider(rooms=scratch / "rooms")
-    copied = LocalProvider(overlay=False, rooms=scratch / "rooms")
+    overlay = LocalProvider(environments_dir=scratch / "rooms")
+    copied = LocalProvider(overlay=False, environments_dir=scratch / "rooms")
     table(
         f"a workspace of {files} files: start, run `true`, stop",
         [
@@ -130,7 +130,7 @@ async def workspaces(scratch: Path, files: int) -> None:
 
 
 async def containers(scratch: Path) -> None:
-    reason = await docker_available()
+    reason = await docker_unavailable_reason()
     if reason is not None:
         print(f"\nno containers: {reason}")
         return
@@ -160,7 +160,7 @@ async def containers(scratch: Path) -> None:
 
 
 async def main() -> None:
-    reason = await local_available()
+    reason = await local_unavailable_reason()
     if reason is not None:
         print(f"no local rooms: {reason}")
         return

@@ -32,7 +32,7 @@ from typing import Any
 
 import psutil
 
-from proctor.gateway import Gateway, RetryPolicy, Secret, SessionSpec, Upstream
+from proctor.gateway import Gateway, GatewaySessionSpec, RetryPolicy, Secret, Upstream
 
 STAMP = re.compile(rb'"text":"(\d+) ')
 FILLER = "of the quick brown fox and of the lazy dog over which it jumps"
@@ -110,7 +110,7 @@ def gateway(pipe: multiprocessing.connection.Connection, port: int, cassettes: s
         path = Path(cassettes) / "session.jsonl" if cassettes else None
         async with Gateway(upstream) as front:
             url = await front.listen()
-            async with front.session(SessionSpec(task_id="perf", cassette=path)) as session:
+            async with front.session(GatewaySessionSpec(task_id="perf", recording=path)) as session:
                 pipe.send((int(url.rpartition(":")[2]), session.path))
                 await asyncio.to_thread(pipe.recv)
 

@@ -17,14 +17,14 @@ from aiodocker import DockerError
 
 from proctor.core.environment import EnvironmentSpec
 from proctor.environments.docker import DockerProvider
-from proctor.environments.engine import connect, disconnect
+from proctor.environments.docker_engine import connect, disconnect
 
 
 async def sitting(order: list[str], *, budget: int, work: float, ahead: bool) -> tuple[float, float, int]:
     """Wall clock, time spent waiting for rooms, and the most bytes that were on the disk at once."""
     docker, waited, most = connect(), 0.0, 0
     with tempfile.TemporaryDirectory() as folder:
-        provider = DockerProvider(image_disk=budget, brought=Path(folder))
+        provider = DockerProvider(image_disk=budget, image_index_dir=Path(folder))
         specs = [EnvironmentSpec(image=image) for image in order]
 
         async def watch() -> None:
@@ -38,13 +38,13 @@ async def sitting(order: list[str], *, budget: int, work: float, ahead: bool) ->
         watching = asyncio.create_task(watch())
         started = time.monotonic()
         if ahead:
-            provider.expect(specs)
+            provider.prefetch(specs)
         for spec in specs:
             asked = time.monotonic()
             async with await provider.start(spec):
                 waited += time.monotonic() - asked
                 await asyncio.sleep(work)
-            provider.finished(spec)
+            provider.release(spec)
         seconds = time.monotonic() - started
         watching.cancel()
         await asyncio.wait({watching})

@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from proctor.core.agent import Agent
-from proctor.core.benchmark import GradeOptions, Health, Place, Unusable
+from proctor.core.benchmark import GradeOptions, GradingContext, InvalidTask, TaskHealth
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import Environment, EnvironmentSpec
-from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.files import sync_directory, write_atomic
 from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource, PrivatePart, PublicPart, Task
@@ -68,7 +68,7 @@ class Nothing:
     def tasks(self) -> Sequence[Task]:
         return self._tasks
 
-    def unusable(self) -> Sequence[Unusable]:
+    def unusable(self) -> Sequence[InvalidTask]:
         return []
 
     def gold(self, task: Task) -> Prediction | None:
@@ -80,11 +80,11 @@ class Nothing:
     async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
         return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=b"")
 
-    async def grade(self, task: Task, prediction: Prediction, place: Place) -> Evaluated:
+    async def grade(self, task: Task, prediction: Prediction, place: GradingContext) -> TaskEvaluation:
         verdict = Verdict(task_id=task.id, status=Status.UNRESOLVED, cause=Cause.EMPTY, reason="nothing was done")
-        return Evaluated(task_id=task.id, verdict=verdict)
+        return TaskEvaluation(task_id=task.id, verdict=verdict)
 
-    async def validate(self, task: Task, place: Place) -> Health:
+    async def validate(self, task: Task, place: GradingContext) -> TaskHealth:
         raise NotImplementedError
 
 
@@ -135,17 +135,17 @@ def used() -> tuple[float, float, float]:
 async def sitting(folder: Path, count: int, *, rooms: str) -> None:
     """One sitting of a run: the first, or one that goes on."""
     from proctor.results import RunStore, list_runs, read_journal
-    from proctor.runner.drive import Sitting, drive
-    from proctor.runner.plan import Asked
-    from proctor.runner.start import begin, configure
+    from proctor.runner.request import RunRequest
+    from proctor.runner.session import SessionOptions, run_session
+    from proctor.runner.start import configure, create_run
 
     benchmark = Nothing(count)
     stores = list_runs(benchmark.name, root=folder)
     if not stores:
-        asked = Asked(agent="nop", isolation=False, concurrency=4, grade_concurrency=2)
-        stores = [begin(await configure(asked, benchmark, benchmark.tasks()), root=folder)]
+        asked = RunRequest(agent="nop", isolation=False, concurrency=4, grade_concurrency=2)
+        stores = [create_run(await configure(asked, benchmark, benchmark.tasks()), root=folder)]
     if rooms == "local":
-        await drive(stores[0], benchmark, watch=Silent(), sitting=Sitting())
+        await run_session(stores[0], benchmark, make_observer=Silent(), options=SessionOptions())
     else:
         await hollow(RunStore(stores[0].folder), benchmark, list(read_journal(stores[0].journal)))
 
@@ -154,32 +154,32 @@ async def hollow(store: Any, benchmark: Nothing, entries: list[Any]) -> None:
     """The same without rooms: the pipeline alone."""
     from proctor.agents import agent as find_agent
     from proctor.results import summarise
-    from proctor.runner.attempt import Way, Workplaces
-    from proctor.runner.plan import slots
-    from proctor.runner.resume import standings
-    from proctor.runner.run import Course, Places, Retry, run
+    from proctor.runner.attempt import RunContext, ScratchPool
+    from proctor.runner.request import list_trials
+    from proctor.runner.resume import read_trial_states
     from proctor.runner.scratch import scratch_folder
+    from proctor.runner.trial import ConcurrencyLimits, RunState, TrialRetry, run_trials
 
     nobody: Agent = find_agent("nop")
-    config, known = store.config(), standings(entries)
-    way = Way(
+    config, known = store.config(), read_trial_states(entries)
+    way = RunContext(
         run_id=config.run_id,
         benchmark=benchmark,
         provider=HollowRooms(),
-        agent=lambda _: nobody,
-        workplaces=Workplaces(Path(tempfile.mkdtemp(dir=scratch_folder()))),
+        make_agent=lambda _: nobody,
+        scratch=ScratchPool(Path(tempfile.mkdtemp(dir=scratch_folder()))),
     )
-    course = Course(
+    course = RunState(
         store=store,
-        way=way,
+        context=way,
         tasks={task.id: task for task in benchmark.tasks()},
-        slots=[slot for slot in slots(config) if slot not in known or not known[slot].done],
-        known=known,
-        options=GradeOptions(),
-        watcher=Silent(),
-        retry=Retry(),
+        trials=[slot for slot in list_trials(config) if slot not in known or not known[slot].recorded],
+        trial_states=known,
+        grade_options=GradeOptions(),
+        observer=Silent(),
+        retry=TrialRetry(),
     )
-    await run([course], Places(4, 2))
+    await run_trials([course], ConcurrencyLimits(4, 2))
     store.write_summary(summarise(config, store.results()))
 
 

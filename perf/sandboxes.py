@@ -17,7 +17,7 @@ from pathlib import Path
 from numbers_asked import numbers_asked
 
 from proctor.sandboxes import Sandboxes
-from proctor.sandboxes.agents import TIMEOUT
+from proctor.sandboxes.agent_sockets import TIMEOUT
 
 DEAD_SOCKETS = 4
 

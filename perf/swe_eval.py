@@ -19,9 +19,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 import swe_official
 from proctor.benchmarks.swe.benchmark import SweBenchmark
-from proctor.benchmarks.swe.rows import read_all, swe_bench_row
-from proctor.benchmarks.swe.verified import SweBench
-from proctor.core.benchmark import Fetched, GradeOptions
+from proctor.benchmarks.swe.rows import read_swe_rows, swe_bench_row
+from proctor.benchmarks.swe.swe_bench_grader import SweBenchGrader
+from proctor.core.benchmark import DatasetInfo, GradeOptions
 from proctor.environments.docker import DockerProvider
 from proctor.runner.evaluate import evaluate
 from swe_verified_world import VerifiedWorld
@@ -45,10 +45,10 @@ def time_theirs(folder: Path, rows: list[dict[str, Any]]) -> float:
 
 async def time_ours(folder: Path, rows: list[dict[str, Any]]) -> float:
     started = time.monotonic()
-    good, bad = read_all(rows, swe_bench_row)
-    data = Fetched(benchmark="x", split="x", origin="", revision="", digest="", tasks=len(good), fetched_at="")
-    benchmark = SweBenchmark("swe_bench_verified", data, good, bad, SweBench())
-    gold = {task.id: benchmark.gold(task) for task in benchmark.tasks()}
+    good, bad = read_swe_rows(rows, swe_bench_row)
+    data = DatasetInfo(benchmark="x", split="x", origin="", revision="", digest="", tasks=len(good), fetched_at="")
+    benchmark = SweBenchmark("swe_bench_verified", data, good, bad, SweBenchGrader())
+    gold = {task.id: benchmark.oracle(task) for task in benchmark.tasks()}
     provider = DockerProvider()
     try:
         done = await evaluate(
@@ -60,7 +60,7 @@ async def time_ours(folder: Path, rows: list[dict[str, Any]]) -> float:
             artifacts=folder,
             jobs=WORKERS,
             cache=None,
-            done=lambda _: None,
+            on_evaluated=lambda _: None,
         )
     finally:
         await provider.close()

@@ -40,7 +40,7 @@ def make_run(root: Path, tasks: int) -> RunStore:
     for number, name in enumerate(names):
         store.result_file(name, 1).write_bytes(templates[number % 4].replace(b"TEMPLATE", name.encode()))
     entries = (
-        JournalEntry(at="", task_id=name, sample=1, attempt=1, stage=stage, cause=causes[number % 4])
+        JournalEntry(at="", task_id=name, trial=1, attempt=1, stage=stage, cause=causes[number % 4])
         for number, name in enumerate(names)
         for stage in STAGES
     )

@@ -17,7 +17,7 @@ class ClaudeProvider(ToyProvider):
         source = benchmark(suite)
         chosen = [task for task in source.tasks() if task.id in tasks]
         self._marks = {task.id: json.dumps(task.public.instruction.strip()[:80])[1:-1] for task in chosen}
-        self._patches = {task.id: gold.content.decode() for task in chosen if (gold := source.gold(task))}
+        self._patches = {task.id: gold.content.decode() for task in chosen if (gold := source.oracle(task))}
 
     def _identify(self, body: dict[str, Any]) -> Asked:
         said = json.dumps(body["messages"])

@@ -59,10 +59,10 @@ def _missing() -> str | None:
 async def _look() -> str | None:
     from aiodocker import DockerError
 
-    from proctor.environments import docker_available
-    from proctor.environments.engine import connect, disconnect
+    from proctor.environments import docker_unavailable_reason
+    from proctor.environments.docker_engine import connect, disconnect
 
-    reason = await docker_available()
+    reason = await docker_unavailable_reason()
     if reason is not None:
         return reason
     docker = connect()

@@ -72,7 +72,7 @@ def drawn_result(
         run_id=run.run_id,
         benchmark=run.benchmark,
         task_id=task,
-        sample=sample,
+        trial=sample,
         status=status,
         cause=cause,
         verdict=verdict if status is not Status.ERROR else None,
@@ -90,7 +90,7 @@ def drawn_result(
             utilisation=draw.uniform(0.3, 0.9),
             members=members if agents > 1 else (),
         ),
-        answer_seconds=seconds,
+        agent_seconds=seconds,
         grade_seconds=3.0,
         categories={"language": language, "difficulty": ("easy", "hard")[len(task) % 2]},
     )
@@ -107,7 +107,7 @@ def store_run(
     store.write_config(run)
     draw = random.Random(seed)
     for task in names:
-        for sample in range(1, run.samples + 1):
+        for sample in range(1, run.trials + 1):
             result = drawn_result(run, task, sample, draw, **(odds or {}))
             # Not synced, as the store would: these files need not outlive a power cut.
             store.result_file(task, sample).write_bytes(to_json(result))

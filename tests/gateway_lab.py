@@ -11,13 +11,13 @@ import msgspec
 from aiohttp import ClientResponse, ClientSession, web
 
 from proctor.core.result import Tokens
-from proctor.gateway import Gateway, RetryPolicy, Secret, Session, SessionEvent, SessionSpec, Upstream
+from proctor.gateway import Gateway, GatewayEvent, GatewaySession, GatewaySessionSpec, RetryPolicy, Secret, Upstream
 from proctor.gateway.backend import Backend
-from proctor.gateway.sse import encode_event, unfold
+from proctor.gateway.sse import encode_event, events_from_message
 
 KEY = "sk-ant-dummy-recognisable-0123456789"
 MODEL = "claude-sonnet-4-5"
-QUICK = RetryPolicy(tries=4, base_seconds=0.001, most_seconds=0.01, total_seconds=5)
+QUICK = RetryPolicy(tries=4, base_seconds=0.001, max_seconds=0.01, total_seconds=5)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -46,7 +46,7 @@ def message(text: str = "Hello.", *, tokens: Tokens | None = None, model: str = 
 
 
 def stream_bytes(value: dict[str, Any], *, piece: int = 0) -> bytes:
-    return b"".join(encode_event(event) for event in unfold(value, piece=piece))
+    return b"".join(encode_event(event) for event in events_from_message(value, piece_length=piece))
 
 
 class Provider:
@@ -71,7 +71,7 @@ def answer_with(value: dict[str, Any], *, piece: int = 0) -> Handler:
             return web.json_response(value)
         response = web.StreamResponse(headers={"content-type": "text/event-stream", "request-id": "req_1"})
         await response.prepare(request)
-        for event in unfold(value, piece=piece):
+        for event in events_from_message(value, piece_length=piece):
             await response.write(encode_event(event))
         return response
 
@@ -142,7 +142,7 @@ class Agent:
 class World:
     """An open session, an agent in it, and the events that it sent."""
 
-    def __init__(self, gateway: Gateway, session: Session, agent: Agent, events: list[SessionEvent]) -> None:
+    def __init__(self, gateway: Gateway, session: GatewaySession, agent: Agent, events: list[GatewayEvent]) -> None:
         self.gateway = gateway
         self.session = session
         self.agent = agent
@@ -162,8 +162,8 @@ async def world(
     values: dict[str, str] | None = None,
     **options: Any,
 ) -> AsyncIterator[World]:
-    events: list[SessionEvent] = []
-    spec = SessionSpec(task_id=task_id, cap_usd=cap_usd, cassette=cassette, values=values or {})
+    events: list[GatewayEvent] = []
+    spec = GatewaySessionSpec(task_id=task_id, cap_usd=cap_usd, recording=cassette, values=values or {})
     async with Gateway(backend, **options) as gateway, ClientSession() as http:
         url = await gateway.listen()
         async with gateway.session(spec, on_event=events.append) as session:

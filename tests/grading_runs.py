@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from proctor.core.verdict import TestStatus
-from proctor.grading import Results, TestRun, Trouble, Unreadable
+from proctor.grading import InconclusiveKind, InconclusiveRun, TestResults, TestRun
 
 LETTERS = {
     "p": TestStatus.PASSED,
@@ -23,10 +23,10 @@ def ran(
     bad = broken or any(status in {TestStatus.FAILED, TestStatus.ERROR} for status in tests.values())
     code = exit_code if exit_code is not None else int(bool(bad))
     return TestRun(
-        outcome=Results(tests=tests, broken=dict(broken or {}), tampered=tuple(tampered.split())), exit_code=code
+        outcome=TestResults(tests=tests, broken=dict(broken or {}), tampered=tuple(tampered.split())), exit_code=code
     )
 
 
-def failed(trouble: Trouble, partial: str = "") -> TestRun:
+def failed(trouble: InconclusiveKind, partial: str = "") -> TestRun:
     known = ran(partial).tests
-    return TestRun(outcome=Unreadable(trouble=trouble, reason="because", partial=dict(known)), exit_code=1)
+    return TestRun(outcome=InconclusiveRun(kind=trouble, reason="because", partial=dict(known)), exit_code=1)

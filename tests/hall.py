@@ -15,8 +15,8 @@ import psutil
 from cli_jobs import Commands, Done, Job
 from paths import PYTHON, REPOSITORY
 from proctor.results import RunStore
-from proctor.results.store import CONFIG
-from proctor.results.sweeps import SWEEP
+from proctor.results.store import CONFIG_FILE
+from proctor.results.sweeps import SWEEP_FILE
 from toy_provider import KEY, MODEL, ToyProvider
 
 STANDINS = REPOSITORY / "tests/standins"
@@ -64,7 +64,7 @@ class Hall:
 
     def begun(self, kind: str = "run") -> str | None:
         """What the only run or sweep is called, if there is one yet. Kills may have left folders before its own."""
-        files = list(self.results.glob(f"*/{kind}-*/{CONFIG if kind == 'run' else SWEEP}"))
+        files = list(self.results.glob(f"*/{kind}-*/{CONFIG_FILE if kind == 'run' else SWEEP_FILE}"))
         assert len(files) <= 1
         return files[0].parent.relative_to(self.results).as_posix() if files else None
 

@@ -23,7 +23,7 @@ def _has(image: str) -> bool:
 async def _look(image: str) -> bool:
     from aiodocker import DockerError
 
-    from proctor.environments.engine import connect, disconnect
+    from proctor.environments.docker_engine import connect, disconnect
 
     docker = connect()
     try:

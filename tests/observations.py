@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from proctor.analysis import Observation
-from proctor.analysis.observation import SeenVerdict
+from proctor.analysis.observation import ObservedVerdict
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import Limits
 from proctor.core.result import AgentMetrics, ModelUsage, Tokens
@@ -26,13 +26,13 @@ def seen(
     status, cause = MARKS[mark]
     made = Observation(
         task_id=task,
-        sample=sample,
+        trial=sample,
         status=status,
         cause=cause,
-        verdict=SeenVerdict(status=status, cause=cause),
+        verdict=ObservedVerdict(status=status, cause=cause),
         usage=(ModelUsage(model="m", requests=1, tokens=Tokens(input=100), cost_usd=cost),),
         metrics=AgentMetrics(),
-        answer_seconds=seconds,
+        agent_seconds=seconds,
     )
     return msgspec.structs.replace(made, **more)
 
@@ -71,7 +71,7 @@ def config(**changes: Any) -> RunConfig:
         image=None,
         isolation=True,
         network=None,
-        samples=1,
+        trials=1,
         concurrency=1,
         grade_concurrency=1,
         limits=Limits(),

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from proctor.core.environment import COPY_BYTES, EnvironmentSpec, ExecResult, Output
+from proctor.core.environment import MAX_COPY_BYTES, EnvironmentSpec, ExecResult, OutputCallback
 from proctor.core.programs import find_bubblewrap
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -67,8 +67,8 @@ class PlainRoom:
         variables: Mapping[str, str] | None = None,
         cwd: str | None = None,
         timeout: float | None = None,
-        on_stdout: Output | None = None,
-        on_stderr: Output | None = None,
+        on_stdout: OutputCallback | None = None,
+        on_stderr: OutputCallback | None = None,
         output_bytes: int | None = None,
     ) -> ExecResult:
         started = time.monotonic()
@@ -132,7 +132,7 @@ class PlainRoom:
         if mode is not None:
             place.chmod(mode)
 
-    async def get(self, path: str, target: Path, *, max_bytes: int = COPY_BYTES) -> None:
+    async def get(self, path: str, target: Path, *, max_bytes: int = MAX_COPY_BYTES) -> None:
         if Path(path).is_dir():
             shutil.copytree(path, target, symlinks=True)
         else:
@@ -195,7 +195,7 @@ class MountedRoom(PlainRoom):
 class _Tap:
     """What came out of a stream so far, up to a limit."""
 
-    def __init__(self, stream: asyncio.StreamReader, output: Output | None, most: int) -> None:
+    def __init__(self, stream: asyncio.StreamReader, output: OutputCallback | None, most: int) -> None:
         self.kept = bytearray()
         self.cut = False
         self._stream, self._output, self._most = stream, output, most

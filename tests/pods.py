@@ -47,7 +47,7 @@ def relay_talk(patch: str) -> dict[str, Any]:
 def talk_about(suite: str) -> dict[str, Any]:
     """A script in which a pod solves every task of a suite."""
     source = benchmark(suite)
-    golds = {task.id: source.gold(task) for task in source.tasks()}
+    golds = {task.id: source.oracle(task) for task in source.tasks()}
     tasks = {task_id: relay_talk(gold.content.decode()) for task_id, gold in golds.items() if gold is not None}
     return {"tasks": tasks, "usage": USAGE}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from gateway_lab import Agent, world
 from proctor.gateway import ScriptBackend, parse_script
-from proctor.gateway.sse import EventSplitter, fold
+from proctor.gateway.sse import EventSplitter, message_from_events
 
 CLAUDE = {"X-Claude-Code-Session-Id": "s1"}
 WORKING = [{"name": "Bash"}, {"name": "Edit"}]
@@ -32,7 +32,7 @@ class Conversation:
         if response.status != _OK:
             return []
         events = (json.loads(payload) for payload in EventSplitter().feed(raw))
-        content: Content = (fold(events) if stream else json.loads(raw))["content"]
+        content: Content = (message_from_events(events) if stream else json.loads(raw))["content"]
         self.messages.append({"role": "assistant", "content": content})
         return content
 

@@ -10,7 +10,7 @@ from typing import Any
 from docker_image import IMAGE, need_docker
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, ExecResult
 from proctor.environments.docker import DockerProvider
-from proctor.environments.engine import OWNER, connect, disconnect
+from proctor.environments.docker_engine import OWNER_LABEL, connect, disconnect
 from proctor.environments.local import LocalProvider
 
 
@@ -37,7 +37,7 @@ def make_provider(kind: str, folder: Path) -> EnvironmentProvider:
     if kind == "docker":
         need_docker()
         return DockerProvider(image=IMAGE)
-    return LocalProvider(isolation=kind == "local", rooms=folder / "rooms")
+    return LocalProvider(isolation=kind == "local", environments_dir=folder / "rooms")
 
 
 async def sh(room: Environment, script: str, **options: Any) -> ExecResult:
@@ -74,7 +74,7 @@ async def containers_of(owner: str) -> list[dict[str, Any]]:
     """What the engine says of every container that this process has made."""
     docker = connect()
     try:
-        filters = json.dumps({"label": [f"{OWNER}={owner}"]})
+        filters = json.dumps({"label": [f"{OWNER_LABEL}={owner}"]})
         return [await container.show() for container in await docker.containers.list(all="true", filters=filters)]
     finally:
         await disconnect(docker)

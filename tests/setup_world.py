@@ -14,7 +14,7 @@ from docker_image import need_docker
 from image_there import need_image
 from paths import shared_data
 from proctor.benchmarks.setupbench import SetupBench, read_tasks
-from proctor.core.benchmark import Fetched
+from proctor.core.benchmark import DatasetInfo
 
 SETUP_IMAGE = "proctor-test/setup:bookworm"
 IMAGES = {"ubuntu:22.04": SETUP_IMAGE}
@@ -185,7 +185,7 @@ def make_copy(folder: Path) -> Path:
 
 def make_benchmark(folder: Path) -> SetupBench:
     """The benchmark, opened from such a copy."""
-    record = Fetched(
+    record = DatasetInfo(
         benchmark="setupbench", split="all", origin="a test", revision="", digest="test", tasks=93, fetched_at=""
     )
     return SetupBench(read_tasks(make_copy(folder)), record)

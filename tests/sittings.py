@@ -12,19 +12,19 @@ from proctor.core.benchmark import Benchmark
 from proctor.core.causes import Cause
 from proctor.core.result import TaskResult
 from proctor.core.run import RunConfig
-from proctor.gateway import Answered, RetryPolicy, Secret
+from proctor.gateway import ExchangeFinished, RetryPolicy, Secret
 from proctor.results import RunStore
-from proctor.runner.drive import Ending, Sitting, drive
-from proctor.runner.models import Access
-from proctor.runner.plan import Asked
-from proctor.runner.records import Slot
-from proctor.runner.resume import Standing
-from proctor.runner.run import Retry
-from proctor.runner.spent import Spending
-from proctor.runner.start import begin, configure
+from proctor.runner.models import ModelAccess
+from proctor.runner.records import Trial
+from proctor.runner.request import RunRequest
+from proctor.runner.resume import TrialState
+from proctor.runner.run_cost import RunCost
+from proctor.runner.session import SessionOptions, SessionResult, run_session
+from proctor.runner.start import configure, create_run
+from proctor.runner.trial import TrialRetry
 from toy_provider import KEY, MODEL, ToyProvider
 
-QUICK = RetryPolicy(tries=3, base_seconds=0.01, most_seconds=0.02, total_seconds=5)
+QUICK = RetryPolicy(tries=3, base_seconds=0.01, max_seconds=0.02, total_seconds=5)
 TOY_COMMAND = (str(PYTHON), "-I", "-S", str(STANDINS / "toy_agent.py"))
 
 
@@ -41,33 +41,33 @@ class Diary:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.waits: list[float] = []
-        self.on_ended: Callable[[Slot, TaskResult | None], None] | None = None
-        self.settled: Sequence[Standing] = ()
-        self.paid = Spending()
+        self.on_ended: Callable[[Trial, TaskResult | None], None] | None = None
+        self.settled: Sequence[TrialState] = ()
+        self.paid = RunCost()
 
-    def __call__(self, store: RunStore, config: RunConfig, settled: Sequence[Standing], paid: Spending) -> "Diary":
+    def __call__(self, store: RunStore, config: RunConfig, settled: Sequence[TrialState], paid: RunCost) -> "Diary":
         self.settled, self.paid = settled, paid
         return self
 
-    def began(self, slot: Slot) -> None:
-        self.lines.append(f"began {slot.task_id}")
+    def attempt_started(self, trial: Trial) -> None:
+        self.lines.append(f"began {trial.task_id}")
 
-    def doing(self, slot: Slot, what: str) -> None:
-        self.lines.append(f"{slot.task_id}: {what}")
+    def progress(self, trial: Trial, message: str) -> None:
+        self.lines.append(f"{trial.task_id}: {message}")
 
-    def heard(self, slot: Slot, event: Answered) -> None:
+    def model_responded(self, trial: Trial, event: ExchangeFinished) -> None:
         pass
 
-    def retrying(self, slot: Slot, cause: Cause, detail: str, seconds: float) -> None:
-        self.lines.append(f"retry {slot.task_id} {cause.value}")
+    def attempt_retrying(self, trial: Trial, cause: Cause, detail: str, seconds: float) -> None:
+        self.lines.append(f"retry {trial.task_id} {cause.value}")
         self.waits.append(seconds)
 
-    def ended(self, slot: Slot, result: TaskResult | None) -> None:
-        self.lines.append(f"ended {slot.task_id} {result.status.value if result else 'left'}")
+    def trial_finished(self, trial: Trial, result: TaskResult | None) -> None:
+        self.lines.append(f"ended {trial.task_id} {result.status.value if result else 'left'}")
         if self.on_ended is not None:
-            self.on_ended(slot, result)
+            self.on_ended(trial, result)
 
-    def stopping(self, cause: Cause, detail: str) -> None:
+    def run_stopping(self, cause: Cause, detail: str) -> None:
         self.lines.append(f"stopping {cause.value}")
 
 
@@ -85,23 +85,27 @@ class Toys:
         if provider is not None:
             asked = {"agent": "command", "command": TOY_COMMAND, "model": MODEL, "max_turns": provider.turns} | asked
         asked = {"isolation": False, "concurrency": 2} | asked
-        config = await configure(Asked(**asked), self.benchmark, self.benchmark.tasks())
-        self.store = begin(config, root=self.folder / "results")
+        config = await configure(RunRequest(**asked), self.benchmark, self.benchmark.tasks())
+        self.store = create_run(config, root=self.folder / "results")
         return self.store
 
-    async def sit(self, provider: ToyProvider | None = None, **sitting: Any) -> Ending:
+    async def sit(self, provider: ToyProvider | None = None, **sitting: Any) -> SessionResult:
         """One sitting, with little patience."""
         access = (
-            Access(base_url=provider.url, key=Secret(KEY), retry=QUICK, idle_seconds=0.25) if provider else Access()
+            ModelAccess(base_url=provider.url, key=Secret(KEY), retry=QUICK, idle_seconds=0.25)
+            if provider
+            else ModelAccess()
         )
         options: dict[str, Any] = {
             "access": access,
-            "retry": Retry(tries=3, base_seconds=0.01),
+            "retry": TrialRetry(max_attempts=3, base_seconds=0.01),
             "notice_seconds": 1.0,
         } | sitting
-        return await drive(self.store, self.benchmark, watch=self.diary, sitting=Sitting(**options))
+        return await run_session(
+            self.store, self.benchmark, make_observer=self.diary, options=SessionOptions(**options)
+        )
 
-    async def run(self, provider: ToyProvider | None = None, **asked: Any) -> Ending:
+    async def run(self, provider: ToyProvider | None = None, **asked: Any) -> SessionResult:
         """Begin, and go on to the end."""
         await self.begin(provider, **asked)
         return await self.sit(provider)

@@ -7,13 +7,13 @@ import msgspec
 
 import observations
 from proctor.core.causes import Cause, Status
-from proctor.core.evaluation import Evaluated
+from proctor.core.evaluation import TaskEvaluation
 from proctor.core.record import to_json
 from proctor.core.result import AgentMetrics, Attempt, ModelUsage, TaskResult, Tokens
 from proctor.core.run import JournalEntry, RunConfig
 from proctor.core.verdict import Finding, TestOutcome, TestStatus, Verdict
 from proctor.results import RunStore, new_run, summarise
-from proctor.results.answers import ANSWER, GRADED, Answer, Graded
+from proctor.results.attempt_record import ATTEMPT_FILE, GRADING_FILE, AttemptRecord, GradingRecord
 
 DIFF = """\
 diff --git a/a.py b/a.py
@@ -90,14 +90,14 @@ def answer(
         run_id=store.run_id,
         benchmark="toy",
         task_id=task_id,
-        sample=sample,
+        trial=sample,
         status=Status.ERROR if errored else judged.status if judged else Status.ERROR,
         cause=cause,
         verdict=judged,
         attempts=(attempt,),
         usage=usage,
         metrics=AgentMetrics(turns=3, steps=2),
-        answer_seconds=60.0,
+        agent_seconds=60.0,
         grade_seconds=1.5,
         categories=categories or {"language": "python"},
     )
@@ -105,7 +105,7 @@ def answer(
     store.write_result(result)
     if logs:
         folder.mkdir(parents=True, exist_ok=True)
-        kept = Answer(
+        kept = AttemptRecord(
             number=1,
             started_at=attempt.started_at,
             ended_at=attempt.ended_at,
@@ -116,11 +116,11 @@ def answer(
             metrics=result.metrics,
             submission="submission.diff",
         )
-        (folder / ANSWER).write_bytes(to_json(kept))
+        (folder / ATTEMPT_FILE).write_bytes(to_json(kept))
         (folder / "submission.diff").write_text(diff)
         if judged is not None:
-            graded = Graded(evaluated=Evaluated(task_id=task_id, verdict=judged), seconds=1.5)
-            (folder / GRADED).write_bytes(to_json(graded))
+            graded = GradingRecord(evaluation=TaskEvaluation(task_id=task_id, verdict=judged), seconds=1.5)
+            (folder / GRADING_FILE).write_bytes(to_json(graded))
     return result
 
 
@@ -130,14 +130,14 @@ def finish(store: RunStore, *, asked: tuple[str, ...] | None = None, **changes: 
     made = config(
         run_id=store.run_id,
         tasks=asked or tuple(sorted({result.task_id for result in results})),
-        samples=max((result.sample for result in results), default=1),
+        samples=max((result.trial for result in results), default=1),
         **changes,
     )
     entries = [
         JournalEntry(
             at=f"2026-01-02T03:05:{number % 60:02}.000+00:00",
             task_id=result.task_id,
-            sample=result.sample,
+            trial=result.trial,
             attempt=1,
             stage="recorded",
             cause=result.cause,

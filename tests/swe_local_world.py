@@ -8,8 +8,8 @@ from typing import Any
 
 from proctor.benchmarks.swe import SweBenchmark
 from proctor.benchmarks.swe.rows import swe_bench_row
-from proctor.benchmarks.swe.verified import SweBench
-from proctor.core.benchmark import Fetched
+from proctor.benchmarks.swe.swe_bench_grader import SweBenchGrader
+from proctor.core.benchmark import DatasetInfo
 from workspaces_world import Files, Repository, git
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -174,7 +174,7 @@ git checkout {self.base} tests/test_blue.py
 
     def benchmark(self, *rows: dict[str, Any]) -> SweBenchmark[Any]:
         """A benchmark of these rows, in local rooms."""
-        data = Fetched(
+        data = DatasetInfo(
             benchmark="swe_bench_verified",
             split="verified",
             origin="here",
@@ -184,7 +184,7 @@ git checkout {self.base} tests/test_blue.py
             fetched_at="",
         )
         made = [swe_bench_row(row) for row in rows or (self.row(),)]
-        return SweBenchmark("swe_bench_verified", data, made, [], SweBench(), kind="local")
+        return SweBenchmark("swe_bench_verified", data, made, [], SweBenchGrader(), provider_name="local")
 
     def _diff(self, place: str) -> str:
         return git(self.repository.path, "diff", self.base, self.fix, "--", place)

@@ -19,7 +19,7 @@ from aiodocker import DockerError
 
 from docker_image import IMAGE, need_docker
 from proctor.environments.docker_build import build, build_context, build_tag
-from proctor.environments.engine import connect, disconnect
+from proctor.environments.docker_engine import connect, disconnect
 
 Files = Mapping[str, str]
 

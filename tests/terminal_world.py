@@ -6,7 +6,7 @@ from pathlib import Path
 
 from docker_image import own_base
 from proctor.benchmarks.terminal_bench import TerminalBench
-from proctor.core.benchmark import Fetched
+from proctor.core.benchmark import DatasetInfo
 from setup_world import SETUP_IMAGE, need_machines
 
 _PYTEST = """#!/bin/bash
@@ -164,7 +164,7 @@ def write_tasks(folder: Path) -> Path:
 
 def opened(folder: Path) -> TerminalBench:
     """A folder of tasks in the new format as a benchmark."""
-    record = Fetched(
+    record = DatasetInfo(
         benchmark="terminal_bench", split="other", origin="a test", revision="", digest="test", tasks=1, fetched_at=""
     )
     return TerminalBench(folder, record, "other", variables={})

@@ -109,18 +109,20 @@ def test_a_run_is_made_read_again_and_gone_on_with(results: Path) -> None:
         tasks=[TASK, OTHER],
         isolation=False,
         results=results,
-        ended=lambda task, sample, result: told.append((task, sample, str(result and result.status))),
+        on_trial_finished=lambda task, sample, result: told.append((task, sample, str(result and result.status))),
     )
-    assert (made.name, made.left, made.stopped_by) == (f"{SUITE}/run-001", 0, None)
+    assert (made.name, made.trials_left, made.stopped_by) == (f"{SUITE}/run-001", 0, None)
     assert sorted(told) == [(TASK, 1, "resolved"), (OTHER, 1, "resolved")]
     assert {result.task_id: result.status for result in made} == dict.fromkeys((TASK, OTHER), proctor.Status.RESOLVED)
     again = proctor.load_results("run-001", results=results)
-    assert (again.config, again.summary, again.left) == (made.config, made.summary, 0)
+    assert (again.config, again.summary, again.trials_left) == (made.config, made.summary, 0)
     assert again.task(TASK) == made.task(TASK)
     (results / f"{SUITE}/run-001/journal.jsonl").write_text("")
     before = told[:]
-    resumed = proctor.resume(made.folder, ended=lambda task, sample, _: told.append((task, sample, "again")))
-    assert (resumed.left, len(told) - len(before)) == (0, 2)
+    resumed = proctor.resume(
+        made.folder, on_trial_finished=lambda task, sample, _: told.append((task, sample, "again"))
+    )
+    assert (resumed.trials_left, len(told) - len(before)) == (0, 2)
 
 
 def test_a_sweep_is_made_compared_and_gone_on_with_as_one(results: Path, tmp_path: Path) -> None:
@@ -130,16 +132,16 @@ def test_a_sweep_is_made_compared_and_gone_on_with_as_one(results: Path, tmp_pat
         'rule = "not worse"\nbaseline = "agent=nop"\n[grid]\nagent = ["nop", "oracle"]\n'
     )
     told: list[str] = []
-    made = proctor.sweep(file, results=results, ended=lambda task, *_: told.append(task))
-    assert (made.name, made.left, sorted(told)) == (f"{SUITE}/sweep-001", 0, sorted([TASK, OTHER] * 2))
+    made = proctor.sweep(file, results=results, on_trial_finished=lambda task, *_: told.append(task))
+    assert (made.name, made.trials_left, sorted(told)) == (f"{SUITE}/sweep-001", 0, sorted([TASK, OTHER] * 2))
     assert {label: run.summary.resolved for label, run in made.runs.items()} == {"agent=nop": 0, "agent=oracle": 2}
-    assert (made.sweep.baseline, made.outcome.chosen) == ("agent=nop", ("agent=oracle",))
+    assert (made.sweep.reference, made.outcome.chosen) == ("agent=nop", ("agent=oracle",))
     oracle = made.runs["agent=oracle"]
     (oracle.folder / "journal.jsonl").write_text("")
     with pytest.raises(UsageError, match="sweep"):
         proctor.resume(oracle.folder)
-    again = proctor.resume_sweep("sweep-001", results=results, ended=lambda task, *_: told.append(task))
-    assert (len(told), again.left, again.outcome.chosen) == (6, 0, made.outcome.chosen)
+    again = proctor.resume_sweep("sweep-001", results=results, on_trial_finished=lambda task, *_: told.append(task))
+    assert (len(told), again.trials_left, again.outcome.chosen) == (6, 0, made.outcome.chosen)
     with pytest.raises(UsageError, match="there is no sweep 'sweep-009'"):
         proctor.resume_sweep("sweep-009", results=results)
 
@@ -171,8 +173,8 @@ def test_answers_are_graded_and_tasks_are_proved(results: Path, tmp_path: Path) 
     report = proctor.evaluate(SUITE, "oracle", tasks=[TASK], isolation=False)
     assert (report.summary.resolved, report.invocation.oracle) == (1, True)
     nothing = proctor.Prediction(task_id=TASK, patch_kind=proctor.PatchKind.UNIFIED_DIFF, content=b"")
-    seen: list[proctor.Evaluated] = []
-    report = proctor.evaluate(SUITE, [nothing], tasks=[TASK], isolation=False, done=seen.append)
+    seen: list[proctor.TaskEvaluation] = []
+    report = proctor.evaluate(SUITE, [nothing], tasks=[TASK], isolation=False, on_evaluated=seen.append)
     assert [one.verdict.cause for one in seen] == [proctor.Cause.EMPTY]
     (health,) = proctor.validate(SUITE, tasks=[TASK], isolation=False)
     assert health.healthy, health.problems
@@ -180,8 +182,8 @@ def test_answers_are_graded_and_tasks_are_proved(results: Path, tmp_path: Path) 
 
 def test_a_broken_task_that_is_asked_for_is_reported_and_no_other(results: Path) -> None:
     class Cracked(toy_benchmark.Toy):
-        def unusable(self) -> tuple[proctor.Unusable, ...]:
-            return tuple(proctor.Unusable(task_id=name, problems=("cracked",)) for name in ("toy-9", "toy-8"))
+        def invalid_tasks(self) -> tuple[proctor.InvalidTask, ...]:
+            return tuple(proctor.InvalidTask(task_id=name, problems=("cracked",)) for name in ("toy-9", "toy-8"))
 
     report = proctor.evaluate(Cracked(1), "oracle", tasks=["toy-9"], isolation=False)
     assert [(one.task_id, one.verdict.cause) for one in report.tasks] == [("toy-9", proctor.Cause.INVALID_TASK)]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from proctor import doctor
-from proctor.doctor import Check, Diagnosis, State
+from proctor.doctor import Check, CheckState, Diagnosis
 from proctor.environments.bubblewrap import find_bubblewrap as found_bubblewrap
 
 
@@ -36,7 +36,7 @@ def only_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_machine_without_git_is_not_usable(only_path: Path) -> None:
     check = doctor.check_git()
-    assert (check.state, check.required) == (State.MISSING, True)
+    assert (check.state, check.required) == (CheckState.MISSING, True)
     assert "install git" in check.remedy
     assert not Diagnosis(checks=(check,)).usable
 
@@ -44,7 +44,7 @@ def test_a_machine_without_git_is_not_usable(only_path: Path) -> None:
 def test_a_program_that_is_there_is_shown_with_version_and_place(only_path: Path) -> None:
     h2 = program(only_path, "h2", "echo v0.3.2-ddaa856")
     check = doctor.check_h2()
-    assert check.state is State.OK
+    assert check.state is CheckState.OK
     assert check.detail == f"v0.3.2-ddaa856, from PATH: {h2}"
 
 
@@ -62,7 +62,7 @@ H2 = {
 def test_an_h2_that_cannot_be_used_is_named(only_path: Path, script: str, sentence: str) -> None:
     h2 = program(only_path, "h2", script)
     check = doctor.check_h2()
-    assert check.state is State.BROKEN
+    assert check.state is CheckState.BROKEN
     assert sentence in check.detail
     assert str(h2) in check.detail
     assert check.remedy
@@ -70,7 +70,7 @@ def test_an_h2_that_cannot_be_used_is_named(only_path: Path, script: str, senten
 
 def test_an_h2_that_is_not_there_is_missing(only_path: Path) -> None:
     check = doctor.check_h2()
-    assert (check.state, check.detail) == (State.MISSING, "not found")
+    assert (check.state, check.detail) == (CheckState.MISSING, "not found")
 
 
 def test_a_program_named_by_its_variable_wins_over_path(only_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,13 +83,13 @@ def test_a_program_named_by_its_variable_wins_over_path(only_path: Path, monkeyp
 def test_a_program_that_fails_is_broken_and_its_words_are_shown(only_path: Path) -> None:
     program(only_path, "claude", "echo 'no such libc' >&2; exit 3")
     check = doctor.check_claude()
-    assert check.state is State.BROKEN
+    assert check.state is CheckState.BROKEN
     assert "exit code 3: no such libc" in check.detail
 
 
 def test_bubblewrap_is_tried_for_real() -> None:
     check = doctor.check_bubblewrap()
-    if check.state is not State.OK:
+    if check.state is not CheckState.OK:
         pytest.skip(f"bubblewrap: {check.detail}")
     assert "user namespaces work" in check.detail
 
@@ -108,11 +108,11 @@ def test_an_old_bubblewrap_is_named(only_path: Path, monkeypatch: pytest.MonkeyP
 def test_an_engine_is_asked_on_its_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "docker.sock"
     monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
-    assert doctor.check_docker().state is State.MISSING
+    assert doctor.check_docker().state is CheckState.MISSING
 
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
-        assert doctor.check_docker().state is State.BROKEN, "bound, but nobody listens"
+        assert doctor.check_docker().state is CheckState.BROKEN, "bound, but nobody listens"
         server.listen()
 
         def answer() -> None:
@@ -130,7 +130,7 @@ def test_an_engine_is_asked_on_its_socket(tmp_path: Path, monkeypatch: pytest.Mo
         thread.start()
         check = doctor.check_docker()
         thread.join()
-    assert check.state is State.OK
+    assert check.state is CheckState.OK
     assert "27.1.0" in check.detail
 
 
@@ -138,22 +138,22 @@ def test_an_engine_is_asked_on_its_socket(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_key_is_named_but_never_shown(only_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
     # A token that only a sandbox's own Claude Code reads pays for no run.
     monkeypatch.setenv("CLAUDE_CODE_OAUTH_TOKEN", "dummy")
-    assert doctor.check_credentials().state is State.MISSING
+    assert doctor.check_credentials().state is CheckState.MISSING
     monkeypatch.setenv(variable, "sk-ant-dummy-do-not-print")
     check = doctor.check_credentials()
-    assert check.state is State.OK
+    assert check.state is CheckState.OK
     assert "dummy" not in check.detail
 
 
 def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage("/")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=10**9))
-    assert doctor.check_disk().state is State.BROKEN
+    assert doctor.check_disk().state is CheckState.BROKEN
 
 
 def test_every_shortcoming_comes_with_a_remedy(only_path: Path) -> None:
     diagnosis = doctor.diagnose()
-    assert all(check.remedy for check in diagnosis.checks if check.state is not State.OK)
+    assert all(check.remedy for check in diagnosis.checks if check.state is not CheckState.OK)
 
 
 @pytest.mark.parametrize(("path", "exit_code"), [(None, 0), ("/nonexistent", 12)])
@@ -165,7 +165,7 @@ def test_the_command_prints_json_and_its_exit_code_says_whether_anything_works(
     done = subprocess.run([sys.executable, "-m", "proctor", "doctor", "--json"], capture_output=True, check=False)
     assert done.returncode == exit_code
     document = json.loads(done.stdout)
-    checks = [Check(**{**check, "state": State(check["state"])}) for check in document["checks"]]
+    checks = [Check(**{**check, "state": CheckState(check["state"])}) for check in document["checks"]]
     assert "git" in {check.name for check in checks}
 
 

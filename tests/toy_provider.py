@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from proctor.gateway.sse import encode_event, unfold
+from proctor.gateway.sse import encode_event, events_from_message
 
 KEY = "sk-ant-dummy-recognisable-0123456789"
 MODEL = "claude-sonnet-4-5"
@@ -107,7 +107,7 @@ async def send(
         return response
     stream = web.StreamResponse(headers={"content-type": "text/event-stream"})
     await stream.prepare(request)
-    for event in list(unfold(message))[:events]:
+    for event in list(events_from_message(message))[:events]:
         await stream.write(encode_event(event))
     if events is None:
         await stream.write_eof()
@@ -146,7 +146,7 @@ async def malformed(request: web.Request, body: dict[str, Any]) -> web.StreamRes
         return web.Response(text='{"type": "mess', content_type="application/json")
     stream = web.StreamResponse(headers={"content-type": "text/event-stream"})
     await stream.prepare(request)
-    for number, event in enumerate(unfold(make_message("lost"))):
+    for number, event in enumerate(events_from_message(make_message("lost"))):
         await stream.write(encode_event('{"type":"content_block_delta","index":0,"delt' if number == 2 else event))
     await stream.write_eof()
     return stream

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from proctor.report.viewer import serve
-from proctor.report.viewer.shelf import Shelf
+from proctor.report.viewer.run_index import RunIndex
 from proctor.results import RunStore
 
 
@@ -16,7 +16,7 @@ async def viewer(root: Path, chosen: Sequence[RunStore] = ()) -> AsyncIterator[s
     stopped = asyncio.Event()
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     serving = asyncio.create_task(
-        serve(Shelf(root, chosen), port=0, strict_port=False, ready=address.set_result, until=stopped)
+        serve(RunIndex(root, chosen), port=0, strict_port=False, on_ready=address.set_result, stop=stopped)
     )
     try:
         yield (await address).rstrip("/")

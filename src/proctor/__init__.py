@@ -9,11 +9,11 @@ TYPE_CHECKING = False  # as type checkers know it; importing `typing` would take
 if TYPE_CHECKING:
     from proctor.analysis.sweep import SweepOutcome
     from proctor.api import (
+        CommonOptions,
         EvaluateOptions,
         ResumeOptions,
         RunOptions,
         RunResults,
-        SittingOptions,
         SweepResults,
         evaluate,
         evaluate_async,
@@ -31,32 +31,32 @@ if TYPE_CHECKING:
     )
     from proctor.core.agent import Agent, AgentFactory, AgentOutcome, AgentRequest, AgentSetup
     from proctor.core.benchmark import (
-        Attending,
         Benchmark,
         BenchmarkSource,
-        Fetched,
+        ChecksRequirements,
+        DatasetInfo,
         GradeOptions,
-        Health,
-        Place,
+        GradingContext,
+        InvalidTask,
+        ProviderAware,
         ReadsPredictions,
-        Sited,
-        StatesNeeds,
-        TakesTurns,
-        Unusable,
+        ServesEnvironment,
+        TaskHealth,
+        UsesPermit,
     )
     from proctor.core.causes import Cause, Consequence, Status
     from proctor.core.environment import (
         Environment,
         EnvironmentProvider,
         EnvironmentSpec,
-        Errand,
-        ErrandResult,
-        ErrandRunner,
         ExecResult,
-        Foresighted,
         Limits,
         Mount,
         Network,
+        OneShotCommand,
+        OneShotResult,
+        OneShotRunner,
+        PrefetchingProvider,
     )
     from proctor.core.errors import (
         AgentFailure,
@@ -69,24 +69,24 @@ if TYPE_CHECKING:
         UsageError,
     )
     from proctor.core.evaluation import (
-        Evaluated,
         EvaluationReport,
         EvaluationSummary,
         Invocation,
         Prediction,
         RepairSummary,
+        TaskEvaluation,
         TestSummary,
     )
-    from proctor.core.published import Published
+    from proctor.core.published_result import PublishedResult
     from proctor.core.record import Record
     from proctor.core.result import AgentMetrics, Attempt, Member, ModelUsage, TaskResult, Tokens
     from proctor.core.run import Budget, JournalEntry, Machine, Mode, RunConfig, RunSummary
-    from proctor.core.submission import PatchKind, PatchSubmission, Score, ScoreLogSubmission, StateSubmission
+    from proctor.core.submission import PatchKind, PatchSubmission, ScoreLogEntry, ScoreLogSubmission, StateSubmission
     from proctor.core.sweep import Sweep, SweepRun
     from proctor.core.task import (
         DirectorySource,
-        Gold,
         ImageSource,
+        Oracle,
         PrivatePart,
         PublicPart,
         RepositorySource,
@@ -107,34 +107,30 @@ __all__ = [
     "AgentRequest",
     "AgentSetup",
     "Attempt",
-    "Attending",
     "Benchmark",
     "BenchmarkSource",
     "Budget",
     "Cause",
+    "ChecksRequirements",
+    "CommonOptions",
     "Consequence",
+    "DatasetInfo",
     "DirectorySource",
     "Environment",
     "EnvironmentProvider",
     "EnvironmentSpec",
-    "Errand",
-    "ErrandResult",
-    "ErrandRunner",
     "EvaluateOptions",
-    "Evaluated",
     "EvaluationReport",
     "EvaluationSummary",
     "ExecResult",
-    "Fetched",
     "Finding",
-    "Foresighted",
-    "Gold",
     "GradeOptions",
-    "Health",
+    "GradingContext",
     "ImageSource",
     "InfrastructureError",
     "Interrupted",
     "InvalidData",
+    "InvalidTask",
     "Invocation",
     "JournalEntry",
     "Lane",
@@ -146,14 +142,19 @@ __all__ = [
     "ModelUsage",
     "Mount",
     "Network",
+    "OneShotCommand",
+    "OneShotResult",
+    "OneShotRunner",
+    "Oracle",
     "PatchKind",
     "PatchSubmission",
-    "Place",
     "Prediction",
+    "PrefetchingProvider",
     "PrivatePart",
     "ProctorError",
+    "ProviderAware",
     "PublicPart",
-    "Published",
+    "PublishedResult",
     "ReadsPredictions",
     "Record",
     "RepairSummary",
@@ -164,12 +165,10 @@ __all__ = [
     "RunOptions",
     "RunResults",
     "RunSummary",
-    "Score",
+    "ScoreLogEntry",
     "ScoreLogSubmission",
-    "Sited",
-    "SittingOptions",
+    "ServesEnvironment",
     "StateSubmission",
-    "StatesNeeds",
     "Status",
     "Step",
     "SubmissionKind",
@@ -177,8 +176,9 @@ __all__ = [
     "SweepOutcome",
     "SweepResults",
     "SweepRun",
-    "TakesTurns",
     "Task",
+    "TaskEvaluation",
+    "TaskHealth",
     "TaskResult",
     "TestOutcome",
     "TestStatus",
@@ -187,8 +187,8 @@ __all__ = [
     "ToolCall",
     "Totals",
     "Trajectory",
-    "Unusable",
     "UsageError",
+    "UsesPermit",
     "Verdict",
     "evaluate",
     "evaluate_async",
@@ -206,7 +206,7 @@ __all__ = [
 ]
 
 _CORE = (
-    *("agent", "benchmark", "causes", "environment", "errors", "evaluation", "published"),
+    *("agent", "benchmark", "causes", "environment", "errors", "evaluation", "published_result"),
     *("record", "result", "run", "submission", "sweep", "task", "trajectory", "verdict"),
 )
 
@@ -219,7 +219,7 @@ if not TYPE_CHECKING:  # a type checker would take every name for exported
         import importlib  # noqa: PLC0415 - as above
 
         # The records are looked through first: they are cheap, and what runs things is not.
-        for home in (*(f"proctor.core.{room}" for room in _CORE), "proctor.api"):
+        for home in (*(f"proctor.core.{module_name}" for module_name in _CORE), "proctor.api"):
             module = importlib.import_module(home)
             if hasattr(module, name):
                 break

@@ -15,28 +15,28 @@ from typing import Any, Final, Literal, TypedDict, TypeVar, Unpack, get_args, ge
 from proctor.analysis.sweep import SweepOutcome
 from proctor.benchmarks import benchmark as find_benchmark
 from proctor.benchmarks import reopen, suite_benchmark
-from proctor.core.benchmark import Benchmark, GradeOptions, Health
-from proctor.core.briefing import Briefing
+from proctor.core.agent_options import AgentOptions
+from proctor.core.benchmark import Benchmark, GradeOptions, TaskHealth
 from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentProvider, Limits, Network
 from proctor.core.errors import UsageError
-from proctor.core.evaluation import Evaluated, EvaluationReport, Prediction
+from proctor.core.evaluation import EvaluationReport, Prediction, TaskEvaluation
 from proctor.core.result import TaskResult
 from proctor.core.run import Budget, Mode, RunConfig, RunSummary
 from proctor.core.sweep import Sweep
 from proctor.environments import provider as find_provider
 from proctor.results import RunStore, SweepStore, find_run, find_sweep, summarise
 from proctor.runner import evaluate as grading
-from proctor.runner.drive import Ending, Sitting, drive
-from proctor.runner.models import Access
-from proctor.runner.plan import AGENTS, PRESETS, Asked
-from proctor.runner.records import Slot
-from proctor.runner.reporting import report_on
-from proctor.runner.run import Retry, Silence
-from proctor.runner.selection import Chosen, Selection, choose
-from proctor.runner.start import begin, check_access, configure
-from proctor.runner.sweep import begin_sweep, benchmark_of, drive_sweep, outcome_of, plan_sweep
-from proctor.runner.sweep_file import read_sweep
+from proctor.runner.evaluation_report import make_evaluation_report
+from proctor.runner.models import ModelAccess
+from proctor.runner.records import Trial
+from proctor.runner.request import DEFAULT_AGENTS, DEFAULT_PRESETS, RunRequest
+from proctor.runner.selection import SelectedTasks, Selection, select_tasks
+from proctor.runner.session import SessionOptions, SessionResult, run_session
+from proctor.runner.start import check_access, configure, create_run
+from proctor.runner.sweep import create_sweep, plan_sweep, run_sweep_session, stored_sweep_outcome, sweep_benchmark
+from proctor.runner.sweep_file import read_sweep_file
+from proctor.runner.trial import NullObserver, TrialRetry
 
 T = TypeVar("T")
 _ARTIFACTS: Final = Path("target/proctor")
@@ -54,7 +54,7 @@ class RunResults:
     folder: Path
     config: RunConfig
     summary: RunSummary
-    left: int
+    trials_left: int
     stopped_by: Cause | None = None
     detail: str = ""
 
@@ -63,13 +63,13 @@ class RunResults:
         """As commands and `resume` know it: benchmark/run-id."""
         return f"{self.folder.parent.name}/{self.folder.name}"
 
-    def task(self, task_id: str, attempt: int = 1) -> TaskResult:
+    def task(self, task_id: str, trial: int = 1) -> TaskResult:
         """The result of one answer.
 
         Raises:
             UsageError: there is none.
         """
-        return RunStore(self.folder).result(task_id, attempt)
+        return RunStore(self.folder).result(task_id, trial)
 
     def __iter__(self) -> Iterator[TaskResult]:
         return RunStore(self.folder).results()
@@ -96,15 +96,15 @@ class SweepResults:
         return f"{self.folder.parent.name}/{self.folder.name}"
 
     @property
-    def left(self) -> int:
+    def trials_left(self) -> int:
         """Answers that are wanted and not recorded; `resume_sweep` goes on with them."""
-        return sum(run.left for run in self.runs.values())
+        return sum(run.trials_left for run in self.runs.values())
 
 
-Ended = Callable[[str, int, TaskResult | None], None]
+TrialCallback = Callable[[str, int, TaskResult | None], None]
 
 
-class SittingOptions(TypedDict, total=False):
+class CommonOptions(TypedDict, total=False):
     """What may be said whenever answers are made.
 
     Attributes:
@@ -122,10 +122,10 @@ class SittingOptions(TypedDict, total=False):
     h2_program: str | None
     retries: int | None
     prices: Path | None
-    ended: Ended | None
+    on_trial_finished: TrialCallback | None
 
 
-class ResumeOptions(SittingOptions, total=False):
+class ResumeOptions(CommonOptions, total=False):
     """What may be said when a run or a sweep is gone on with.
 
     Attributes:
@@ -135,7 +135,7 @@ class ResumeOptions(SittingOptions, total=False):
     retry_errors: bool
 
 
-class RunOptions(SittingOptions, total=False):
+class RunOptions(CommonOptions, total=False):
     """What may be said of a run; the options of ``proctor bench run`` by the same names.
 
     Attributes:
@@ -163,7 +163,7 @@ class RunOptions(SittingOptions, total=False):
     tasks: Sequence[str]
     limit: int | None
     shuffle: int | None
-    attempts: int
+    trials: int
     concurrency: int
     grade_concurrency: int | None
     timeout: float | None
@@ -206,21 +206,21 @@ def run(benchmark: str | Benchmark, **options: Unpack[RunOptions]) -> RunResults
         UsageError: it cannot be run as asked.
         InfrastructureError: a program that it needs is not on this machine.
     """
-    return _now(run_async(benchmark, **options), "run_async")
+    return _run_blocking(run_async(benchmark, **options), "run_async")
 
 
 async def run_async(benchmark: str | Benchmark, **options: Unpack[RunOptions]) -> RunResults:
     """The same as `run`, in the caller's event loop. Cancelling it ends the agents; `resume` goes on later."""
-    _check_names(options, RunOptions)
-    source = _benchmark(benchmark, options.get("split"))
-    access = Access.from_environment(os.environ)
-    tasks = _chosen(source, options).tasks
-    means = _means(options)
-    config = await configure(_asked(options), source, tasks, **means)
+    _check_options(options, RunOptions)
+    source = _find_benchmark(benchmark, options.get("split"))
+    access = ModelAccess.from_environment(os.environ)
+    tasks = _selected_tasks(source, options).tasks
+    means = _program_options(options)
+    config = await configure(_run_request(options), source, tasks, **means)
     check_access(config, access, prices=means["prices"])
-    store = begin(config, root=options.get("results"))
-    sitting = Sitting(access=access, retry=_retry(options), **means)
-    return await _sit(store, source, sitting, options.get("ended"))
+    store = create_run(config, root=options.get("results"))
+    sitting = SessionOptions(access=access, retry=_retry(options), **means)
+    return await _run_session(store, source, sitting, options.get("on_trial_finished"))
 
 
 def resume(name: str | Path, **options: Unpack[ResumeOptions]) -> RunResults:
@@ -234,7 +234,7 @@ def resume(name: str | Path, **options: Unpack[ResumeOptions]) -> RunResults:
         UsageError: there is no such run.
         InvalidData: the benchmark's data is not what the run was begun with.
     """
-    return _now(resume_async(name, **options), "resume_async")
+    return _run_blocking(resume_async(name, **options), "resume_async")
 
 
 async def resume_async(name: str | Path, **options: Unpack[ResumeOptions]) -> RunResults:
@@ -242,10 +242,10 @@ async def resume_async(name: str | Path, **options: Unpack[ResumeOptions]) -> Ru
     store = find_run(str(name), root=options.get("results"))
     config = store.config()
     source = reopen(config.benchmark, config.source, config.split)
-    return await _sit(store, source, _going_on(options), options.get("ended"))
+    return await _run_session(store, source, _resume_session_options(options), options.get("on_trial_finished"))
 
 
-def sweep(file: str | Path, **options: Unpack[SittingOptions]) -> SweepResults:
+def sweep(file: str | Path, **options: Unpack[CommonOptions]) -> SweepResults:
     """Make the runs that a sweep's file asks for, task by task in turns, and compare them.
 
     Nobody is asked before it starts: what bounds its cost is `max_cost`, here or in the file.
@@ -257,18 +257,18 @@ def sweep(file: str | Path, **options: Unpack[SittingOptions]) -> SweepResults:
     Raises:
         UsageError: something in the file is wrong, or a configuration cannot be run; lists everything that is.
     """
-    return _now(sweep_async(file, **options), "sweep_async")
+    return _run_blocking(sweep_async(file, **options), "sweep_async")
 
 
-async def sweep_async(file: str | Path, **options: Unpack[SittingOptions]) -> SweepResults:
+async def sweep_async(file: str | Path, **options: Unpack[CommonOptions]) -> SweepResults:
     """The same as `sweep`, in the caller's event loop. Cancelling it ends the agents; `resume_sweep` goes on later."""
-    access, means = Access.from_environment(os.environ), _means(options)
-    wanted = read_sweep(Path(file))
-    source = benchmark_of(wanted)
-    planned = await plan_sweep(wanted, source, access=access, run_usd=options.get("max_cost"), **means)
-    store = begin_sweep(planned, root=options.get("results"))
-    sitting = Sitting(access=access, retry=_retry(options), **means)
-    return await _sit_sweep(store, source, sitting, options.get("ended"))
+    access, means = ModelAccess.from_environment(os.environ), _program_options(options)
+    wanted = read_sweep_file(Path(file))
+    source = sweep_benchmark(wanted)
+    planned = await plan_sweep(wanted, source, access=access, max_run_usd=options.get("max_cost"), **means)
+    store = create_sweep(planned, root=options.get("results"))
+    sitting = SessionOptions(access=access, retry=_retry(options), **means)
+    return await _run_sweep_session(store, source, sitting, options.get("on_trial_finished"))
 
 
 def resume_sweep(name: str | Path, **options: Unpack[ResumeOptions]) -> SweepResults:
@@ -282,7 +282,7 @@ def resume_sweep(name: str | Path, **options: Unpack[ResumeOptions]) -> SweepRes
         UsageError: there is no such sweep.
         InvalidData: the benchmark's data is not what the sweep was begun with.
     """
-    return _now(resume_sweep_async(name, **options), "resume_sweep_async")
+    return _run_blocking(resume_sweep_async(name, **options), "resume_sweep_async")
 
 
 async def resume_sweep_async(name: str | Path, **options: Unpack[ResumeOptions]) -> SweepResults:
@@ -292,7 +292,7 @@ async def resume_sweep_async(name: str | Path, **options: Unpack[ResumeOptions])
         raise UsageError(f"there is no sweep {str(name)!r}", fix="name it as benchmark/sweep-id")
     config = store.sweep().runs[0].config
     source = reopen(config.benchmark, config.source, config.split)
-    return await _sit_sweep(store, source, _going_on(options), options.get("ended"))
+    return await _run_sweep_session(store, source, _resume_session_options(options), options.get("on_trial_finished"))
 
 
 def load_results(name: str | Path, *, results: Path | None = None) -> RunResults:
@@ -304,7 +304,7 @@ def load_results(name: str | Path, *, results: Path | None = None) -> RunResults
     store = find_run(str(name), root=results)
     config = store.config()
     summary = summarise(config, store.results())
-    return RunResults(store.folder, config, summary, len(config.tasks) * config.samples - summary.tasks)
+    return RunResults(store.folder, config, summary, len(config.tasks) * config.trials - summary.tasks)
 
 
 def evaluate(
@@ -312,7 +312,7 @@ def evaluate(
     predictions: Path | Iterable[Prediction] | Literal["oracle"],
     *,
     cache: bool = True,
-    done: Callable[[Evaluated], None] | None = None,
+    on_evaluated: Callable[[TaskEvaluation], None] | None = None,
     **options: Unpack[EvaluateOptions],
 ) -> EvaluationReport:
     """Grade answers that are there already: of a predictions file, of your own making, or the reference answers.
@@ -327,7 +327,9 @@ def evaluate(
     Raises:
         UsageError: a task does not exist, or the predictions cannot be read.
     """
-    return _now(evaluate_async(benchmark, predictions, cache=cache, done=done, **options), "evaluate_async")
+    return _run_blocking(
+        evaluate_async(benchmark, predictions, cache=cache, on_evaluated=on_evaluated, **options), "evaluate_async"
+    )
 
 
 async def evaluate_async(
@@ -335,24 +337,24 @@ async def evaluate_async(
     predictions: Path | Iterable[Prediction] | Literal["oracle"],
     *,
     cache: bool = True,
-    done: Callable[[Evaluated], None] | None = None,
+    on_evaluated: Callable[[TaskEvaluation], None] | None = None,
     **options: Unpack[EvaluateOptions],
 ) -> EvaluationReport:
     """The same as `evaluate`, in the caller's event loop."""
-    _check_names(options, EvaluateOptions)
-    source = _benchmark(benchmark, options.get("split"))
-    chosen, rooms = _chosen(source, options), _rooms(options)
+    _check_options(options, EvaluateOptions)
+    source = _find_benchmark(benchmark, options.get("split"))
+    chosen, rooms = _selected_tasks(source, options), _make_provider(options)
     try:
-        return await report_on(
+        return await make_evaluation_report(
             source,
             chosen,
             predictions,
-            rooms=rooms,
+            provider=rooms,
             options=_grade_options(options),
             artifacts=options.get("artifacts", _ARTIFACTS).absolute(),
             jobs=options.get("jobs", 1),
             use_cache=cache,
-            done=done or (lambda _: None),
+            on_evaluated=on_evaluated or (lambda _: None),
         )
     finally:
         await rooms.close()
@@ -361,9 +363,9 @@ async def evaluate_async(
 def validate(
     benchmark: str | Benchmark,
     *,
-    done: Callable[[Health], None] | None = None,
+    on_validated: Callable[[TaskHealth], None] | None = None,
     **options: Unpack[EvaluateOptions],
-) -> tuple[Health, ...]:
+) -> tuple[TaskHealth, ...]:
     """Prove on this machine that each task can be failed, can be solved, and is graded alike each time.
 
     Args:
@@ -371,19 +373,19 @@ def validate(
         done: is told of every task.
         options: see `EvaluateOptions`.
     """
-    return _now(validate_async(benchmark, done=done, **options), "validate_async")
+    return _run_blocking(validate_async(benchmark, on_validated=on_validated, **options), "validate_async")
 
 
 async def validate_async(
     benchmark: str | Benchmark,
     *,
-    done: Callable[[Health], None] | None = None,
+    on_validated: Callable[[TaskHealth], None] | None = None,
     **options: Unpack[EvaluateOptions],
-) -> tuple[Health, ...]:
+) -> tuple[TaskHealth, ...]:
     """The same as `validate`, in the caller's event loop."""
-    _check_names(options, EvaluateOptions)
-    source = _benchmark(benchmark, options.get("split"))
-    chosen, rooms = _chosen(source, options), _rooms(options)
+    _check_options(options, EvaluateOptions)
+    source = _find_benchmark(benchmark, options.get("split"))
+    chosen, rooms = _selected_tasks(source, options), _make_provider(options)
     try:
         healths = await grading.validate(
             source,
@@ -392,49 +394,62 @@ async def validate_async(
             options=_grade_options(options, determinism_runs=2),
             artifacts=options.get("artifacts", _ARTIFACTS).absolute(),
             jobs=options.get("jobs", 1),
-            done=done or (lambda _: None),
+            on_validated=on_validated or (lambda _: None),
         )
     finally:
         await rooms.close()
-    return (*healths, *map(grading.broken_health, chosen.broken))
+    return (*healths, *map(grading.invalid_task_health, chosen.invalid))
 
 
-class _Told(Silence):
+class _CallbackObserver(NullObserver):
     """Passes on what is done with."""
 
-    def __init__(self, ended: Ended | None) -> None:
-        self._ended = ended
+    def __init__(self, callback: TrialCallback | None) -> None:
+        self._callback = callback
 
-    def ended(self, slot: Slot, result: TaskResult | None) -> None:
+    def trial_finished(self, trial: Trial, result: TaskResult | None) -> None:
         """One answer."""
-        if self._ended is not None:
-            self._ended(slot.task_id, slot.sample, result)
+        if self._callback is not None:
+            self._callback(trial.task_id, trial.number, result)
 
 
-async def _sit(store: RunStore, source: Benchmark, sitting: Sitting, ended: Ended | None) -> RunResults:
-    return _made(store, await drive(store, source, watch=lambda *_: _Told(ended), sitting=sitting))
+async def _run_session(
+    store: RunStore, source: Benchmark, session_options: SessionOptions, on_trial_finished: TrialCallback | None
+) -> RunResults:
+    return _run_results(
+        store,
+        await run_session(
+            store, source, make_observer=lambda *_: _CallbackObserver(on_trial_finished), options=session_options
+        ),
+    )
 
 
-async def _sit_sweep(store: SweepStore, source: Benchmark, sitting: Sitting, ended: Ended | None) -> SweepResults:
-    endings = await drive_sweep(store, source, watch=lambda *_: _Told(ended), sitting=sitting)
-    runs = {label: _made(run, ending) for (label, run), ending in zip(store.runs(), endings, strict=True)}
-    return SweepResults(store.folder, store.sweep(), runs, outcome_of(store))
+async def _run_sweep_session(
+    store: SweepStore, source: Benchmark, session_options: SessionOptions, on_trial_finished: TrialCallback | None
+) -> SweepResults:
+    endings = await run_sweep_session(
+        store, source, make_observer=lambda *_: _CallbackObserver(on_trial_finished), options=session_options
+    )
+    runs = {label: _run_results(run, ending) for (label, run), ending in zip(store.runs(), endings, strict=True)}
+    return SweepResults(store.folder, store.sweep(), runs, stored_sweep_outcome(store))
 
 
-def _made(store: RunStore, ending: Ending) -> RunResults:
-    return RunResults(store.folder, store.config(), ending.summary, ending.left, ending.stopped_by, ending.detail)
+def _run_results(store: RunStore, result: SessionResult) -> RunResults:
+    return RunResults(
+        store.folder, store.config(), result.summary, result.trials_left, result.stopped_by, result.detail
+    )
 
 
-def _now(work: Coroutine[Any, Any, T], twin: str) -> T:
+def _run_blocking(work: Coroutine[Any, Any, T], async_name: str) -> T:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(work)
     work.close()
-    raise UsageError("an event loop is running here, and would be blocked", fix=f"use `await proctor.{twin}(…)`")
+    raise UsageError("an event loop is running here, and would be blocked", fix=f"use `await proctor.{async_name}(…)`")
 
 
-def _check_names(options: Mapping[str, Any], known: type) -> None:
+def _check_options(options: Mapping[str, Any], known: type) -> None:
     """A budget whose name is misspelt must not be no budget.
 
     Raises:
@@ -445,7 +460,7 @@ def _check_names(options: Mapping[str, Any], known: type) -> None:
         if name not in hints:
             near = difflib.get_close_matches(name, hints, n=1)
             raise UsageError(f"there is no option {name!r}", fix=f"did you mean {near[0]!r}?" if near else None)
-        choices = [word for kind in (hints[name], *get_args(hints[name])) for word in _words(kind)]
+        choices = [word for kind in (hints[name], *get_args(hints[name])) for word in _literal_choices(kind)]
         if choices and value is not None and value not in choices:
             raise UsageError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
         if isinstance(value, str) and get_origin(hints[name]) is Sequence:
@@ -455,11 +470,11 @@ def _check_names(options: Mapping[str, Any], known: type) -> None:
             raise UsageError(f"{name} must be {least} or more, not {options[name]}")
 
 
-def _words(kind: Any) -> tuple[str, ...]:
+def _literal_choices(kind: Any) -> tuple[str, ...]:
     return get_args(kind) if get_origin(kind) is Literal else ()
 
 
-def _benchmark(which: str | Benchmark, split: str | None) -> Benchmark:
+def _find_benchmark(which: str | Benchmark, split: str | None) -> Benchmark:
     if not isinstance(which, str):
         return which
     if os.sep in which or which.endswith(".json"):
@@ -467,31 +482,31 @@ def _benchmark(which: str | Benchmark, split: str | None) -> Benchmark:
     return find_benchmark(which, split)
 
 
-def _chosen(source: Benchmark, options: RunOptions | EvaluateOptions) -> Chosen:
-    return choose(source, Selection(ids=tuple(options.get("tasks", ())), limit=options.get("limit")))
+def _selected_tasks(source: Benchmark, options: RunOptions | EvaluateOptions) -> SelectedTasks:
+    return select_tasks(source, Selection(ids=tuple(options.get("tasks", ())), limit=options.get("limit")))
 
 
-def _asked(options: RunOptions) -> Asked:
+def _run_request(options: RunOptions) -> RunRequest:
     network, mode = options.get("network"), Mode(options.get("mode", "baseline"))
-    return Asked(
-        agent=options.get("agent", AGENTS[mode]),
+    return RunRequest(
+        agent=options.get("agent", DEFAULT_AGENTS[mode]),
         mode=mode,
         command=tuple(options.get("command", ())),
-        briefing=Briefing(
+        agent_options=AgentOptions(
             system_prompt=options.get("system_prompt"),
             append_system_prompt=options.get("append_system_prompt"),
             allowed_tools=tuple(options.get("allowed_tools", ())),
             env=dict(options.get("agent_env", {})),
         ),
         model=options.get("model"),
-        preset=options.get("preset", PRESETS[mode]),
+        preset=options.get("preset", DEFAULT_PRESETS[mode]),
         pod_template=options.get("pod_template"),
         variables=dict(options.get("variables", {})),
         runner=options.get("runner", "local"),
         image=options.get("image"),
         isolation=options.get("isolation", True),
         network=Network(network) if network else None,
-        samples=options.get("attempts", 1),
+        trials=options.get("trials", 1),
         concurrency=options.get("concurrency", 1),
         grade_concurrency=options.get("grade_concurrency"),
         limits=Limits(wall_seconds=options.get("timeout")),
@@ -501,13 +516,13 @@ def _asked(options: RunOptions) -> Asked:
     )
 
 
-class _Means(TypedDict):
+class _ProgramOptions(TypedDict):
     program: str | None
     h2_program: str | None
     prices: Path | None
 
 
-def _means(options: SittingOptions) -> _Means:
+def _program_options(options: CommonOptions) -> _ProgramOptions:
     return {
         "program": options.get("program"),
         "h2_program": options.get("h2_program"),
@@ -515,22 +530,22 @@ def _means(options: SittingOptions) -> _Means:
     }
 
 
-def _retry(options: SittingOptions) -> Retry:
+def _retry(options: CommonOptions) -> TrialRetry:
     retries = options.get("retries")
-    return Retry() if retries is None else Retry(tries=retries + 1)
+    return TrialRetry() if retries is None else TrialRetry(max_attempts=retries + 1)
 
 
-def _going_on(options: ResumeOptions) -> Sitting:
-    return Sitting(
-        access=Access.from_environment(os.environ),
+def _resume_session_options(options: ResumeOptions) -> SessionOptions:
+    return SessionOptions(
+        access=ModelAccess.from_environment(os.environ),
         retry=_retry(options),
         retry_errors=options.get("retry_errors", False),
-        run_usd=options.get("max_cost"),
-        **_means(options),
+        max_run_usd=options.get("max_cost"),
+        **_program_options(options),
     )
 
 
-def _rooms(options: EvaluateOptions) -> EnvironmentProvider:
+def _make_provider(options: EvaluateOptions) -> EnvironmentProvider:
     return find_provider(options.get("runner", "local"), isolation=options.get("isolation", True))
 
 

@@ -11,15 +11,23 @@ from typing import Final, Literal
 
 from proctor.agents.h2 import h2_version
 from proctor.core.errors import InfrastructureError
-from proctor.core.programs import Program, find_bubblewrap, find_claude, find_h2, find_program, find_x07, first_line
+from proctor.core.programs import (
+    ProgramLocation,
+    find_bubblewrap,
+    find_claude,
+    find_h2,
+    find_program,
+    find_x07,
+    first_line,
+)
 from proctor.core.record import Record
-from proctor.environments import docker_rooms, local_rooms
+from proctor.environments import docker_version, local_version
 
-LITTLE_DISK: Final = 5 * 10**9
+MIN_DISK_BYTES: Final = 5 * 10**9
 DOCKER_SOCKET: Final = "/var/run/docker.sock"
 
 
-class State(StrEnum):
+class CheckState(StrEnum):
     """What a check found."""
 
     OK = "ok"
@@ -37,7 +45,7 @@ class Check(Record):
     """
 
     name: str
-    state: State
+    state: CheckState
     detail: str
     needed_for: str
     remedy: str = ""
@@ -53,7 +61,7 @@ class Diagnosis(Record):
     @property
     def usable(self) -> bool:
         """Whether everything that Proctor cannot do without is there."""
-        return all(check.state is State.OK for check in self.checks if check.required)
+        return all(check.state is CheckState.OK for check in self.checks if check.required)
 
 
 def diagnose() -> Diagnosis:
@@ -77,11 +85,11 @@ def check_bubblewrap() -> Check:
     """Bubblewrap makes local rooms, where the kernel lets users make namespaces."""
     needed_for = "rooms on this machine without Docker (`--runner local`)"
     try:
-        detail = f"{asyncio.run(local_rooms())}; user namespaces work"
+        detail = f"{asyncio.run(local_version())}; user namespaces work"
     except (InfrastructureError, OSError) as error:
-        state = State.BROKEN if find_bubblewrap() else State.MISSING
-        return _shortcoming("bubblewrap", state, error, needed_for, remedy="use --runner docker")
-    return Check(name="bubblewrap", state=State.OK, detail=detail, needed_for=needed_for)
+        state = CheckState.BROKEN if find_bubblewrap() else CheckState.MISSING
+        return _failed_check("bubblewrap", state, error, needed_for, remedy="use --runner docker")
+    return Check(name="bubblewrap", state=CheckState.OK, detail=detail, needed_for=needed_for)
 
 
 def check_docker() -> Check:
@@ -89,12 +97,14 @@ def check_docker() -> Check:
     needed_for = "benchmarks that come as container images (`--runner docker`)"
     host = os.environ.get("DOCKER_HOST", f"unix://{DOCKER_SOCKET}")
     try:
-        detail = f"engine {asyncio.run(docker_rooms())} at {host}"
+        detail = f"engine {asyncio.run(docker_version())} at {host}"
     except InfrastructureError as error:
         there = not host.startswith("unix://") or Path(host.removeprefix("unix://")).exists()
         remedy = "install and start a Docker engine (Debian: apt-get install docker.io)"
-        return _shortcoming("docker", State.BROKEN if there else State.MISSING, error, needed_for, remedy=remedy)
-    return Check(name="docker", state=State.OK, detail=detail, needed_for=needed_for)
+        return _failed_check(
+            "docker", CheckState.BROKEN if there else CheckState.MISSING, error, needed_for, remedy=remedy
+        )
+    return Check(name="docker", state=CheckState.OK, detail=detail, needed_for=needed_for)
 
 
 def check_claude() -> Check:
@@ -113,15 +123,19 @@ def check_h2() -> Check:
     remedy = "build h2 from its repository and put it on PATH, or set H2_BIN"
     program = find_h2()
     if program is None:
-        return Check(name="h2", state=State.MISSING, detail="not found", needed_for=needed_for, remedy=remedy)
+        return Check(name="h2", state=CheckState.MISSING, detail="not found", needed_for=needed_for, remedy=remedy)
     try:
-        detail = f"{h2_version(program.path)}, from {program.found}: {program.path}"
+        detail = f"{h2_version(program.path)}, from {program.found_via}: {program.path}"
     except InfrastructureError as error:
         fix = error.fix or remedy
         return Check(
-            name="h2", state=State.BROKEN, detail=f"{program.path}: {error.what}", needed_for=needed_for, remedy=fix
+            name="h2",
+            state=CheckState.BROKEN,
+            detail=f"{program.path}: {error.what}",
+            needed_for=needed_for,
+            remedy=fix,
         )
-    return Check(name="h2", state=State.OK, detail=detail, needed_for=needed_for)
+    return Check(name="h2", state=CheckState.OK, detail=detail, needed_for=needed_for)
 
 
 def check_x07() -> Check:
@@ -149,13 +163,15 @@ def check_credentials() -> Check:
     needed_for = "runs with a real model (scripts and replays need none)"
     for variable in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
         if os.environ.get(variable):
-            return Check(name="credentials", state=State.OK, detail=f"{variable} is set", needed_for=needed_for)
+            return Check(name="credentials", state=CheckState.OK, detail=f"{variable} is set", needed_for=needed_for)
     login = Path.home() / ".h2/claude-config/default/.credentials.json"
     if login.is_file():
-        return Check(name="credentials", state=State.OK, detail=f"a login in {login.parent}", needed_for=needed_for)
+        return Check(
+            name="credentials", state=CheckState.OK, detail=f"a login in {login.parent}", needed_for=needed_for
+        )
     remedy = "set ANTHROPIC_API_KEY, or log in with `CLAUDE_CONFIG_DIR=~/.h2/claude-config/default claude`"
     return Check(
-        name="credentials", state=State.MISSING, detail="no key and no login", needed_for=needed_for, remedy=remedy
+        name="credentials", state=CheckState.MISSING, detail="no key and no login", needed_for=needed_for, remedy=remedy
     )
 
 
@@ -165,15 +181,15 @@ def check_disk() -> Check:
     place = Path.home()
     free = shutil.disk_usage(place).free
     detail = f"{free / 10**9:.0f} GB free in {place}"
-    if free < LITTLE_DISK:
+    if free < MIN_DISK_BYTES:
         return Check(
             name="disk",
-            state=State.BROKEN,
+            state=CheckState.BROKEN,
             detail=detail,
             needed_for=needed_for,
             remedy="free some space; SWE-bench images alone take 1 to 3 GB each",
         )
-    return Check(name="disk", state=State.OK, detail=detail, needed_for=needed_for)
+    return Check(name="disk", state=CheckState.OK, detail=detail, needed_for=needed_for)
 
 
 CHECKS: Final[Sequence[Callable[[], Check]]] = (
@@ -191,7 +207,7 @@ CHECKS: Final[Sequence[Callable[[], Check]]] = (
 
 def _program_check(
     name: str,
-    program: Program | None,
+    program: ProgramLocation | None,
     *,
     needed_for: str,
     remedy: str,
@@ -199,18 +215,18 @@ def _program_check(
     required: bool = False,
 ) -> Check:
     if program is None:
-        state, detail = State.MISSING, "not found"
+        state, detail = CheckState.MISSING, "not found"
     else:
         try:
-            detail = f"{first_line([program.path, *arguments])}, from {program.found}: {program.path}"
-            return Check(name=name, state=State.OK, detail=detail, needed_for=needed_for, required=required)
+            detail = f"{first_line([program.path, *arguments])}, from {program.found_via}: {program.path}"
+            return Check(name=name, state=CheckState.OK, detail=detail, needed_for=needed_for, required=required)
         except OSError as error:
-            state, detail = State.BROKEN, f"{program.path}: {_text(error)}"
+            state, detail = CheckState.BROKEN, f"{program.path}: {_text(error)}"
     return Check(name=name, state=state, detail=detail, needed_for=needed_for, remedy=remedy, required=required)
 
 
-def _shortcoming(
-    name: str, state: State, error: InfrastructureError | OSError, needed_for: str, *, remedy: str
+def _failed_check(
+    name: str, state: CheckState, error: InfrastructureError | OSError, needed_for: str, *, remedy: str
 ) -> Check:
     """A check that an error has ended; the error's own advice goes first."""
     if isinstance(error, InfrastructureError):

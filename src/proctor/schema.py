@@ -11,16 +11,16 @@ from typing import Any, Final
 import msgspec
 
 from proctor.agents.h2 import Timeline
-from proctor.analysis.score import Score
+from proctor.analysis.score import ScoreSummary
 from proctor.analysis.sweep import SweepOutcome
 from proctor.benchmarks.registry import BenchmarkRow
-from proctor.benchmarks.setupbench.rule import Evidence
+from proctor.benchmarks.setupbench.verdict_rule import SetupBenchEvidence
 from proctor.benchmarks.suites.format import InstanceFile, PredictionLine, SuiteFile
 from proctor.benchmarks.swe.parity import Parity
-from proctor.benchmarks.terminal_bench.rule import Verified
-from proctor.core.benchmark import Fetched, Health
+from proctor.benchmarks.terminal_bench.verdict_rule import TerminalBenchEvidence
+from proctor.core.benchmark import DatasetInfo, TaskHealth
 from proctor.core.evaluation import EvaluationReport
-from proctor.core.published import Published
+from proctor.core.published_result import PublishedResult
 from proctor.core.record import to_json
 from proctor.core.result import TaskResult
 from proctor.core.run import JournalEntry, RunConfig, RunSummary
@@ -30,22 +30,22 @@ from proctor.core.task import Task
 from proctor.core.trajectory import Trajectory
 from proctor.core.verdict import Verdict
 from proctor.doctor import Diagnosis
-from proctor.report.comparison import ComparisonReport
-from proctor.report.front import ParetoReport
-from proctor.report.groups import BreakdownReport
-from proctor.report.printed import (
+from proctor.report.breakdown import BreakdownReport
+from proctor.report.cli_records import (
     ExportedRun,
     FormatList,
     ImportedRun,
+    RunDetails,
     RunnableList,
     RunPlan,
-    ShownRun,
     SweepPlan,
     TaskList,
-    Validation,
+    ValidationReport,
 )
+from proctor.report.comparison import ComparisonReport
+from proctor.report.pareto import ParetoReport
 from proctor.report.runs_report import RunsReport
-from proctor.sandboxes.sandbox import Listing
+from proctor.sandboxes.sandbox import SandboxRow
 
 RECORDS: Final[dict[str, Any]] = {
     "task": Task,
@@ -58,11 +58,11 @@ RECORDS: Final[dict[str, Any]] = {
     "sweep": Sweep,
     "report": EvaluationReport,
     "trajectory": Trajectory,
-    "score": Score,
-    "health": Health,
+    "score": ScoreSummary,
+    "health": TaskHealth,
     "timeline": Timeline,
-    "fetched": Fetched,
-    "published": Published,
+    "fetched": DatasetInfo,
+    "published": PublishedResult,
     "diagnosis": Diagnosis,
     "runs-report": RunsReport,
     "comparison": ComparisonReport,
@@ -71,18 +71,18 @@ RECORDS: Final[dict[str, Any]] = {
     "sweep-outcome": SweepOutcome,
     "parity": Parity,
     "benchmark-row": BenchmarkRow,
-    "sandbox-row": Listing,
+    "sandbox-row": SandboxRow,
     "task-list": TaskList,
     "runnable-list": RunnableList,
-    "validation": Validation,
+    "validation": ValidationReport,
     "run-plan": RunPlan,
     "sweep-plan": SweepPlan,
-    "shown-run": ShownRun,
+    "shown-run": RunDetails,
     "format-list": FormatList,
     "exported-run": ExportedRun,
     "imported-run": ImportedRun,
-    "setupbench-evidence": Evidence,
-    "terminal-bench-evidence": Verified,
+    "setupbench-evidence": SetupBenchEvidence,
+    "terminal-bench-evidence": TerminalBenchEvidence,
     "suite": SuiteFile,
     "instance": InstanceFile,
     "prediction": PredictionLine,

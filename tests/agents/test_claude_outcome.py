@@ -4,30 +4,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.agents.claude_outcome import FAULTS, judge
-from proctor.agents.claude_stream import Result, Told
-from proctor.agents.supervise import Ended, Ending
+from proctor.agents.claude_outcome import FAULTS, classify_exit
+from proctor.agents.claude_stream import ClaudeResult, ClaudeStreamSummary
+from proctor.agents.supervisor import ExitReason, ProcessExit
 from proctor.core.causes import CONSEQUENCES, Cause
 from proctor.core.result import ModelUsage, Tokens
 
 USED = (ModelUsage(model="m", requests=0, tokens=Tokens(input=1), cost_usd=None),)
 
 
-def told(*, turns: int = 3, **more: Any) -> Told:
-    return Told(started=True, turns=turns, **more)
+def told(*, turns: int = 3, **more: Any) -> ClaudeStreamSummary:
+    return ClaudeStreamSummary(started=True, turns=turns, **more)
 
 
-def done(*, turns: int = 3, api_error: str = "", **more: Any) -> Told:
-    result = Result(**{"subtype": "success", "is_error": False, "text": "Done.", **more})
+def done(*, turns: int = 3, api_error: str = "", **more: Any) -> ClaudeStreamSummary:
+    result = ClaudeResult(**{"subtype": "success", "is_error": False, "text": "Done.", **more})
     return told(turns=turns, resting=True, result=result, api_error=api_error)
 
 
-def failed(**more: Any) -> Told:
+def failed(**more: Any) -> ClaudeStreamSummary:
     return done(**{"is_error": True, "reason": "api_error", "text": "API Error", **more})
 
 
-def ended(ending: Ending = Ending.EXITED, **more: Any) -> Ended:
-    return Ended(**{"ending": ending, "seconds": 5.0, "exit_code": 0, **more})
+def ended(ending: ExitReason = ExitReason.EXITED, **more: Any) -> ProcessExit:
+    return ProcessExit(**{"ending": ending, "seconds": 5.0, "exit_code": 0, **more})
 
 
 BUDGET = "API Error: 402 budget_exhausted: the {}'s budget is spent ($1 of $1)"
@@ -41,9 +41,9 @@ BUDGET = "API Error: 402 budget_exhausted: the {}'s budget is spent ($1 of $1)"
         (done(text=""), ended(), None),
         (done(turns=0, text="", usage=USED), ended(), None),
         (done(), ended(exit_code=1), None),
-        (done(), ended(Ending.LINGERED, exit_code=137), None),
-        (done(), ended(Ending.WALL_CLOCK), None),
-        (done(), ended(Ending.CANCELLED), None),
+        (done(), ended(ExitReason.LINGERED, exit_code=137), None),
+        (done(), ended(ExitReason.WALL_CLOCK), None),
+        (done(), ended(ExitReason.CANCELLED), None),
         (done(stop_reason="pause_turn"), ended(), None),
         (
             done(is_error=True, subtype="error_during_execution", reason="completed", stop_reason="end_turn"),
@@ -51,18 +51,22 @@ BUDGET = "API Error: 402 budget_exhausted: the {}'s budget is spent ($1 of $1)"
             None,
         ),
         # we ended it
-        (told(), ended(Ending.WALL_CLOCK), Cause.AGENT_TIMEOUT),
-        (told(turns=0), ended(Ending.WALL_CLOCK), Cause.AGENT_TIMEOUT),
+        (told(), ended(ExitReason.WALL_CLOCK), Cause.AGENT_TIMEOUT),
+        (told(turns=0), ended(ExitReason.WALL_CLOCK), Cause.AGENT_TIMEOUT),
         (
             failed(reason="aborted_tools", subtype="error_during_execution"),
-            ended(Ending.WALL_CLOCK),
+            ended(ExitReason.WALL_CLOCK),
             Cause.AGENT_TIMEOUT,
         ),
-        (told(), ended(Ending.CANCELLED), Cause.INTERRUPTED),
-        (failed(reason="aborted_streaming"), ended(Ending.CANCELLED), Cause.INTERRUPTED),
-        (told(), ended(Ending.ROOM_LIMIT, limit="wall clock of the room limit reached"), Cause.AGENT_TIMEOUT),
-        (told(), ended(Ending.ROOM_LIMIT, limit="disk of the room limit reached"), Cause.AGENT_CRASHED),
-        (failed(reason="max_turns"), ended(Ending.LINGERED), Cause.TURN_LIMIT),
+        (told(), ended(ExitReason.CANCELLED), Cause.INTERRUPTED),
+        (failed(reason="aborted_streaming"), ended(ExitReason.CANCELLED), Cause.INTERRUPTED),
+        (
+            told(),
+            ended(ExitReason.ENVIRONMENT_LIMIT, limit="wall clock of the room limit reached"),
+            Cause.AGENT_TIMEOUT,
+        ),
+        (told(), ended(ExitReason.ENVIRONMENT_LIMIT, limit="disk of the room limit reached"), Cause.AGENT_CRASHED),
+        (failed(reason="max_turns"), ended(ExitReason.LINGERED), Cause.TURN_LIMIT),
         # its own limits
         (failed(subtype="error_max_turns", reason="max_turns"), ended(exit_code=1), Cause.TURN_LIMIT),
         (failed(subtype="error_max_turns"), ended(exit_code=1), Cause.TURN_LIMIT),
@@ -115,35 +119,42 @@ BUDGET = "API Error: 402 budget_exhausted: the {}'s budget is spent ($1 of $1)"
         (failed(status=400, turns=0), ended(exit_code=1), Cause.PROVIDER_ERROR),
         # no result
         (told(), ended(exit_code=0), Cause.ENVIRONMENT_FAILED),
-        (Told(), ended(exit_code=0), Cause.ENVIRONMENT_FAILED),
-        (Told(), ended(exit_code=1, stderr="Error: unknown option"), Cause.ENVIRONMENT_FAILED),
-        (Told(unreadable=3, unreadable_lines=("garbage",)), ended(exit_code=0), Cause.ENVIRONMENT_FAILED),
+        (ClaudeStreamSummary(), ended(exit_code=0), Cause.ENVIRONMENT_FAILED),
+        (ClaudeStreamSummary(), ended(exit_code=1, stderr="Error: unknown option"), Cause.ENVIRONMENT_FAILED),
+        (
+            ClaudeStreamSummary(unreadable=3, unreadable_lines=("garbage",)),
+            ended(exit_code=0),
+            Cause.ENVIRONMENT_FAILED,
+        ),
         (told(turns=0), ended(exit_code=1), Cause.ENVIRONMENT_FAILED),
         (told(), ended(exit_code=1), Cause.AGENT_CRASHED),
         (told(), ended(exit_code=137), Cause.AGENT_CRASHED),
         (told(), ended(exit_code=143), Cause.AGENT_CRASHED),
         (told(), ended(exit_code=None), Cause.AGENT_CRASHED),
-        (told(result=Result(subtype="success", is_error=False)), ended(exit_code=1), Cause.AGENT_CRASHED),
+        (told(result=ClaudeResult(subtype="success", is_error=False)), ended(exit_code=1), Cause.AGENT_CRASHED),
         (done(turns=0, text="Unknown slash command"), ended(), Cause.ENVIRONMENT_FAILED),
         # it never started
-        (Told(), ended(exit_code=1, fault="no_bash"), Cause.MISSING_PROGRAM),
-        (Told(), ended(exit_code=1, fault="no_loader"), Cause.MISSING_PROGRAM),
+        (ClaudeStreamSummary(), ended(exit_code=1, fault="no_bash"), Cause.MISSING_PROGRAM),
+        (ClaudeStreamSummary(), ended(exit_code=1, fault="no_loader"), Cause.MISSING_PROGRAM),
     ],
 )
-def test_each_end_has_its_cause(what: Told, how: Ended, cause: Cause | None) -> None:
-    assert judge(what, how)[0] is cause
+def test_each_end_has_its_cause(what: ClaudeStreamSummary, how: ProcessExit, cause: Cause | None) -> None:
+    assert classify_exit(what, how)[0] is cause
 
 
 def test_the_sentence_holds_what_was_said() -> None:
     assert (
-        judge(failed(status=500, text="API Error: 500\nboom"), ended())[1] == "the provider failed: API Error: 500 boom"
+        classify_exit(failed(status=500, text="API Error: 500\nboom"), ended())[1]
+        == "the provider failed: API Error: 500 boom"
     )
-    assert "musl" in judge(Told(), ended(fault="no_loader"))[1]
-    assert judge(Told(), ended(exit_code=1, stderr="Error: no such flag"))[1].endswith("Error: no such flag")
+    assert "musl" in classify_exit(ClaudeStreamSummary(), ended(fault="no_loader"))[1]
+    assert classify_exit(ClaudeStreamSummary(), ended(exit_code=1, stderr="Error: no such flag"))[1].endswith(
+        "Error: no such flag"
+    )
 
 
 results = st.builds(
-    Result,
+    ClaudeResult,
     subtype=st.sampled_from(["success", "error_max_turns", "error_during_execution", "error_max_budget_usd", "new"]),
     is_error=st.booleans(),
     status=st.none() | st.integers(100, 999),
@@ -154,7 +165,7 @@ results = st.builds(
     usage=st.sampled_from([(), USED]),
 )
 tolds = st.builds(
-    Told,
+    ClaudeStreamSummary,
     started=st.booleans(),
     resting=st.booleans(),
     turns=st.integers(0, 3),
@@ -163,8 +174,8 @@ tolds = st.builds(
     unreadable=st.integers(0, 2),
 )
 endings = st.builds(
-    Ended,
-    ending=st.sampled_from(Ending),
+    ProcessExit,
+    ending=st.sampled_from(ExitReason),
     seconds=st.floats(0, 10),
     exit_code=st.none() | st.integers(0, 255),
     fault=st.sampled_from(["", "", "", *FAULTS, "new"]),
@@ -179,22 +190,24 @@ HOW_AN_AGENT_ENDS = {
 
 
 @given(tolds, endings)
-def test_every_end_is_one_of_an_agents_and_one_sentence(what: Told, how: Ended) -> None:
-    cause, detail = judge(what, how)
+def test_every_end_is_one_of_an_agents_and_one_sentence(what: ClaudeStreamSummary, how: ProcessExit) -> None:
+    cause, detail = classify_exit(what, how)
     assert cause in HOW_AN_AGENT_ENDS
     assert detail
     assert "\n" not in detail
 
 
 @given(tolds, endings)
-def test_nothing_finishes_without_a_result_or_with_a_fault(what: Told, how: Ended) -> None:
-    if not what.resting or what.result is None or how.fault:
-        assert judge(what, how)[0] is not None
+def test_nothing_finishes_without_a_result_or_with_a_fault(what: ClaudeStreamSummary, how: ProcessExit) -> None:
+    if not what.idle or what.result is None or how.fault:
+        assert classify_exit(what, how)[0] is not None
 
 
 @given(tolds, endings)
-def test_who_never_got_an_answer_and_gave_no_result_is_not_to_blame(what: Told, how: Ended) -> None:
-    cause, _ = judge(what, how)
-    if how.ending is Ending.EXITED and not what.turns and not (what.resting and what.result):
+def test_who_never_got_an_answer_and_gave_no_result_is_not_to_blame(
+    what: ClaudeStreamSummary, how: ProcessExit
+) -> None:
+    cause, _ = classify_exit(what, how)
+    if how.reason is ExitReason.EXITED and not what.turns and not (what.idle and what.result):
         assert cause is not None
         assert not CONSEQUENCES[cause].counted

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.agents.claude_stream import Stream, Told
+from proctor.agents.claude_stream import ClaudeStream, ClaudeStreamSummary
 from proctor.core.record import to_json
 from proctor.core.result import Tokens
 
@@ -29,16 +29,16 @@ def result(**more: Any) -> dict[str, Any]:
     return {"type": "result", "subtype": "success", "is_error": False, "result": "Done.", **more}
 
 
-def fold(*events: dict[str, Any] | bytes, seconds: float = 1.0) -> Told:
+def fold(*events: dict[str, Any] | bytes, seconds: float = 1.0) -> ClaudeStreamSummary:
     """Events that come a second apart."""
-    stream = Stream()
+    stream = ClaudeStream()
     for number, event in enumerate(events):
         stream.feed(event if isinstance(event, bytes) else json.dumps(event).encode(), number * seconds)
-    return stream.told(len(events) * seconds)
+    return stream.summary(len(events) * seconds)
 
 
 def doing(event: dict[str, Any]) -> str | None:
-    return Stream().feed(json.dumps(event).encode(), 0.0)
+    return ClaudeStream().feed(json.dumps(event).encode(), 0.0)
 
 
 def test_blocks_of_one_message_are_one_turn_and_each_call_is_a_step() -> None:
@@ -81,10 +81,10 @@ def test_usage_is_that_of_the_last_result_by_model() -> None:
 
 
 def test_a_turn_that_began_after_a_result_is_not_rest() -> None:
-    assert not fold(INIT).resting
-    assert fold(INIT, result()).resting
-    assert not fold(INIT, result(), INIT).resting
-    assert fold(INIT, result(), INIT, result()).resting
+    assert not fold(INIT).idle
+    assert fold(INIT, result()).idle
+    assert not fold(INIT, result(), INIT).idle
+    assert fold(INIT, result(), INIT, result()).idle
 
 
 def test_time_between_turns_and_before_retries_is_not_active() -> None:

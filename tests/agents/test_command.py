@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 
 from plain_room import PlainRoom
-from proctor.agents import kept_outcome
-from proctor.agents.command import PLACE, Command, judge
-from proctor.agents.supervise import Ended, Ending
+from proctor.agents import read_outcome
+from proctor.agents.command import PROGRAM_PATH, CommandAgent, classify_exit
+from proctor.agents.supervisor import ExitReason, ProcessExit
 from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup
-from proctor.core.briefing import Briefing
+from proctor.core.agent_options import AgentOptions
 from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentSpec, Mount
 from proctor.core.errors import InfrastructureError, UsageError
 
 Ask = Callable[..., AgentRequest]
-NOTHING = Briefing()
+NOTHING = AgentOptions()
 
 
 @pytest.fixture
@@ -32,12 +32,12 @@ async def run(
     request: AgentRequest,
     *words: str,
     doing: list[str] | None = None,
-    briefing: Briefing = NOTHING,
+    briefing: AgentOptions = NOTHING,
 ) -> AgentOutcome:
     room = PlainRoom(folder, model_url="http://127.0.0.1:1")
-    agent = Command(AgentSetup(command=words, briefing=briefing), grace_seconds=0.5)
+    agent = CommandAgent(AgentSetup(command=words, agent_options=briefing), grace_seconds=0.5)
     heard: list[str] = [] if doing is None else doing
-    return await agent.answer(request, room, heard.append)
+    return await agent.solve(request, room, heard.append)
 
 
 async def test_it_gets_the_instruction_twice_and_its_work_is_in_the_workspace(tmp_path: Path, ask: Ask) -> None:
@@ -49,7 +49,7 @@ async def test_it_gets_the_instruction_twice_and_its_work_is_in_the_workspace(tm
     assert (tmp_path / "workspace/on-stdin").read_text() == odd
     assert (tmp_path / "workspace/in-file").read_text() == odd
     assert (tmp_path / "logs/stdout.log").read_text() == "working\ndone\n"
-    assert kept_outcome(tmp_path / "logs") == outcome
+    assert read_outcome(tmp_path / "logs") == outcome
 
 
 async def test_it_is_told_what_it_may_use(tmp_path: Path, ask: Ask) -> None:
@@ -59,7 +59,7 @@ async def test_it_is_told_what_it_may_use(tmp_path: Path, ask: Ask) -> None:
         max_turns=7,
         wall_seconds=60,
     )
-    told_so = Briefing(
+    told_so = AgentOptions(
         system_prompt="Be brief.", allowed_tools=("Bash", "Read"), env={"MINE": "1", "ANTHROPIC_BASE_URL": "elsewhere"}
     )
     await run(tmp_path, request, "sh", "-c", "env > env", briefing=told_so)
@@ -117,14 +117,14 @@ async def test_being_cancelled_ends_it_and_keeps_what_it_said(tmp_path: Path, as
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    kept = kept_outcome(tmp_path / "logs")
+    kept = read_outcome(tmp_path / "logs")
     assert kept is not None
     assert (kept.cause, kept.final_text) == (Cause.INTERRUPTED, "begun")
 
 
 def test_a_limit_of_the_room_is_its_own_failure() -> None:
     for limit, cause in (("wall clock of the room", Cause.AGENT_TIMEOUT), ("disk", Cause.AGENT_CRASHED)):
-        assert judge(Ended(ending=Ending.ROOM_LIMIT, seconds=1, limit=limit))[0] is cause
+        assert classify_exit(ProcessExit(reason=ExitReason.ENVIRONMENT_LIMIT, seconds=1, limit=limit))[0] is cause
 
 
 def test_a_program_of_this_machine_is_shown_in_the_room(tmp_path: Path, ask: Ask) -> None:
@@ -132,23 +132,23 @@ def test_a_program_of_this_machine_is_shown_in_the_room(tmp_path: Path, ask: Ask
     program.write_text("#!/bin/sh\n")
     setup = AgentSetup(program=str(program))
     with pytest.raises(InfrastructureError, match="no program"):
-        Command(setup).furnish(EnvironmentSpec(), ask())
+        CommandAgent(setup).prepare_spec(EnvironmentSpec(), ask())
     program.chmod(0o755)
-    spec = Command(setup).furnish(EnvironmentSpec(), ask())
-    assert spec.mounts == (Mount(source=str(program), target=PLACE),)
-    assert Command(setup).versions() == {"command": PLACE}
-    assert Command(AgentSetup(command=("true",))).furnish(EnvironmentSpec(), ask()) == EnvironmentSpec()
+    spec = CommandAgent(setup).prepare_spec(EnvironmentSpec(), ask())
+    assert spec.mounts == (Mount(source=str(program), target=PROGRAM_PATH),)
+    assert CommandAgent(setup).versions() == {"command": PROGRAM_PATH}
+    assert CommandAgent(AgentSetup(command=("true",))).prepare_spec(EnvironmentSpec(), ask()) == EnvironmentSpec()
 
 
 async def test_a_program_without_a_command_is_run_itself(tmp_path: Path, ask: Ask) -> None:
     program = tmp_path / "agent"
     program.write_text("#!/bin/sh\necho I am $PROCTOR_AGENT\n")
     program.chmod(0o755)
-    agent = Command(AgentSetup(program=str(program), in_place=True))
-    outcome = await agent.answer(ask(), PlainRoom(tmp_path), lambda _: None)
+    agent = CommandAgent(AgentSetup(program=str(program), in_place=True))
+    outcome = await agent.solve(ask(), PlainRoom(tmp_path), lambda _: None)
     assert outcome.final_text == f"I am {program}"
 
 
 def test_a_command_is_needed() -> None:
     with pytest.raises(UsageError):
-        Command()
+        CommandAgent()

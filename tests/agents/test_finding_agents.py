@@ -8,7 +8,7 @@ import pytest
 from paths import REPOSITORY
 from plain_room import PlainRoom
 from proctor import agents
-from proctor.agents import agent, agent_names, needs_gold
+from proctor.agents import agent, agent_names, needs_oracle
 from proctor.core.agent import Agent, AgentRequest, AgentSetup
 from proctor.core.errors import UsageError
 
@@ -21,7 +21,7 @@ def test_the_built_in_agents_are_found_by_name() -> None:
 
 
 def test_only_the_oracle_is_given_the_answer() -> None:
-    assert [name for name in agent_names() if needs_gold(name)] == ["oracle"]
+    assert [name for name in agent_names() if needs_oracle(name)] == ["oracle"]
 
 
 def test_an_unknown_agent_is_refused_with_the_known_ones() -> None:
@@ -45,5 +45,5 @@ async def test_the_agent_in_the_guide_works(tmp_path: Path) -> None:
     room = PlainRoom(tmp_path)
     (tmp_path / "workspace/main.py").write_text("bug\n")
     request = AgentRequest(task_id="t", instruction="x", logs=str(tmp_path))
-    assert (await fixer.answer(request, room, lambda _: None)).cause is None
+    assert (await fixer.solve(request, room, lambda _: None)).cause is None
     assert (tmp_path / "workspace/main.py").read_text() == "fix\n"

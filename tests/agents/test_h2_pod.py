@@ -15,37 +15,37 @@ import msgspec
 import pytest
 
 from pods import one_file
-from proctor.agents import kept_outcome
-from proctor.agents.h2.timeline import TIMELINE, Timeline
-from proctor.agents.h2.watch import Patience
+from proctor.agents import read_outcome
+from proctor.agents.h2.pod_state import PodTimeouts
+from proctor.agents.h2.timeline import TIMELINE_FILE, Timeline
 from proctor.agents.h2_pod import H2Pod
 from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Network
 from proctor.core.programs import find_claude
 from proctor.core.record import read_record
-from proctor.environments import local_available
+from proctor.environments import local_unavailable_reason
 from proctor.environments.local import LocalProvider
-from proctor.gateway import Gateway, ScriptBackend, SessionSpec, read_script
+from proctor.gateway import Gateway, GatewaySessionSpec, ScriptBackend, read_script
 from proctor.sandboxes import Sandbox, Sandboxes
 from rooms import make_provider, sh
 
 SETTLE = 1.0
 # Longer than a pod that seems to be done is waited for.
 LONG = 2.5
-PATIENCE = Patience(
-    look=0.25,
+PATIENCE = PodTimeouts(
+    poll=0.25,
     ready=20,
-    taken=20,
-    settle=SETTLE,
-    unfinished=20,
+    prompt=20,
+    quiet=SETTLE,
+    open_turn=20,
     delivery=20,
     blocked=0.3,
-    asking=0.6,
-    trouble=0.3,
-    doubt=1.0,
+    permission=0.6,
+    confirmed_error=0.3,
+    possible_error=1.0,
     status=8,
-    silent=1.0,
+    unresponsive=1.0,
     dead=0.5,
     stop=10,
 )
@@ -68,7 +68,7 @@ class Desk:
     door: socket.socket
     doing: list[str] = field(default_factory=list)
     room: Environment | None = None
-    patience: Patience = PATIENCE
+    patience: PodTimeouts = PATIENCE
     in_place: bool = False
     claude: str | None = "claude"
 
@@ -78,7 +78,7 @@ class Desk:
 
     @property
     def timeline(self) -> Timeline:
-        return read_record(self.logs / TIMELINE, Timeline)
+        return read_record(self.logs / TIMELINE_FILE, Timeline)
 
     def script(self, pod: str = ALONE, **scenario: Any) -> None:
         (self.sandbox.home / "pods" / "test.yaml").write_text(pod)
@@ -103,14 +103,14 @@ class Desk:
             pod_template="test",
             in_place=self.in_place,
         )
-        agent = H2Pod(setup, patience=self.patience)
+        agent = H2Pod(setup, timeouts=self.patience)
         workspace = self.folder / "tree"
         workspace.mkdir(exist_ok=True)
         spec = EnvironmentSpec(
             workspace=workspace, workdir=workdir, network=Network.MODEL, model_socket=self.folder / "door"
         )
-        self.room = await self.provider.start(agent.furnish(spec, request))
-        return await agent.answer(request, self.room, self.doing.append)
+        self.room = await self.provider.start(agent.prepare_spec(spec, request))
+        return await agent.solve(request, self.room, self.doing.append)
 
     async def said(self, command: str) -> str:
         assert self.room is not None
@@ -142,10 +142,10 @@ def door(tmp_path: Path) -> Iterator[socket.socket]:
 
 @pytest.fixture
 async def desk(tmp_path: Path, programs: Path, door: socket.socket) -> AsyncIterator[Desk]:
-    if (why := await local_available()) is not None:
+    if (why := await local_unavailable_reason()) is not None:
         pytest.skip(why)
     sandbox = Sandboxes(tmp_path / "sandboxes").create("s1", preset="opus")
-    made = Desk(tmp_path, programs, LocalProvider(rooms=tmp_path / "rooms"), sandbox, door)
+    made = Desk(tmp_path, programs, LocalProvider(environments_dir=tmp_path / "rooms"), sandbox, door)
     yield made
     if made.room is not None:
         await made.room.stop()
@@ -163,7 +163,7 @@ async def test_a_pod_is_given_the_task_by_file_and_is_done_when_it_is_done(desk:
     assert outcome.metrics.steps == 1
     assert (outcome.metrics.utilisation or 0) > 0.9
     assert outcome.seconds < time.monotonic()
-    assert kept_outcome(desk.logs) == outcome
+    assert read_outcome(desk.logs) == outcome
 
 
 async def test_idle_after_a_compaction_is_not_the_end(desk: Desk) -> None:
@@ -172,7 +172,7 @@ async def test_idle_after_a_compaction_is_not_the_end(desk: Desk) -> None:
     outcome = await desk.answer()
     assert (outcome.cause, await desk.result()) == (None, "done")
     assert outcome.metrics.compactions == 1
-    (line,) = desk.timeline.lines
+    (line,) = desk.timeline.agents
     assert line.active_seconds > LONG, "the turn went on all the time"
 
 
@@ -185,7 +185,7 @@ async def test_idle_before_the_prompt_registers_is_not_the_end(desk: Desk) -> No
 
 async def test_a_task_that_is_never_taken_is_an_error(desk: Desk) -> None:
     desk.script(turn=[])
-    desk.patience = Patience(look=0.1, taken=0.5, settle=0.1)
+    desk.patience = PodTimeouts(poll=0.1, prompt=0.5, quiet=0.1)
     outcome = await desk.answer()
     assert outcome.cause is Cause.ENVIRONMENT_FAILED
     assert "concierge: it did not take the task" in outcome.detail
@@ -204,7 +204,7 @@ async def test_a_message_that_was_typed_in_the_middle_of_a_turn_is_sent_off_afte
     first = "if [ -e first ]; then echo done >result; else touch first; h2 send coder-1 go; sleep 5; fi"
     coder = {"turn": [PROMPT, {"run": "h2 send concierge ready"}, STOP]}
     desk.script(PAIR, swallow=True, turn=[PROMPT, {"run": first}, STOP], agents={"coder-1": coder})
-    desk.patience = msgspec.structs.replace(PATIENCE, nudge=0.5, settle=2)
+    desk.patience = msgspec.structs.replace(PATIENCE, nudge=0.5, quiet=2)
     outcome = await desk.answer()
     assert (outcome.cause, await desk.result()) == (None, "done")
 
@@ -241,7 +241,7 @@ async def test_a_message_on_its_way_keeps_the_pod_at_work(desk: Desk, late: dict
 
 async def test_a_start_up_dialog_is_shown(desk: Desk) -> None:
     desk.script(child="printf 'Do you trust\\033[1m this folder?\\r\\n'; sleep 60", ready_seconds=None)
-    desk.patience = Patience(look=0.1, ready=0.8)
+    desk.patience = PodTimeouts(poll=0.1, ready=0.8)
     outcome = await desk.answer()
     assert outcome.cause is Cause.ENVIRONMENT_FAILED
     assert "concierge: it is still starting" in outcome.detail
@@ -282,7 +282,7 @@ async def test_a_pod_that_cannot_go_on_ends_with_the_reason(
 async def test_server_errors_that_pass_are_waited_for(desk: Desk) -> None:
     failing = {"state": ["idle", "server_error"], "message": "500"}
     desk.script(turn=[PROMPT, failing, {"after": 2, **TOOL}, failing, {"after": 2, **TOOL}, WORK, STOP])
-    desk.patience = msgspec.structs.replace(PATIENCE, doubt=10)
+    desk.patience = msgspec.structs.replace(PATIENCE, possible_error=10)
     outcome = await desk.answer()
     assert (outcome.cause, await desk.result()) == (None, "done")
 
@@ -291,7 +291,7 @@ async def test_a_daemon_that_does_not_answer_is_given_up_in_time(desk: Desk) -> 
     desk.script(PAIR, agents={"coder-1": {"hang": True}})
     started = time.monotonic()
     # Somebody who hangs from the start never lets the pod begin.
-    desk.patience = Patience(look=0.2, status=1.5, silent=0.5, stop=1)
+    desk.patience = PodTimeouts(poll=0.2, status=1.5, unresponsive=0.5, stop=1)
     outcome = await desk.answer()
     assert outcome.cause is Cause.ENVIRONMENT_FAILED
     assert "coder-1: its h2 daemon gave no answer" in outcome.detail
@@ -367,7 +367,7 @@ async def test_a_pod_that_is_cancelled_is_stopped_and_its_outcome_is_kept(desk: 
     working.cancel()
     with pytest.raises(asyncio.CancelledError):
         await working
-    kept = kept_outcome(desk.logs)
+    kept = read_outcome(desk.logs)
     assert kept is not None
     assert kept.cause is Cause.INTERRUPTED
     assert await survivors(desk) == ""
@@ -377,7 +377,7 @@ async def test_a_pod_without_walls_leaves_nothing_either(tmp_path: Path, program
     # Where h2 can map it: a name from `tempfile` may have an underscore in it.
     place = Path("/tmp") / f"pod-{secrets.token_hex(6)}"
     sandbox = Sandboxes(tmp_path / "sandboxes").create("s1", preset="opus")
-    provider = LocalProvider(isolation=False, rooms=place / "rooms")
+    provider = LocalProvider(isolation=False, environments_dir=place / "rooms")
     desk = Desk(tmp_path, programs, provider, sandbox, door, in_place=True)
     desk.script(grandchildren=1, turn=[PROMPT, WORK, STOP])
     try:
@@ -434,8 +434,8 @@ async def test_the_real_claude_code_starts_without_a_question_and_works(desk: De
     (desk.folder / "talk.yaml").write_text(TALK)
     async with Gateway(ScriptBackend(read_script(desk.folder / "talk.yaml"))) as gateway:
         await gateway.listen_unix(desk.folder / "door")
-        async with gateway.session(SessionSpec(task_id="t", label="t")) as session:
-            desk.patience = msgspec.structs.replace(PATIENCE, ready=60, taken=30, nudge=2)
+        async with gateway.session(GatewaySessionSpec(task_id="t", label="t")) as session:
+            desk.patience = msgspec.structs.replace(PATIENCE, ready=60, prompt=30, nudge=2)
             desk.claude = None
             request = msgspec.structs.replace(desk.request(90), model_path=session.path)
             outcome = await desk.answer(request)

@@ -5,13 +5,13 @@ import pytest
 
 from plain_room import PlainRoom
 from proctor.agents.nop import Nop
-from proctor.agents.oracle import Oracle
+from proctor.agents.oracle import OracleAgent
 from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup
 from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentSpec
 from proctor.core.errors import InvalidData
 from proctor.core.submission import PatchKind
-from proctor.core.task import Gold
+from proctor.core.task import Oracle
 
 DIFF = """\
 diff --git a/greeting.txt b/greeting.txt
@@ -38,7 +38,7 @@ def room(tmp_path: Path) -> PlainRoom:
 
 async def answer(room: PlainRoom, setup: AgentSetup, **more: float) -> AgentOutcome:
     request = AgentRequest(task_id="t", instruction="x", logs=str(room.folder / "logs"), **more)  # type: ignore[arg-type]
-    return await Oracle(setup).answer(request, room, lambda _: None)
+    return await OracleAgent(setup).solve(request, room, lambda _: None)
 
 
 def names(folder: Path) -> list[str]:
@@ -55,7 +55,7 @@ async def test_a_diff_is_applied_and_leaves_no_copy(room: PlainRoom, tmp_path: P
                 pytest.skip(f"no {name} here")
             (programs / name).symlink_to(f"/usr/bin/{name}")
         room.variables["PATH"] = str(programs)
-    outcome = await answer(room, AgentSetup(gold=Gold(text=DIFF, patch_kind=PatchKind.UNIFIED_DIFF)))
+    outcome = await answer(room, AgentSetup(oracle=Oracle(text=DIFF, patch_kind=PatchKind.UNIFIED_DIFF)))
     assert outcome.cause is None, outcome.detail
     assert (tmp_path / "workspace/greeting.txt").read_text() == "good day\n"
     assert names(tmp_path / "workspace") == ["greeting.txt", "made.txt"]
@@ -64,33 +64,33 @@ async def test_a_diff_is_applied_and_leaves_no_copy(room: PlainRoom, tmp_path: P
 
 async def test_a_repository_around_the_workspace_does_not_swallow_the_diff(room: PlainRoom, tmp_path: Path) -> None:
     await room.exec(["git", "init", "-q", str(tmp_path)])
-    outcome = await answer(room, AgentSetup(gold=Gold(text=DIFF, patch_kind=PatchKind.UNIFIED_DIFF)))
+    outcome = await answer(room, AgentSetup(oracle=Oracle(text=DIFF, patch_kind=PatchKind.UNIFIED_DIFF)))
     assert outcome.cause is None
     assert (tmp_path / "workspace/made.txt").exists()
 
 
 async def test_a_diff_that_does_not_apply_is_said(room: PlainRoom, tmp_path: Path) -> None:
     (tmp_path / "workspace/greeting.txt").write_text("something else\n")
-    outcome = await answer(room, AgentSetup(gold=Gold(text=DIFF, patch_kind=PatchKind.UNIFIED_DIFF)))
+    outcome = await answer(room, AgentSetup(oracle=Oracle(text=DIFF, patch_kind=PatchKind.UNIFIED_DIFF)))
     assert outcome.cause is Cause.AGENT_CRASHED
     assert "greeting.txt" in outcome.detail
 
 
 async def test_a_script_is_run_and_leaves_no_copy(room: PlainRoom, tmp_path: Path) -> None:
     script = "read -r nothing; [[ x == x ]] && echo solved > solution.txt"
-    outcome = await answer(room, AgentSetup(gold=Gold(text=script)))
+    outcome = await answer(room, AgentSetup(oracle=Oracle(text=script)))
     assert outcome.cause is None, outcome.detail
     assert (tmp_path / "workspace/solution.txt").read_text() == "solved\n"
     assert names(tmp_path / "tmp") == []
 
 
 async def test_a_script_that_fails_or_hangs_is_said(room: PlainRoom) -> None:
-    outcome = await answer(room, AgentSetup(gold=Gold(text="echo no way >&2; exit 9")))
+    outcome = await answer(room, AgentSetup(oracle=Oracle(text="echo no way >&2; exit 9")))
     assert (outcome.cause, outcome.detail) == (
         Cause.AGENT_CRASHED,
         "the reference solution failed with exit code 9: no way",
     )
-    outcome = await answer(room, AgentSetup(gold=Gold(text="sleep 60")), wall_seconds=0.3)
+    outcome = await answer(room, AgentSetup(oracle=Oracle(text="sleep 60")), wall_seconds=0.3)
     assert outcome.cause is Cause.AGENT_TIMEOUT
 
 
@@ -104,8 +104,8 @@ async def test_a_patch_set_is_applied_to_the_files_that_it_names(room: PlainRoom
         (tree / "deep/new.json").write_text("[]")
 
     patches = {"patches": [{"path": "there.json", "patch": []}, {"path": "deep/new.json", "patch": []}]}
-    gold = Gold(text=json.dumps(patches), patch_kind=PatchKind.PATCH_SET)
-    outcome = await answer(room, AgentSetup(gold=gold, apply_patch=apply))
+    gold = Oracle(text=json.dumps(patches), patch_kind=PatchKind.PATCH_SET)
+    outcome = await answer(room, AgentSetup(oracle=gold, apply_patch=apply))
     assert outcome.cause is None
     assert seen == [{"there.json": "{}"}]
     assert (tmp_path / "workspace/there.json").read_text() == '{"a":1}'
@@ -114,9 +114,9 @@ async def test_a_patch_set_is_applied_to_the_files_that_it_names(room: PlainRoom
 
 @pytest.mark.parametrize("text", ["not json", "[]", '{"patches":[{}]}', '{"patches":[{"path":"../x"}]}'])
 async def test_a_patch_set_that_is_none_is_refused(room: PlainRoom, text: str) -> None:
-    gold = Gold(text=text, patch_kind=PatchKind.PATCH_SET)
+    gold = Oracle(text=text, patch_kind=PatchKind.PATCH_SET)
     with pytest.raises(InvalidData):
-        await answer(room, AgentSetup(gold=gold, apply_patch=lambda *_: None))
+        await answer(room, AgentSetup(oracle=gold, apply_patch=lambda *_: None))
 
 
 async def test_a_task_without_an_answer_hands_in_nothing(room: PlainRoom) -> None:
@@ -126,7 +126,7 @@ async def test_a_task_without_an_answer_hands_in_nothing(room: PlainRoom) -> Non
 async def test_nobody_changes_nothing(room: PlainRoom, tmp_path: Path) -> None:
     agent, spec = Nop(), EnvironmentSpec()
     request = AgentRequest(task_id="t", instruction="x", logs=str(tmp_path / "logs"))
-    assert agent.furnish(spec, request) is spec
-    outcome = await agent.answer(request, room, lambda _: None)
+    assert agent.prepare_spec(spec, request) is spec
+    outcome = await agent.solve(request, room, lambda _: None)
     assert (outcome.cause, outcome.metrics.steps, outcome.metrics.agents) == (None, 0, 0)
     assert names(tmp_path / "workspace") == ["greeting.txt"]

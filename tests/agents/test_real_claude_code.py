@@ -14,10 +14,10 @@ import psutil
 import pytest
 
 from plain_room import MountedRoom, PlainRoom
-from proctor.agents import kept_outcome
+from proctor.agents import read_outcome
 from proctor.agents.claude_code import CONFIG, PROGRAM, ClaudeCode, command_line
 from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup
-from proctor.core.briefing import Briefing
+from proctor.core.agent_options import AgentOptions
 from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentSpec, Mount, Network
 from proctor.core.errors import InfrastructureError, UsageError
@@ -25,7 +25,7 @@ from proctor.core.programs import find_bubblewrap, find_claude
 from scripted_model import Answer, Cut, Fault, Hang, Model, Say, error, serving, text, tool
 
 MODEL = "claude-sonnet-4-5"
-ONE_TRY = Briefing(env={"CLAUDE_CODE_MAX_RETRIES": "0"})
+ONE_TRY = AgentOptions(env={"CLAUDE_CODE_MAX_RETRIES": "0"})
 IN_PLACE = AgentSetup(in_place=True)
 
 
@@ -61,7 +61,7 @@ class Desk:
     async def work(self, model: Model) -> AgentOutcome:
         async with serving(model):
             self.room.model_url = model.url
-            return await self.agent.answer(self.request, self.room, self.doing.append)
+            return await self.agent.solve(self.request, self.room, self.doing.append)
 
 
 @pytest.fixture
@@ -72,11 +72,11 @@ def desk(tmp_path: Path) -> Callable[..., Desk]:
         kind: type[PlainRoom] = PlainRoom,
         grace: float = 5,
         linger: float = 5,
-        briefing: Briefing = ONE_TRY,
+        briefing: AgentOptions = ONE_TRY,
         **asked: Any,
     ) -> Desk:
         (tmp_path / "workspace").mkdir(exist_ok=True)
-        setup = msgspec.structs.replace(setup, briefing=briefing)
+        setup = msgspec.structs.replace(setup, agent_options=briefing)
         agent = ClaudeCode(setup, grace_seconds=grace, linger_seconds=linger)
         request = AgentRequest(
             **{
@@ -88,7 +88,7 @@ def desk(tmp_path: Path) -> Callable[..., Desk]:
                 **asked,
             }
         )
-        spec = agent.furnish(EnvironmentSpec(network=Network.MODEL), request)
+        spec = agent.prepare_spec(EnvironmentSpec(network=Network.MODEL), request)
         return Desk(tmp_path, agent, request, kind(tmp_path, spec), [])
 
     return make
@@ -136,13 +136,13 @@ async def test_tool_calls_change_the_workspace_and_are_counted(desk: Callable[..
     assert outcome.claimed_cost_usd
     assert here.doing[0] == "Bash: echo hello > greeting.txt ls"
     assert here.doing[1].startswith("Write: ")
-    assert kept_outcome(here.folder / "logs") == outcome
+    assert read_outcome(here.folder / "logs") == outcome
     assert json.loads((here.folder / "logs/told.json").read_text())["steps"] == 2
     assert await gone(here.folder)
 
 
 async def test_what_is_sent_is_pinned(desk: Callable[..., Desk]) -> None:
-    appended = Briefing(append_system_prompt="-Appended to the\0 end\ud800.")
+    appended = AgentOptions(append_system_prompt="-Appended to the\0 end\ud800.")
     here = desk(session_id="11111111-2222-3333-4444-555555555555", briefing=appended)
     model = Model([text("ok")])
     await here.work(model)
@@ -158,7 +158,7 @@ async def test_what_is_sent_is_pinned(desk: Callable[..., Desk]) -> None:
 
 
 async def test_a_system_prompt_and_a_list_of_tools_reach_the_request(desk: Callable[..., Desk]) -> None:
-    here = desk(briefing=Briefing(system_prompt="You are a test.", allowed_tools=("Bash", "Read")))
+    here = desk(briefing=AgentOptions(system_prompt="You are a test.", allowed_tools=("Bash", "Read")))
     model = Model([tool("Write", file_path="x", content="y"), text("ok")])
     outcome = await here.work(model)
     assert model.requests[0]["system"][-1]["text"] == "You are a test."
@@ -168,7 +168,7 @@ async def test_a_system_prompt_and_a_list_of_tools_reach_the_request(desk: Calla
 
 
 async def test_a_rule_for_a_tool_is_enforced(desk: Callable[..., Desk]) -> None:
-    here = desk(briefing=Briefing(allowed_tools=("Bash(echo *)", "Read")))
+    here = desk(briefing=AgentOptions(allowed_tools=("Bash(echo *)", "Read")))
     model = Model([tool("Bash", command="echo fine"), tool("Bash", command="touch forbidden"), text("ok")])
     outcome = await here.work(model)
     assert outcome.cause is None
@@ -243,13 +243,13 @@ async def test_bad_answers_end_as_what_they_are(
     ],
 )
 async def test_what_can_be_mended_is_finished(desk: Callable[..., Desk], answers: list[Answer], said: str) -> None:
-    here = desk(briefing=Briefing(env={"CLAUDE_CODE_MAX_RETRIES": "1"}))
+    here = desk(briefing=AgentOptions(env={"CLAUDE_CODE_MAX_RETRIES": "1"}))
     outcome = await here.work(Model(answers))
     assert (outcome.cause, outcome.final_text) == (None, said)
 
 
 async def test_a_retry_is_told_while_it_waits(desk: Callable[..., Desk]) -> None:
-    here = desk(briefing=Briefing())
+    here = desk(briefing=AgentOptions())
     outcome = await here.work(Model([error(503, "api_error", "later"), text("ok")]))
     assert outcome.cause is None
     assert here.doing == ["waiting to ask again (503, try 2)"]
@@ -268,7 +268,7 @@ async def test_a_budget_spent_in_the_middle_keeps_the_work(desk: Callable[..., D
 async def test_a_server_that_is_not_there_is_the_providers_error(desk: Callable[..., Desk]) -> None:
     here = desk()
     here.room.model_url = "http://127.0.0.1:9"
-    outcome = await here.agent.answer(here.request, here.room, here.doing.append)
+    outcome = await here.agent.solve(here.request, here.room, here.doing.append)
     assert outcome.cause is Cause.PROVIDER_ERROR
 
 
@@ -390,7 +390,7 @@ async def test_a_program_that_does_not_heed_an_interrupt_is_killed_with_its_chil
     model = Model([tool("Bash", command="touch started; for i in 1 2 3 4 5 6 7 8 9; do sleep 10; done")])
     async with serving(model):
         here.room.model_url = model.url
-        working = asyncio.create_task(here.agent.answer(here.request, here.room, here.doing.append))
+        working = asyncio.create_task(here.agent.solve(here.request, here.room, here.doing.append))
         await exists(here.workspace / "started")
         (program,) = [process for process in left_behind(here.folder) if process.exe() == str(find_path())]
         program.send_signal(signal.SIGSTOP)
@@ -398,7 +398,7 @@ async def test_a_program_that_does_not_heed_an_interrupt_is_killed_with_its_chil
         with pytest.raises(asyncio.CancelledError):
             await working
     assert await gone(here.folder)
-    kept = kept_outcome(here.folder / "logs")
+    kept = read_outcome(here.folder / "logs")
     assert kept is not None
     assert (kept.cause, kept.metrics.steps) == (Cause.INTERRUPTED, 1)
 
@@ -414,12 +414,12 @@ async def test_being_cancelled_ends_it_and_keeps_what_it_told(desk: Callable[...
     model = Model([tool("Bash", command="echo before > before.txt"), Hang()])
     async with serving(model):
         here.room.model_url = model.url
-        working = asyncio.create_task(here.agent.answer(here.request, here.room, here.doing.append))
+        working = asyncio.create_task(here.agent.solve(here.request, here.room, here.doing.append))
         await exists(here.workspace / "before.txt")
         working.cancel()
         with pytest.raises(asyncio.CancelledError):
             await working
-    kept = kept_outcome(here.folder / "logs")
+    kept = read_outcome(here.folder / "logs")
     assert kept is not None
     assert (kept.cause, kept.metrics.turns, kept.metrics.steps) == (Cause.INTERRUPTED, 1, 1)
     assert here.events[0]["subtype"] == "init"
@@ -427,7 +427,7 @@ async def test_being_cancelled_ends_it_and_keeps_what_it_told(desk: Callable[...
 
 
 async def test_a_job_in_the_background_does_not_hold_the_run(desk: Callable[..., Desk]) -> None:
-    here = desk(linger=1, briefing=Briefing(env={**ONE_TRY.env, "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "0"}))
+    here = desk(linger=1, briefing=AgentOptions(env={**ONE_TRY.env, "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "0"}))
     job = "for i in 1 2 3 4 5 6 7 8 9; do sleep 10; done"
     outcome = await here.work(Model([tool("Bash", command=job, run_in_background=True), text("Started it.")]))
     assert (outcome.cause, outcome.final_text) == (None, "Started it.")
@@ -436,12 +436,12 @@ async def test_a_job_in_the_background_does_not_hold_the_run(desk: Callable[...,
 
 
 async def test_a_turn_after_the_result_is_waited_for(desk: Callable[..., Desk]) -> None:
-    here = desk(linger=20, briefing=Briefing(env={**ONE_TRY.env, "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "0"}))
+    here = desk(linger=20, briefing=AgentOptions(env={**ONE_TRY.env, "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "0"}))
     job = tool("Bash", command="until [ -e go ]; do sleep 0.1; done; echo ready", run_in_background=True)
     model = Model([job, text("Waiting."), text("It is ready.")])
     async with serving(model):
         here.room.model_url = model.url
-        working = asyncio.create_task(here.agent.answer(here.request, here.room, here.doing.append))
+        working = asyncio.create_task(here.agent.solve(here.request, here.room, here.doing.append))
         while not any(event["type"] == "result" for event in await read(here)):
             await asyncio.sleep(0.05)
         (here.workspace / "go").touch()
@@ -504,9 +504,9 @@ async def test_two_runs_send_the_same_bytes(tmp_path: Path) -> None:
             model=MODEL,
             session_id="11111111-2222-3333-4444-555555555555",
         )
-        spec = agent.furnish(EnvironmentSpec(network=Network.MODEL), request)
+        spec = agent.prepare_spec(EnvironmentSpec(network=Network.MODEL), request)
         async with serving(Model([text("ok")])) as model:
-            await agent.answer(request, MountedRoom(tmp_path / name, spec, model_url=model.url), lambda _: None)
+            await agent.solve(request, MountedRoom(tmp_path / name, spec, model_url=model.url), lambda _: None)
         sent.append(model.requests)
     assert len(sent[0]) == 1
     assert sent[0] == sent[1]
@@ -618,9 +618,9 @@ async def test_a_program_for_another_c_library_or_processor_is_named_as_such(
 
 
 def test_furnishing_mounts_the_program_and_the_home(tmp_path: Path) -> None:
-    request = AgentRequest(task_id="t", instruction="x", logs=str(tmp_path / "logs"), home=str(tmp_path))
+    request = AgentRequest(task_id="t", instruction="x", logs=str(tmp_path / "logs"), claude_config_dir=str(tmp_path))
     other = Mount(source="/etc", target="/other")
-    spec = ClaudeCode().furnish(EnvironmentSpec(network=Network.MODEL, mounts=(other,)), request)
+    spec = ClaudeCode().prepare_spec(EnvironmentSpec(network=Network.MODEL, mounts=(other,)), request)
     assert spec.mounts == (
         other,
         Mount(source=str(find_path()), target=PROGRAM),
@@ -635,28 +635,30 @@ def test_what_cannot_be_furnished_is_refused(tmp_path: Path) -> None:
     script.write_text("#!/usr/bin/env node\n")
     script.chmod(0o755)
     with pytest.raises(InfrastructureError, match="not a Linux program"):
-        ClaudeCode(AgentSetup(program=str(script))).furnish(spec, request)
+        ClaudeCode(AgentSetup(program=str(script))).prepare_spec(spec, request)
     with pytest.raises(InfrastructureError, match="no program"):
-        ClaudeCode(AgentSetup(program=str(tmp_path / "nothing"))).furnish(spec, request)
+        ClaudeCode(AgentSetup(program=str(tmp_path / "nothing"))).prepare_spec(spec, request)
     with pytest.raises(InfrastructureError, match="home is not there"):
-        ClaudeCode().furnish(spec, AgentRequest(task_id="t", instruction="x", logs="", home=str(tmp_path / "nothing")))
+        ClaudeCode().prepare_spec(
+            spec, AgentRequest(task_id="t", instruction="x", logs="", claude_config_dir=str(tmp_path / "nothing"))
+        )
     with pytest.raises(UsageError, match="without network"):
-        ClaudeCode().furnish(EnvironmentSpec(), request)
+        ClaudeCode().prepare_spec(EnvironmentSpec(), request)
 
 
 @pytest.mark.parametrize("name", ["ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "CLAUDE_CONFIG_DIR", "IS_SANDBOX"])
 def test_a_variable_that_is_pinned_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match=f"Proctor sets {name} for Claude Code"):
-        ClaudeCode(AgentSetup(briefing=Briefing(env={name: "mine"})))
+        ClaudeCode(AgentSetup(agent_options=AgentOptions(env={name: "mine"})))
 
 
 def test_a_prompt_that_no_argument_can_hold_is_refused() -> None:
     with pytest.raises(UsageError, match="cannot be longer than"):
-        ClaudeCode(AgentSetup(briefing=Briefing(append_system_prompt="x" * 140_000)))
+        ClaudeCode(AgentSetup(agent_options=AgentOptions(append_system_prompt="x" * 140_000)))
 
 
 def test_without_a_model_the_program_chooses(tmp_path: Path) -> None:
-    words = command_line(AgentRequest(task_id="t", instruction="x", logs=""), Briefing())
+    words = command_line(AgentRequest(task_id="t", instruction="x", logs=""), AgentOptions())
     assert not any(word.startswith("--model") or "fallback" in word for word in words)
 
 

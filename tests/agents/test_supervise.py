@@ -7,7 +7,7 @@ import psutil
 import pytest
 
 from plain_room import PlainRoom
-from proctor.agents.supervise import Ended, Ending, Supervisor
+from proctor.agents.supervisor import ExitReason, ProcessExit, Supervisor
 from proctor.core.environment import ExecResult
 from proctor.core.errors import LimitReached, RetryableError
 
@@ -30,13 +30,13 @@ class Lines:
         self.was_interrupted = False
 
     @property
-    def resting(self) -> bool:
+    def idle(self) -> bool:
         return b"rest" in self.lines[-1:]
 
-    def line(self, line: bytes) -> None:
+    def handle_line(self, line: bytes) -> None:
         self.lines.append(line)
 
-    def interrupted(self) -> None:
+    def on_interrupt(self) -> None:
         self.was_interrupted = True
 
 
@@ -51,11 +51,11 @@ class Trial:
             self.room, self.logs, self.lines, stdout="out.log", grace_seconds=grace, linger_seconds=linger
         )
 
-    async def run(self, script: str, *, wall: float | None = None, **more: float) -> Ended:
+    async def run(self, script: str, *, wall: float | None = None, **more: float) -> ProcessExit:
         supervisor = self.supervisor(**more)
         return await supervisor.run(START + script, [], stdin=b"", variables={}, wall_seconds=wall)
 
-    async def run_until_it_speaks(self, script: str, *, grace: float = 3) -> Ended:
+    async def run_until_it_speaks(self, script: str, *, grace: float = 3) -> ProcessExit:
         """Cancel it at its first line."""
         supervisor = self.supervisor(grace=grace)
         running = asyncio.create_task(supervisor.run(START + script, [], stdin=b"", variables={}, wall_seconds=None))
@@ -64,8 +64,8 @@ class Trial:
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        assert supervisor.ended is not None
-        return supervisor.ended
+        assert supervisor.process_exit is not None
+        return supervisor.process_exit
 
 
 @pytest.fixture
@@ -78,8 +78,8 @@ async def test_lines_are_told_and_kept_without_our_own(trial: Trial) -> None:
     assert trial.lines.lines == [b"one", b"two", b"", b"three"]
     assert (trial.logs / "out.log").read_bytes() == b"one\ntwo\n\nthree"
     assert (trial.logs / "stderr.log").read_bytes() == b"oops\n"
-    assert (ended.ending, ended.exit_code, ended.stderr) == (Ending.EXITED, 3, "oops\n")
-    assert ended.how == "it exited with code 3"
+    assert (ended.reason, ended.exit_code, ended.stderr) == (ExitReason.EXITED, 3, "oops\n")
+    assert ended.summary == "it exited with code 3"
 
 
 async def test_lines_that_come_in_pieces_are_whole(trial: Trial) -> None:
@@ -106,21 +106,21 @@ async def test_a_room_without_a_shell_is_a_fault(trial: Trial) -> None:
 
 async def test_its_time_is_limited(trial: Trial) -> None:
     ended = await trial.run("exec sleep 60", wall=0.5)
-    assert (ended.ending, ended.exit_code) == (Ending.WALL_CLOCK, 130)
+    assert (ended.reason, ended.exit_code) == (ExitReason.WALL_CLOCK, 130)
     assert 0.5 <= ended.seconds < 10
 
 
 async def test_a_program_that_heeds_an_interrupt_may_still_speak(trial: Trial) -> None:
     polite = "import signal, sys, time; signal.signal(signal.SIGINT, lambda *_: sys.exit(print('bye') or 4))"
     ended = await trial.run_until_it_speaks(f'exec python3 -c "{polite}; print(1, flush=True); time.sleep(60)"')
-    assert (ended.ending, ended.exit_code) == (Ending.CANCELLED, 4)
+    assert (ended.reason, ended.exit_code) == (ExitReason.CANCELLED, 4)
     assert trial.lines.lines == [b"1", b"bye"]
     assert trial.lines.was_interrupted
 
 
 async def test_a_program_that_does_not_is_killed(trial: Trial) -> None:
     ended = await trial.run_until_it_speaks(HEEDLESS, grace=0.3)
-    assert (ended.ending, ended.exit_code) == (Ending.CANCELLED, 137)
+    assert (ended.reason, ended.exit_code) == (ExitReason.CANCELLED, 137)
 
 
 async def test_children_in_sessions_of_their_own_die_with_it(trial: Trial) -> None:
@@ -142,13 +142,13 @@ async def test_what_had_left_it_is_left_alone(trial: Trial) -> None:
 
 async def test_one_that_is_done_is_not_waited_for_forever(trial: Trial) -> None:
     ended = await trial.run("echo rest; exec sleep 60", linger=0.3)
-    assert ended.ending is Ending.LINGERED
+    assert ended.reason is ExitReason.LINGERED
     assert ended.seconds < 10
 
 
 async def test_one_that_goes_on_after_its_rest_is_waited_for(trial: Trial) -> None:
     ended = await trial.run("echo rest; sleep 0.4; echo on; sleep 1.2; echo rest", linger=0.8)
-    assert (ended.ending, trial.lines.lines) == (Ending.EXITED, [b"rest", b"on", b"rest"])
+    assert (ended.reason, trial.lines.lines) == (ExitReason.EXITED, [b"rest", b"on", b"rest"])
 
 
 async def test_cancelling_twice_does_not_wait(trial: Trial) -> None:
@@ -177,7 +177,10 @@ async def test_a_broken_room_is_reported_as_such(trial: Trial, tmp_path: Path) -
         await trial.run("true")
     trial.room.error = LimitReached("wall clock of the room", value=5, limit=5)
     ended = await trial.run("true")
-    assert (ended.ending, ended.limit) == (Ending.ROOM_LIMIT, "wall clock of the room limit reached (5 of 5)")
+    assert (ended.reason, ended.limit) == (
+        ExitReason.ENVIRONMENT_LIMIT,
+        "wall clock of the room limit reached (5 of 5)",
+    )
 
 
 async def test_a_disk_that_is_full_ends_it(trial: Trial) -> None:
@@ -192,7 +195,7 @@ async def test_a_disk_that_is_full_ends_it(trial: Trial) -> None:
 
 
 async def test_a_line_without_end_is_cut_and_the_next_one_read(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proctor.agents.supervise.LONGEST_LINE", 1000)
+    monkeypatch.setattr("proctor.agents.supervisor.LONGEST_LINE", 1000)
     await trial.run("head -c 300000 /dev/zero | tr '\\0' x; echo; echo after")
     assert [len(line) for line in trial.lines.lines] == [1000, 5]
     assert (trial.logs / "out.log").stat().st_size == 300_007

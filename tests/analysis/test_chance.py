@@ -6,7 +6,14 @@ from scipy import stats  # type: ignore[import-untyped]
 from statsmodels.stats.contingency_tables import mcnemar  # type: ignore[import-untyped]
 from statsmodels.stats.multitest import multipletests  # type: ignore[import-untyped]
 
-from proctor.analysis.chance import exact_mcnemar, fisher_exact, holm, p_words, tasks_needed, visible_difference
+from proctor.analysis.significance import (
+    exact_mcnemar,
+    fisher_exact,
+    format_p_value,
+    holm,
+    minimum_detectable_difference,
+    tasks_needed,
+)
 
 
 @given(gained=st.integers(0, 60), lost=st.integers(0, 60))
@@ -90,7 +97,7 @@ def test_no_difference_takes_no_number_of_tasks() -> None:
 
 @given(st.floats(0.05, 0.6), st.integers(50, 3000))
 def test_the_smallest_visible_difference_needs_just_the_tasks_there_are(flips: float, tasks: int) -> None:
-    smallest = visible_difference(flips, tasks)
+    smallest = minimum_detectable_difference(flips, tasks)
     if smallest is None:
         assert (tasks_needed(flips, 0.0) or 0) > tasks
         return
@@ -102,7 +109,7 @@ def test_the_smallest_visible_difference_needs_just_the_tasks_there_are(flips: f
 
 
 def test_where_nothing_flips_nothing_is_visible() -> None:
-    assert visible_difference(0.0, 100) is None
+    assert minimum_detectable_difference(0.0, 100) is None
 
 
 @pytest.mark.parametrize(
@@ -119,4 +126,4 @@ def test_where_nothing_flips_nothing_is_visible() -> None:
     ],
 )
 def test_a_p_value_is_never_nothing_and_never_rounded_over_the_line(p_value: float, words: str) -> None:
-    assert p_words(p_value) == words
+    assert format_p_value(p_value) == words

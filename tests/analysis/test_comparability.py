@@ -1,6 +1,6 @@
 from observations import config
 from proctor.analysis.comparability import differences
-from proctor.core.briefing import Briefing
+from proctor.core.agent_options import AgentOptions
 from proctor.core.environment import Limits, Network
 
 
@@ -37,7 +37,7 @@ def test_what_two_runs_were_made_with_is_compared_but_for_names_and_times() -> N
 
 def test_what_agents_are_told_is_what_a_comparison_may_be_about_and_long_prompts_are_cut() -> None:
     other = config(
-        briefing=Briefing(append_system_prompt="Be careful. " * 50, allowed_tools=("Bash", "Read"), env={"A": "1"})
+        briefing=AgentOptions(append_system_prompt="Be careful. " * 50, allowed_tools=("Bash", "Read"), env={"A": "1"})
     )
     found = differences(config(), other)
     assert all(difference.subject for difference in found)

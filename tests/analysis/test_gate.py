@@ -53,7 +53,7 @@ def test_a_decision_names_each_condition_that_does_not_hold() -> None:
         "new against old: 'rate >= 90%' does not hold, rate is 50%; "
         "'cost ratio <= 1.1' does not hold, cost ratio is 1.5."
     )
-    assert [outcome.holds for outcome in decision.outcomes] == [True, False, False]
+    assert [outcome.holds for outcome in decision.clause_results] == [True, False, False]
     assert decide(parse_rule("better"), WORSE).sentence == (
         "new against old: 'better' does not hold, shown to be worse."
     )
@@ -73,7 +73,7 @@ def test_a_rule_that_holds_says_so() -> None:
 
 @pytest.mark.parametrize("name", MEASURES)
 def test_every_measure_can_be_asked_for(name: str) -> None:
-    (outcome,) = decide(parse_rule(f"{name} >= -1"), DEAR).outcomes
+    (outcome,) = decide(parse_rule(f"{name} >= -1"), DEAR).clause_results
     assert outcome.value is not None
     assert outcome.holds
 

@@ -2,9 +2,9 @@ import pytest
 from scipy import stats  # type: ignore[import-untyped]
 
 from observations import answers, flipped
-from proctor.analysis.chance import holm
-from proctor.analysis.groups import UNKNOWN, binned, breakdown
+from proctor.analysis.breakdowns import UNKNOWN, bin_numbers, breakdown
 from proctor.analysis.intervals import wilson
+from proctor.analysis.significance import holm
 
 
 def marks(**groups: str) -> dict[str, str]:
@@ -91,16 +91,16 @@ def test_a_task_with_several_tags_is_in_the_group_of_each() -> None:
 
 
 def test_many_numbers_become_a_few_ranges_of_like_size() -> None:
-    found = binned({f"t{n}": str(n) for n in range(1, 41)})
+    found = bin_numbers({f"t{n}": str(n) for n in range(1, 41)})
     assert sorted(set(found.values())) == ["1 to 10", "11 to 20", "21 to 30", "31 to 40"]
-    skewed = binned({f"t{n}": str(n if n > 90 else 1) for n in range(100)})
+    skewed = bin_numbers({f"t{n}": str(n if n > 90 else 1) for n in range(100)})
     assert set(skewed.values()) == {"1", "91 to 99"}
 
 
 def test_few_numbers_and_words_stay_as_they_are() -> None:
     few = {f"t{n}": str(n % 4) for n in range(40)}
-    assert binned(few) == few
+    assert bin_numbers(few) == few
     words = {f"t{n}": f"v{n}" for n in range(40)}
-    assert binned(words) == words
+    assert bin_numbers(words) == words
     mixed = {**{f"t{n}": str(n) for n in range(40)}, "x": "nan"}
-    assert binned(mixed) == mixed
+    assert bin_numbers(mixed) == mixed

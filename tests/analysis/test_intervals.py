@@ -11,7 +11,7 @@ from proctor.analysis.intervals import (
     clustered_error,
     clustered_mean,
     clustered_rate,
-    positive_mean,
+    log_scale_mean,
     ratio_of_sums,
     t_value,
     wilson,
@@ -128,16 +128,16 @@ def test_the_mean_of_any_values_has_the_interval_of_statsmodels() -> None:
 def test_of_nothing_there_is_no_estimate() -> None:
     assert clustered_rate([]) is None
     assert clustered_rate([[], []]) is None
-    assert positive_mean([[]]) is None
+    assert log_scale_mean([[]]) is None
     assert ratio_of_sums([]) is None
     assert ratio_of_sums([(5.0, 0.0)]) is None
     assert clustered_error([[1.0, 0.0]]) is None
 
 
 def test_one_value_has_a_mean_and_no_interval() -> None:
-    assert positive_mean([[3.0]]) == Estimate(value=3.0)
+    assert log_scale_mean([[3.0]]) == Estimate(value=3.0)
     assert ratio_of_sums([(3.0, 2.0)]) == Estimate(value=1.5)
-    assert positive_mean([[0.0], [0.0]]) == Estimate(value=0.0)
+    assert log_scale_mean([[0.0], [0.0]]) == Estimate(value=0.0)
 
 
 def test_a_ratio_of_sums_has_the_error_of_a_regression_through_the_origin() -> None:
@@ -188,7 +188,7 @@ def test_95_of_100_intervals_of_a_mean_cost_and_of_dollars_per_resolved_hold_the
     for _ in range(ROUNDS):
         costs = draw.gamma(2.0, 1.0, tasks)
         solved = draw.random(tasks) < 0.9 / (1 + costs)
-        _, low, high = bounds(positive_mean([[cost] for cost in costs.tolist()]))
+        _, low, high = bounds(log_scale_mean([[cost] for cost in costs.tolist()]))
         held += low <= mean <= high
         _, low, high = bounds(ratio_of_sums(list(zip(costs.tolist(), solved.astype(float).tolist(), strict=True))))
         held_ratio += low <= per_resolved <= high

@@ -6,7 +6,7 @@ import pytest
 
 from drawn_runs import drawn_result, store_run
 from observations import config, seen
-from proctor.analysis import Observation, observe, run_row
+from proctor.analysis import Observation, run_row, to_observation
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.errors import InvalidData
 from proctor.core.record import to_json
@@ -18,7 +18,7 @@ def test_a_results_file_reads_as_the_observation_of_the_result() -> None:
     draw = random.Random(1)
     for number in range(20):
         result = drawn_result(config(mode=Mode.H2), f"task-{number}", 1, draw)
-        assert msgspec.json.decode(to_json(result), type=Observation) == observe(result)
+        assert msgspec.json.decode(to_json(result), type=Observation) == to_observation(result)
 
 
 def test_a_run_is_the_same_in_numbers_whichever_way_it_is_read(tmp_path: Path) -> None:

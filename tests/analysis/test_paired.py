@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from observations import answers, flipped, seen
-from proctor.analysis import compare, corrected
-from proctor.analysis.chance import tasks_needed
-from proctor.analysis.observation import SeenFinding, SeenVerdict
+from proctor.analysis import adjust_p_values, compare
+from proctor.analysis.observation import ObservedFinding, ObservedVerdict
+from proctor.analysis.significance import tasks_needed
 from proctor.core.causes import Cause, Status
 
 
@@ -41,7 +41,7 @@ def test_a_cost_that_is_not_known_is_not_guessed() -> None:
 
 
 def test_errors_and_findings_are_told_of_each_side() -> None:
-    found = SeenVerdict(status=Status.RESOLVED, cause=Cause.SOLVED, findings=(SeenFinding(code="x"),))
+    found = ObservedVerdict(status=Status.RESOLVED, cause=Cause.SOLVED, findings=(ObservedFinding(code="x"),))
     paired = compare(answers(a="+", b="e"), [seen("a", verdict=found), seen("b", "-")])
     assert (paired.first.errors, paired.second.errors) == (1, 0)
     assert (paired.first.findings, paired.second.findings) == (0, 1)
@@ -73,9 +73,9 @@ def test_runs_without_a_common_task_have_nothing_to_say() -> None:
 
 def test_what_is_shown_alone_may_not_be_among_many() -> None:
     alone = compare(*flipped(6, 0, 40))
-    assert alone.verdict == 1
-    many = corrected([alone, *(compare(*flipped(2, 2, 40)) for _ in range(4))])
-    assert many[0].verdict == 0
+    assert alone.conclusion == 1
+    many = adjust_p_values([alone, *(compare(*flipped(2, 2, 40)) for _ in range(4))])
+    assert many[0].conclusion == 0
     assert many[0].adjusted_p == pytest.approx(5 * alone.p_value)
     assert "0.156 after correction" in many[0].sentence
     # Six flips of six are too few among five comparisons, so it takes more tasks to show as much.
@@ -84,8 +84,8 @@ def test_what_is_shown_alone_may_not_be_among_many() -> None:
         tasks_needed(6 / 46, 0.0, significance=0.01),
     )
     assert alone.tasks_needed != many[0].tasks_needed
-    assert many[1].visible is None
-    assert corrected([alone]) == (alone,)
+    assert many[1].minimum_detectable_difference is None
+    assert adjust_p_values([alone]) == (alone,)
 
 
 def test_one_task_is_one_task() -> None:
@@ -107,7 +107,7 @@ def test_two_runs_of_the_same_agent_are_called_different_at_most_one_time_in_twe
                 [written[n, s, right] for n, row in enumerate(run) for s, right in enumerate(row)]
                 for run in marks.tolist()
             )
-            wrong[samples] += compare(first, second, resamples=1).verdict != 0
+            wrong[samples] += compare(first, second, resamples=1).conclusion != 0
     assert all(count <= rounds[samples] / 20 for samples, count in wrong.items()), wrong
     assert sum(wrong.values()) > 30  # not by never saying anything
 
@@ -117,5 +117,5 @@ def test_an_agent_that_is_better_is_found_as_often_as_was_planned() -> None:
     needed = compare(*flipped(15, 5, 80)).tasks_needed
     assert needed == 155
     flips = draw.multinomial(needed, [0.15, 0.05, 0.80], 2000)
-    shown = [compare(*flipped(gained, lost), resamples=1).verdict == 1 for gained, lost, _ in flips[:200]]
+    shown = [compare(*flipped(gained, lost), resamples=1).conclusion == 1 for gained, lost, _ in flips[:200]]
     assert 0.7 < np.mean(shown) < 0.9

@@ -8,23 +8,23 @@ from hypothesis import strategies as st
 from observations import answers, seen
 from proctor.analysis import Observation
 from proctor.analysis.intervals import Estimate
-from proctor.analysis.pareto import Point, TaskSums, front_shares, standings
+from proctor.analysis.pareto import ParetoPoint, TaskSums, frontier_frequencies, pareto_results
 
 
-def point(run: str, rate: float | None, cost: float | None, seconds: float | None = 60.0) -> Point:
+def point(run: str, rate: float | None, cost: float | None, seconds: float | None = 60.0) -> ParetoPoint:
     def known(value: float | None) -> Estimate | None:
         return None if value is None else Estimate(value=value)
 
-    return Point(run=run, rate=known(rate), cost=known(cost), seconds=known(seconds))
+    return ParetoPoint(run=run, rate=known(rate), cost=known(cost), seconds=known(seconds))
 
 
-def placed(*points: Point) -> dict[str, tuple[bool | None, tuple[str, ...]]]:
-    return {one.point.run: (one.on_front, one.dominated_by) for one in standings(points, {})}
+def placed(*points: ParetoPoint) -> dict[str, tuple[bool | None, tuple[str, ...]]]:
+    return {one.point.run: (one.on_frontier, one.dominated_by) for one in pareto_results(points, {})}
 
 
 def summed(observations: list[Observation]) -> TaskSums:
     sums = TaskSums()
-    assert list(sums.counting(observations)) == observations
+    assert list(sums.accumulate(observations)) == observations
     return sums
 
 
@@ -73,7 +73,7 @@ def test_drawing_finds_the_front_that_all_pairs_have(numbers: list[tuple[int, in
         )
         for at, mine in enumerate(worth)
     }
-    assert front_shares(runs, resamples=3) == expected
+    assert frontier_frequencies(runs, resamples=3) == expected
 
 
 def test_how_sure_a_place_is_comes_from_drawing_the_tasks_again() -> None:
@@ -81,7 +81,7 @@ def test_how_sure_a_place_is_comes_from_drawing_the_tasks_again() -> None:
     marks = {f"t{n}": "+-"[n % 2] for n in range(20)}
     better = summed(answers(**marks, flip="+"))
     worse = summed(answers(**marks, flip="-"))
-    shares = front_shares({"better": better, "worse": worse}, resamples=4000)
+    shares = frontier_frequencies({"better": better, "worse": worse}, resamples=4000)
     assert shares["better"] == 1.0
     assert shares["worse"] == pytest.approx((1 - 1 / 21) ** 21, abs=0.03)
 
@@ -89,6 +89,6 @@ def test_how_sure_a_place_is_comes_from_drawing_the_tasks_again() -> None:
 def test_a_run_that_lacks_tasks_is_drawn_with_those_it_has() -> None:
     many = summed([seen(f"t{n}", "+-"[n % 2], cost=1.0) for n in range(30)])
     few = summed([seen("t0", "+", cost=0.5)])
-    shares = front_shares({"many": many, "few": few}, resamples=500)
+    shares = frontier_frequencies({"many": many, "few": few}, resamples=500)
     assert shares["few"] == pytest.approx(1 - (1 - 1 / 30) ** 30, abs=0.06)
-    assert front_shares({}) == {}
+    assert frontier_frequencies({}) == {}

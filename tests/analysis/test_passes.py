@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proctor.analysis.passes import pass_at_k, pass_hat_k, passes
+from proctor.analysis.pass_at_k import estimate_pass_at_k, pass_at_k, pass_hat_k
 
 SOME = st.lists(st.booleans(), min_size=1, max_size=8)
 
@@ -32,17 +32,17 @@ def test_both_are_unbiased(chance: float, k: int) -> None:
 
 
 def test_only_tasks_with_k_answers_count() -> None:
-    found = passes([[True, False], [True], [True, True], []], 2)
+    found = estimate_pass_at_k([[True, False], [True], [True, True], []], 2)
     assert found is not None
-    assert (found.tasks, found.any_of.value, found.all_of.value) == (2, 1.0, 0.5)
-    assert passes([[True]], 2) is None
+    assert (found.tasks, found.pass_at_k.value, found.pass_hat_k.value) == (2, 1.0, 0.5)
+    assert estimate_pass_at_k([[True]], 2) is None
 
 
 def test_of_one_answer_both_are_the_rate() -> None:
-    found = passes([[True], [False], [True], [False]], 1)
+    found = estimate_pass_at_k([[True], [False], [True], [False]], 1)
     assert found is not None
-    assert found.any_of == found.all_of
-    assert found.any_of.value == 0.5
+    assert found.pass_at_k == found.pass_hat_k
+    assert found.pass_at_k.value == 0.5
 
 
 @pytest.mark.parametrize("k", [1, 3])
@@ -54,10 +54,10 @@ def test_95_of_100_intervals_hold_the_truth(k: int) -> None:
     held, rounds = np.zeros(2), 2000
     for _ in range(rounds):
         right = draw.binomial(5, draw.beta(a, b, 80)).tolist()
-        found = passes([[True] * count + [False] * (5 - count) for count in right], k)
+        found = estimate_pass_at_k([[True] * count + [False] * (5 - count) for count in right], k)
         assert found is not None
         held += [
-            (found.any_of.low or 0) <= any_of <= (found.any_of.high or 0),
-            (found.all_of.low or 0) <= all_of <= (found.all_of.high or 0),
+            (found.pass_at_k.low or 0) <= any_of <= (found.pass_at_k.high or 0),
+            (found.pass_hat_k.low or 0) <= all_of <= (found.pass_hat_k.high or 0),
         ]
     assert ((held / rounds >= 0.94) & (held / rounds <= 0.96)).all(), held / rounds

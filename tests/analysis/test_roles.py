@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from observations import seen
-from proctor.analysis.roles import RoleFigures, add_roles
+from proctor.analysis.roles import RoleStats, add_roles
 from proctor.core.result import AgentMetrics, Member, ModelUsage, Tokens
 
 
@@ -20,7 +20,7 @@ def test_roles_are_summed_over_answers() -> None:
         )
     )
     second = AgentMetrics(members=(member("c", "concierge", None, 20, 80), member("solo", "", 1.0, 5, 0)))
-    found: dict[str, RoleFigures] = {}
+    found: dict[str, RoleStats] = {}
     for metrics in (first, second):
         add_roles(found, seen("a", metrics=metrics))
     assert list(found) == ["concierge", "coder", "solo"]

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paths import shared_data
-from proctor.analysis.score import Rate, Score, score_file, score_report, score_table
+from proctor.analysis.score import Rate, ScoreSummary, score_file, score_report, score_table
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.errors import UsageError
 from proctor.core.evaluation import (
-    Evaluated,
     EvaluationReport,
     EvaluationSummary,
     Invocation,
     RepairSummary,
+    TaskEvaluation,
     TestSummary,
 )
 from proctor.core.record import from_json, to_json
@@ -28,11 +28,11 @@ PASSED = TestSummary(ok=True, exit_code=0, passed=1, report="after_patch.x07test
 BROKEN = TestSummary(ok=False, exit_code=11, errors=1, compile_failures=1, report="after_patch.x07test.report.json")
 
 
-def task(cause: Cause, *tags: str, applied_with: str | None = None, **more: Any) -> Evaluated:
+def task(cause: Cause, *tags: str, applied_with: str | None = None, **more: Any) -> TaskEvaluation:
     status = CONSEQUENCES[cause].status
     assert status is not None
     verdict = Verdict(task_id="t", status=status, cause=cause, reason="", applied_with=applied_with)
-    return Evaluated(task_id="t", verdict=verdict, tags=tags, **more)
+    return TaskEvaluation(task_id="t", verdict=verdict, tags=tags, **more)
 
 
 def mended(
@@ -41,7 +41,7 @@ def mended(
     return RepairSummary(mode=mode, iterations=iterations, applied_ops=ops, last_lint_ok=lint_ok, first_pass_ok=first)
 
 
-def scored(*tasks: Evaluated) -> Score:
+def scored(*tasks: TaskEvaluation) -> ScoreSummary:
     invocation = Invocation(
         argv=(),
         cwd="/",
@@ -84,12 +84,12 @@ def x07_report(*instances: dict[str, Any], **changes: Any) -> dict[str, Any]:
     }
 
 
-def x07_scored(*instances: dict[str, Any]) -> Score:
+def x07_scored(*instances: dict[str, Any]) -> ScoreSummary:
     return score_report(json.dumps(x07_report(*instances)).encode(), where="r.json")
 
 
 def of(rate: Rate) -> tuple[int, int]:
-    return rate.count, rate.of
+    return rate.count, rate.total
 
 
 def test_every_rate_names_its_denominator() -> None:
@@ -101,7 +101,7 @@ def test_every_rate_names_its_denominator() -> None:
     assert score.resolved.rate == 0.4
     assert score.resolved.low == pytest.approx(0.1176, abs=1e-4)
     assert score.resolved.high == pytest.approx(0.7693, abs=1e-4)
-    assert (score.seconds, score.seconds_per_task.mean, score.seconds_per_task.of) == (6.0, 1.2, 5)
+    assert (score.seconds, score.seconds_per_task.mean, score.seconds_per_task.total) == (6.0, 1.2, 5)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_every_rate_names_its_denominator() -> None:
         (task(Cause.TESTS_FAILED, after_patch=PASSED, repair=mended(0)), False),
     ],
 )
-def test_resolved_without_errors_means_that_nothing_had_to_be_put_right(one: Evaluated, clean: bool) -> None:
+def test_resolved_without_errors_means_that_nothing_had_to_be_put_right(one: TaskEvaluation, clean: bool) -> None:
     assert of(scored(one).resolved_without_errors) == (int(clean), 1)
 
 
@@ -135,7 +135,7 @@ def test_resolved_without_errors_means_that_nothing_had_to_be_put_right(one: Eva
         (task(Cause.DOES_NOT_APPLY, repair=mended(0)), (0, 0)),
     ],
 )
-def test_first_pass_is_measured_before_repair(one: Evaluated, counted: tuple[int, int]) -> None:
+def test_first_pass_is_measured_before_repair(one: TaskEvaluation, counted: tuple[int, int]) -> None:
     score = scored(one)
     assert of(score.first_pass_compile) == counted
     assert score.first_pass_unknown == 0
@@ -152,7 +152,7 @@ def test_repair_is_averaged_over_what_was_repaired() -> None:
     score = scored(
         task(Cause.SOLVED, repair=mended(0)), task(Cause.SOLVED, repair=mended(3, iterations=2)), task(Cause.SOLVED)
     )
-    assert (score.repair_iterations.mean, score.repair_operations.mean, score.repair_iterations.of) == (1.5, 1.5, 2)
+    assert (score.repair_iterations.mean, score.repair_operations.mean, score.repair_iterations.total) == (1.5, 1.5, 2)
 
 
 def test_what_nobody_tried_has_no_line() -> None:
@@ -189,7 +189,7 @@ def test_the_published_report_is_scored() -> None:
         "math": (1, 1),
         "stdlib": (2, 2),
     }
-    assert from_json(to_json(score), Score) == score
+    assert from_json(to_json(score), ScoreSummary) == score
 
 
 def test_of_an_x07_report_the_first_pass_is_known_only_where_nothing_was_mended() -> None:
@@ -306,8 +306,8 @@ def test_no_rate_counts_more_than_its_denominator(rows: list[tuple[Status, int, 
     )
     rates = [score.resolved, score.resolved_of_graded, score.resolved_without_errors, score.first_pass_compile]
     for rate in rates:
-        assert 0 <= rate.count <= rate.of <= score.total
+        assert 0 <= rate.count <= rate.total <= score.total
     assert score.resolved_without_errors.count <= score.resolved.count
     assert score.resolved.count + score.unresolved + score.errors + score.skipped == score.total
-    assert score.first_pass_compile.of + score.first_pass_unknown == sum(ran for _, _, ran, _ in rows)
+    assert score.first_pass_compile.total + score.first_pass_unknown == sum(ran for _, _, ran, _ in rows)
     assert score_table(score).count("\n") >= 8

@@ -7,19 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.analysis.setup_failures import (
-    Action,
-    FailureMode,
-    actions_of,
-    failure_mode,
+    SetupAction,
+    SetupFailureMode,
+    count_waste,
     files_read,
     optimal_steps,
-    waste,
+    parse_actions,
+    setup_failure,
     waste_rate,
 )
 
 
-def ran(*commands: str) -> list[Action]:
-    return [Action(kind="command", text=command) for command in commands]
+def ran(*commands: str) -> list[SetupAction]:
+    return [SetupAction(kind="command", text=command) for command in commands]
 
 
 START = ran("ls", "cat README.md", "uname -a")
@@ -39,49 +39,53 @@ def test_the_paper_s_share_of_wasted_steps_is_clipped_by_answer() -> None:
 
 
 def test_steps_that_were_not_needed_are_named_by_cause() -> None:
-    found = waste(
+    found = count_waste(
         [
             *START,
             *ran("sudo apt-get install -y curl", "which python3", "node --version", "cat README.md", "cat setup.py"),
-            Action(kind="read", text="setup.py"),
-            Action(kind="read", text="LICENSE"),
-            Action(kind="other", text=""),
+            SetupAction(kind="read", text="setup.py"),
+            SetupAction(kind="read", text="LICENSE"),
+            SetupAction(kind="other", text=""),
             *ran("sleep 5", "ps aux", "apt-get install -y make", "ls docs", "head -n 20 a.txt | grep x"),
         ]
     )
     assert found.causes == {"checked": 2, "off_target": 1, "reread": 2, "sudo": 1}
-    assert (found.steps, found.wasted, found.looks, found.reads) == (10, 6, 1, 5)
+    assert (found.steps, found.wasted, found.listings, found.reads) == (10, 6, 1, 5)
 
 
 def test_which_files_a_command_shows() -> None:
     assert files_read(ran("cd /x && cat a.txt b/c | head -n 5")[0]) == ("a.txt", "b/c")
     assert files_read(ran("sed -n '1,5p' setup.cfg")[0]) == ("setup.cfg",)
     assert files_read(ran("echo cat README.md")[0]) == ()
-    assert files_read(Action(kind="edit", text="a.txt")) == ()
+    assert files_read(SetupAction(kind="edit", text="a.txt")) == ()
 
 
 @pytest.mark.parametrize(
     ("said", "commands", "mode"),
     [
-        ("/bin/sh: 1: tox: not found", ["pip install -r requirements/dev.pip"], FailureMode.TEST_TOOLS_MISSING),
-        ("/usr/bin/python3: No module named pytest", ["pip install ."], FailureMode.TEST_TOOLS_MISSING),
+        ("/bin/sh: 1: tox: not found", ["pip install -r requirements/dev.pip"], SetupFailureMode.TEST_TOOLS_MISSING),
+        ("/usr/bin/python3: No module named pytest", ["pip install ."], SetupFailureMode.TEST_TOOLS_MISSING),
         (
             "sh: 1: pnpm: not found",
             ["npm install -g pnpm", "echo 'export A=1' >>~/.bashrc"],
-            FailureMode.NOT_PERSISTENT,
+            SetupFailureMode.NOT_PERSISTENT,
         ),
-        ("sh: 1: node: not found", ["source ~/.nvm/nvm.sh && nvm install node"], FailureMode.NOT_PERSISTENT),
+        ("sh: 1: node: not found", ["source ~/.nvm/nvm.sh && nvm install node"], SetupFailureMode.NOT_PERSISTENT),
         (
             "curl: (7) Failed to connect to localhost port 8080",
             ["PORT=49152 npm start &"],
-            FailureMode.INVENTED_CONSTRAINT,
+            SetupFailureMode.INVENTED_CONSTRAINT,
         ),
-        ("Could not connect to Redis at 127.0.0.1:6379: Connection refused", ["apt install"], FailureMode.SERVICE_DOWN),
-        ("2 failed, 5 passed", [], FailureMode.UNKNOWN),
+        (
+            "Could not connect to Redis at 127.0.0.1:6379: Connection refused",
+            ["apt install"],
+            SetupFailureMode.SERVICE_DOWN,
+        ),
+        ("2 failed, 5 passed", [], SetupFailureMode.UNKNOWN),
     ],
 )
-def test_why_a_set_up_failed(said: str, commands: list[str], mode: FailureMode) -> None:
-    assert failure_mode(said, ran(*commands)).mode is mode
+def test_why_a_set_up_failed(said: str, commands: list[str], mode: SetupFailureMode) -> None:
+    assert setup_failure(said, ran(*commands)).mode is mode
 
 
 def test_the_actions_of_a_stream() -> None:
@@ -98,7 +102,7 @@ def test_the_actions_of_a_stream() -> None:
         "not json",
         "[]",
     ]
-    assert [(action.kind, action.text) for action in actions_of(lines)] == [
+    assert [(action.kind, action.text) for action in parse_actions(lines)] == [
         ("command", "ls"),
         ("read", "/testbed/README.md"),
         ("other", ""),
@@ -107,10 +111,11 @@ def test_the_actions_of_a_stream() -> None:
 
 
 @given(
-    st.lists(st.builds(Action, kind=st.sampled_from(["command", "read", "look"]), text=st.text(max_size=30))), st.text()
+    st.lists(st.builds(SetupAction, kind=st.sampled_from(["command", "read", "look"]), text=st.text(max_size=30))),
+    st.text(),
 )
-def test_no_log_is_too_odd(actions: list[Action], said: str) -> None:
-    found = waste(actions)
+def test_no_log_is_too_odd(actions: list[SetupAction], said: str) -> None:
+    found = count_waste(actions)
     assert found.wasted <= found.steps
-    failure_mode(said, actions)
-    actions_of(said.splitlines())
+    setup_failure(said, actions)
+    parse_actions(said.splitlines())

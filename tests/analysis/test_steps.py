@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from proctor.analysis.log_figures import Effort
-from proctor.analysis.steps import effort, gave_up
+from proctor.analysis.log_stats import ToolCallStats
+from proctor.analysis.tool_calls import gave_up, tool_call_stats
 from proctor.core.trajectory import Step, ToolCall
 
 
@@ -11,8 +11,8 @@ def call(name: str, *, failed: bool = False, **arguments: Any) -> ToolCall:
     return ToolCall(id="", name=name, arguments=arguments, output="", failed=failed)
 
 
-def spent(*calls: ToolCall, lane: str = "main") -> Effort:
-    return effort([Step(source="agent", lane=lane, calls=(one,)) for one in calls])
+def spent(*calls: ToolCall, lane: str = "main") -> ToolCallStats:
+    return tool_call_stats([Step(source="agent", lane=lane, calls=(one,)) for one in calls])
 
 
 READ = call("Read", file_path="/a.py")
@@ -22,7 +22,7 @@ TEST = call("Bash", command="pytest -q")
 
 
 def test_a_file_that_is_read_again_unchanged_is_a_wasted_step() -> None:
-    assert spent(READ, READ) == Effort(calls=2, reread=1)
+    assert spent(READ, READ) == ToolCallStats(calls=2, reread=1)
     assert spent(READ, LOOK, READ).reread == 1
 
 
@@ -51,13 +51,13 @@ def test_the_same_look_or_command_again_is_a_wasted_step_unless_something_change
 
 def test_a_call_that_failed_is_wasted_once_and_has_read_nothing() -> None:
     failed = call("Read", file_path="/a.py", failed=True)
-    assert spent(failed, READ, READ) == Effort(calls=3, failed=1, reread=1)
+    assert spent(failed, READ, READ) == ToolCallStats(calls=3, failed=1, reread=1)
 
 
 def test_each_agent_of_a_pod_has_its_own_eyes() -> None:
     steps = [Step(source="agent", lane=lane, calls=(READ,)) for lane in ("coder", "reviewer", "coder")]
-    assert effort(steps) == Effort(calls=3, reread=1)
-    assert effort([]) == Effort()
+    assert tool_call_stats(steps) == ToolCallStats(calls=3, reread=1)
+    assert tool_call_stats([]) == ToolCallStats()
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def sweep(*labels: str, rule: str | None = "better") -> Sweep:
             SweepRun(label=label, config=config(run_id=f"run-{number:03}", tasks=tuple(TASKS), samples=1))
             for number, label in enumerate(labels, start=1)
         ),
-        baseline=labels[0],
+        reference=labels[0],
         rule=rule,
         created_at="2026-01-01T00:00:00+00:00",
     )
@@ -37,7 +37,7 @@ def outcome(rule: str | None, **good: int) -> SweepOutcome:
 
 def test_the_rule_is_applied_to_every_configuration_but_the_baseline() -> None:
     found = outcome("better", one=2, other=14, third=3)
-    decided = {one.label: one.decision and one.decision.passed for one in found.contenders}
+    decided = {one.label: one.decision and one.decision.passed for one in found.runs}
     assert decided == {"one": None, "other": True, "third": False}
     assert (found.chosen, found.sentence) == (("other",), "other meets the rule (better) against one.")
     assert outcome("better", one=2, other=14, third=15).sentence == (
@@ -51,7 +51,7 @@ def test_several_comparisons_at_once_are_corrected_for_being_several() -> None:
     assert outcome("better", one=2, a=8).chosen == ("a",)
     found = outcome("better", one=2, a=8, b=2, c=2, d=2)
     assert found.chosen == ()
-    comparison = found.contenders[1].comparison
+    comparison = found.runs[1].comparison
     assert comparison is not None
     assert comparison.adjusted_p == pytest.approx(4 * comparison.p_value)
 
@@ -59,10 +59,10 @@ def test_several_comparisons_at_once_are_corrected_for_being_several() -> None:
 def test_nothing_is_decided_while_answers_are_missing() -> None:
     found = sweep_outcome(sweep("one", "other"), {"one": marks(0), "other": marks(20)[:-1]})
     assert (found.missing, found.chosen) == (1, ())
-    assert all(one.decision is None for one in found.contenders)
+    assert all(one.decision is None for one in found.runs)
     assert found.sentence == "Nothing is decided: 1 answers are missing."
     # What the data show so far is said all the same.
-    assert found.contenders[1].comparison is not None
+    assert found.runs[1].comparison is not None
 
 
 def test_without_a_rule_or_without_a_rival_nothing_is_decided() -> None:

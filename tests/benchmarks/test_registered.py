@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from proctor.benchmarks.registered import published_rows, registered
+from proctor.benchmarks.plugins import published_rows, registered_source
 
 SOURCE = """
 from proctor import Published
@@ -29,9 +29,9 @@ def test_what_a_package_registers_is_found(tmp_path: Path, monkeypatch: pytest.M
     for path, text in package("plain_bench", "[proctor.benchmarks]\nplain-bench = plain_bench:SOURCE\n").items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(text)
-    assert registered("plain-bench") is None
+    assert registered_source("plain-bench") is None
     monkeypatch.syspath_prepend(tmp_path)
-    assert registered("plain-bench") is not None
+    assert registered_source("plain-bench") is not None
     assert [one.model for one in published_rows("plain-bench")] == ["theirs"]
 
 
@@ -44,6 +44,6 @@ def test_so_is_what_a_package_in_an_archive_registers(tmp_path: Path, monkeypatc
 
 
 def test_a_name_that_only_means_something_else_is_no_benchmark() -> None:
-    assert registered("bubblewrap") is None
-    assert registered("local") is None  # an environment of ours
+    assert registered_source("bubblewrap") is None
+    assert registered_source("local") is None  # an environment of ours
     assert published_rows("core") == ()

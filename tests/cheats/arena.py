@@ -23,11 +23,11 @@ from cheats.tasks import BYSTANDER, TASKS, ArenaTask
 from proctor.benchmarks import suite_benchmark
 from proctor.core.benchmark import Benchmark, GradeOptions
 from proctor.core.causes import Status
-from proctor.core.environment import EnvironmentSpec, Errand, ErrandResult, Mount
-from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.environment import EnvironmentSpec, Mount, OneShotCommand, OneShotResult
+from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.submission import PatchKind
 from proctor.environments.local import LocalProvider
-from proctor.environments.local_room import LocalRoom
+from proctor.environments.local_environment import LocalEnvironment
 from proctor.results import RecordCache
 from proctor.runner.evaluate import evaluate
 
@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
     """What became of a cheat. `harm` says what happened to the host, to the run, or to the other task."""
 
     cheat: Cheat
-    graded: Evaluated
+    graded: TaskEvaluation
     harm: tuple[str, ...]
     seconds: float
 
@@ -108,8 +108,8 @@ class Arena:
                 options=GradeOptions(),
                 artifacts=self.folder / "artifacts" / secrets.token_hex(8),
                 jobs=2,
-                cache=RecordCache(Evaluated, "verdicts"),
-                done=lambda _: None,
+                cache=RecordCache(TaskEvaluation, "verdicts"),
+                on_evaluated=lambda _: None,
             )
         await rooms.close()
         seconds = time.monotonic() - started
@@ -171,17 +171,21 @@ class Rooms:
     """Local rooms that also show the interpreter that has pytest, which is this one."""
 
     name = "local"
-    runs_errands = True
+    supports_run_once = True
 
     def __init__(self, rooms: Path) -> None:
-        self._inner = LocalProvider(rooms=rooms)
+        self._inner = LocalProvider(environments_dir=rooms)
 
-    async def run_errand(
-        self, spec: EnvironmentSpec, errand: Errand, *, turn: AbstractAsyncContextManager[object] | None = None
-    ) -> ErrandResult:
-        return await self._inner.run_errand(self._with_python(spec), errand, turn=turn)
+    async def run_once(
+        self,
+        spec: EnvironmentSpec,
+        command: OneShotCommand,
+        *,
+        permit: AbstractAsyncContextManager[object] | None = None,
+    ) -> OneShotResult:
+        return await self._inner.run_once(self._with_python(spec), command, permit=permit)
 
-    async def start(self, spec: EnvironmentSpec) -> LocalRoom:
+    async def start(self, spec: EnvironmentSpec) -> LocalEnvironment:
         return await self._inner.start(self._with_python(spec))
 
     async def digest(self, spec: EnvironmentSpec) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from proctor.core.causes import Cause
-from proctor.grading import Code
+from proctor.grading import AuditCode
 
 
 class Link(NamedTuple):
@@ -46,7 +46,7 @@ class Cheat(NamedTuple):
     tries: str
     defence: str
     cause: Cause
-    named: tuple[Code, ...] = ()
+    named: tuple[AuditCode, ...] = ()
     files: Mapping[str, Content] = {}
     patch: bytes | None = None
     seconds: float = 60.0

@@ -14,12 +14,12 @@ from cheats.catalogue import CHEATS
 from cheats.cheat import Cheat
 from cheats.tasks import TASKS
 from proctor.core.causes import Cause, Status
-from proctor.environments import local_available
+from proctor.environments import local_unavailable_reason
 
 
 @pytest.fixture(scope="session")
 def arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
-    if (trouble := asyncio.run(local_available())) is not None:
+    if (trouble := asyncio.run(local_unavailable_reason())) is not None:
         pytest.skip(trouble)
     with Arena(tmp_path_factory.mktemp("cheats") / "arena") as made:
         yield made

@@ -7,7 +7,7 @@ import click
 import pytest
 
 from documents import checked
-from proctor.cli.bench.options import Size
+from proctor.cli.bench.options import ByteSize
 from suite_world import make_instance, make_suite, proctor
 
 
@@ -44,10 +44,10 @@ def test_tasks_that_cannot_be_run_here_are_listed_with_the_reason(tmp_path: Path
     ("text", "size"), [("40GB", 40 * 10**9), ("1.5TiB", 3 << 39), ("500 mb", 500 * 10**6), ("7", 7), ("2k", 2000)]
 )
 def test_a_size_is_read_as_people_write_it(text: str, size: int) -> None:
-    assert Size().convert(text, None, None) == size
+    assert ByteSize().convert(text, None, None) == size
 
 
 @pytest.mark.parametrize("text", ["", "GB", "-1GB", "0", "40XB", "1e9", "40GBs"])
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter):
-        Size().convert(text, None, None)
+        ByteSize().convert(text, None, None)

@@ -1,6 +1,6 @@
 """What is said while images are pulled."""
 
-from proctor.cli.bench.pulls import Pulls
+from proctor.cli.bench.pull_progress import PullReporter
 from proctor.environments import docker
 from proctor.environments.docker import PullProgress
 
@@ -12,7 +12,7 @@ def step(status: str, layer: str = "", current: int = 0, total: int = 0, image: 
 def test_a_pull_is_told_when_it_begins_now_and_then_and_when_it_is_done() -> None:
     told: list[str] = []
     clock = iter(range(0, 1000, 10))
-    pulls = Pulls(told.append, lambda: float(next(clock)))
+    pulls = PullReporter(told.append, lambda: float(next(clock)))
     for one in (
         step("Pulling from a"),
         step("Downloading", "x", 1_000_000, 4_000_000),
@@ -35,7 +35,7 @@ def test_a_pull_is_told_when_it_begins_now_and_then_and_when_it_is_done() -> Non
 def test_the_building_of_an_image_is_told_too() -> None:
     told: list[str] = []
     clock = iter([0.0, 70.0])
-    pulls = Pulls(told.append, lambda: next(clock))
-    for status in (docker.BUILDING, docker.BUILT):
+    pulls = PullReporter(told.append, lambda: next(clock))
+    for status in (docker.BUILDING_STATUS, docker.BUILT_STATUS):
         pulls(step(status, image="/tasks/greet"))
     assert told == ["building the image of /tasks/greet", "built the image of /tasks/greet in 70 s"]

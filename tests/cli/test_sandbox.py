@@ -11,7 +11,7 @@ import pytest
 
 from documents import checked
 from proctor.sandboxes import Sandboxes
-from proctor.sandboxes.places import Places, remove_socket_links
+from proctor.sandboxes.staging import StagingArea, remove_socket_links
 from proctor.sandboxes.stop import stop_everything
 
 STANDINS = Path(__file__).parents[1] / "standins"
@@ -287,7 +287,7 @@ def test_shell_reads_commands_where_there_is_no_terminal(proctor: Proctor) -> No
 
 def test_who_has_to_wait_is_told(proctor: Proctor) -> None:
     proctor("create", "b1")
-    with Places(proctor.root).exclusively("b1", wait_seconds=0):
+    with StagingArea(proctor.root).lock("b1", wait_seconds=0):
         waiting = subprocess.Popen([*PYTHON, "reset", "b1"], env=proctor.environ, stderr=subprocess.PIPE, text=True)
         assert waiting.stderr
         assert waiting.stderr.readline() == "waiting for another command on sandbox b1 to end\n"
@@ -310,7 +310,7 @@ def test_commands_killed_at_some_point_are_finished_by_the_next(proctor: Proctor
         listed = checked(proctor("list", "--json").stdout)
         assert all((row["name"], row["auth"]) == ("b1", "valid") for row in listed)
         assert command != "reset" or listed
-        assert Places(proctor.root).leftovers() == set()
+        assert StagingArea(proctor.root).unfinished() == set()
         if command == "create" and listed:
             assert proctor("destroy", "b1").returncode == 0
 
@@ -326,7 +326,7 @@ def test_the_root_is_where_the_environment_says(proctor: Proctor, tmp_path: Path
 
 def test_an_interrupt_ends_with_130(proctor: Proctor) -> None:
     proctor("create", "b1")
-    with Places(proctor.root).exclusively("b1", wait_seconds=0):
+    with StagingArea(proctor.root).lock("b1", wait_seconds=0):
         waiting = subprocess.Popen([*PYTHON, "reset", "b1"], env=proctor.environ, stderr=subprocess.PIPE, text=True)
         assert waiting.stderr
         waiting.stderr.readline()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.core.briefing import Briefing, check, read_prompt, read_tools
+from proctor.core.agent_options import AgentOptions, check_agent_options, read_prompt, read_tools
 from proctor.core.errors import UsageError
 
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,9}(\([^(),]{0,9},?[^(),]{0,9}\))?", fullmatch=True)
@@ -34,13 +34,13 @@ def test_a_prompt_is_a_text_or_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("briefing", "sentence"),
     [
-        (Briefing(system_prompt=" \n"), "the system prompt is empty"),
-        (Briefing(append_system_prompt=""), "the appended system prompt is empty"),
-        (Briefing(env={"A B": "1"}), "'A B' is not the name of a variable"),
-        (Briefing(env={"A": "1\0"}), "zero byte"),
+        (AgentOptions(system_prompt=" \n"), "the system prompt is empty"),
+        (AgentOptions(append_system_prompt=""), "the appended system prompt is empty"),
+        (AgentOptions(env={"A B": "1"}), "'A B' is not the name of a variable"),
+        (AgentOptions(env={"A": "1\0"}), "zero byte"),
     ],
 )
-def test_what_no_program_can_be_told_is_refused(briefing: Briefing, sentence: str) -> None:
+def test_what_no_program_can_be_told_is_refused(briefing: AgentOptions, sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
-        check(briefing)
-    check(Briefing(system_prompt="x", env={"_A1": ""}))
+        check_agent_options(briefing)
+    check_agent_options(AgentOptions(system_prompt="x", env={"_A1": ""}))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from proctor.core.errors import RetryableError, UsageError
-from proctor.core.files import locked, read_given, write_atomic
+from proctor.core.files import file_lock, read_user_file, write_atomic
 
 
 def test_a_write_replaces_the_file_with_the_given_mode(tmp_path: Path) -> None:
@@ -23,12 +23,12 @@ def test_a_write_replaces_the_file_with_the_given_mode(tmp_path: Path) -> None:
 def test_a_file_that_a_user_names_is_text_with_or_without_the_mark_of_its_editor(tmp_path: Path) -> None:
     for written in ("a: ü\n".encode(), "a: ü\n".encode("utf-8-sig")):
         (tmp_path / "given").write_bytes(written)
-        assert read_given(tmp_path / "given", "the list") == "a: ü\n"
+        assert read_user_file(tmp_path / "given", "the list") == "a: ü\n"
     (tmp_path / "given").write_bytes(b"\xff")
     with pytest.raises(UsageError, match="given: cannot read the list: it is no UTF-8 text"):
-        read_given(tmp_path / "given", "the list")
+        read_user_file(tmp_path / "given", "the list")
     with pytest.raises(UsageError, match="nowhere: cannot read the list: No such file"):
-        read_given(tmp_path / "nowhere", "the list")
+        read_user_file(tmp_path / "nowhere", "the list")
 
 
 def test_a_symlink_planted_under_the_temporary_name_is_not_followed(tmp_path: Path) -> None:
@@ -65,38 +65,38 @@ def test_a_killed_writer_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> N
 
 def test_a_lock_that_is_held_is_refused_after_the_wait(tmp_path: Path) -> None:
     with (
-        locked(tmp_path / "lock", what="sandbox b1"),
+        file_lock(tmp_path / "lock", what="sandbox b1"),
         pytest.raises(RetryableError, match="sandbox b1 is in use"),
-        locked(tmp_path / "lock", what="sandbox b1", wait_seconds=0.05),
+        file_lock(tmp_path / "lock", what="sandbox b1", wait_seconds=0.05),
     ):
         pass
 
 
 def test_a_lock_is_free_again_after_its_block(tmp_path: Path) -> None:
     for _ in range(2):
-        with locked(tmp_path / "lock", what="it", wait_seconds=0):
+        with file_lock(tmp_path / "lock", what="it", wait_seconds=0):
             pass
 
 
 def test_a_program_that_inherits_the_lock_keeps_it_after_its_block(tmp_path: Path) -> None:
-    with locked(tmp_path / "lock", what="it") as descriptor:
+    with file_lock(tmp_path / "lock", what="it") as descriptor:
         program = subprocess.Popen(["sleep", "60"], pass_fds=[descriptor])
     try:
-        with pytest.raises(RetryableError, match="in use"), locked(tmp_path / "lock", what="it", wait_seconds=0):
+        with pytest.raises(RetryableError, match="in use"), file_lock(tmp_path / "lock", what="it", wait_seconds=0):
             pass
     finally:
         program.kill()
         program.wait()
-    with locked(tmp_path / "lock", what="it", wait_seconds=0):
+    with file_lock(tmp_path / "lock", what="it", wait_seconds=0):
         pass
 
 
 def test_who_waits_for_a_lock_is_told_once(tmp_path: Path) -> None:
     told: list[str] = []
     with (
-        locked(tmp_path / "lock", what="it"),
+        file_lock(tmp_path / "lock", what="it"),
         pytest.raises(RetryableError),
-        locked(tmp_path / "lock", what="it", wait_seconds=0.1, on_wait=lambda: told.append("waiting")),
+        file_lock(tmp_path / "lock", what="it", wait_seconds=0.1, on_wait=lambda: told.append("waiting")),
     ):
         pass
     assert told == ["waiting"]

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proctor.core.disk_names import MAX_PIECE_BYTES, disk_name, task_id_from_disk_name
 from proctor.core.errors import InvalidData
-from proctor.core.names import PIECE, disk_name, task_id_of
 
 ANY_ID = st.text(alphabet=st.characters(exclude_categories=[]), max_size=300)
 
@@ -29,18 +29,18 @@ ANY_ID = st.text(alphabet=st.characters(exclude_categories=[]), max_size=300)
 )
 def test_names_stay_readable_and_hold_only_plain_characters(task_id: str, name: str) -> None:
     assert disk_name(task_id) == name
-    assert task_id_of(name) == task_id
+    assert task_id_from_disk_name(name) == task_id
 
 
 @given(ANY_ID)
 def test_every_id_can_be_read_back_from_its_name(task_id: str) -> None:
-    assert task_id_of(disk_name(task_id)) == task_id
+    assert task_id_from_disk_name(disk_name(task_id)) == task_id
 
 
 @given(ANY_ID)
 def test_every_piece_of_a_name_fits_a_file_system(task_id: str) -> None:
     pieces = disk_name(task_id).split("/")
-    assert all(0 < len(os.fsencode(piece)) <= PIECE + 3 for piece in pieces)
+    assert all(0 < len(os.fsencode(piece)) <= MAX_PIECE_BYTES + 3 for piece in pieces)
     assert not any(piece in {".", ".."} or piece.startswith(".") for piece in pieces)
     assert all(piece.endswith("~") for piece in pieces[:-1])
     assert "~" not in pieces[-1]
@@ -55,7 +55,7 @@ def test_a_very_long_id_is_a_real_file(tmp_path: Path) -> None:
     path = tmp_path / (disk_name("x" * 900) + ".json")
     path.parent.mkdir(parents=True)
     path.touch()
-    assert task_id_of(path.relative_to(tmp_path).as_posix().removesuffix(".json")) == "x" * 900
+    assert task_id_from_disk_name(path.relative_to(tmp_path).as_posix().removesuffix(".json")) == "x" * 900
 
 
 def test_an_absurdly_long_id_is_refused_with_a_sentence() -> None:

@@ -12,7 +12,7 @@ from proctor.core.errors import InvalidData
 from proctor.core.record import Record, from_json, read_record, to_json
 from proctor.core.result import AgentMetrics, Attempt, ModelUsage, TaskResult, Tokens
 from proctor.core.submission import PatchKind, PatchSubmission
-from proctor.core.task import DirectorySource, Gold, PrivatePart, PublicPart, Task
+from proctor.core.task import DirectorySource, Oracle, PrivatePart, PublicPart, Task
 from proctor.core.verdict import Finding, TestOutcome, TestStatus, Verdict
 from proctor.schema import RECORDS, json_schema
 
@@ -29,7 +29,7 @@ EXAMPLES: dict[str, Any] = {
         id="t/1",
         benchmark="core",
         public=PublicPart(instruction="Mend it.", source=DirectorySource(path="/srv/repo")),
-        private=PrivatePart(gold=Gold(text="--- a", patch_kind=PatchKind.UNIFIED_DIFF), fail_to_pass=("a",)),
+        private=PrivatePart(oracle=Oracle(text="--- a", patch_kind=PatchKind.UNIFIED_DIFF), fail_to_pass=("a",)),
     ),
     "submission": PatchSubmission(patch_kind=PatchKind.PATCH_SET, file="p.json", sha256="0" * 64, size=3),
     "verdict": VERDICT,
@@ -37,7 +37,7 @@ EXAMPLES: dict[str, Any] = {
         run_id="r1",
         benchmark="core",
         task_id="t/1",
-        sample=1,
+        trial=1,
         status=Status.RESOLVED,
         cause=Cause.SOLVED,
         verdict=VERDICT,
@@ -46,7 +46,7 @@ EXAMPLES: dict[str, Any] = {
         ),
         usage=(ModelUsage(model="m", requests=2, tokens=Tokens(input=1), cost_usd=None),),
         metrics=AgentMetrics(),
-        answer_seconds=1.5,
+        agent_seconds=1.5,
         grade_seconds=0.5,
         categories={"language": "python"},
     ),

@@ -13,8 +13,8 @@ from hall import Hall, access, asked_for_more, toy_run
 from proctor.core.causes import Cause, Status
 from proctor.core.programs import find_claude
 from proctor.core.result import TaskResult
-from proctor.environments import local_available
-from proctor.gateway import read_cassette
+from proctor.environments import local_unavailable_reason
+from proctor.gateway import load_recording
 from proctor.results import RunStore
 from toy_provider import ANSWER_USD, MODEL, Asked, ToyProvider, serving, toy_provider
 
@@ -81,7 +81,7 @@ def answers_recorded(store: RunStore) -> Counter[Asked]:
     """How often each answer was paid for, as far as anything was written down."""
     counted: Counter[Asked] = Counter()
     for cassette in store.folder.glob("logs/*/attempt-*/cassette.jsonl"):
-        for recorded in read_cassette(cassette).exchanges if cassette.stat().st_size else ():
+        for recorded in load_recording(cassette).exchanges if cassette.stat().st_size else ():
             if not recorded.exchange.paid and recorded.exchange.response.cut is None:
                 turn = sum(message["role"] == "assistant" for message in recorded.messages)
                 counted[Asked(cassette.parent.parent.name, turn)] += 1
@@ -112,7 +112,7 @@ async def test_a_run_killed_at_forty_moments_has_one_result_per_task_and_pays_on
 async def test_claude_code_in_bubblewrap_survives_the_same(hall: Hall) -> None:
     if find_claude() is None:
         pytest.skip("Claude Code is not installed")
-    if (why := await local_available()) is not None:
+    if (why := await local_unavailable_reason()) is not None:
         pytest.skip(why)
     tasks = [
         *("py_cache_0001", "py_duration_0002", "py_ratelimit_0007"),

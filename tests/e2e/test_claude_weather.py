@@ -7,7 +7,7 @@ import pytest
 
 from hall import Hall
 from proctor.core.programs import find_claude
-from proctor.environments import local_available
+from proctor.environments import local_unavailable_reason
 
 Steps = list[dict[str, Any]]
 GOOD: Steps = [{"tools": [{"Bash": {"command": "echo right >answer.txt"}}]}, {"text": "Done."}]
@@ -52,7 +52,7 @@ WEATHER: dict[str, tuple[Steps, tuple[str, str, int]]] = {
 async def need_claude() -> None:
     if find_claude() is None:
         pytest.skip("Claude Code is not installed")
-    if (why := await local_available()) is not None:
+    if (why := await local_unavailable_reason()) is not None:
         pytest.skip(why)
 
 

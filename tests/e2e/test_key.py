@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hall import Hall, access
-from proctor.environments import local_available
+from proctor.environments import local_unavailable_reason
 from toy_provider import KEY, MODEL, toy_provider
 
 # Everything that a process in the room can see of itself and of the others, printed and handed in.
@@ -41,7 +41,7 @@ def program(hall: Hall, text: str) -> Path:
 
 
 async def test_no_file_of_a_run_and_no_process_in_its_room_holds_the_key(hall: Hall) -> None:
-    if (why := await local_available()) is not None:
+    if (why := await local_unavailable_reason()) is not None:
         pytest.skip(why)
     ask = """
 python3 - <<'END'

@@ -10,7 +10,7 @@ import pytest
 from hall import Hall
 from pods import REQUESTS, USAGE, one_file, talk_about, write_preset, write_script
 from proctor.core.result import Tokens
-from proctor.environments import local_available
+from proctor.environments import local_unavailable_reason
 from proctor.gateway import Prices
 from proctor.gateway.prices import Usage
 
@@ -26,7 +26,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
 
 @pytest.fixture(autouse=True)
 async def needs_rooms() -> None:
-    if (why := await local_available()) is not None:
+    if (why := await local_unavailable_reason()) is not None:
         pytest.skip(why)
 
 

@@ -15,7 +15,7 @@ from image_registry import Registry, shell_layer
 
 from docker_image import need_docker
 from hall import Hall, access, toy_run
-from proctor.environments.engine import connect, disconnect
+from proctor.environments.docker_engine import connect, disconnect
 from toy_provider import toy_provider
 
 

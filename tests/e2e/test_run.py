@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from hall import Hall, access, toy_run
-from proctor.core.briefing import Briefing
+from proctor.core.agent_options import AgentOptions
 from proctor.core.record import to_json
-from proctor.environments import local_available
+from proctor.environments import local_unavailable_reason
 from toy_provider import KEY, failing, toy_provider
 
 ORACLE = ("bench", "run", "toy", "--agent", "oracle", "--isolation", "off")
@@ -55,7 +55,7 @@ async def test_attempts_are_several_answers_to_each_task_first_ones_first(hall: 
         ["toy-0003", "#1"],
         ["toy-0001", "#2"],
     ]
-    assert sorted((one.task_id, one.sample) for one in hall.store().results()) == [
+    assert sorted((one.task_id, one.trial) for one in hall.store().results()) == [
         (f"toy-000{task}", sample) for task in (1, 2, 3) for sample in (1, 2)
     ]
     show = await hall.run("bench", "show", "run-001", "toy-0002", "--attempt", 2)
@@ -111,7 +111,7 @@ async def test_what_the_agent_is_told_reaches_it_and_stays_with_the_run(hall: Ha
     assert {"PROCTOR_APPEND_SYSTEM_PROMPT=Be careful.", "PROCTOR_ALLOWED_TOOLS=Bash(git *),Read", "MINE=a=b"} <= set(
         seen
     )
-    assert hall.store().config().briefing == Briefing(
+    assert hall.store().config().agent_options == AgentOptions(
         append_system_prompt="Be careful.", allowed_tools=("Bash(git *)", "Read"), env={"MINE": "a=b"}
     )
 
@@ -122,11 +122,11 @@ async def test_an_agent_that_takes_too_long_is_stopped_and_graded(hall: Hall) ->
     assert done.code == 0, done.stderr
     (result,) = hall.store().results()
     assert (str(result.status), str(result.attempts[0].cause)) == ("resolved", "agent_timeout")
-    assert result.answer_seconds < 8
+    assert result.agent_seconds < 8
 
 
 async def test_the_network_is_what_the_run_says_it_is(hall: Hall) -> None:
-    if (why := await local_available()) is not None:
+    if (why := await local_unavailable_reason()) is not None:
         pytest.skip(why)
     look = (
         "sh -c 'cut -d: -f1 /proc/net/dev | tail -n +3 | tr -d \" \" >answer.txt; env | grep -c BASE_URL >>answer.txt'"

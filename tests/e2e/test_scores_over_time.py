@@ -7,7 +7,7 @@ import pytest
 from hall import Hall
 from paths import PYTHON
 from proctor.core.causes import Status
-from proctor.environments import local_available
+from proctor.environments import local_unavailable_reason
 
 # It asks for its score, improves, asks again: nearest city first, then no crossings, and a last try that is broken.
 AGENT = r"""
@@ -43,7 +43,7 @@ for name in ("nearest", "untangled", "sorted"):
 
 
 async def test_an_agent_that_improves_over_time_is_scored_as_it_goes(hall: Hall) -> None:
-    reason = await local_available()
+    reason = await local_unavailable_reason()
     if reason is not None:
         pytest.skip(reason)
     agent = hall.folder / "agent.py"

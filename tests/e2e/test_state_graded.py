@@ -10,9 +10,9 @@ from cli_jobs import Job
 from docker_image import IMAGE
 from hall import Hall
 from proctor.core.causes import Cause, Status
-from proctor.environments.engine import LABEL, OWNER, connect, disconnect
-from proctor.gateway import read_cassette
-from proctor.results import total_cost
+from proctor.environments.docker_engine import LABEL, OWNER_LABEL, connect, disconnect
+from proctor.gateway import load_recording
+from proctor.results import usage_cost
 from real_claude import claude_program
 from setup_world import make_copy, need_machines
 from terminal_world import images, write_tasks
@@ -85,7 +85,7 @@ async def lose_the_room_that_is_graded(job: Job) -> None:
             for room in await client.containers.list(filters={"label": [f"{LABEL}.task=greet"]}):
                 told = await room.show()
                 top = await client._query_json(f"containers/{room.id}/top", params={"ps_args": "-eo pid,args"})
-                if str(job.pid) in told["Config"]["Labels"][OWNER].split() and "sleep 3" in str(top["Processes"]):
+                if str(job.pid) in told["Config"]["Labels"][OWNER_LABEL].split() and "sleep 3" in str(top["Processes"]):
                     await room.delete(force=True)
                     return
             await asyncio.sleep(0.1)
@@ -118,6 +118,6 @@ async def test_a_room_that_is_lost_while_it_is_graded_is_made_again_and_the_mode
     result = store.result("greet")
     assert (result.status, result.cause) == (Status.RESOLVED, Cause.SOLVED)
     assert [attempt.cause for attempt in result.attempts] == [Cause.ENGINE_GONE, Cause.ANSWERED]
-    takes = [read_cassette(store.logs("greet", 1, number) / "cassette.jsonl") for number in (1, 2)]
+    takes = [load_recording(store.logs("greet", 1, number) / "cassette.jsonl") for number in (1, 2)]
     assert [[recorded.exchange.paid for recorded in take.exchanges] for take in takes] == [[False] * 2, [True] * 2]
-    assert total_cost(result.usage) == total_cost(result.attempts[0].usage)
+    assert usage_cost(result.usage) == usage_cost(result.attempts[0].usage)

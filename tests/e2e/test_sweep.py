@@ -15,7 +15,7 @@ import pytest
 from hall import STANDINS, Hall, access, asked_for_more
 from paths import PYTHON
 from proctor.core.causes import Cause, Status
-from proctor.gateway import read_cassette
+from proctor.gateway import load_recording
 from proctor.results import SweepStore, find_sweep
 from toy_provider import ANSWER_USD, MODEL, ToyProvider, toy_provider
 
@@ -168,7 +168,7 @@ async def test_a_sweep_killed_at_random_moments_loses_nothing_and_pays_once(hall
         paid = Counter(
             (cassette.parent.parent.name, sum(message["role"] == "assistant" for message in recorded.messages))
             for cassette in run.folder.glob("logs/*/attempt-*/cassette.jsonl")
-            for recorded in (read_cassette(cassette).exchanges if cassette.stat().st_size else ())
+            for recorded in (load_recording(cassette).exchanges if cassette.stat().st_size else ())
             if not recorded.exchange.paid and recorded.exchange.response.cut is None
         )
         assert paid == dict.fromkeys(((task, turn) for task in wanted for turn in range(turns)), 1)

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proctor.core.errors import LimitReached, RetryableError
-from proctor.environments.archives import Chunks, pack, unpack
-from proctor.environments.trees import Stopped
+from proctor.environments.archives import ChunkPipe, pack, unpack
+from proctor.environments.trees import CopyStopped
 
 
 def unpacked(data: bytes, target: Path, max_bytes: int = 10_000_000) -> None:
-    chunks = Chunks()
+    chunks = ChunkPipe()
     feeder = threading.Thread(target=feed, args=(chunks, data))
     feeder.start()
     try:
@@ -25,7 +25,7 @@ def unpacked(data: bytes, target: Path, max_bytes: int = 10_000_000) -> None:
         feeder.join()
 
 
-def feed(chunks: Chunks, data: bytes) -> None:
+def feed(chunks: ChunkPipe, data: bytes) -> None:
     for start in range(0, len(data), 1000):
         chunks._pieces.put(data[start : start + 1000])
     chunks._pieces.put(b"")
@@ -137,13 +137,13 @@ def test_a_broken_archive_is_an_error_and_leaves_nothing(
 
 
 def test_the_reader_can_be_stopped(tmp_path: Path) -> None:
-    chunks = Chunks()
-    caught: list[Stopped] = []
+    chunks = ChunkPipe()
+    caught: list[CopyStopped] = []
 
     def run() -> None:
         try:
             unpack(chunks, tmp_path / "out", 1000)
-        except Stopped as error:
+        except CopyStopped as error:
             caught.append(error)
 
     thread = threading.Thread(target=run)

@@ -5,7 +5,7 @@ import pytest
 
 from proctor.core.environment import Limits
 from proctor.environments.cgroups import Cgroup
-from proctor.environments.limits import rules_for
+from proctor.environments.limits import limits_for_command
 
 ALL = Limits(memory_mb=100, processes=50, cpus=1.5)
 
@@ -44,7 +44,7 @@ def test_version_2_gets_its_files_beside_our_own_group(unified: Path, tmp_path: 
     written = {path.name: path.read_text() for path in folder.iterdir() if path.name != "cgroup.procs"}
     assert written == {"memory.max": str(100 << 20), "pids.max": "50", "cpu.max": "150000 100000"}
     assert group.controllers == {"memory", "pids", "cpu"}
-    assert len(group.joins) == 1
+    assert len(group.join_fds) == 1
 
 
 def test_a_controller_that_is_not_passed_on_is_asked_for(unified: Path, tmp_path: Path) -> None:
@@ -65,12 +65,12 @@ def test_without_control_groups_there_is_none(tmp_path: Path) -> None:
 
 def test_what_no_group_holds_is_laid_on_each_command() -> None:
     limits = Limits(memory_mb=100, processes=50, cpus=1, disk_mb=10)
-    alone = rules_for(limits, frozenset(), isolated=True)
+    alone = limits_for_command(limits, frozenset(), isolated=True)
     always = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: 10 << 20}
-    assert alone.resources == always | {resource.RLIMIT_DATA: 100 << 20, resource.RLIMIT_NPROC: 51}
+    assert alone.rlimits == always | {resource.RLIMIT_DATA: 100 << 20, resource.RLIMIT_NPROC: 51}
     assert len(alone.processors) == 1
-    held = rules_for(limits, frozenset({"memory", "pids", "cpu"}), isolated=True)
-    assert held.resources == always
+    held = limits_for_command(limits, frozenset({"memory", "pids", "cpu"}), isolated=True)
+    assert held.rlimits == always
     assert held.processors == ()
     # Outside a room the kernel would count all processes of the user.
-    assert resource.RLIMIT_NPROC not in rules_for(limits, frozenset(), isolated=False).resources
+    assert resource.RLIMIT_NPROC not in limits_for_command(limits, frozenset(), isolated=False).rlimits

@@ -18,10 +18,10 @@ from docker_image import IMAGE, need_docker
 from environments.test_network import connects, gateway, talk
 from proctor.core.environment import EnvironmentSpec, Network
 from proctor.core.errors import InfrastructureError, RetryableError
-from proctor.environments import docker_available, reap
+from proctor.environments import docker_unavailable_reason, reap
 from proctor.environments.docker import DockerProvider, PullProgress
-from proctor.environments.engine import LABEL, OWNER, connect, disconnect, is_gone, owner
-from proctor.environments.netns import may_enter
+from proctor.environments.docker_engine import LABEL, OWNER_LABEL, connect, current_owner, disconnect, owner_has_ended
+from proctor.environments.netns import may_enter_namespace
 from rooms import Rooms, containers_of, running, sh, sleeper, wait_running
 
 
@@ -37,10 +37,10 @@ async def engine() -> AsyncIterator[Docker]:
 
 async def test_a_container_says_whose_it_is_and_what_for(docker: Rooms) -> None:
     await docker.start(labels={"run": "r1", "task": "t/1"})
-    (described,) = await containers_of(owner())
+    (described,) = await containers_of(current_owner())
     labels = described["Config"]["Labels"]
     assert (labels[LABEL], labels["proctor.run"], labels["proctor.task"]) == ("1", "r1", "t/1")
-    assert labels[OWNER] == owner()
+    assert labels[OWNER_LABEL] == current_owner()
     assert described["HostConfig"]["Init"]
     assert described["HostConfig"]["SecurityOpt"] == ["no-new-privileges"]
 
@@ -48,7 +48,7 @@ async def test_a_container_says_whose_it_is_and_what_for(docker: Rooms) -> None:
 async def test_a_stopped_room_leaves_no_container(docker: Rooms) -> None:
     room = await docker.start()
     await room.stop()
-    assert await containers_of(owner()) == []
+    assert await containers_of(current_owner()) == []
 
 
 async def test_the_digest_is_the_image_s(docker: Rooms) -> None:
@@ -107,7 +107,7 @@ async def test_rooms_on_the_internal_network_reach_the_gateway_and_not_each_othe
     finally:
         await provider.close()
     async with engine() as client:
-        assert await client.networks.list(filters={"label": [f"{OWNER}={owner()}"]}) == []
+        assert await client.networks.list(filters={"label": [f"{OWNER_LABEL}={current_owner()}"]}) == []
 
 
 async def test_a_server_bound_to_the_host_s_address_is_reached(tmp_path: Path) -> None:
@@ -130,14 +130,14 @@ async def test_one_network_serves_all_rooms_of_a_provider(tmp_path: Path) -> Non
         spec = EnvironmentSpec(network=Network.MODEL)
         rooms = await asyncio.gather(*(provider.start(spec) for _ in range(4)))
         async with engine() as client:
-            assert len(await client.networks.list(filters={"label": [f"{OWNER}={owner()}"]})) == 1
+            assert len(await client.networks.list(filters={"label": [f"{OWNER_LABEL}={current_owner()}"]})) == 1
         await asyncio.gather(*(room.stop() for room in rooms))
     finally:
         await provider.close()
 
 
 async def test_the_gateway_is_on_a_room_s_own_loopback_where_we_are_root(docker: Rooms, tmp_path: Path) -> None:
-    if not may_enter():
+    if not may_enter_namespace():
         pytest.skip("only root can enter a container's network")
     async with gateway(tmp_path) as path:
         room = await docker.start(network=Network.MODEL, model_socket=path)
@@ -161,13 +161,13 @@ async def test_an_image_is_pulled_with_progress_and_one_without_a_shell_is_said_
     seen: list[PullProgress] = []
     async with Registry() as registry:
         image = registry.add("tiny", [random_layer(300_000)])
-        provider = DockerProvider(image=image, on_pull=seen.append, brought=tmp_path)
+        provider = DockerProvider(image=image, on_pull=seen.append, image_index_dir=tmp_path)
         try:
             with pytest.raises(InfrastructureError, match="/bin/sh"):
                 await provider.start(EnvironmentSpec())
             assert {step.image for step in seen} == {image}
             assert any(step.total > 0 and step.layer for step in seen)
-            assert await containers_of(owner()) == []
+            assert await containers_of(current_owner()) == []
         finally:
             await provider.close()
             async with engine() as client:
@@ -245,23 +245,23 @@ async def test_an_engine_that_goes_away_is_worth_another_try(tmp_path: Path) -> 
     # What held the container alive has gone.
     wait_running(sleep, 0)
     async with engine() as docker:
-        for described in await containers_of(owner()):
+        for described in await containers_of(current_owner()):
             await docker.containers.container(described["Id"]).delete(force=True)
 
 
 async def test_no_engine_at_all_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    reason = await docker_available(f"unix://{tmp_path}/none.sock")
+    reason = await docker_unavailable_reason(f"unix://{tmp_path}/none.sock")
     assert reason is not None
     assert "DOCKER_HOST" in reason
     monkeypatch.setenv("DOCKER_HOST", "nonsense")
-    reason = await docker_available()
+    reason = await docker_unavailable_reason()
     assert reason is not None
     assert "no Docker engine" in reason
 
 
 async def test_this_engine_answers() -> None:
     need_docker()
-    assert await docker_available() is None
+    assert await docker_unavailable_reason() is None
 
 
 # Leftovers
@@ -270,7 +270,7 @@ OWNER_SCRIPT = """
 import asyncio, os, sys
 from proctor.core.environment import EnvironmentSpec, Network
 from proctor.environments.docker import DockerProvider
-from proctor.environments.engine import owner
+from proctor.environments.docker_engine import owner
 
 async def main():
     provider = DockerProvider(image=sys.argv[1], private_relay=False)
@@ -287,21 +287,21 @@ async def test_the_reaper_removes_what_dead_owners_left_and_nothing_else(docker:
     process = subprocess.run([sys.executable, "-c", OWNER_SCRIPT, IMAGE], capture_output=True, text=True, check=False)
     assert process.returncode == -signal.SIGKILL
     dead = process.stdout.strip()
-    assert is_gone(dead)
+    assert owner_has_ended(dead)
     # Tests beside this one reap too.
     assert len(await containers_of(dead)) <= 1
-    await reap(rooms=tmp_path / "rooms")
+    await reap(environments_dir=tmp_path / "rooms")
     assert await containers_of(dead) == []
     async with engine() as client:
-        assert await client.networks.list(filters={"label": [f"{OWNER}={dead}"]}) == []
+        assert await client.networks.list(filters={"label": [f"{OWNER_LABEL}={dead}"]}) == []
     assert (await sh(living, "echo alive")).stdout == b"alive\n"
-    assert len(await containers_of(owner())) == 1
+    assert len(await containers_of(current_owner())) == 1
 
 
 def test_an_owner_is_gone_when_its_process_is() -> None:
-    assert not is_gone(owner())
-    host, boot, _, started = owner().split(" ")
-    assert is_gone(f"{host} {boot} {os.getpid()} 1.00")  # the number was given to another process
-    assert is_gone(f"{host} another-boot {os.getpid()} {started}")
-    assert not is_gone(f"elsewhere {boot} 1 {started}")
+    assert not owner_has_ended(current_owner())
+    host, boot, _, started = current_owner().split(" ")
+    assert owner_has_ended(f"{host} {boot} {os.getpid()} 1.00")  # the number was given to another process
+    assert owner_has_ended(f"{host} another-boot {os.getpid()} {started}")
+    assert not owner_has_ended(f"elsewhere {boot} 1 {started}")
     assert running("no such command") == 0

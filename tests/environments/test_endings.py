@@ -13,7 +13,7 @@ import pytest
 from proctor.core.environment import EnvironmentSpec
 from proctor.core.errors import UsageError
 from proctor.environments import reap
-from proctor.environments.engine import owner
+from proctor.environments.docker_engine import current_owner
 from rooms import Rooms, containers_of, running, sh, sleeper, wait_running
 
 STUBBORN = "trap '' TERM HUP INT; {0} & setsid {0} & (setsid sh -c '{0}; true' &) ; nohup {0} >/dev/null 2>&1 &"
@@ -65,7 +65,7 @@ sys.path.insert(0, {tests!r})
 from pathlib import Path
 from rooms import make_provider, sh
 from proctor.core.environment import EnvironmentSpec
-from proctor.environments.engine import owner
+from proctor.environments.docker_engine import owner
 
 async def main():
     provider = make_provider({kind!r}, Path({folder!r}))
@@ -95,7 +95,7 @@ async def test_nothing_lives_on_when_the_owner_is_killed(rooms: Rooms, tmp_path:
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     wait_running(sleep, 0)
-    await reap(rooms=tmp_path / "rooms", docker=rooms.kind == "docker")
+    await reap(environments_dir=tmp_path / "rooms", docker=rooms.kind == "docker")
     if rooms.kind == "docker":
         assert await containers_of(dead) == []
     else:
@@ -124,7 +124,7 @@ async def test_a_start_that_is_cancelled_leaves_nothing(rooms: Rooms, tmp_path: 
             continue
         await room.stop()
     if rooms.kind == "docker":
-        assert await containers_of(owner()) == []
+        assert await containers_of(current_owner()) == []
     else:
         assert list((tmp_path / "rooms").iterdir()) == []
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from proctor.core.environment import EnvironmentSpec, Errand, ErrandRunner, Limits
+from proctor.core.environment import EnvironmentSpec, Limits, OneShotCommand, OneShotRunner
 from proctor.core.errors import InfrastructureError, LimitReached, UsageError
 from proctor.environments.local import LocalProvider
 
 
 @pytest.fixture
 def provider(tmp_path: Path) -> LocalProvider:
-    return LocalProvider(rooms=tmp_path / "rooms")
+    return LocalProvider(environments_dir=tmp_path / "rooms")
 
 
 ECHO = """
@@ -26,23 +26,25 @@ print("out"); print("err", file=sys.stderr)
 
 
 async def test_a_command_reads_its_inputs_and_reports_through_descriptors_of_its_own(provider: LocalProvider) -> None:
-    errand = Errand(argv=("python3", "-c", ECHO), inputs=(b"one ", b"two"))
-    done = await provider.run_errand(EnvironmentSpec(), errand)
+    errand = OneShotCommand(argv=("python3", "-c", ECHO), inputs=(b"one ", b"two"))
+    done = await provider.run_once(EnvironmentSpec(), errand)
     assert done.report == b"one two"
-    assert sorted(done.ended.stdout.split()) == [b"err", b"out"]
-    assert done.ended.exit_code == 0
+    assert sorted(done.exec_result.stdout.split()) == [b"err", b"out"]
+    assert done.exec_result.exit_code == 0
 
 
 async def test_an_input_larger_than_a_pipe_arrives_whole(provider: LocalProvider) -> None:
     copy = "import os, sys, shutil; a, b = map(int, sys.argv[1:]); shutil.copyfileobj(open(a, 'rb'), open(b, 'wb'))"
     data = os.urandom(3_000_000)
-    done = await provider.run_errand(EnvironmentSpec(), Errand(argv=("python3", "-c", copy), inputs=(data,)))
+    done = await provider.run_once(EnvironmentSpec(), OneShotCommand(argv=("python3", "-c", copy), inputs=(data,)))
     assert done.report == data
 
 
 async def test_a_command_that_does_not_read_its_input_is_not_waited_for(provider: LocalProvider) -> None:
-    done = await provider.run_errand(EnvironmentSpec(), Errand(argv=("true",), inputs=(bytes(5_000_000),), timeout=60))
-    assert not done.ended.timed_out
+    done = await provider.run_once(
+        EnvironmentSpec(), OneShotCommand(argv=("true",), inputs=(bytes(5_000_000),), timeout=60)
+    )
+    assert not done.exec_result.timed_out
 
 
 async def test_the_workspace_is_there_and_stays_as_it_was(provider: LocalProvider, tmp_path: Path) -> None:
@@ -50,23 +52,27 @@ async def test_the_workspace_is_there_and_stays_as_it_was(provider: LocalProvide
     tree.mkdir()
     (tree / "file").write_text("old")
     spec = EnvironmentSpec(workspace=tree)
-    done = await provider.run_errand(spec, Errand(argv=("sh", "-c", "cat file; echo new >file; cat file; pwd; id -u")))
-    assert done.ended.stdout == b"oldnew\n/workspace\n1000\n"
+    done = await provider.run_once(
+        spec, OneShotCommand(argv=("sh", "-c", "cat file; echo new >file; cat file; pwd; id -u"))
+    )
+    assert done.exec_result.stdout == b"oldnew\n/workspace\n1000\n"
     assert (tree / "file").read_text() == "old"
     await provider.close()
     assert not list((tmp_path / "rooms").iterdir())
 
 
 async def test_it_has_the_environment_of_every_command_and_no_more(provider: LocalProvider) -> None:
-    errand = Errand(argv=("sh", "-c", "env"), variables={"MINE": "1"}, cwd="/")
-    done = await provider.run_errand(EnvironmentSpec(variables={"ROOM": "2"}), errand)
-    names = {line.partition("=")[0] for line in done.ended.stdout.decode().splitlines()}
+    errand = OneShotCommand(argv=("sh", "-c", "env"), variables={"MINE": "1"}, cwd="/")
+    done = await provider.run_once(EnvironmentSpec(variables={"ROOM": "2"}), errand)
+    names = {line.partition("=")[0] for line in done.exec_result.stdout.decode().splitlines()}
     assert names == {"HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TZ", "USER", "MINE", "ROOM"}
 
 
 async def test_it_holds_no_descriptor_of_ours(provider: LocalProvider) -> None:
-    done = await provider.run_errand(EnvironmentSpec(), Errand(argv=("sh", "-c", "ls /proc/$$/fd"), inputs=(b"x",)))
-    own = len(done.ended.stdout.split())
+    done = await provider.run_once(
+        EnvironmentSpec(), OneShotCommand(argv=("sh", "-c", "ls /proc/$$/fd"), inputs=(b"x",))
+    )
+    own = len(done.exec_result.stdout.split())
     assert own == 5  # the usual three, its input, and where it reports
 
 
@@ -75,29 +81,31 @@ async def test_it_holds_no_descriptor_of_ours(provider: LocalProvider) -> None:
     [(("nonesuch",), 127), (("/etc/passwd",), 126), (("sh", "-c", "exit 7"), 7), (("sh", "-c", "kill -9 $$"), 137)],
 )
 async def test_endings_have_the_codes_of_a_shell(provider: LocalProvider, argv: tuple[str, ...], code: int) -> None:
-    assert (await provider.run_errand(EnvironmentSpec(), Errand(argv=argv))).ended.exit_code == code
+    assert (await provider.run_once(EnvironmentSpec(), OneShotCommand(argv=argv))).exec_result.exit_code == code
 
 
 async def test_nothing_outlives_the_command(provider: LocalProvider) -> None:
     mark = f"31{os.getpid()}.5"
     command = f"setsid sleep {mark} & sleep {mark} & nohup sleep {mark} >/dev/null 2>&1 & echo started"
-    done = await provider.run_errand(EnvironmentSpec(), Errand(argv=("sh", "-c", command)))
-    assert done.ended.stdout == b"started\n"
+    done = await provider.run_once(EnvironmentSpec(), OneShotCommand(argv=("sh", "-c", command)))
+    assert done.exec_result.stdout == b"started\n"
     assert not _running(mark)
 
 
 async def test_a_timeout_ends_everything(provider: LocalProvider) -> None:
     mark = f"32{os.getpid()}.5"
-    errand = Errand(argv=("sh", "-c", f"trap '' TERM INT; setsid sleep {mark} & echo on; sleep {mark}"), timeout=0.5)
-    done = await provider.run_errand(EnvironmentSpec(), errand)
-    assert done.ended.timed_out
-    assert done.ended.stdout == b"on\n"
+    errand = OneShotCommand(
+        argv=("sh", "-c", f"trap '' TERM INT; setsid sleep {mark} & echo on; sleep {mark}"), timeout=0.5
+    )
+    done = await provider.run_once(EnvironmentSpec(), errand)
+    assert done.exec_result.timed_out
+    assert done.exec_result.stdout == b"on\n"
     assert not _running(mark)
 
 
 async def test_a_caller_that_is_cancelled_ends_everything(provider: LocalProvider, tmp_path: Path) -> None:
     mark = f"33{os.getpid()}.5"
-    task = asyncio.create_task(provider.run_errand(EnvironmentSpec(), Errand(argv=("sleep", mark))))
+    task = asyncio.create_task(provider.run_once(EnvironmentSpec(), OneShotCommand(argv=("sleep", mark))))
     while not _running(mark):
         await asyncio.sleep(0.01)
     task.cancel()
@@ -111,36 +119,36 @@ async def test_a_caller_that_is_cancelled_ends_everything(provider: LocalProvide
 async def test_a_rooms_limits_hold(provider: LocalProvider) -> None:
     spec = EnvironmentSpec(limits=Limits(memory_mb=200, processes=20, disk_mb=20))
     grab = "x = bytearray(400_000_000); print('had it')"
-    done = await provider.run_errand(spec, Errand(argv=("python3", "-c", grab)))
-    assert done.ended.exit_code != 0
+    done = await provider.run_once(spec, OneShotCommand(argv=("python3", "-c", grab)))
+    assert done.exec_result.exit_code != 0
     forks = "for i in $(seq 60); do sleep 5 & done; echo all"
-    done = await provider.run_errand(spec, Errand(argv=("sh", "-c", forks)))
-    assert b"all" not in done.ended.stdout
+    done = await provider.run_once(spec, OneShotCommand(argv=("sh", "-c", forks)))
+    assert b"all" not in done.exec_result.stdout
     fill = "dd if=/dev/zero of=/tmp/big bs=1M count=50 2>/dev/null; echo $?"
-    done = await provider.run_errand(spec, Errand(argv=("sh", "-c", fill)))
-    assert done.ended.stdout != b"0\n"
+    done = await provider.run_once(spec, OneShotCommand(argv=("sh", "-c", fill)))
+    assert done.exec_result.stdout != b"0\n"
 
 
 async def test_the_rooms_clock_ends_it(provider: LocalProvider) -> None:
     with pytest.raises(LimitReached, match="wall clock"):
-        await provider.run_errand(EnvironmentSpec(limits=Limits(wall_seconds=0.3)), Errand(argv=("sleep", "60")))
+        await provider.run_once(EnvironmentSpec(limits=Limits(wall_seconds=0.3)), OneShotCommand(argv=("sleep", "60")))
 
 
 async def test_output_beyond_the_cap_is_left_out(provider: LocalProvider) -> None:
     noise = "import sys; r = int(sys.argv[1]); print('x' * 10**6); open(r, 'w').write('y' * 10**6)"
-    errand = Errand(argv=("python3", "-c", noise), output_bytes=1000, report_bytes=500)
-    done = await provider.run_errand(EnvironmentSpec(), errand)
-    assert done.ended.truncated
+    errand = OneShotCommand(argv=("python3", "-c", noise), output_bytes=1000, report_bytes=500)
+    done = await provider.run_once(EnvironmentSpec(), errand)
+    assert done.exec_result.truncated
     assert done.report_truncated
-    assert len(done.ended.stdout) < 3000
+    assert len(done.exec_result.stdout) < 3000
     assert len(done.report) < 1000
 
 
 async def test_a_room_that_cannot_be_made_is_no_result(provider: LocalProvider, tmp_path: Path) -> None:
     with pytest.raises(UsageError):
-        await provider.run_errand(EnvironmentSpec(workspace=tmp_path / "absent"), Errand(argv=("true",)))
+        await provider.run_once(EnvironmentSpec(workspace=tmp_path / "absent"), OneShotCommand(argv=("true",)))
     with pytest.raises(InfrastructureError, match="could not make the room"):
-        await provider.run_errand(EnvironmentSpec(workdir="/proc2/x/y"), Errand(argv=("true",), cwd="/absent"))
+        await provider.run_once(EnvironmentSpec(workdir="/proc2/x/y"), OneShotCommand(argv=("true",), cwd="/absent"))
     await provider.close()
     assert not list((tmp_path / "rooms").iterdir())
 
@@ -149,16 +157,16 @@ async def test_where_overlay_is_not_to_be_had_the_tree_is_copied(tmp_path: Path)
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / "file").write_text("text")
-    provider = LocalProvider(rooms=tmp_path / "rooms", overlay=False)
-    done = await provider.run_errand(EnvironmentSpec(workspace=tree), Errand(argv=("sh", "-c", "cat file")))
-    assert done.ended.stdout == b"text"
+    provider = LocalProvider(environments_dir=tmp_path / "rooms", overlay=False)
+    done = await provider.run_once(EnvironmentSpec(workspace=tree), OneShotCommand(argv=("sh", "-c", "cat file")))
+    assert done.exec_result.stdout == b"text"
 
 
 def test_only_rooms_with_walls_run_errands() -> None:
     walled, plain = LocalProvider(), LocalProvider(isolation=False)
-    assert isinstance(walled, ErrandRunner)
-    assert walled.runs_errands
-    assert not plain.runs_errands
+    assert isinstance(walled, OneShotRunner)
+    assert walled.supports_run_once
+    assert not plain.supports_run_once
 
 
 def _running(mark: str) -> list[int]:

@@ -10,10 +10,10 @@ from aiodocker import Docker, DockerError
 from image_registry import Registry, random_layer, shell_layer
 
 from docker_image import IMAGE, need_docker
-from proctor.core.environment import EnvironmentSpec, Foresighted
+from proctor.core.environment import EnvironmentSpec, PrefetchingProvider
 from proctor.core.errors import InfrastructureError
 from proctor.environments.docker import DockerProvider
-from proctor.environments.engine import connect, disconnect
+from proctor.environments.docker_engine import connect, disconnect
 
 OWN_BYTES = 1_000_000
 
@@ -64,7 +64,7 @@ def spec(image: str) -> EnvironmentSpec:
 
 async def size_of_one(layers: list[bytes], folder: Path) -> int:
     async with hall(layers, 1) as one:
-        provider = DockerProvider(brought=folder)
+        provider = DockerProvider(image_index_dir=folder)
         await provider.digest(spec(one.images[0]))
         await provider.close()
         return (await one.sizes())[one.images[0]]
@@ -74,10 +74,10 @@ async def test_thirty_tasks_over_ten_images_stay_within_a_budget_for_four(layers
     size = await size_of_one(layers, tmp_path / "first")
     budget = 4 * size + size // 2
     async with hall(layers, 10, delay=0.05) as world:
-        provider = DockerProvider(image_disk=budget, brought=tmp_path / "brought")
-        assert isinstance(provider, Foresighted)
+        provider = DockerProvider(image_disk=budget, image_index_dir=tmp_path / "brought")
+        assert isinstance(provider, PrefetchingProvider)
         tasks = [world.images[number // 3] for number in range(30)]
-        provider.expect([spec(image) for image in tasks])
+        provider.prefetch([spec(image) for image in tasks])
         most = 0
 
         async def watch() -> None:
@@ -93,7 +93,7 @@ async def test_thirty_tasks_over_ten_images_stay_within_a_budget_for_four(layers
             for image in queue:
                 async with await provider.start(spec(image)) as room:
                     assert (await room.exec(["/bin/sh", "-c", "echo $0"])).stdout == b"/bin/sh\n"
-                provider.finished(spec(image))
+                provider.release(spec(image))
 
         await asyncio.gather(worker(), worker())
         watching.cancel()
@@ -105,8 +105,8 @@ async def test_thirty_tasks_over_ten_images_stay_within_a_budget_for_four(layers
 
 async def test_an_image_is_there_before_it_is_asked_for(layers: list[bytes], tmp_path: Path) -> None:
     async with hall(layers, 3) as world:
-        provider = DockerProvider(brought=tmp_path)
-        provider.expect([spec(image) for image in world.images])
+        provider = DockerProvider(image_index_dir=tmp_path)
+        provider.prefetch([spec(image) for image in world.images])
         async with asyncio.timeout(30):
             while len(await world.sizes()) < 3:
                 await asyncio.sleep(0.05)
@@ -119,12 +119,12 @@ async def test_what_others_brought_stays_and_what_an_earlier_run_brought_goes(
     async with hall(layers, 4) as world:
         theirs, first, second, third = world.images
         await world.docker.images.pull(theirs)
-        earlier = DockerProvider(brought=tmp_path)
+        earlier = DockerProvider(image_index_dir=tmp_path)
         for image in (theirs, first, second):
             await earlier.digest(spec(image))
         await earlier.close()
         size = (await world.sizes())[first]
-        later = DockerProvider(image_disk=2 * size + size // 2, brought=tmp_path)
+        later = DockerProvider(image_disk=2 * size + size // 2, image_index_dir=tmp_path)
         await later.digest(spec(third))
         assert set(await world.sizes()) == {theirs, second, third}
         async with await later.start(spec(second)):
@@ -136,11 +136,11 @@ async def test_what_others_brought_stays_and_what_an_earlier_run_brought_goes(
 async def test_an_image_that_a_room_stands_on_is_waited_for(layers: list[bytes], tmp_path: Path) -> None:
     async with hall(layers, 2) as world:
         first, second = world.images
-        probe = DockerProvider(brought=tmp_path)
+        probe = DockerProvider(image_index_dir=tmp_path)
         await probe.digest(spec(first))
         await probe.close()
         size = (await world.sizes())[first]
-        provider = DockerProvider(image_disk=size + size // 2, brought=tmp_path)
+        provider = DockerProvider(image_disk=size + size // 2, image_index_dir=tmp_path)
         room = await provider.start(spec(first))
         coming = asyncio.create_task(provider.digest(spec(second)))
         await asyncio.sleep(0.5)
@@ -156,7 +156,7 @@ async def test_an_image_larger_than_the_whole_budget_is_said_so_and_not_kept(
     layers: list[bytes], tmp_path: Path
 ) -> None:
     async with hall(layers, 1) as world:
-        provider = DockerProvider(image_disk=100_000, brought=tmp_path)
+        provider = DockerProvider(image_disk=100_000, image_index_dir=tmp_path)
         with pytest.raises(InfrastructureError, match="--image-disk"):
             await provider.start(spec(world.images[0]))
         assert await world.sizes() == {}
@@ -166,8 +166,8 @@ async def test_an_image_larger_than_the_whole_budget_is_said_so_and_not_kept(
 async def test_an_image_that_cannot_be_had_ahead_is_told_to_who_needs_it(layers: list[bytes], tmp_path: Path) -> None:
     async with hall(layers, 1) as world:
         missing = world.images[0].replace("image-0", "no-such")
-        provider = DockerProvider(brought=tmp_path)
-        provider.expect([spec(missing), spec(world.images[0])])
+        provider = DockerProvider(image_index_dir=tmp_path)
+        provider.prefetch([spec(missing), spec(world.images[0])])
         await provider.digest(spec(world.images[0]))
         with pytest.raises(InfrastructureError, match="cannot be pulled"):
             await provider.digest(spec(missing))
@@ -176,7 +176,7 @@ async def test_an_image_that_cannot_be_had_ahead_is_told_to_who_needs_it(layers:
 
 async def test_an_image_that_vanished_is_brought_again(layers: list[bytes], tmp_path: Path) -> None:
     async with hall(layers, 1) as world:
-        provider = DockerProvider(brought=tmp_path)
+        provider = DockerProvider(image_index_dir=tmp_path)
         await provider.digest(spec(world.images[0]))
         await world.docker.images.delete(world.images[0], force=True)
         await provider.digest(spec(world.images[0]))
@@ -192,21 +192,21 @@ async def test_what_was_built_on_an_image_counts_with_it_and_goes_with_it(layers
         (context / "more").write_bytes(b"x" * OWN_BYTES)
         (context / "Dockerfile").write_text(f"FROM {first}\nCOPY more /more\n")
         room = EnvironmentSpec(build=context)
-        probe = DockerProvider(brought=tmp_path / "probe")
+        probe = DockerProvider(image_index_dir=tmp_path / "probe")
         await probe.digest(spec(second))
         await probe.close()
         size = (await world.sizes())[second]
         await world.clear()
         # Room for two images, not for two and what is built on one of them.
-        provider = DockerProvider(image_disk=2 * size + OWN_BYTES // 2, brought=tmp_path / "brought")
-        provider.expect([room, spec(second)])
+        provider = DockerProvider(image_disk=2 * size + OWN_BYTES // 2, image_index_dir=tmp_path / "brought")
+        provider.prefetch([room, spec(second)])
         async with await provider.start(room) as standing:
             assert (await standing.exec(["/bin/sh", "-c", "read -r line </more; echo ${#line}"])).exit_code < 126
             made = standing.digest.removeprefix("docker:")
             coming = asyncio.create_task(provider.digest(spec(second)))
             await asyncio.sleep(0.5)
             assert first in await world.sizes()
-        provider.finished(room)
+        provider.release(room)
         await coming
         assert set(await world.sizes()) == {second}
         with pytest.raises(DockerError):
@@ -218,8 +218,8 @@ async def test_a_provider_closed_in_the_middle_of_a_pull_leaves_nothing_running(
     layers: list[bytes], tmp_path: Path
 ) -> None:
     async with hall(layers, 2, delay=2) as world:
-        provider = DockerProvider(brought=tmp_path)
-        provider.expect([spec(image) for image in world.images])
+        provider = DockerProvider(image_index_dir=tmp_path)
+        provider.prefetch([spec(image) for image in world.images])
         await asyncio.sleep(0.3)
         await asyncio.wait_for(provider.close(), 1)
         with pytest.raises(DockerError):
@@ -228,8 +228,8 @@ async def test_a_provider_closed_in_the_middle_of_a_pull_leaves_nothing_running(
 
 async def test_an_image_of_the_machine_needs_no_registry(tmp_path: Path) -> None:
     need_docker()
-    provider = DockerProvider(image_disk=1, brought=tmp_path)
-    provider.expect([spec(IMAGE)])
+    provider = DockerProvider(image_disk=1, image_index_dir=tmp_path)
+    provider.prefetch([spec(IMAGE)])
     async with await provider.start(spec(IMAGE)) as room:
         assert (await room.exec(["true"])).exit_code == 0
     await provider.close()

@@ -15,8 +15,8 @@ from proctor.core.environment import EnvironmentSpec, Mount, Network
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.environments import reap
 from proctor.environments.bubblewrap import find_bubblewrap
-from proctor.environments.hiding import private_paths
 from proctor.environments.local import LocalProvider
+from proctor.environments.visibility import private_paths
 from rooms import Rooms, make_provider, running, sh, sleeper, wait_running
 
 
@@ -258,7 +258,7 @@ async def test_where_there_is_no_overlay_the_tree_is_copied(tmp_path: Path) -> N
     if done.returncode:
         pytest.skip(f"cannot mount an overlay here: {done.stderr.decode()}")
     try:
-        provider = LocalProvider(rooms=tmp_path / "merged" / "rooms")
+        provider = LocalProvider(environments_dir=tmp_path / "merged" / "rooms")
         for _ in range(2):
             async with await provider.start(EnvironmentSpec(workspace=tmp_path / "tree")) as room:
                 assert (await sh(room, "echo new >>file; cat file")).stdout == b"oldnew\n"
@@ -272,7 +272,7 @@ async def test_where_there_is_no_overlay_the_tree_is_copied(tmp_path: Path) -> N
 async def test_a_room_can_be_told_to_copy(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "file").write_text("old")
-    provider = LocalProvider(overlay=False, rooms=tmp_path / "rooms")
+    provider = LocalProvider(overlay=False, environments_dir=tmp_path / "rooms")
     async with await provider.start(EnvironmentSpec(workspace=tmp_path / "tree")) as room:
         assert (await sh(room, "echo new >>file; cat file")).stdout == b"oldnew\n"
         assert b"overlay" not in (await room.exec(["cat", "/proc/mounts"])).stdout
@@ -371,9 +371,9 @@ def test_a_machine_without_user_namespaces_is_told_what_to_do() -> None:
 
 
 async def test_this_machine_can_make_rooms() -> None:
-    from proctor.environments import local_available
+    from proctor.environments import local_unavailable_reason
 
-    assert await local_available() is None
+    assert await local_unavailable_reason() is None
 
 
 # Isolation off
@@ -408,11 +408,11 @@ async def test_the_reaper_removes_what_dead_owners_left_and_nothing_else(local: 
     subprocess.run([sys.executable, "-c", script], check=False)
     before = {path.name for path in (tmp_path / "rooms").iterdir()}
     assert len(before) == 3  # the living room, the dead one, and the list of its control groups
-    reaped = await reap(rooms=tmp_path / "rooms", docker=False)
+    reaped = await reap(environments_dir=tmp_path / "rooms", docker=False)
     after = {path.name for path in (tmp_path / "rooms").iterdir()}
-    assert set(reaped.rooms) == before - after
+    assert set(reaped.local_environments) == before - after
     assert len(after) == 1
-    assert not [path for name in reaped.rooms for path in Path("/sys/fs/cgroup").rglob(f"proctor-{name}*")]
+    assert not [path for name in reaped.local_environments for path in Path("/sys/fs/cgroup").rglob(f"proctor-{name}*")]
     assert (await sh(living, "echo alive")).stdout == b"alive\n"
 
 
@@ -487,7 +487,7 @@ async def test_what_is_written_to_a_private_mount_is_the_room_s_own(tmp_path: Pa
     shared = tmp_path / "shared"
     (shared / "inner").mkdir(parents=True)
     (shared / "inner" / "file").write_text("before")
-    provider = LocalProvider(rooms=tmp_path / "rooms", overlay=overlay)
+    provider = LocalProvider(environments_dir=tmp_path / "rooms", overlay=overlay)
     mount = Mount(source=str(shared), target="/env", private=True)
     for _ in range(2):
         async with await provider.start(EnvironmentSpec(mounts=(mount,))) as room:
@@ -498,7 +498,7 @@ async def test_what_is_written_to_a_private_mount_is_the_room_s_own(tmp_path: Pa
 
 
 async def test_a_private_mount_needs_walls(tmp_path: Path) -> None:
-    provider = LocalProvider(rooms=tmp_path / "rooms", isolation=False)
+    provider = LocalProvider(environments_dir=tmp_path / "rooms", isolation=False)
     mount = Mount(source=str(tmp_path), target=str(tmp_path), private=True)
     with pytest.raises(InfrastructureError, match="without isolation"):
         await provider.start(EnvironmentSpec(mounts=(mount,)))

@@ -3,12 +3,12 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.environments.output import Kept
+from proctor.environments.output_buffer import HeadTailBuffer
 
 
 @given(st.lists(st.binary(max_size=30)), st.integers(0, 60))
 def test_the_two_ends_are_kept_however_the_stream_is_cut(pieces: list[bytes], limit: int) -> None:
-    kept = Kept(limit)
+    kept = HeadTailBuffer(limit)
     for piece in pieces:
         kept.add(piece)
     whole = b"".join(pieces)
@@ -22,7 +22,7 @@ def test_the_two_ends_are_kept_however_the_stream_is_cut(pieces: list[bytes], li
 
 
 def test_an_endless_stream_does_not_grow() -> None:
-    kept = Kept(1000)
+    kept = HeadTailBuffer(1000)
     generator = random.Random(1)
     for _ in range(20_000):
         kept.add(b"x" * generator.randrange(200))

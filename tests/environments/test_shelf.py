@@ -7,69 +7,81 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proctor.environments.shelf import AHEAD, Evict, Pull, Shelf, next_step
+from proctor.environments.image_cache import PREFETCH_IMAGES, EvictImage, ImageCacheState, PullImage, next_action
 
 IMAGES = "abcdefgh"
 
 
 def test_the_first_image_is_brought_alone_to_learn_how_large_one_is() -> None:
-    shelf = Shelf(budget=10, plan=("a", "b"))
-    assert next_step(shelf) == Pull("a", 10)
-    assert next_step(Shelf(budget=10, plan=("a", "b"), coming={"a": 10})) is None
-    assert next_step(Shelf(budget=10, plan=("a", "b"), ours={"a": 3}, largest=3)) == Pull("b", 3)
+    shelf = ImageCacheState(budget=10, planned=("a", "b"))
+    assert next_action(shelf) == PullImage("a", 10)
+    assert next_action(ImageCacheState(budget=10, planned=("a", "b"), pulling={"a": 10})) is None
+    assert next_action(ImageCacheState(budget=10, planned=("a", "b"), managed={"a": 3}, largest=3)) == PullImage("b", 3)
 
 
 def test_what_nobody_asks_for_any_more_gives_way_longest_unused_first() -> None:
-    shelf = Shelf(budget=9, plan=("n",), ours={"old": 3, "new": 3, "n2": 3}, largest=3)
-    assert next_step(shelf) == Evict("old")
+    shelf = ImageCacheState(budget=9, planned=("n",), managed={"old": 3, "new": 3, "n2": 3}, largest=3)
+    assert next_action(shelf) == EvictImage("old")
 
 
 def test_what_is_asked_for_last_gives_way_before_what_is_asked_for_sooner() -> None:
-    shelf = Shelf(budget=9, plan=("a", "n", "b", "c"), ours={"c": 3, "b": 3, "a": 3}, largest=3)
-    assert next_step(shelf) == Evict("c")
+    shelf = ImageCacheState(budget=9, planned=("a", "n", "b", "c"), managed={"c": 3, "b": 3, "a": 3}, largest=3)
+    assert next_action(shelf) == EvictImage("c")
 
 
 def test_an_image_in_use_or_needed_before_is_never_let_go() -> None:
-    assert next_step(Shelf(budget=6, plan=("a", "n"), ours={"a": 3, "x": 3}, in_use={"x"}, largest=3)) is None
+    assert (
+        next_action(ImageCacheState(budget=6, planned=("a", "n"), managed={"a": 3, "x": 3}, in_use={"x"}, largest=3))
+        is None
+    )
 
 
 def test_an_image_that_others_brought_is_neither_counted_nor_touched() -> None:
-    assert next_step(Shelf(budget=3, plan=("theirs", "n"), others={"theirs"}, largest=3)) == Pull("n", 3)
-    assert next_step(Shelf(budget=3, plan=("n",), ours={"x": 3}, in_use={"x"}, others={"theirs"}, largest=3)) is None
+    assert next_action(
+        ImageCacheState(budget=3, planned=("theirs", "n"), unmanaged={"theirs"}, largest=3)
+    ) == PullImage("n", 3)
+    assert (
+        next_action(
+            ImageCacheState(budget=3, planned=("n",), managed={"x": 3}, in_use={"x"}, unmanaged={"theirs"}, largest=3)
+        )
+        is None
+    )
 
 
 def test_somebody_who_waits_comes_before_the_plan_and_before_the_number_of_pulls_at_once() -> None:
-    shelf = Shelf(budget=30, asked=("z",), plan=("a", "b", "c"), coming={"a": 3, "b": 3}, largest=3)
-    assert next_step(shelf) == Pull("z", 3)
+    shelf = ImageCacheState(budget=30, requested=("z",), planned=("a", "b", "c"), pulling={"a": 3, "b": 3}, largest=3)
+    assert next_action(shelf) == PullImage("z", 3)
 
 
 def test_a_failed_pull_is_tried_again_for_somebody_who_waits_only() -> None:
-    assert next_step(Shelf(plan=("a",), failed={"a"})) is None
-    assert next_step(Shelf(plan=("a",), asked=("a",), failed={"a"})) == Pull("a", 0)
+    assert next_action(ImageCacheState(planned=("a",), failed={"a"})) is None
+    assert next_action(ImageCacheState(planned=("a",), requested=("a",), failed={"a"})) == PullImage("a", 0)
 
 
 def test_without_a_budget_only_a_few_are_brought_ahead_and_nothing_is_let_go() -> None:
-    there = dict.fromkeys(IMAGES[:AHEAD], 1)
-    assert next_step(Shelf(plan=IMAGES, ours=there)) is None
-    assert next_step(Shelf(plan=IMAGES, ours=there, in_use={"a"})) == Pull(IMAGES[AHEAD], 0)
+    there = dict.fromkeys(IMAGES[:PREFETCH_IMAGES], 1)
+    assert next_action(ImageCacheState(planned=IMAGES, managed=there)) is None
+    assert next_action(ImageCacheState(planned=IMAGES, managed=there, in_use={"a"})) == PullImage(
+        IMAGES[PREFETCH_IMAGES], 0
+    )
 
 
 def test_an_image_larger_than_it_was_taken_for_makes_others_go() -> None:
-    shelf = Shelf(budget=10, plan=("a", "b"), ours={"a": 3, "b": 8}, in_use={"a"}, largest=8)
-    assert next_step(shelf) == Evict("b")
+    shelf = ImageCacheState(budget=10, planned=("a", "b"), managed={"a": 3, "b": 8}, in_use={"a"}, largest=8)
+    assert next_action(shelf) == EvictImage("b")
 
 
 shelves = st.builds(
-    lambda budget, plan, ours, others, coming, use, asked: Shelf(
+    lambda budget, plan, ours, others, coming, use, asked: ImageCacheState(
         budget=budget,
-        asked=asked,
-        plan=tuple(dict.fromkeys(plan)),
-        ours={image: 2 for image in ours if image not in others},
-        others=frozenset(others),
-        coming={image: 2 for image in coming if image not in {*ours, *others}},
+        requested=asked,
+        planned=tuple(dict.fromkeys(plan)),
+        managed={image: 2 for image in ours if image not in others},
+        unmanaged=frozenset(others),
+        pulling={image: 2 for image in coming if image not in {*ours, *others}},
         in_use=frozenset(use) & {*ours, *others},
         largest=2,
-        at_once=len(IMAGES),
+        max_pulls=len(IMAGES),
     ),
     st.integers(2, 16),
     st.lists(st.sampled_from(IMAGES)),
@@ -82,29 +94,29 @@ shelves = st.builds(
 
 
 @given(shelves)
-def test_no_pull_that_could_be_made_is_left_for_later(shelf: Shelf) -> None:
+def test_no_pull_that_could_be_made_is_left_for_later(shelf: ImageCacheState) -> None:
     """When there is nothing to do, no lawful choice of evictions makes room for the next missing image."""
-    if shelf.budget is None or shelf.taken > shelf.budget or next_step(shelf) is not None:
+    if shelf.budget is None or shelf.used_bytes > shelf.budget or next_action(shelf) is not None:
         return
-    order = list(dict.fromkeys((*shelf.asked, *shelf.plan)))
-    there = {*shelf.ours, *shelf.others, *shelf.coming}
+    order = list(dict.fromkeys((*shelf.requested, *shelf.planned)))
+    there = {*shelf.managed, *shelf.unmanaged, *shelf.pulling}
     missing = next((image for image in order if image not in there), None)
     if missing is None:
         return
     before = set(order[: order.index(missing)])
-    lawful = [image for image in shelf.ours if image not in before | set(shelf.in_use)]
+    lawful = [image for image in shelf.managed if image not in before | set(shelf.in_use)]
     choices = itertools.chain.from_iterable(itertools.combinations(lawful, n) for n in range(len(lawful) + 1))
-    assert all(shelf.taken - 2 * len(gone) + 2 > shelf.budget for gone in choices)
+    assert all(shelf.used_bytes - 2 * len(gone) + 2 > shelf.budget for gone in choices)
 
 
 @given(shelves)
-def test_a_step_is_lawful(shelf: Shelf) -> None:
-    match next_step(shelf):
-        case Pull(image, reserve):
-            assert image not in {*shelf.ours, *shelf.others, *shelf.coming}
-            assert shelf.budget is None or shelf.taken + reserve <= shelf.budget
-        case Evict(image):
-            assert image in shelf.ours
+def test_a_step_is_lawful(shelf: ImageCacheState) -> None:
+    match next_action(shelf):
+        case PullImage(image, reserve):
+            assert image not in {*shelf.managed, *shelf.unmanaged, *shelf.pulling}
+            assert shelf.budget is None or shelf.used_bytes + reserve <= shelf.budget
+        case EvictImage(image):
+            assert image in shelf.managed
             assert image not in shelf.in_use
 
 
@@ -120,14 +132,14 @@ class World:
         self.coming: list[str] = []
         self.pulls = 0
 
-    def shelf(self) -> Shelf:
+    def shelf(self) -> ImageCacheState:
         waiting = [image for image in self.running if image not in self.ours]
-        return Shelf(
+        return ImageCacheState(
             budget=self.budget,
-            asked=tuple(dict.fromkeys(waiting)),
-            plan=tuple(dict.fromkeys((*self.running, *self.left))),
-            ours=dict(self.ours),
-            coming=dict.fromkeys(self.coming, 1),
+            requested=tuple(dict.fromkeys(waiting)),
+            planned=tuple(dict.fromkeys((*self.running, *self.left))),
+            managed=dict(self.ours),
+            pulling=dict.fromkeys(self.coming, 1),
             in_use=frozenset(image for image in self.running if image in self.ours),
             largest=1,
         )
@@ -135,8 +147,8 @@ class World:
     def tick(self) -> None:
         while self.left and len(self.running) < self.workers:
             self.running.append(self.left.pop(0))
-        while (step := next_step(self.shelf())) is not None:
-            if isinstance(step, Pull):
+        while (step := next_action(self.shelf())) is not None:
+            if isinstance(step, PullImage):
                 self.coming.append(step.image)
                 self.pulls += 1
             else:

@@ -9,19 +9,19 @@ from hypothesis import strategies as st
 
 from proctor.core.errors import LimitReached
 from proctor.environments.trees import (
-    DEEPEST,
+    MAX_DEPTH,
     Copier,
-    Stopped,
+    CopyStopped,
     disk_bytes,
     has_foreign_files,
-    opened,
-    opened_target,
+    open_parent,
+    open_target_parent,
     remove_tree,
 )
 
 
 def copy(source: Path, target: Path, copier: Copier | None = None) -> None:
-    with opened(source) as inner, opened_target(target) as outer:
+    with open_parent(source) as inner, open_target_parent(target) as outer:
         (copier or Copier()).copy(inner, outer)
 
 
@@ -126,7 +126,7 @@ def test_a_copy_can_be_stopped(tmp_path: Path) -> None:
         (tmp_path / "source" / str(number)).write_text("x")
     copier = Copier()
     copier.stop()
-    with pytest.raises(Stopped):
+    with pytest.raises(CopyStopped):
         copy(tmp_path / "source", tmp_path / "target", copier)
     assert not (tmp_path / "target").exists()
 
@@ -141,7 +141,7 @@ def test_a_tree_too_deep_for_a_path_is_refused_and_can_be_removed(tmp_path: Path
     remove_tree(tmp_path / "deep")
     assert not list(tmp_path.iterdir())
     (tmp_path / "fine").mkdir()
-    deep(tmp_path / "fine", DEEPEST - 1)
+    deep(tmp_path / "fine", MAX_DEPTH - 1)
     copy(tmp_path / "fine", tmp_path / "target")
     assert disk_bytes(tmp_path / "fine") > 0
 

@@ -6,18 +6,18 @@ from hypothesis import strategies as st
 
 from proctor.core.causes import Cause
 from proctor.core.errors import LimitReached
-from proctor.gateway.budget import Ledger
+from proctor.gateway.budget import RunBudget
 
 
 def test_caps_are_added_up_exactly() -> None:
-    ledger = Ledger(0.3)
+    ledger = RunBudget(0.3)
     accounts = [ledger.try_reserve(0.1) for _ in range(3)]
     assert None not in accounts
     assert ledger.try_reserve(0.1) is None
 
 
 def test_what_a_task_did_not_need_is_free_again_when_it_ends() -> None:
-    ledger = Ledger(1.0)
+    ledger = RunBudget(1.0)
     first = ledger.try_reserve(0.8)
     assert first is not None
     first.charge(0.2)
@@ -28,37 +28,37 @@ def test_what_a_task_did_not_need_is_free_again_when_it_ends() -> None:
 
 
 def test_a_task_is_exhausted_when_its_cap_is_spent_and_not_before() -> None:
-    account = Ledger().try_reserve(0.1)
+    account = RunBudget().try_reserve(0.1)
     assert account is not None
     account.charge(0.0999)
-    assert account.exhausted() is None
+    assert account.exhausted_budget() is None
     account.charge(0.0001)
-    spent = account.exhausted()
+    spent = account.exhausted_budget()
     assert spent is not None
     assert spent.cause is Cause.TASK_BUDGET
     assert spent.limit_usd == pytest.approx(0.1)
 
 
 def test_a_runs_limit_exhausts_all_its_tasks() -> None:
-    ledger = Ledger(0.5)
+    ledger = RunBudget(0.5)
     one, two = ledger.try_reserve(), ledger.try_reserve()
     assert one is not None
     assert two is not None
     one.charge(0.6)
-    spent = two.exhausted()
+    spent = two.exhausted_budget()
     assert spent is not None
     assert spent.cause is Cause.RUN_BUDGET
     assert ledger.try_reserve() is None
 
 
 def test_what_earlier_sittings_spent_counts() -> None:
-    ledger = Ledger(1.0, spent_usd=0.95)
+    ledger = RunBudget(1.0, spent_usd=0.95)
     assert ledger.try_reserve(0.1) is None
     assert ledger.try_reserve(0.05) is not None
 
 
 async def test_a_task_waits_until_its_cap_fits() -> None:
-    ledger = Ledger(1.0)
+    ledger = RunBudget(1.0)
     first = await ledger.reserve(0.7)
     waiting = asyncio.create_task(ledger.reserve(0.7))
     await asyncio.sleep(0)
@@ -68,11 +68,11 @@ async def test_a_task_waits_until_its_cap_fits() -> None:
     assert not waiting.done()
     first.release()
     second = await asyncio.wait_for(waiting, 1)
-    assert not second.exhausted()
+    assert not second.exhausted_budget()
 
 
 async def test_a_task_that_can_never_fit_is_told_so_at_once() -> None:
-    ledger = Ledger(1.0)
+    ledger = RunBudget(1.0)
     running = await ledger.reserve(0.5)
     running.charge(0.4)
     with pytest.raises(LimitReached, match="run cost limit reached"):
@@ -80,7 +80,7 @@ async def test_a_task_that_can_never_fit_is_told_so_at_once() -> None:
 
 
 async def test_a_waiting_task_is_told_when_the_money_has_gone() -> None:
-    ledger = Ledger(1.0)
+    ledger = RunBudget(1.0)
     first = await ledger.reserve(0.9)
     waiting = asyncio.create_task(ledger.reserve(0.5))
     await asyncio.sleep(0)
@@ -94,7 +94,7 @@ async def test_a_waiting_task_is_told_when_the_money_has_gone() -> None:
     steps=st.lists(st.tuples(st.sampled_from(["open", "charge", "close"]), st.integers(1, 400)), max_size=60),
 )
 def test_the_caps_of_running_tasks_never_promise_more_than_is_left(limit: int, steps: list[tuple[str, int]]) -> None:
-    ledger = Ledger(limit / 100)
+    ledger = RunBudget(limit / 100)
     open_accounts = []
     overshoot = 0.0
     for kind, amount in steps:
@@ -106,10 +106,10 @@ def test_the_caps_of_running_tasks_never_promise_more_than_is_left(limit: int, s
             if kind == "close":
                 account.release()
                 open_accounts.remove(account)
-            elif account.exhausted() is None:
+            elif account.exhausted_budget() is None:
                 before = ledger.spent_usd
                 account.charge(amount / 100)
                 assert ledger.spent_usd == pytest.approx(before + amount / 100)
-                if account.exhausted():
+                if account.exhausted_budget():
                     overshoot += amount / 100
         assert ledger.spent_usd + ledger.reserved_usd <= limit / 100 + overshoot + 1e-9

@@ -3,7 +3,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from proctor.gateway.classify import MOST_CONVERSATIONS, Call, Conversations, Role, read_call, text_of
+from proctor.gateway.model_call import (
+    MAX_CONVERSATIONS,
+    ConversationNames,
+    ModelCall,
+    Role,
+    content_text,
+    parse_model_call,
+)
 
 SUMMARY = (
     "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\n"
@@ -12,9 +19,9 @@ SUMMARY = (
 WORKING = [{"name": "Bash"}, {"name": "Edit"}]
 
 
-def call(headers: dict[str, str] | None = None, agent: str = "", **fields: Any) -> Call:
+def call(headers: dict[str, str] | None = None, agent: str = "", **fields: Any) -> ModelCall:
     body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], **fields}
-    found = read_call(msgspec.json.encode(body), headers or {}, agent=agent)
+    found = parse_model_call(msgspec.json.encode(body), headers or {}, agent=agent)
     assert found is not None
     return found
 
@@ -42,19 +49,19 @@ def test_another_program_may_work_without_tools() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"model":1,"messages":[]}', b'{"model":"m"}', b"\xff"])
 def test_what_is_no_request_is_not_taken_for_one(body: bytes) -> None:
-    assert read_call(body, {}) is None
+    assert parse_model_call(body, {}) is None
 
 
 def test_half_a_character_does_not_hide_a_request() -> None:
     body = rb'{"model":"m","messages":[{"role":"user","content":"a\ud83d b \ude00 \ud83d\ude00 \uD83D"}],"stream":true}'
-    found = read_call(body, {})
+    found = parse_model_call(body, {})
     assert found is not None
     assert found.stream
     assert found.last_text() == "a\ufffd b \ufffd \U0001f600 \ufffd"
 
 
 def test_a_body_nested_without_end_is_no_request() -> None:
-    assert read_call(b'{"model":"m","messages":' + b"[" * 100_000, {}) is None
+    assert parse_model_call(b'{"model":"m","messages":' + b"[" * 100_000, {}) is None
 
 
 @pytest.mark.parametrize(("given", "stream"), [({}, False), ({"stream": None}, False), ({"stream": True}, True)])
@@ -72,7 +79,7 @@ def test_the_last_text_holds_what_the_tools_said() -> None:
     assert asked.last_text() == "3 passed\n4 failed\ngo on"
     assert asked.first_text() == "first"
     assert call(messages=[]).last_text() == ""
-    assert text_of(None) == ""
+    assert content_text(None) == ""
 
 
 def test_the_system_prompt_is_one_text() -> None:
@@ -82,7 +89,7 @@ def test_the_system_prompt_is_one_text() -> None:
 
 
 def test_conversations_are_named_in_the_order_of_their_appearance() -> None:
-    names = Conversations()
+    names = ConversationNames()
     main = call(CLAUDE, tools=WORKING)
     sub = call({**CLAUDE, "x-claude-code-agent-id": "a9"}, tools=WORKING)
     other = call({**CLAUDE, "x-claude-code-agent-id": "a1"}, tools=WORKING)
@@ -95,13 +102,13 @@ def test_conversations_are_named_in_the_order_of_their_appearance() -> None:
 
 
 def test_ids_without_end_are_not_all_remembered() -> None:
-    names = Conversations()
+    names = ConversationNames()
     one = call({**CLAUDE, "x-claude-code-agent-id": "x" * 60_000}, tools=WORKING)
-    assert len(one.subagent) < 1000
+    assert len(one.subagent_id) < 1000
     assert names.name(one) == "subagent-1"
     found = {
-        names.name(msgspec.structs.replace(one, subagent=str(number))) for number in range(MOST_CONVERSATIONS + 100)
+        names.name(msgspec.structs.replace(one, subagent_id=str(number))) for number in range(MAX_CONVERSATIONS + 100)
     }
-    assert len(found) == MOST_CONVERSATIONS
+    assert len(found) == MAX_CONVERSATIONS
     assert "subagent-more" in found
     assert names.name(one) == "subagent-1"

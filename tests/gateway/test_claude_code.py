@@ -12,7 +12,7 @@ from gateway_lab import World, fail_with, provider, upstream, world
 from proctor.core.causes import Cause
 from proctor.core.result import Tokens
 from proctor.gateway import ReplayBackend, ScriptBackend, parse_script
-from proctor.gateway.cassette import read_cassette
+from proctor.gateway.recording import load_recording
 
 MODEL = "claude-sonnet-4-5"
 FIRST = {"input": 1000, "output": 50, "cache_read": 300, "cache_write_5m": 200, "cache_write_1h": 40}
@@ -93,13 +93,13 @@ async def test_a_script_drives_it_and_a_recording_drives_it_again(claude: Path, 
     assert result["modelUsage"][MODEL]["inputTokens"] == USED.input
     assert result["modelUsage"][MODEL]["outputTokens"] == USED.output
 
-    recorded = read_cassette(cassette)
+    recorded = load_recording(cassette)
     assert [entry.exchange.conversation for entry in recorded.exchanges] == ["main", "main"]
     assert cassette.stat().st_size < 250_000, "the second request holds only what is new"
 
     async with world(ReplayBackend(lambda _: cassette)) as here:
         code, again, workspace = await run(claude, here, tmp_path / "replayed")
-        assert here.session.diverged is None
+        assert here.session.divergence is None
         assert here.session.usage == scripted
     assert (code, again["result"]) == (0, "Done.")
     assert (workspace / "out.txt").read_text() == "made\n"
@@ -128,8 +128,8 @@ async def test_a_closed_session_ends_it_too(claude: Path, tmp_path: Path) -> Non
 async def test_a_script_that_ends_too_early_ends_it_at_once(claude: Path, tmp_path: Path) -> None:
     async with world(backend(WRITES_A_FILE[0])) as here:
         code, result, _ = await run(claude, here, tmp_path)
-        assert here.session.diverged is not None
-        assert here.session.diverged.request == 2
+        assert here.session.divergence is not None
+        assert here.session.divergence.request == 2
         assert here.session.usage.requests == 2
     assert (code, result["api_error_status"]) == (1, 451)
 
@@ -153,8 +153,8 @@ async def test_a_provider_that_stays_down_is_not_asked_all_over_again(
         lab.answers = [fail_with(status, text="no")]
         code, result, _ = await run(claude, here, tmp_path)
         assert here.session.usage.requests == 1
-        assert here.session.trouble is not None
-        assert here.session.trouble.cause is cause
+        assert here.session.failure is not None
+        assert here.session.failure.cause is cause
     assert (code, result["api_error_status"]) == (1, status)
 
 

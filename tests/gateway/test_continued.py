@@ -9,28 +9,28 @@ from aiohttp import ClientError, ClientSession, web
 
 from gateway_lab import Agent, Provider, answer_with, fail_with, message, provider, stream_bytes, upstream
 from proctor.gateway import (
-    Answered,
-    Diverged,
+    ExchangeFinished,
     Gateway,
+    GatewayEvent,
+    GatewaySessionSpec,
     ReplayBackend,
+    ReplayDivergence,
     ScriptBackend,
-    SessionEvent,
-    SessionSpec,
+    load_recording,
     parse_script,
-    read_cassette,
 )
 from proctor.gateway.backend import Backend
-from proctor.gateway.sse import EventSplitter, fold
+from proctor.gateway.sse import EventSplitter, message_from_events
 
 
 @asynccontextmanager
 async def take(
     backend: Backend, cassette: Path, *earlier: Path, cap_usd: float | None = None, workspace: str = "/workspace"
-) -> AsyncIterator[tuple[Agent, list[SessionEvent]]]:
+) -> AsyncIterator[tuple[Agent, list[GatewayEvent]]]:
     """One attempt that is recorded, and that may go on where earlier ones broke off."""
-    events: list[SessionEvent] = []
-    spec = SessionSpec(
-        task_id="t", cassette=cassette, earlier=earlier, cap_usd=cap_usd, values={"workspace": workspace}
+    events: list[GatewayEvent] = []
+    spec = GatewaySessionSpec(
+        task_id="t", recording=cassette, earlier_recordings=earlier, cap_usd=cap_usd, values={"workspace": workspace}
     )
     async with Gateway(backend) as gateway, ClientSession() as http:
         base = await gateway.listen()
@@ -46,7 +46,11 @@ async def talk(agent: Agent, *texts: str, stream: bool = True) -> list[str]:
         said.append({"role": "user", "content": text})
         status, body = await agent.ask(stream=stream, messages=said)
         assert status == 200, body
-        whole = fold(json.loads(payload) for payload in EventSplitter().feed(body)) if stream else json.loads(body)
+        whole = (
+            message_from_events(json.loads(payload) for payload in EventSplitter().feed(body))
+            if stream
+            else json.loads(body)
+        )
         said.append({"role": "assistant", "content": whole["content"]})
         answers.append(whole["content"][0]["text"])
     return answers
@@ -64,11 +68,11 @@ async def test_what_was_paid_for_is_said_again_for_nothing_and_the_rest_is_asked
         async with take(upstream(lab), tmp_path / "2", tmp_path / "1") as (agent, events):
             assert await talk(agent, "a", "b", "c") == ["one", "two", "three"]
     assert len(lab.requests) == 3
-    costs = [event.cost_usd for event in events if isinstance(event, Answered)]
+    costs = [event.cost_usd for event in events if isinstance(event, ExchangeFinished)]
     assert costs[:2] == [0, 0]
     assert costs[2] is not None
     assert costs[2] > 0
-    assert [recorded.exchange.paid for recorded in read_cassette(tmp_path / "2").exchanges] == [True, True, False]
+    assert [recorded.exchange.paid for recorded in load_recording(tmp_path / "2").exchanges] == [True, True, False]
 
 
 async def test_an_attempt_that_was_cut_short_while_it_was_catching_up_loses_nothing(tmp_path: Path) -> None:
@@ -234,4 +238,4 @@ async def test_a_replay_goes_on_after_what_it_has_said_before(tmp_path: Path) ->
         await insist(agent, said[:3])
     async with take(replay, tmp_path / "2", tmp_path / "1") as (agent, events):
         assert await talk(agent, "a", "b", "c") == ["one", "two", "three"]
-    assert not [event for event in events if isinstance(event, Diverged)]
+    assert not [event for event in events if isinstance(event, ReplayDivergence)]

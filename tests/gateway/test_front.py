@@ -8,9 +8,9 @@ from aiohttp import ClientError, ClientSession, UnixConnector, web
 from gateway_lab import KEY, MODEL, Agent, answer_with, fail_with, message, provider, stream_bytes, upstream, world
 from proctor.core.errors import InfrastructureError
 from proctor.core.result import Tokens
-from proctor.gateway import Answered, Gateway, ScriptBackend, SessionSpec, parse_script
-from proctor.gateway.cassette import read_cassette
-from proctor.gateway.front import split_path
+from proctor.gateway import ExchangeFinished, Gateway, GatewaySessionSpec, ScriptBackend, parse_script
+from proctor.gateway.app import split_path
+from proctor.gateway.recording import load_recording
 
 SCRIPT = ScriptBackend(parse_script({"default": [{"text": "Done.", "repeat": "forever"}], "models": [MODEL]}))
 TOKENS = Tokens(input=11, output=22, cache_read=33, cache_write_5m=44, cache_write_1h=55)
@@ -35,7 +35,7 @@ async def test_a_stream_comes_through_byte_for_byte_and_is_metered(piece: int) -
         assert (status, body) == (200, stream_bytes(message(text, tokens=TOKENS), piece=piece))
         await asyncio.sleep(0.01)
         assert here.session.usage.tokens == TOKENS
-        (answered,) = here.told(Answered)
+        (answered,) = here.told(ExchangeFinished)
         assert (answered.tokens, answered.cut) == (TOKENS, None)
 
 
@@ -67,7 +67,7 @@ async def test_tcp_addresses_and_a_unix_socket_all_answer_at_once(tmp_path: Path
         one, two = await gateway.listen(), await gateway.listen("127.0.0.2")
         socket = await gateway.listen_unix(tmp_path / "model.sock")
         assert socket.stat().st_mode & 0o777 == 0o600
-        async with gateway.session(SessionSpec(task_id="t")) as session:
+        async with gateway.session(GatewaySessionSpec(task_id="t")) as session:
             async with ClientSession() as tcp, ClientSession(connector=UnixConnector(str(socket))) as unix:
                 for http, base in ((tcp, one), (tcp, two), (unix, "http://model")):
                     status, _ = await Agent(http, base + session.path).ask()
@@ -96,7 +96,7 @@ async def test_an_unknown_token_is_refused_at_once_and_costs_nothing() -> None:
 async def test_a_closed_session_answers_nothing_for_good() -> None:
     async with provider() as lab, Gateway(upstream(lab)) as gateway, ClientSession() as http:
         url = await gateway.listen()
-        async with gateway.session(SessionSpec(task_id="t")) as session:
+        async with gateway.session(GatewaySessionSpec(task_id="t")) as session:
             agent = Agent(http, url + session.path)
             assert (await agent.ask())[0] == 200
         response = await agent.post()
@@ -108,8 +108,8 @@ async def test_two_sessions_are_metered_apart() -> None:
     async with Gateway(SCRIPT) as gateway, ClientSession() as http:
         url = await gateway.listen()
         async with (
-            gateway.session(SessionSpec(task_id="a")) as one,
-            gateway.session(SessionSpec(task_id="b")) as two,
+            gateway.session(GatewaySessionSpec(task_id="a")) as one,
+            gateway.session(GatewaySessionSpec(task_id="b")) as two,
         ):
             assert one.token != two.token
             await Agent(http, url + one.path).ask()
@@ -213,8 +213,8 @@ async def test_a_message_that_cannot_be_read_is_the_agents_own_affair(content: b
         response = await here.agent.http.post(here.agent.base + "/v1/messages", data=body)
         assert response.status == 200
         assert lab.bodies == [body]
-        assert here.session.trouble is None
-    assert len(read_cassette(tmp_path / "c.jsonl").exchanges) == 1
+        assert here.session.failure is None
+    assert len(load_recording(tmp_path / "c.jsonl").exchanges) == 1
 
 
 async def test_a_client_that_leaves_ends_the_request_at_the_provider() -> None:
@@ -238,7 +238,7 @@ async def test_a_client_that_leaves_ends_the_request_at_the_provider() -> None:
         response.close()
         await asyncio.wait_for(ended.wait(), 5)
         await asyncio.sleep(0.01)
-        (answered,) = here.told(Answered)
+        (answered,) = here.told(ExchangeFinished)
         assert answered.cut == "the client left"
         assert here.session.usage.cut == 1
         assert here.session.usage.tokens.input == TOKENS.input
@@ -248,7 +248,7 @@ async def test_closing_a_session_ends_what_is_under_way_and_counts_it() -> None:
     silent = ScriptBackend(parse_script({"default": [{"text": "x", "silence": {"after": 3}}]}))
     async with Gateway(silent) as gateway, ClientSession() as http:
         url = await gateway.listen()
-        async with gateway.session(SessionSpec(task_id="t")) as session:
+        async with gateway.session(GatewaySessionSpec(task_id="t")) as session:
             response = await Agent(http, url + session.path).post(stream=True)
             assert await response.content.readany()
         response.close()
@@ -274,7 +274,7 @@ async def test_garbage_and_broken_connections_are_not_worth_a_word(
                 await here.agent.ask(stream=stream)
         (await here.agent.post(stream=True)).close()
         await asyncio.sleep(0.05)
-        assert here.session.trouble is None
+        assert here.session.failure is None
     captured = capfd.readouterr()
     assert "Traceback" not in caplog.text
     assert here.session.token not in caplog.text + captured.out + captured.err
@@ -312,6 +312,6 @@ async def test_what_a_client_was_sent_and_did_not_read_is_charged() -> None:
         await response.content.readany()
         await asyncio.sleep(0.1)
         response.close()
-        while not here.told(Answered):
+        while not here.told(ExchangeFinished):
             await asyncio.sleep(0.01)
         assert here.session.usage.tokens == TOKENS

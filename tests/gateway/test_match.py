@@ -3,12 +3,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from proctor.gateway import match
-from proctor.gateway.match import Matcher, comparable
+from proctor.gateway import request_matching
+from proctor.gateway.request_matching import RequestMatcher, normalize_message
 
 
 def difference(recorded: list[Any], now: list[Any]) -> str | None:
-    return Matcher().difference(recorded, [msgspec.Raw(msgspec.json.encode(message)) for message in now])
+    return RequestMatcher().difference(recorded, [msgspec.Raw(msgspec.json.encode(message)) for message in now])
 
 
 def said(text: str) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def test_cache_marks_signatures_and_the_form_of_a_text_make_no_difference() -> N
     other = {"type": "thinking", "thinking": "x", "signature": "b"}
     plain = {"role": "user", "content": "hi"}
     assert difference([plain], [{"role": "user", "content": [marked]}]) is None
-    assert comparable({"role": "a", "content": [thinking, marked]}) == comparable(
+    assert normalize_message({"role": "a", "content": [thinking, marked]}) == normalize_message(
         {"role": "a", "content": [other, {"type": "text", "text": "hi"}]}
     )
 
@@ -76,15 +76,15 @@ def test_the_difference_is_shown_where_it_is() -> None:
 
 def test_a_message_that_is_sent_again_and_again_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Any] = []
-    real = match.comparable
+    real = request_matching.normalize_message
 
     def counted(message: Any) -> Any:
         read.append(message)
         return real(message)
 
-    monkeypatch.setattr(match, "comparable", counted)
+    monkeypatch.setattr(request_matching, "comparable", counted)
     talk = [said(f"message {number}") for number in range(50)]
-    matcher = Matcher()
+    matcher = RequestMatcher()
     for end in range(1, 51):
         now = [msgspec.Raw(msgspec.json.encode(message)) for message in talk[:end]]
         assert matcher.difference(talk[:end], now) is None

@@ -2,8 +2,8 @@ import msgspec
 import pytest
 
 from proctor.core.result import Tokens
-from proctor.gateway.classify import Role
-from proctor.gateway.meter import Meter, Outcome, UsageTally, WireUsage
+from proctor.gateway.meter import ExchangeOutcome, Meter, UsageAccumulator, WireUsage
+from proctor.gateway.model_call import Role
 from proctor.gateway.prices import Prices, Usage
 
 
@@ -12,17 +12,17 @@ def wire(**fields: object) -> WireUsage:
 
 
 def test_the_last_report_of_a_stream_counts() -> None:
-    tally = UsageTally("asked")
-    tally.report(wire(input_tokens=100, cache_read_input_tokens=7, output_tokens=1), "served")
-    tally.report(wire(output_tokens=55))
+    tally = UsageAccumulator("asked")
+    tally.update(wire(input_tokens=100, cache_read_input_tokens=7, output_tokens=1), "served")
+    tally.update(wire(output_tokens=55))
     (usage,) = tally.total()
     assert usage == Usage(model="served", tokens=Tokens(input=100, output=55, cache_read=7))
 
 
 def test_a_later_report_may_correct_the_input_too() -> None:
-    tally = UsageTally("m")
-    tally.report(wire(input_tokens=100, output_tokens=1))
-    tally.report(wire(input_tokens=900, output_tokens=5, server_tool_use={"web_search_requests": 2}))
+    tally = UsageAccumulator("m")
+    tally.update(wire(input_tokens=100, output_tokens=1))
+    tally.update(wire(input_tokens=900, output_tokens=5, server_tool_use={"web_search_requests": 2}))
     (usage,) = tally.total()
     assert (usage.tokens.input, usage.tokens.output, usage.web_searches) == (900, 5, 2)
 
@@ -37,20 +37,20 @@ def test_a_later_report_may_correct_the_input_too() -> None:
     ],
 )
 def test_cache_writes_are_split_by_how_long_they_last(fields: dict[str, object], five: int, hour: int) -> None:
-    tally = UsageTally("m")
-    tally.report(wire(**fields))
+    tally = UsageAccumulator("m")
+    tally.update(wire(**fields))
     (usage,) = tally.total()
     assert (usage.tokens.cache_write_5m, usage.tokens.cache_write_1h) == (five, hour)
 
 
 def test_what_was_sampled_beside_the_answer_is_counted_under_its_own_model() -> None:
-    tally = UsageTally("m")
+    tally = UsageAccumulator("m")
     iterations = [
         {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3_500},
         {"type": "message", "input_tokens": 23_000, "output_tokens": 1_000},
         {"type": "advisor_message", "model": "big", "input_tokens": 9, "output_tokens": 1},
     ]
-    tally.report(wire(input_tokens=23_000, output_tokens=1_000, iterations=iterations))
+    tally.update(wire(input_tokens=23_000, output_tokens=1_000, iterations=iterations))
     assert {usage.model: usage.tokens for usage in tally.total()} == {
         "m": Tokens(input=203_000, output=4_500),
         "big": Tokens(input=9, output=1),
@@ -58,12 +58,12 @@ def test_what_was_sampled_beside_the_answer_is_counted_under_its_own_model() -> 
 
 
 def test_an_answer_that_reported_nothing_used_nothing() -> None:
-    assert UsageTally("m").total() == ()
+    assert UsageAccumulator("m").total() == ()
 
 
-def outcome(model: str = "claude-sonnet-4-5", **fields: object) -> Outcome:
+def outcome(model: str = "claude-sonnet-4-5", **fields: object) -> ExchangeOutcome:
     given = {"conversation": "main", "role": Role.MAIN, "model": model, "status": 200, **fields}
-    return Outcome(**given)  # type: ignore[arg-type]
+    return ExchangeOutcome(**given)  # type: ignore[arg-type]
 
 
 def test_totals_are_kept_per_model_and_per_conversation() -> None:
@@ -103,7 +103,7 @@ def test_failures_retries_cuts_and_refusals_are_counted_apart() -> None:
     meter.add(outcome(status=529, errors=(0, 529, 529)))
     meter.add(outcome(status=200, errors=(429,), cut=True))
     meter.add(outcome(status=None, cut=True))
-    meter.refuse()
+    meter.add_refusal()
     usage = meter.snapshot()
     assert usage.errors == {"0": 1, "429": 1, "529": 3}
     assert (usage.requests, usage.retries, usage.cut, usage.refused, usage.turns) == (3, 4, 2, 1, 1)

@@ -7,8 +7,8 @@ from aiohttp import ClientError, ClientPayloadError
 
 from gateway_lab import Agent, World, world
 from proctor.core.result import Tokens
-from proctor.gateway import Diverged, ScriptBackend, parse_script
-from proctor.gateway.sse import EventSplitter, fold
+from proctor.gateway import ReplayDivergence, ScriptBackend, parse_script
+from proctor.gateway.sse import EventSplitter, message_from_events
 
 CLAUDE = {"X-Claude-Code-Session-Id": "s1"}
 WORKING = [{"name": "Bash"}, {"name": "Edit"}]
@@ -44,7 +44,7 @@ async def test_an_answer_has_thinking_text_and_tools_with_its_usage_in_both_form
         status, body = await here.agent.ask()
         whole = json.loads(body)
         _, streamed = await here.agent.ask(stream=True)
-        folded = fold(json.loads(payload) for payload in EventSplitter().feed(streamed))
+        folded = message_from_events(json.loads(payload) for payload in EventSplitter().feed(streamed))
         assert status == 200
         for message in (whole, folded):
             thinking, text, first, second = message["content"]
@@ -101,9 +101,9 @@ async def test_a_script_that_has_ended_says_so_to_the_client_and_to_the_runner()
         assert (response.status, response.headers["x-should-retry"]) == (451, "false")
         assert "the script of 'main' ends before request 2" in (await response.json())["error"]["message"]
         await asyncio.sleep(0)
-        (diverged,) = here.told(Diverged)
+        (diverged,) = here.told(ReplayDivergence)
         assert (diverged.conversation, diverged.request) == ("main", 2)
-        assert here.session.diverged == diverged
+        assert here.session.divergence == diverged
 
 
 async def test_a_task_that_the_script_does_not_know_is_an_error_of_the_script() -> None:

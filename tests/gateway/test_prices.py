@@ -44,7 +44,7 @@ def test_a_model_that_is_not_in_the_table_has_no_price() -> None:
     prices = Prices.load()
     assert prices.cost(Usage(model="gpt-oss", tokens=MILLION)) is None
     assert prices.cost(Usage(model="gpt-oss")) is None
-    assert not prices.knows("gpt-oss")
+    assert not prices.has_price("gpt-oss")
 
 
 def test_the_length_of_the_single_prompt_decides_where_the_table_says_so() -> None:

@@ -8,11 +8,11 @@ from aiohttp import web
 
 from gateway_lab import MODEL, answer_with, message, provider, upstream, world
 from proctor.core.result import Tokens
-from proctor.gateway import ReplayBackend, ScriptBackend, SessionSpec, parse_script
-from proctor.gateway.cassette import read_cassette
-from proctor.gateway.classify import read_call
-from proctor.gateway.match import comparable
-from proctor.gateway.readable import DEEPEST, readable
+from proctor.gateway import GatewaySessionSpec, ReplayBackend, ScriptBackend, parse_script
+from proctor.gateway.model_call import parse_model_call
+from proctor.gateway.recording import load_recording
+from proctor.gateway.request_matching import normalize_message
+from proctor.gateway.safe_json import MAX_DEPTH, decode_or_text
 
 
 def nested(depth: int) -> bytes:
@@ -61,27 +61,27 @@ async def test_nothing_an_agent_writes_makes_the_gateway_fail(hostile: bytes, se
         lab.answers = [think]
         async with here.agent.http.post(here.agent.base + "/v1/messages", data=hostile) as response:
             assert response.status == 200
-        assert here.session.trouble is None
+        assert here.session.failure is None
         base = here.agent.base.partition("/t/")[0]
-        assert len(read_cassette(one).exchanges) == 1
-        spec = SessionSpec(task_id="t", cassette=two, earlier=(one,))
+        assert len(load_recording(one).exchanges) == 1
+        spec = GatewaySessionSpec(task_id="t", recording=two, earlier_recordings=(one,))
         async with here.gateway.session(spec) as again:
             async with here.agent.http.post(f"{base}{again.path}/v1/messages", data=hostile) as response:
                 assert response.status == 200
-            assert again.trouble is None
-    assert len(read_cassette(two).exchanges) == 1
+            assert again.failure is None
+    assert len(load_recording(two).exchanges) == 1
     script = parse_script({"default": [{"if": "x", "then": [{"text": "a"}], "else": [{"text": "b"}]}]})
     for backend in (ReplayBackend(lambda _: one), ScriptBackend(script)):
         async with world(backend, task_id="t") as here:
             async with here.agent.http.post(here.agent.base + "/v1/messages", data=hostile) as response:
                 assert response.status in {200, 451}
-            assert here.session.trouble is None
+            assert here.session.failure is None
     assert failed == []
 
 
 @pytest.mark.parametrize("model", [b"\xff", b"\xc3\x28"])
 async def test_a_model_whose_name_is_no_text_is_no_request(model: bytes) -> None:
-    assert read_call(b'{"model":"%b","messages":[]}' % model, {}) is None
+    assert parse_model_call(b'{"model":"%b","messages":[]}' % model, {}) is None
 
 
 @pytest.mark.parametrize("event", [b'"\xff"', b'{"type":"message_delta","x":"\xff"}', nested(100_000), b'{"error"'])
@@ -99,17 +99,19 @@ async def test_an_event_that_cannot_be_read_is_passed_on(event: bytes, tmp_path:
     async with provider() as lab, world(upstream(lab), cassette=tmp_path / "c.jsonl") as here:
         lab.answers = [odd]
         status, passed = await here.agent.ask(stream=True)
-        assert (status, passed.count(event), here.session.trouble) == (200, 2, None)
+        assert (status, passed.count(event), here.session.failure) == (200, 2, None)
         assert here.session.usage.tokens.input == 3
-    assert len(read_cassette(tmp_path / "c.jsonl").exchanges) == 1
+    assert len(load_recording(tmp_path / "c.jsonl").exchanges) == 1
 
 
 def test_a_value_is_read_as_deep_as_anybody_writes() -> None:
-    assert readable(nested(DEEPEST)) == msgspec.json.decode(nested(DEEPEST))
-    assert readable(nested(DEEPEST + 1)) == nested(DEEPEST + 1).decode()
-    assert readable(b"\xff") == "\ufffd"
+    assert decode_or_text(nested(MAX_DEPTH)) == msgspec.json.decode(nested(MAX_DEPTH))
+    assert decode_or_text(nested(MAX_DEPTH + 1)) == nested(MAX_DEPTH + 1).decode()
+    assert decode_or_text(b"\xff") == "\ufffd"
 
 
 def test_a_list_of_one_is_compared_whatever_is_in_it() -> None:
     for one in (1, None, ["type", "text"], {"type": 1}):
-        assert comparable({"content": [{"input": {"lines": [one]}}]}) == {"content": [{"input": {"lines": [one]}}]}
+        assert normalize_message({"content": [{"input": {"lines": [one]}}]}) == {
+            "content": [{"input": {"lines": [one]}}]
+        }

@@ -15,15 +15,15 @@ def test_a_secret_does_not_show_itself() -> None:
 def test_known_secrets_and_whatever_looks_like_a_key_are_taken_out() -> None:
     redactor = Redactor(["token-one"])
     text = "a token-one, sk-ant-api03-dummy_key-9, Authorization: Bearer abc.def-ghi_123456"
-    assert redactor.text(text) == f"a {REDACTED}, {REDACTED}, Authorization: {REDACTED}"
+    assert redactor.redact_text(text) == f"a {REDACTED}, {REDACTED}, Authorization: {REDACTED}"
 
 
 def test_a_secret_inside_another_leaves_nothing_behind() -> None:
-    assert Redactor(["abcd", "abcdefgh"]).text("x abcdefgh y") == f"x {REDACTED} y"
+    assert Redactor(["abcd", "abcdefgh"]).redact_text("x abcdefgh y") == f"x {REDACTED} y"
 
 
 def test_what_is_too_short_to_be_a_secret_is_left_alone() -> None:
-    assert Redactor(["a", ""]).text("a banana") == "a banana"
+    assert Redactor(["a", ""]).redact_text("a banana") == "a banana"
 
 
 JSON_VALUES = st.recursive(
@@ -35,6 +35,6 @@ JSON_VALUES = st.recursive(
 def test_redacted_json_is_still_json(value: object) -> None:
     secret = "5ecret-5ecret"
     data = json.dumps({"value": value, "secret": f'say {secret} "loud" Bearer {secret}'}).encode()
-    clean = json.loads(Redactor([secret]).data(data))
+    clean = json.loads(Redactor([secret]).redact_bytes(data))
     assert secret not in json.dumps(clean)
     assert clean.keys() == {"value", "secret"}

@@ -11,8 +11,8 @@ from aiohttp import ClientError
 from gateway_lab import Agent, World, world
 from proctor.core.errors import InvalidData
 from proctor.core.result import Tokens
-from proctor.gateway import Diverged, Gateway, ReplayBackend, ScriptBackend, SessionSpec, parse_script
-from proctor.gateway.sse import EventSplitter, fold
+from proctor.gateway import Gateway, GatewaySessionSpec, ReplayBackend, ReplayDivergence, ScriptBackend, parse_script
+from proctor.gateway.sse import EventSplitter, message_from_events
 
 CLAUDE = {"X-Claude-Code-Session-Id": "s1"}
 WORKING = [{"name": "Bash"}, {"name": "Edit"}]
@@ -45,7 +45,11 @@ async def talk(here: World, *texts: str, stream: bool = True) -> list[bytes]:
         status, body = await here.agent.ask(stream=stream, messages=said)
         assert status == 200, body
         answers.append(body)
-        message = fold(json.loads(payload) for payload in EventSplitter().feed(body)) if stream else json.loads(body)
+        message = (
+            message_from_events(json.loads(payload) for payload in EventSplitter().feed(body))
+            if stream
+            else json.loads(body)
+        )
         said.append({"role": "assistant", "content": message["content"]})
     return answers
 
@@ -64,7 +68,7 @@ async def test_the_same_requests_get_the_same_bytes_and_count_the_same(tmp_path:
     async with replaying(path) as here:
         assert await talk(here, "go", "ok") == before
         assert here.session.usage == used
-        assert here.session.diverged is None
+        assert here.session.divergence is None
 
 
 @pytest.mark.parametrize("streamed", [True, False])
@@ -96,7 +100,7 @@ async def test_the_same_request_again_gets_the_same_answer_again(tmp_path: Path)
         first = await here.agent.ask("a")
         assert await here.agent.ask("a") == first
         _, streamed = await here.agent.ask("a", stream=True)
-        assert fold(json.loads(p) for p in EventSplitter().feed(streamed)) == json.loads(first[1])
+        assert message_from_events(json.loads(p) for p in EventSplitter().feed(streamed)) == json.loads(first[1])
 
 
 async def test_bad_weather_is_replayed_too(tmp_path: Path) -> None:
@@ -142,8 +146,8 @@ async def test_a_divergence_is_reported_where_it_happened(
         with pytest.raises(AssertionError):
             await talk(here, *texts)
         await asyncio.sleep(0)
-        (diverged,) = here.told(Diverged)
-        assert diverged == here.session.diverged
+        (diverged,) = here.told(ReplayDivergence)
+        assert diverged == here.session.divergence
         assert (diverged.conversation, diverged.request) == ("main", request_number)
         assert diverged.message.startswith(f"replay_diverged: request {request_number} of 'main': ")
         assert reason in diverged.message
@@ -229,7 +233,7 @@ async def test_a_workspace_may_be_elsewhere_when_it_is_replayed(tmp_path: Path) 
         await talk(here, "work in /old/ws")
     async with replaying(path, values={"workspace": "/somewhere/new"}) as here:
         (body,) = await talk(here, "work in /somewhere/new")
-        message = fold(json.loads(payload) for payload in EventSplitter().feed(body))
+        message = message_from_events(json.loads(payload) for payload in EventSplitter().feed(body))
         assert message["content"][0]["text"] == "in /somewhere/new"
         assert message["content"][1]["input"] == {"file_path": "/somewhere/new/a.py"}
 
@@ -267,6 +271,6 @@ async def test_a_budget_holds_in_a_replay_as_it_did(tmp_path: Path) -> None:
 async def test_a_cassette_that_is_not_there_opens_no_session_and_reserves_nothing(tmp_path: Path) -> None:
     async with Gateway(ReplayBackend(lambda spec: tmp_path / spec.task_id)) as gateway:
         with pytest.raises(InvalidData, match="cannot read the cassette"):
-            async with gateway.session(SessionSpec(task_id="x", cap_usd=1.0)):
+            async with gateway.session(GatewaySessionSpec(task_id="x", cap_usd=1.0)):
                 pass
-        assert gateway.ledger.reserved_usd == 0
+        assert gateway.budget.reserved_usd == 0

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from proctor.core.errors import InvalidData, UsageError
-from proctor.gateway.script import Cut, ErrorAnswer, Step, TaskScript, parse_script, read_script
+from proctor.gateway.script import ScriptCut, ScriptError, ScriptStep, TaskScript, parse_script, read_script
 
 EXAMPLE = """
 tasks:
@@ -48,7 +48,10 @@ def test_short_and_long_forms_mean_the_same() -> None:
     )
     task = script.for_task("x")
     assert task == TaskScript(
-        steps=[Step(error=ErrorAnswer(status=429, headers={"retry-after": "1"})), Step(cut=Cut(after=3))]
+        steps=[
+            ScriptStep(error=ScriptError(status=429, headers={"retry-after": "1"})),
+            ScriptStep(cut=ScriptCut(after=3)),
+        ]
     )
 
 
@@ -111,4 +114,4 @@ def test_the_example_in_the_documentation_is_a_valid_script() -> None:
     script = parse_script(example)
     assert {"fix-add"} == script.tasks.keys()
     known = {field for line in page.split("| a step has |")[1].splitlines() for field in re.findall(r"`(\w+)`", line)}
-    assert {field.rstrip("_") for field in Step.__struct_fields__} <= known
+    assert {field.rstrip("_") for field in ScriptStep.__struct_fields__} <= known

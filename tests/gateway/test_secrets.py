@@ -8,7 +8,7 @@ import pytest
 from aiohttp import ClientError, web
 
 from gateway_lab import KEY, QUICK, answer_with, fail_with, message, provider, upstream, world
-from proctor.gateway import Auth, Upstream
+from proctor.gateway import ProviderAuth, Upstream
 
 LOGIN = "dummy-oauth-login-recognisable-987654"
 
@@ -69,7 +69,7 @@ async def test_the_agents_own_login_is_written_nowhere(
     caplog.set_level(logging.DEBUG)
     async with (
         provider() as lab,
-        world(Upstream(lab.url, auth=Auth.PASS_THROUGH, retry=QUICK), cassette=tmp_path / "c.jsonl") as here,
+        world(Upstream(lab.url, auth=ProviderAuth.PASS_THROUGH, retry=QUICK), cassette=tmp_path / "c.jsonl") as here,
     ):
         lab.answers = [answer_with(message(f"you are {LOGIN}"), piece=5)]
         headers = {"Authorization": f"Bearer {LOGIN}"}
@@ -88,17 +88,17 @@ async def test_a_failure_inside_the_gateway_shows_no_traceback_and_no_secret(
         async def broken(*_: object) -> None:
             raise ValueError("inside")
 
-        here.session.responder.answer = broken  # type: ignore[method-assign,assignment]
+        here.session.responder.respond = broken  # type: ignore[method-assign,assignment]
         status, body = await here.agent.ask()
         assert (status, b"the gateway failed" in body) == (500, True)
-        assert here.session.trouble is not None
-        assert "ValueError: inside" in here.session.trouble.message
+        assert here.session.failure is not None
+        assert "ValueError: inside" in here.session.failure.message
     assert "Traceback" not in everything(tmp_path, caplog, capfd)
 
 
 async def test_logins_without_end_are_not_all_looked_for() -> None:
-    async with provider() as lab, world(Upstream(lab.url, auth=Auth.PASS_THROUGH, retry=QUICK)) as here:
+    async with provider() as lab, world(Upstream(lab.url, auth=ProviderAuth.PASS_THROUGH, retry=QUICK)) as here:
         for number in range(200):
             await here.agent.http.get(here.agent.base, headers={"x-api-key": f"dummy-own-login-{number:04}"})
-        assert here.session._redactor.text("dummy-own-login-0000") == "[redacted]"
+        assert here.session._redactor.redact_text("dummy-own-login-0000") == "[redacted]"
         assert len(here.session._redactor._literals) < 150

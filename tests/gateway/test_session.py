@@ -10,8 +10,17 @@ from gateway_lab import MODEL, Agent, answer_with, message, provider, upstream, 
 from proctor.core.causes import Cause
 from proctor.core.errors import LimitReached
 from proctor.core.result import Tokens
-from proctor.gateway import Answered, Gateway, Ledger, LimitHit, Prices, ScriptBackend, SessionSpec, parse_script
-from proctor.gateway.cassette import read_cassette
+from proctor.gateway import (
+    BudgetLimitHit,
+    ExchangeFinished,
+    Gateway,
+    GatewaySessionSpec,
+    Prices,
+    RunBudget,
+    ScriptBackend,
+    parse_script,
+)
+from proctor.gateway.recording import load_recording
 
 # One answer of this costs a cent: 1000 output tokens of a model at 10 dollars per million.
 CENT = {"text": "x", "model": "claude-sonnet-5", "usage": {"output": 1000}, "repeat": "forever"}
@@ -25,7 +34,7 @@ async def test_a_spent_budget_is_refused_for_good_in_the_words_that_end_claude_c
     async with world(cents(), cap_usd=0.025, cassette=tmp_path / "c.jsonl") as here:
         assert [(await here.agent.ask())[0] for _ in range(3)] == [200, 200, 200]
         await asyncio.sleep(0)
-        (limit,) = here.told(LimitHit)
+        (limit,) = here.told(BudgetLimitHit)
         assert limit == here.session.limit
         assert limit.cause is Cause.TASK_BUDGET
         for _ in range(2):
@@ -41,17 +50,17 @@ async def test_a_spent_budget_is_refused_for_good_in_the_words_that_end_claude_c
         assert (await here.agent.http.get(here.agent.base + "/v1/models")).status == 402
         usage = here.session.usage
         assert (usage.requests, usage.refused, usage.cost_usd) == (3, 2, 0.03)
-        assert len(here.told(LimitHit)) == 1
-    assert [refusal.status for refusal in read_cassette(tmp_path / "c.jsonl").refusals] == [402, 402]
+        assert len(here.told(BudgetLimitHit)) == 1
+    assert [refusal.status for refusal in load_recording(tmp_path / "c.jsonl").refusals] == [402, 402]
 
 
 async def test_a_spent_run_ends_all_its_sessions() -> None:
-    ledger = Ledger(0.02)
-    async with Gateway(cents(), ledger=ledger) as gateway, ClientSession() as http:
+    ledger = RunBudget(0.02)
+    async with Gateway(cents(), budget=ledger) as gateway, ClientSession() as http:
         url = await gateway.listen()
         async with (
-            gateway.session(SessionSpec(task_id="a")) as one,
-            gateway.session(SessionSpec(task_id="b")) as two,
+            gateway.session(GatewaySessionSpec(task_id="a")) as one,
+            gateway.session(GatewaySessionSpec(task_id="b")) as two,
         ):
             assert (await Agent(http, url + one.path).ask())[0] == 200
             assert (await Agent(http, url + one.path).ask())[0] == 200
@@ -71,12 +80,12 @@ async def test_what_is_overspent_is_no_more_than_what_was_under_way() -> None:
 
 async def test_forty_tasks_at_once_stop_spending_at_a_third_of_what_they_need() -> None:
     """Each task asks one request at a time, so a run overshoots its limit by one answer per running task at most."""
-    ledger = Ledger(0.40)
+    ledger = RunBudget(0.40)
     ends: list[str] = []
 
     async def task(gateway: Gateway, http: ClientSession, url: str, number: int) -> None:
         try:
-            async with gateway.session(SessionSpec(task_id=f"t{number}", cap_usd=0.05)) as session:
+            async with gateway.session(GatewaySessionSpec(task_id=f"t{number}", cap_usd=0.05)) as session:
                 agent = Agent(http, url + session.path)
                 for _ in range(3):
                     if (await agent.ask())[0] != 200:
@@ -85,7 +94,7 @@ async def test_forty_tasks_at_once_stop_spending_at_a_third_of_what_they_need() 
         except LimitReached:
             ends.append("not started")
 
-    async with Gateway(cents(delay=0.005), ledger=ledger) as gateway, ClientSession() as http:
+    async with Gateway(cents(delay=0.005), budget=ledger) as gateway, ClientSession() as http:
         url = await gateway.listen()
         await asyncio.gather(*(task(gateway, http, url, number) for number in range(40)))
     assert 0.35 <= ledger.spent_usd <= 0.40
@@ -94,14 +103,14 @@ async def test_forty_tasks_at_once_stop_spending_at_a_third_of_what_they_need() 
 
 
 async def test_a_session_waits_until_its_cap_fits() -> None:
-    ledger = Ledger(0.1)
-    async with Gateway(cents(), ledger=ledger) as gateway:
+    ledger = RunBudget(0.1)
+    async with Gateway(cents(), budget=ledger) as gateway:
 
         async def second() -> bool:
-            async with gateway.session(SessionSpec(task_id="b", cap_usd=0.08)) as session:
+            async with gateway.session(GatewaySessionSpec(task_id="b", cap_usd=0.08)) as session:
                 return not session.closed
 
-        async with gateway.session(SessionSpec(task_id="a", cap_usd=0.08)):
+        async with gateway.session(GatewaySessionSpec(task_id="a", cap_usd=0.08)):
             waiting = asyncio.create_task(second())
             await asyncio.sleep(0.01)
             assert not waiting.done()
@@ -158,10 +167,10 @@ async def test_a_listener_that_fails_breaks_no_answer(caplog: pytest.LogCaptureF
     asyncio.get_running_loop().set_exception_handler(lambda *_: None)
     async with Gateway(cents()) as gateway, ClientSession() as http:
         url = await gateway.listen()
-        async with gateway.session(SessionSpec(task_id="a"), on_event=listener) as session:
+        async with gateway.session(GatewaySessionSpec(task_id="a"), on_event=listener) as session:
             assert (await Agent(http, url + session.path).ask())[0] == 200
             await asyncio.sleep(0)
-    assert [type(event) for event in heard] == [Answered]
+    assert [type(event) for event in heard] == [ExchangeFinished]
 
 
 async def test_a_full_disk_is_reported_and_the_answer_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,8 +185,8 @@ async def test_a_full_disk_is_reported_and_the_answer_goes_on(tmp_path: Path, mo
         monkeypatch.setattr(os, "write", full)
         for stream in (True, False):
             assert (await here.agent.ask(stream=stream))[0] == 200
-        assert here.session.trouble is not None
-        assert here.session.trouble.cause is Cause.DISK_FULL
+        assert here.session.failure is not None
+        assert here.session.failure.cause is Cause.DISK_FULL
         assert here.session.usage.requests == 2
 
 
@@ -187,7 +196,7 @@ async def test_a_killed_process_leaves_a_cassette_that_can_be_read(tmp_path: Pat
         for number in range(3):
             await here.agent.ask(f"request {number}", stream=True)
         await asyncio.sleep(0.01)
-        cassette = read_cassette(path)  # as it is while the session is still open
+        cassette = load_recording(path)  # as it is while the session is still open
     assert [recorded.messages[0]["content"] for recorded in cassette.exchanges] == [f"request {n}" for n in range(3)]
     assert cassette.header.task_id == "task-1"
     assert {recorded.exchange.request.model for recorded in cassette.exchanges} == {MODEL}

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.gateway import sse
-from proctor.gateway.sse import EventSplitter, encode_event, fold, unfold
+from proctor.gateway.sse import EventSplitter, encode_event, events_from_message, message_from_events
 
 PAYLOADS = [b'{"type":"message_start"}', b'{"a":"\xc3\xa9 \\n\\n"}', b"{}", b"not json"]
 STREAM = b"".join(b"event: x\ndata: " + payload + b"\n\n" for payload in PAYLOADS)
@@ -18,7 +18,7 @@ def test_events_are_the_same_however_the_stream_is_cut_into_chunks(cuts: list[in
     splitter = EventSplitter()
     found = [payload for a, b in itertools.pairwise(edges) for payload in splitter.feed(STREAM[a:b])]
     assert found == PAYLOADS
-    assert splitter.clean
+    assert splitter.at_boundary
 
 
 @given(st.lists(st.integers(0, len(STREAM) + 20), max_size=8))
@@ -71,8 +71,8 @@ def test_a_message_is_the_same_whether_it_is_streamed_or_not(
         "stop_sequence": None,
         "usage": {"input_tokens": 3, "output_tokens": output},
     }
-    events = list(unfold(message, piece=piece))
-    assert fold(events) == message
+    events = list(events_from_message(message, piece_length=piece))
+    assert message_from_events(events) == message
     assert events[-1] == {"type": "message_stop"}
     wire = b"".join(encode_event(event) for event in events)
     assert len(EventSplitter().feed(wire)) == len(events)
@@ -87,6 +87,6 @@ def test_deltas_of_kinds_unknown_to_us_are_not_lost() -> None:
         {"type": "ping"},
         {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": None},
     ]
-    message = fold(events)
+    message = message_from_events(events)
     assert message["content"] == [{"type": "novel", "note": "ab", "extra": 1, "citations": [{"c": 1}]}]
     assert message["stop_reason"] == "end_turn"

@@ -9,7 +9,7 @@ from gateway_lab import KEY, MODEL, QUICK, answer_with, fail_with, message, prov
 from proctor.core.causes import Cause
 from proctor.core.errors import UsageError
 from proctor.core.result import Tokens
-from proctor.gateway import Auth, RetryPolicy, Secret, Trouble, Upstream
+from proctor.gateway import GatewayFailure, ProviderAuth, RetryPolicy, Secret, Upstream
 
 
 async def test_the_placeholder_is_replaced_by_the_key() -> None:
@@ -33,21 +33,21 @@ async def test_the_placeholder_is_replaced_by_the_key() -> None:
 
 
 async def test_a_key_may_be_a_bearer_token() -> None:
-    async with provider() as lab, world(upstream(lab, auth=Auth.BEARER)) as here:
+    async with provider() as lab, world(upstream(lab, auth=ProviderAuth.BEARER)) as here:
         await here.agent.ask()
         assert lab.requests[0].headers["authorization"] == f"Bearer {KEY}"
         assert "x-api-key" not in lab.requests[0].headers
 
 
 async def test_the_agents_own_login_passes_through() -> None:
-    async with provider() as lab, world(Upstream(lab.url, auth=Auth.PASS_THROUGH, retry=QUICK)) as here:
+    async with provider() as lab, world(Upstream(lab.url, auth=ProviderAuth.PASS_THROUGH, retry=QUICK)) as here:
         await here.agent.ask(headers={"Authorization": "Bearer dummy-own-login-123456"})
         assert lab.requests[0].headers["authorization"] == "Bearer dummy-own-login-123456"
         lab.answers = [fail_with(401, "authentication_error")]
         response = await here.agent.post()
         assert response.status == 401
         assert "x-should-retry" not in response.headers, "the agent may renew its login and ask again"
-        assert here.session.trouble is None
+        assert here.session.failure is None
 
 
 def test_without_a_key_there_is_one_sentence() -> None:
@@ -77,7 +77,7 @@ async def test_bad_weather_is_waited_out_and_the_client_sees_none_of_it(status: 
         assert (status_now, body) == (200, stream_bytes(message()))
         usage = here.session.usage
         assert (usage.requests, usage.retries, usage.errors) == (1, 2, {str(status): 2})
-        assert here.session.trouble is None
+        assert here.session.failure is None
         assert lab.bodies[0] == lab.bodies[2] != b""
 
 
@@ -105,11 +105,11 @@ async def test_weather_that_stays_bad_is_passed_on_as_final(status: int, cause: 
         assert response.headers["x-should-retry"] == "false"
         assert (await response.json())["error"]["message"] == "still no"
         assert len(lab.requests) == QUICK.tries
-        assert here.session.trouble is not None
-        assert (here.session.trouble.cause, here.session.trouble.status) == (cause, status)
-        assert "still no" in here.session.trouble.message
+        assert here.session.failure is not None
+        assert (here.session.failure.cause, here.session.failure.status) == (cause, status)
+        assert "still no" in here.session.failure.message
         await asyncio.sleep(0)
-        assert here.told(Trouble) == [here.session.trouble]
+        assert here.told(GatewayFailure) == [here.session.failure]
         # Claude Code 2.1.197 retries a 529 whatever the other header says.
         assert response.headers.get("retry-after") == ("3600" if status == 529 else None)
 
@@ -123,9 +123,9 @@ async def test_a_provider_that_is_not_there_is_reported_without_the_key() -> Non
         assert response.headers["x-should-retry"] == "false"
         text = (await response.json())["error"]["message"]
         assert "cannot be reached" in text
-        assert here.session.trouble is not None
-        assert here.session.trouble.cause is Cause.PROVIDER_ERROR
-        assert KEY not in text + here.session.trouble.message
+        assert here.session.failure is not None
+        assert here.session.failure.cause is Cause.PROVIDER_ERROR
+        assert KEY not in text + here.session.failure.message
 
 
 @pytest.mark.parametrize(
@@ -138,8 +138,8 @@ async def test_a_refused_login_is_told_at_once_and_not_retried(status: int, text
         assert response.status == status
         assert response.headers.get("x-should-retry") == (None if status == 400 else "false")
         assert len(lab.requests) == 1
-        assert here.session.trouble is not None
-        assert here.session.trouble.cause is Cause.BAD_LOGIN
+        assert here.session.failure is not None
+        assert here.session.failure.cause is Cause.BAD_LOGIN
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ async def test_an_agent_cannot_have_the_login_refused_by_what_it_has_the_provide
     async with provider() as lab, world(upstream(lab)) as here:
         lab.answers = [fail_with(404, text=text)]
         assert (await here.agent.ask())[0] == 404
-        assert here.session.trouble is None
+        assert here.session.failure is None
 
 
 @pytest.mark.parametrize("status", [400, 404, 413, 422])
@@ -160,7 +160,7 @@ async def test_the_agents_own_mistakes_pass_through_untouched(status: int) -> No
         assert response.status == status
         assert "x-should-retry" not in response.headers
         assert len(lab.requests) == 1
-        assert here.session.trouble is None
+        assert here.session.failure is None
         assert here.session.usage.errors == {str(status): 1}
 
 
@@ -187,7 +187,7 @@ async def test_the_provider_is_given_the_time_that_it_asks_for() -> None:
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
-    policy = RetryPolicy(tries=5, base_seconds=0.5, most_seconds=2, total_seconds=100)
+    policy = RetryPolicy(tries=5, base_seconds=0.5, max_seconds=2, total_seconds=100)
     async with provider() as lab, world(upstream(lab, retry=policy, sleep=sleep, chance=lambda: 0.0)) as here:
         lab.answers = [
             fail_with(429, retry_after="30"),
@@ -281,8 +281,8 @@ async def test_an_error_that_echoes_the_key_reaches_nobody(tmp_path: Any) -> Non
         assert KEY not in await response.text()
         lab.answers = [fail_with(500, text=f"bad key {KEY}")]
         assert KEY not in await (await here.agent.post()).text()
-        assert here.session.trouble is not None
-        assert KEY not in here.session.trouble.message
+        assert here.session.failure is not None
+        assert KEY not in here.session.failure.message
         assert KEY not in (tmp_path / "c.jsonl").read_text()
         assert MODEL in (tmp_path / "c.jsonl").read_text()
 
@@ -332,5 +332,5 @@ async def test_a_connection_that_the_provider_ends_as_it_is_asked_is_no_bad_weat
     address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     async with world(Upstream(address, key=Secret(KEY), retry=RetryPolicy(tries=1))) as here:
         assert [(await here.agent.ask())[0] for _ in range(2)] == [200, 200]
-        assert (heard, here.session.usage.errors, here.session.trouble) == (3, {}, None)
+        assert (heard, here.session.usage.errors, here.session.failure) == (3, {}, None)
     server.close()

@@ -5,18 +5,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from proctor.grading.audit.parsing import parse
+from proctor.grading.audit.parsing import parse_python
 
 
 def test_lines_are_counted_from_the_first() -> None:
-    tree = parse("a\nb", first_line=7)
+    tree = parse_python("a\nb", first_line=7)
     assert tree is not None
     assert [node.lineno for node in tree.body] == [7, 8]
 
 
 @pytest.mark.parametrize("source", ["def", "x = \0", "(" * 300 + ")" * 300, "-" * 100_000 + "1"])
 def test_what_is_no_python_has_no_tree(source: str) -> None:
-    assert parse(source) is None
+    assert parse_python(source) is None
 
 
 def test_many_programs_can_be_read_at_once() -> None:
@@ -32,7 +32,7 @@ def test_many_programs_can_be_read_at_once() -> None:
 
     def read(_: int) -> ast.Module | None:
         Rubbish()
-        return parse(source)
+        return parse_python(source)
 
     before, thresholds = sys.getswitchinterval(), gc.get_threshold()
     sys.setswitchinterval(1e-6)

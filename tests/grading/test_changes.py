@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.grading.audit import Change, ChangeKind, compare_trees, read_diff
+from proctor.grading.audit import ChangedFile, ChangeKind, compare_trees, read_diff
 
 
 def git(directory: Path, *arguments: str) -> bytes:
@@ -21,7 +21,7 @@ def git(directory: Path, *arguments: str) -> bytes:
     ).stdout
 
 
-def by_path(changes: tuple[Change, ...]) -> dict[str, Change]:
+def by_path(changes: tuple[ChangedFile, ...]) -> dict[str, ChangedFile]:
     return {change.path: change for change in changes}
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plain_room import room_of
-from proctor.grading import Results, TestFormat, TestPlan, Trouble, Unreadable, run_tests
-from proctor.grading.go_events import parse_go_events
+from proctor.grading import InconclusiveKind, InconclusiveRun, TestFormat, TestPlan, TestResults, run_tests
+from proctor.grading.go_test_json import parse_go_events
 
 
 def events(*lines: str) -> bytes:
@@ -21,13 +21,13 @@ def events(*lines: str) -> bytes:
     return "\n".join(made).encode()
 
 
-def read(data: bytes) -> Results:
+def read(data: bytes) -> TestResults:
     outcome = parse_go_events(data)
-    assert isinstance(outcome, Results), outcome
+    assert isinstance(outcome, TestResults), outcome
     return outcome
 
 
-def statuses(outcome: Results) -> dict[str, str]:
+def statuses(outcome: TestResults) -> dict[str, str]:
     return {name: status.value for name, status in outcome.tests.items()}
 
 
@@ -72,16 +72,16 @@ def test_a_package_that_fails_without_a_failing_test_is_broken() -> None:
 
 def test_a_package_without_a_result_cuts_the_run_short() -> None:
     outcome = parse_go_events(events("run m/a T", "pass m/a T", "pass m/a", "run m/b T", "pass m/b T"))
-    assert isinstance(outcome, Unreadable)
-    assert outcome.trouble is Trouble.CUT_SHORT
+    assert isinstance(outcome, InconclusiveRun)
+    assert outcome.kind is InconclusiveKind.CUT_SHORT
     assert "m/b" in outcome.reason
 
 
 @pytest.mark.parametrize("data", [b"", b"ok  \tm/a\t0.1s\n", b"{}", b"[1]\n{\n"])
 def test_output_without_events_is_malformed(data: bytes) -> None:
     outcome = parse_go_events(data)
-    assert isinstance(outcome, Unreadable)
-    assert outcome.trouble is Trouble.MALFORMED
+    assert isinstance(outcome, InconclusiveRun)
+    assert outcome.kind is InconclusiveKind.MALFORMED
 
 
 @given(st.binary(max_size=300))
@@ -97,7 +97,7 @@ names = st.sampled_from(["run", "pass", "fail", "skip", "output", "start", "buil
 def test_nothing_passes_that_did_not_start(stream: list[tuple[str, str, str]]) -> None:
     outcome = parse_go_events(events(*(" ".join(filter(None, event)) for event in stream)))
     started = {f"{package}::{test}" for action, package, test in stream if action == "run" and test}
-    passed = outcome.tests if isinstance(outcome, Results) else outcome.partial
+    passed = outcome.tests if isinstance(outcome, TestResults) else outcome.partial
     assert {name for name, status in passed.items() if status.value == "passed"} <= started
 
 
@@ -125,7 +125,7 @@ func TestExit(t *testing.T) { os.Exit(0) }
     variables = {"GOCACHE": cache, "GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local"}
     plan = TestPlan(format=TestFormat.GO, command=(go, "test", "-vet=off", "-json", "./..."), variables=variables)
     run = await run_tests(room_of(tmp_path / "work", files), plan, timeout=100)
-    assert isinstance(run.outcome, Results)
+    assert isinstance(run.outcome, TestResults)
     assert statuses(run.outcome) == {
         "example.com/m/ok::TestOk": "passed",
         "example.com/m/ok::TestSub": "failed",

@@ -19,7 +19,7 @@ from plain_room import room_at, room_of
 from proctor.core.causes import Cause, Status
 from proctor.core.verdict import TestStatus
 from proctor.grading import (
-    Code,
+    AuditCode,
     Expectation,
     Resolution,
     TestFormat,
@@ -66,11 +66,11 @@ class Attack(NamedTuple):
 
     files: Mapping[str, str | bytes]
     cause: Cause | None
-    codes: frozenset[Code] = frozenset()
+    codes: frozenset[AuditCode] = frozenset()
     forms: tuple[TestFormat, ...] = (TestFormat.UNITTEST, TestFormat.PYTEST)
 
 
-def code(source: str, cause: Cause | None, *codes: Code, forms: tuple[TestFormat, ...] | None = None) -> Attack:
+def code(source: str, cause: Cause | None, *codes: AuditCode, forms: tuple[TestFormat, ...] | None = None) -> Attack:
     """An attack by the module under test, which still gives the wrong answer unless it says otherwise."""
     body = f"def about():\n    return 'a thing'\ndef answer():\n    return 41\n{source}"
     return Attack({"thing.py": body}, cause, frozenset(codes), forms or tuple(PLANS))
@@ -96,32 +96,34 @@ ATTACKS = {
     "prints a summary": code(
         "import sys\nprint('OK\\n2 passed in 0.01s')\nprint('test_answer ... ok', file=sys.stderr)", Cause.TESTS_FAILED
     ),
-    "exits 0 at import": code("import os\nos._exit(0)", Cause.TESTS_VANISHED, Code.EARLY_EXIT),
-    "exits 0 when called": code("import os\ndef answer():\n    os._exit(0)", Cause.TESTS_VANISHED, Code.EARLY_EXIT),
+    "exits 0 at import": code("import os\nos._exit(0)", Cause.TESTS_VANISHED, AuditCode.EARLY_EXIT),
+    "exits 0 when called": code(
+        "import os\ndef answer():\n    os._exit(0)", Cause.TESTS_VANISHED, AuditCode.EARLY_EXIT
+    ),
     "raises SystemExit at import under unittest": code("import sys\nsys.exit(0)", Cause.TESTS_FAILED, forms=U),
     "raises SystemExit at import under pytest": code("import sys\nsys.exit(0)", Cause.TESTS_VANISHED, forms=P),
     "raises KeyboardInterrupt": code("def answer():\n    raise KeyboardInterrupt", Cause.TESTS_VANISHED),
-    "kills its process": code("import os\nos.kill(os.getpid(), 9)", Cause.TESTS_VANISHED, Code.EARLY_EXIT),
+    "kills its process": code("import os\nos.kill(os.getpid(), 9)", Cause.TESTS_VANISHED, AuditCode.EARLY_EXIT),
     "kills the reporter": code(
-        "import os\nos.kill(os.getppid(), 9)", Cause.TESTS_VANISHED, Code.EARLY_EXIT, Code.PROCESS_INSPECTION
+        "import os\nos.kill(os.getppid(), 9)", Cause.TESTS_VANISHED, AuditCode.EARLY_EXIT, AuditCode.PROCESS_INSPECTION
     ),
-    "leaves at exit": code("import atexit, os\natexit.register(os._exit, 0)", Cause.TESTS_FAILED, Code.EXIT_HOOK),
+    "leaves at exit": code("import atexit, os\natexit.register(os._exit, 0)", Cause.TESTS_FAILED, AuditCode.EXIT_HOOK),
     # skipping
     "skips from the tested code": code(
-        "import unittest\ndef answer():\n    raise unittest.SkipTest('n/a')", Cause.TESTS_FAILED, Code.TEST_SKIPPED
+        "import unittest\ndef answer():\n    raise unittest.SkipTest('n/a')", Cause.TESTS_FAILED, AuditCode.TEST_SKIPPED
     ),
     "expects its failure": code(
-        "import pytest\ndef answer():\n    pytest.xfail('n/a')", Cause.TESTS_FAILED, Code.TEST_SKIPPED, forms=P
+        "import pytest\ndef answer():\n    pytest.xfail('n/a')", Cause.TESTS_FAILED, AuditCode.TEST_SKIPPED, forms=P
     ),
     # the machinery
     "patches assertEqual": code(
-        "import unittest\nunittest.TestCase.assertEqual = lambda *a: None", Cause.TAMPERED, Code.TEST_MACHINERY
+        "import unittest\nunittest.TestCase.assertEqual = lambda *a: None", Cause.TAMPERED, AuditCode.TEST_MACHINERY
     ),
     "exchanges the code of assertEqual": code(
         "import unittest\n"
         "unittest.TestCase.assertEqual.__code__ = (lambda self, first, second, msg=None: None).__code__",
         Cause.TAMPERED,
-        Code.CODE_PATCHED,
+        AuditCode.CODE_PATCHED,
     ),
     "patches TestCase.run": code(
         """
@@ -131,13 +133,13 @@ def run(self, result=None):
 setattr(Case, "run", run)
 """,
         Cause.TAMPERED,
-        Code.TEST_MACHINERY,
+        AuditCode.TEST_MACHINERY,
         forms=U,
     ),
     "patches TestResult": code(
         "import unittest.result as r\nr.TestResult.addFailure = r.TestResult.addSuccess",
         Cause.TAMPERED,
-        Code.TEST_MACHINERY,
+        AuditCode.TEST_MACHINERY,
     ),
     "adds a method to TestCase": code(
         """
@@ -147,7 +149,7 @@ def find(self, name):
 unittest.TestCase.__getattribute__ = find
 """,
         Cause.TAMPERED,
-        Code.TEST_MACHINERY,
+        AuditCode.TEST_MACHINERY,
     ),
     "replaces unittest": code(
         """
@@ -163,7 +165,7 @@ for module in list(sys.modules.values()):
         module.unittest = fake
 """,
         Cause.TAMPERED,
-        Code.MODULE_TABLE,
+        AuditCode.MODULE_TABLE,
     ),
     "swallows exceptions in contextlib": code(
         """
@@ -175,13 +177,13 @@ def leave(self, kind, error, trace):
 contextlib._GeneratorContextManager.__exit__ = leave
 """,
         Cause.TAMPERED,
-        Code.TEST_MACHINERY,
+        AuditCode.TEST_MACHINERY,
     ),
     "patches pytest's runner": code(
         "import _pytest.python\n_pytest.python.Function.runtest = lambda self: None\n"
         "import _pytest.unittest\n_pytest.unittest.TestCaseFunction.runtest = lambda self: None",
         Cause.TAMPERED,
-        Code.TEST_MACHINERY,
+        AuditCode.TEST_MACHINERY,
         forms=P,
     ),
     "patches pytest's reports": code(
@@ -189,7 +191,7 @@ contextlib._GeneratorContextManager.__exit__ = leave
         "def good(cls, item, call):\n    report = make(cls, item, call); report.outcome = 'passed'; return report\n"
         "r.TestReport.from_item_and_call = classmethod(good)",
         Cause.TAMPERED,
-        Code.TEST_MACHINERY,
+        AuditCode.TEST_MACHINERY,
         forms=P,
     ),
     "patches the builtins": code(
@@ -204,7 +206,7 @@ def quiet(function, name, *bases, **options):
 builtins.__build_class__ = quiet
 """,
         Cause.TAMPERED,
-        Code.BUILTINS_PATCHED,
+        AuditCode.BUILTINS_PATCHED,
     ),
     "patches the import system": code(
         """
@@ -216,7 +218,7 @@ def compiled(self, data, path, **options):
 loader.source_to_code = compiled
 """,
         Cause.TAMPERED,
-        Code.IMPORT_HOOK,
+        AuditCode.IMPORT_HOOK,
     ),
     "exchanges the code of a later test": code(
         """
@@ -229,7 +231,7 @@ def answer():
     return 41
 """,
         Cause.TAMPERED,
-        Code.CODE_PATCHED,
+        AuditCode.CODE_PATCHED,
     ),
     "exchanges a later test": code(
         """
@@ -242,7 +244,7 @@ def answer():
     return 41
 """,
         Cause.TAMPERED,
-        Code.STACK_INSPECTION,
+        AuditCode.STACK_INSPECTION,
     ),
     "traces": code(
         """
@@ -259,7 +261,7 @@ def trace(frame, event, arg):
 sys.settrace(trace)
 """,
         Cause.TAMPERED,
-        Code.TRACE_HOOK,
+        AuditCode.TRACE_HOOK,
     ),
     # the channel
     "writes into every descriptor": code(
@@ -277,16 +279,18 @@ for number in range(3, 64):
 import os
 try:
     with open(f"/proc/{os.getppid()}/fd/1", "wb") as file:
-        file.write(b"0" * 32 + b" said finish 00 00\\n")
+        file.write(b"0" * 32 + b" worker finish 00 00\\n")
 except OSError:
     pass
 """,
         # Root may open it and is found out; anybody else is refused, and only fails.
         Cause.TAMPERED if os.geteuid() == 0 else Cause.TESTS_FAILED,
-        Code.PROCESS_INSPECTION,
+        AuditCode.PROCESS_INSPECTION,
     ),
     "forks a copy that goes on": code(
-        "import os\ndef answer():\n    return 42 if os.fork() == 0 else 41", Cause.TESTS_FAILED, Code.BACKGROUND_PROCESS
+        "import os\ndef answer():\n    return 42 if os.fork() == 0 else 41",
+        Cause.TESTS_FAILED,
+        AuditCode.BACKGROUND_PROCESS,
     ),
     "patches what a reporter would use": code(
         """
@@ -297,7 +301,7 @@ json.dumps = lambda *a, **k: "{}"
 builtins.all = lambda *a: True
 """,
         Cause.TAMPERED,
-        Code.BUILTINS_PATCHED,
+        AuditCode.BUILTINS_PATCHED,
     ),
     # files that have a say before or beside the tests
     "adds a package in place of the test file": Attack(
@@ -319,7 +323,7 @@ builtins.all = lambda *a: True
     "plants bytecode of the tests": Attack(
         {f"tests/__pycache__/test_thing.{sys.implementation.cache_tag}.pyc": lying_cache()},
         Cause.TESTS_FAILED,
-        frozenset({Code.BINARY}),
+        frozenset({AuditCode.BINARY}),
     ),
     "adds sitecustomize and usercustomize": Attack(
         dict.fromkeys(
@@ -327,7 +331,7 @@ builtins.all = lambda *a: True
             "import unittest\nunittest.TestCase.assertEqual = lambda *a: None\n",
         ),
         Cause.TESTS_FAILED,
-        frozenset({Code.STARTUP_HOOK, Code.TEST_MACHINERY}),
+        frozenset({AuditCode.STARTUP_HOOK, AuditCode.TEST_MACHINERY}),
     ),
     "hides unittest": Attack(
         {
@@ -337,7 +341,7 @@ builtins.all = lambda *a: True
             "_pytest/__init__.py": "",
         },
         Cause.TESTS_FAILED,
-        frozenset({Code.SHADOWED_MODULE}),
+        frozenset({AuditCode.SHADOWED_MODULE}),
     ),
     "hides what the machinery imports": Attack(
         {
@@ -347,7 +351,7 @@ builtins.all = lambda *a: True
             "thing.py": "import traceback\nassert traceback.MINE\n" + BASE["thing.py"],
         },
         Cause.TESTS_FAILED,
-        frozenset({Code.SHADOWED_MODULE}),
+        frozenset({AuditCode.SHADOWED_MODULE}),
         U,
     ),
     "configures pytest": Attack(
@@ -358,19 +362,19 @@ builtins.all = lambda *a: True
             "quiet.py": REWRITES_REPORTS,
         },
         Cause.TESTS_FAILED,
-        frozenset({Code.TEST_CONFIG, Code.TEST_MACHINERY}),
+        frozenset({AuditCode.TEST_CONFIG, AuditCode.TEST_MACHINERY}),
         P,
     ),
     "adds a conftest that nobody put back": Attack(
         {"conftest.py": REWRITES_REPORTS},
         Cause.TAMPERED,
-        frozenset({Code.CONFTEST, Code.TEST_MACHINERY}),
+        frozenset({AuditCode.CONFTEST, AuditCode.TEST_MACHINERY}),
         P,
     ),
     "deselects in a conftest": Attack(
         {"conftest.py": "def pytest_collection_modifyitems(items):\n    items[:] = []\n"},
         Cause.TESTS_VANISHED,
-        frozenset({Code.CONFTEST, Code.TEST_MACHINERY}),
+        frozenset({AuditCode.CONFTEST, AuditCode.TEST_MACHINERY}),
         P,
     ),
     "registers a plugin from the tested code": code(
@@ -390,8 +394,8 @@ def answer():
     return 41
 """,
         Cause.TAMPERED,
-        Code.STACK_INSPECTION,
-        Code.TEST_MACHINERY,
+        AuditCode.STACK_INSPECTION,
+        AuditCode.TEST_MACHINERY,
         forms=P,
     ),
     # what cannot be seen from inside one process, and is named
@@ -404,7 +408,7 @@ def answer():
     return Everything()
 """,
         None,
-        Code.ALWAYS_EQUAL,
+        AuditCode.ALWAYS_EQUAL,
     ),
     "overwrites what the tests compare with": Attack(
         {
@@ -413,7 +417,7 @@ def answer():
             "thing.py": BASE["thing.py"] + "open('tests/expected.txt', 'w').write('41')\n",
         },
         None,
-        frozenset({Code.TEST_FILES}),
+        frozenset({AuditCode.TEST_FILES}),
     ),
     "patches what the tests compute with": Attack(
         {
@@ -421,7 +425,7 @@ def answer():
             "thing.py": BASE["thing.py"] + "import math\nmath.isqrt = lambda n: 41\n",
         },
         None,
-        frozenset({Code.LIBRARY_PATCHED}),
+        frozenset({AuditCode.LIBRARY_PATCHED}),
     ),
     "searches memory for the reporter": code(
         """
@@ -436,7 +440,7 @@ def answer():
     return 41
 """,
         None,
-        Code.OBJECT_SCAN,
+        AuditCode.OBJECT_SCAN,
     ),
     "tells the result from a caller's frame": code(
         """
@@ -451,7 +455,7 @@ def answer():
     return 41
 """,
         None,
-        Code.STACK_INSPECTION,
+        AuditCode.STACK_INSPECTION,
         forms=U,
     ),
     "patches and puts back": code(
@@ -465,7 +469,7 @@ def answer():
     return 41
 """,
         None,
-        Code.TEST_MACHINERY,
+        AuditCode.TEST_MACHINERY,
         forms=U,
     ),
 }

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.core.verdict import TestStatus
-from proctor.grading import Results, Trouble, Unreadable
+from proctor.grading import InconclusiveKind, InconclusiveRun, TestResults
 from proctor.grading.junit import parse_junit
 
 REPORT = b"""<?xml version="1.0" encoding="utf-8"?>
@@ -23,14 +23,14 @@ REPORT = b"""<?xml version="1.0" encoding="utf-8"?>
 """
 
 
-def read(data: bytes) -> Results:
+def read(data: bytes) -> TestResults:
     outcome = parse_junit(data)
-    assert isinstance(outcome, Results), outcome
+    assert isinstance(outcome, TestResults), outcome
     return outcome
 
 
 def test_every_ending_has_its_status() -> None:
-    assert read(REPORT) == Results(
+    assert read(REPORT) == TestResults(
         tests={
             "tests.test_a.A::test_ok": TestStatus.PASSED,
             "tests.test_a.A::test_bad": TestStatus.FAILED,
@@ -87,8 +87,8 @@ BILLION_LAUGHS = b"""<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "lol"><!ENTITY
 )
 def test_what_is_not_a_report_is_refused(data: bytes) -> None:
     outcome = parse_junit(data)
-    assert isinstance(outcome, Unreadable)
-    assert outcome.trouble is Trouble.MALFORMED
+    assert isinstance(outcome, InconclusiveRun)
+    assert outcome.kind is InconclusiveKind.MALFORMED
 
 
 @given(st.binary(max_size=400))

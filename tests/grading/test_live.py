@@ -11,25 +11,25 @@ from paths import REPOSITORY
 from proctor.core.environment import Environment, EnvironmentSpec, Mount
 from proctor.core.errors import InvalidData
 from proctor.environments.docker import DockerProvider
-from proctor.grading.live import (
-    Census,
-    Leftovers,
-    Process,
-    RoomCode,
-    Settled,
-    Telltale,
-    leftovers,
-    read_census,
-    remember,
-    run_fresh,
-    services,
-    settle,
-    words_of,
+from proctor.grading.state import (
+    EnvironmentCode,
+    GraderMarkers,
+    LeftoverPolicy,
+    ProcessInfo,
+    ProcessList,
+    QuarantinedEnvironment,
+    find_leftovers,
+    parse_process_list,
+    quarantine,
+    run_in_fresh_shell,
+    script_words,
+    service_pids,
+    take_snapshot,
 )
 from rooms import sh
 
 COMMAND = 'curl -s http://localhost/ | grep -q "Hello" && echo "All is well" || echo "Nothing is well"'
-WORDS = words_of(COMMAND)
+WORDS = script_words(COMMAND)
 SERVER = """
 nohup python3 -m http.server 80 >/dev/null 2>&1 &
 until bash -c 'echo >/dev/tcp/localhost/80' 2>/dev/null; do sleep 0.1; done
@@ -42,28 +42,30 @@ async def room(tmp_path: Path) -> AsyncIterator[Environment]:
     provider = DockerProvider(image=IMAGE)
     try:
         async with await provider.start(EnvironmentSpec()) as made:
-            await remember(made, WORDS, tmp_path / "grading")
+            await take_snapshot(made, WORDS, tmp_path / "grading")
             yield made
     finally:
         await provider.close()
 
 
-async def settled(room: Environment, tmp_path: Path, policy: Leftovers = Leftovers.KEEP) -> Settled:
-    words = Telltale(words=("All is well",))
-    return await settle(room, tmp_path / "grading", words=WORDS, policy=policy, telltale=words)
+async def settled(
+    room: Environment, tmp_path: Path, policy: LeftoverPolicy = LeftoverPolicy.KEEP
+) -> QuarantinedEnvironment:
+    words = GraderMarkers(strings=("All is well",))
+    return await quarantine(room, tmp_path / "grading", names=WORDS, policy=policy, markers=words)
 
 
-def codes(made: Settled) -> dict[str, str]:
+def codes(made: QuarantinedEnvironment) -> dict[str, str]:
     return {finding.code: finding.path for finding in made.findings}
 
 
 async def test_an_honest_room_has_no_findings_and_keeps_its_services(room: Environment, tmp_path: Path) -> None:
     await sh(room, f"echo Hello >index.html\n{SERVER}")
-    made = await settled(room, tmp_path, Leftovers.SERVICES)
-    assert (made.findings, made.fakes, made.ended) == ((), (), ())
-    assert made.kept == ("python3 -m http.server 80",)
+    made = await settled(room, tmp_path, LeftoverPolicy.SERVICES)
+    assert (made.findings, made.fake_programs, made.killed) == ((), (), ())
+    assert made.services == ("python3 -m http.server 80",)
     page = "import urllib.request as r; print(r.urlopen('http://localhost/index.html').read().decode())"
-    ran = await run_fresh(room, made, f'python3 -c "{page}"', timeout=20)
+    ran = await run_in_fresh_shell(room, made, f'python3 -c "{page}"', timeout=20)
     assert ran.stdout.strip() == "Hello"
 
 
@@ -90,14 +92,14 @@ async def test_what_was_exchanged_is_put_back_or_named(room: Environment, tmp_pa
         "program-replaced": "/usr/local/bin/grep, before /usr/bin/grep",
         "grader-words": "/root/.bashrc",
     }
-    assert made.fakes == ("curl",)
-    ran = await run_fresh(room, made, "echo nothing | grep -q something || echo as it should be", timeout=20)
+    assert made.fake_programs == ("curl",)
+    ran = await run_in_fresh_shell(room, made, "echo nothing | grep -q something || echo as it should be", timeout=20)
     assert (ran.stdout, ran.stderr) == ("as it should be\n", "")
 
 
 async def test_an_interpreter_that_was_upgraded_is_named_and_used(room: Environment, tmp_path: Path) -> None:
     words = (*WORDS, "python3", "perl", "git")
-    await remember(room, words, tmp_path / "more")
+    await take_snapshot(room, words, tmp_path / "more")
     await sh(
         room,
         r"""
@@ -105,11 +107,11 @@ async def test_an_interpreter_that_was_upgraded_is_named_and_used(room: Environm
         cp /bin/true /usr/local/bin/curl
         """,
     )
-    made = await settle(room, tmp_path / "more", words=words, policy=Leftovers.KEEP)
+    made = await quarantine(room, tmp_path / "more", names=words, policy=LeftoverPolicy.KEEP)
     assert codes(made) == {"program-changed": "/usr/local/bin/python3, before /usr/bin/python3"}
-    assert made.fakes == ()
-    ran = await run_fresh(room, made, "command -v python3; command -v grep", timeout=20)
-    assert ran.stdout == f"/usr/local/bin/python3\n{made.folder}/bin/grep\n"
+    assert made.fake_programs == ()
+    ran = await run_in_fresh_shell(room, made, "command -v python3; command -v grep", timeout=20)
+    assert ran.stdout == f"/usr/local/bin/python3\n{made.grader_dir}/bin/grep\n"
 
 
 async def test_an_agent_s_processes_go_and_its_services_stay(room: Environment, tmp_path: Path) -> None:
@@ -121,11 +123,13 @@ async def test_an_agent_s_processes_go_and_its_services_stay(room: Environment, 
         """,
     )
     kept = await settled(room, tmp_path)
-    assert {finding.code for finding in kept.findings} == {RoomCode.LEFT_RUNNING.value}
-    made = await settled(room, tmp_path, Leftovers.SERVICES)
-    assert any("echo late" in command for command in made.ended)
-    assert made.kept == ("python3 -m http.server 80",)
-    ran = await run_fresh(room, made, "rm -f /tmp/answer; sleep 0.3; test ! -e /tmp/answer && echo quiet", timeout=20)
+    assert {finding.code for finding in kept.findings} == {EnvironmentCode.LEFT_RUNNING.value}
+    made = await settled(room, tmp_path, LeftoverPolicy.SERVICES)
+    assert any("echo late" in command for command in made.killed)
+    assert made.services == ("python3 -m http.server 80",)
+    ran = await run_in_fresh_shell(
+        room, made, "rm -f /tmp/answer; sleep 0.3; test ! -e /tmp/answer && echo quiet", timeout=20
+    )
     assert ran.stdout == "quiet\n"
 
 
@@ -139,7 +143,7 @@ async def test_the_agent_s_own_program_is_ended_wherever_it_went(tmp_path: Path)
     mounts = (Mount(source=str(shown), target="/opt/agent"),)
     try:
         async with await provider.start(EnvironmentSpec(mounts=mounts)) as room:
-            await remember(room, WORDS, tmp_path / "grading")
+            await take_snapshot(room, WORDS, tmp_path / "grading")
             await sh(room, "nohup setsid /opt/agent/agent.sh >/dev/null 2>&1 &")
             await sh(room, "nohup sleep 2000 >/dev/null 2>&1 &")
             made = await settled(room, tmp_path)
@@ -147,19 +151,21 @@ async def test_the_agent_s_own_program_is_ended_wherever_it_went(tmp_path: Path)
     finally:
         await provider.close()
     assert {"agent-running", "left-running"} == {finding.code for finding in made.findings}
-    assert any("agent.sh" in command for command in made.ended)
+    assert any("agent.sh" in command for command in made.killed)
     assert "sleep 1000" not in left
     assert "sleep 2000" in left
 
 
 async def test_a_grader_may_kill_its_own_group_leave_servers_behind_or_hang(room: Environment, tmp_path: Path) -> None:
     made = await settled(room, tmp_path)
-    ran = await run_fresh(room, made, "sleep 600 & echo done; kill -TERM -$(ps -o pgid= $! | tr -d ' ')", timeout=60)
+    ran = await run_in_fresh_shell(
+        room, made, "sleep 600 & echo done; kill -TERM -$(ps -o pgid= $! | tr -d ' ')", timeout=60
+    )
     assert (ran.stdout, ran.exit_code, ran.timed_out) == ("done\n", 143, False)
-    ran = await run_fresh(room, made, "sleep 600 & echo it runs", timeout=60)
+    ran = await run_in_fresh_shell(room, made, "sleep 600 & echo it runs", timeout=60)
     assert (ran.stdout, ran.exit_code) == ("it runs\n", 0)
     assert ran.seconds < 30
-    ran = await run_fresh(room, made, "echo so far; sleep 600", timeout=3)
+    ran = await run_in_fresh_shell(room, made, "echo so far; sleep 600", timeout=3)
     assert (ran.stdout, ran.timed_out) == ("so far\n", True)
 
 
@@ -174,22 +180,22 @@ async def test_a_fresh_shell_knows_nothing_of_the_agent_s(room: Environment, tmp
         variables={"MINE": "1", "ENV": "/root/.bashrc"},
     )
     made = await settled(room, tmp_path)
-    ran = await run_fresh(room, made, 'echo "[$MINE]" "$HOME"; tty; cat', timeout=20)
+    ran = await run_in_fresh_shell(room, made, 'echo "[$MINE]" "$HOME"; tty; cat', timeout=20)
     assert ran.stdout == "[] /root\nnot a tty\n"
 
 
 async def test_a_room_that_nobody_looked_at_before_cannot_be_settled(tmp_path: Path) -> None:
     nowhere = cast("Environment", None)
     with pytest.raises(InvalidData, match="cannot read it"):
-        await settle(nowhere, tmp_path, words=WORDS, policy=Leftovers.KEEP)
+        await quarantine(nowhere, tmp_path, names=WORDS, policy=LeftoverPolicy.KEEP)
 
 
-def process(pid: int, parent: int, exe: str, *, listens: bool = False, command: str = "") -> Process:
-    return Process(pid=pid, parent=parent, session=pid, exe=exe, command=command or exe, listens=listens)
+def process(pid: int, parent: int, exe: str, *, listens: bool = False, command: str = "") -> ProcessInfo:
+    return ProcessInfo(pid=pid, parent=parent, session=pid, exe=exe, command=command or exe, listens=listens)
 
 
-def census(*processes: Process, mounts: tuple[str, ...] = ()) -> Census:
-    return Census(processes={one.pid: one for one in processes}, mounts=mounts)
+def census(*processes: ProcessInfo, mounts: tuple[str, ...] = ()) -> ProcessList:
+    return ProcessList(processes={one.pid: one for one in processes}, mounts=mounts)
 
 
 def test_a_supervisor_and_all_that_it_runs_are_services_when_one_of_them_listens() -> None:
@@ -203,10 +209,10 @@ def test_a_supervisor_and_all_that_it_runs_are_services_when_one_of_them_listens
         process(30, 1, "/usr/sbin/cron"),
         process(40, 1, "/usr/bin/sleep"),
     )
-    assert services(there) == {10, 11, 12, 21, 30}
-    own, rest = leftovers(there, [1], Leftovers.SERVICES)
+    assert service_pids(there) == {10, 11, 12, 21, 30}
+    own, rest = find_leftovers(there, [1], LeftoverPolicy.SERVICES)
     assert ([one.pid for one in own], [one.pid for one in rest]) == ([], [20, 40])
-    assert leftovers(there, [1, 40], Leftovers.KEEP) == ((), ())
+    assert find_leftovers(there, [1, 40], LeftoverPolicy.KEEP) == ((), ())
 
 
 def test_the_agent_s_program_is_known_by_the_place_that_it_is_shown_at() -> None:
@@ -218,7 +224,7 @@ def test_the_agent_s_program_is_known_by_the_place_that_it_is_shown_at() -> None
         process(14, 1, "/usr/bin/node", command="node /opt/agents/of/mine.js"),
         mounts=("/opt/agent",),
     )
-    own, rest = leftovers(there, [], Leftovers.KEEP)
+    own, rest = find_leftovers(there, [], LeftoverPolicy.KEEP)
     assert ([one.pid for one in own], rest) == ([10, 11, 12], ())
 
 
@@ -231,12 +237,12 @@ def test_a_process_cannot_hide_behind_an_odd_name() -> None:
         "=mounts\n1 0 0:1 / / rw - overlay overlay rw\n2 1 8:1 /x /opt/agent ro - ext4 /dev/sda ro\n"
         "3 1 8:1 /y /etc/hosts rw - ext4 /dev/sda rw\n"
     )
-    made = read_census(text)
-    assert (made.mounts, made.started) == (("/opt/agent",), "123")
+    made = parse_process_list(text)
+    assert (made.mounts, made.init_start_time) == (("/opt/agent",), "123")
     (only,) = made.processes.values()
     assert (only.pid, only.exe, only.listens) == (7, "/bin/x", True)
 
 
 def test_every_code_has_a_line_in_the_documentation() -> None:
     page = (REPOSITORY / "docs" / "grading.md").read_text(encoding="utf-8")
-    assert [code for code in RoomCode if f"| `{code.value}` | {code.meaning} |" not in page] == []
+    assert [code for code in EnvironmentCode if f"| `{code.value}` | {code.meaning} |" not in page] == []

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proctor.grading import MACHINERY, is_protected, protected_paths
+from proctor.grading import TEST_MACHINERY, is_protected, protected_paths
 
 
 @pytest.mark.parametrize(
@@ -65,12 +65,12 @@ def test_the_last_matching_pattern_decides() -> None:
     ],
 )
 def test_the_machinery_is_protected(path: str) -> None:
-    assert is_protected(path, MACHINERY)
+    assert is_protected(path, TEST_MACHINERY)
 
 
 @pytest.mark.parametrize("path", ["pyproject.toml", "setup.cfg", "src/pytest_helper.py", "lib/unittest/x.py", "a.py"])
 def test_ordinary_work_is_not(path: str) -> None:
-    assert not is_protected(path, MACHINERY)
+    assert not is_protected(path, TEST_MACHINERY)
 
 
 segments = st.text("ab*?", min_size=1, max_size=4).filter(lambda text: "**" not in text) | st.just("**")

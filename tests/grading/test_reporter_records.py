@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.core.verdict import TestStatus
-from proctor.grading import Results, Trouble, Unreadable
-from proctor.grading.records import parse_records, parse_worker_records
+from proctor.grading import InconclusiveKind, InconclusiveRun, TestResults
+from proctor.grading.reporter_records import parse_records, parse_worker_records
 
 KEY = b"k" * 32
 
@@ -18,7 +18,7 @@ def signed(*lines: str, key: bytes = KEY) -> bytes:
     for line in lines:
         head, *fields = line.split(" ")
         words = [head]
-        if head == "said":
+        if head == "worker":
             words.append(fields.pop(0))
         payload = " ".join([*words, *(field.encode().hex() or "-" for field in fields)]).encode()
         last = hashlib.blake2b(last + payload, key=key, digest_size=16).hexdigest().encode()
@@ -28,44 +28,44 @@ def signed(*lines: str, key: bytes = KEY) -> bytes:
 
 GOOD = (
     "hello 3.11.7",
-    "said ready",
-    "said collect a",
-    "said collect b",
-    "said collected 2",
-    "said start a",
-    "said finish a passed",
-    "said start b",
-    "said finish b failed",
-    "said final 1",
+    "worker ready",
+    "worker collect a",
+    "worker collect b",
+    "worker collected 2",
+    "worker start a",
+    "worker finish a passed",
+    "worker start b",
+    "worker finish b failed",
+    "worker final 1",
     "end 0 9 0",
 )
 
 
 def test_a_run_that_adds_up_is_believed() -> None:
-    expected = Results(tests={"a": TestStatus.PASSED, "b": TestStatus.FAILED})
+    expected = TestResults(tests={"a": TestStatus.PASSED, "b": TestStatus.FAILED})
     assert parse_records(signed(*GOOD), KEY) == expected
 
 
-def trouble_of(data: bytes, key: bytes = KEY) -> Trouble:
+def trouble_of(data: bytes, key: bytes = KEY) -> InconclusiveKind:
     outcome = parse_records(data, key)
-    assert isinstance(outcome, Unreadable)
-    return outcome.trouble
+    assert isinstance(outcome, InconclusiveRun)
+    return outcome.kind
 
 
 def test_another_key_is_not_believed() -> None:
-    assert trouble_of(signed(*GOOD, key=b"x" * 32)) is Trouble.FORGED
+    assert trouble_of(signed(*GOOD, key=b"x" * 32)) is InconclusiveKind.FORGED
 
 
 @pytest.mark.parametrize("end", range(len(GOOD)))
 def test_a_run_that_stops_anywhere_before_its_end_is_not_believed(end: int) -> None:
-    expected = Trouble.NOT_STARTED if end < 2 else Trouble.CUT_SHORT
+    expected = InconclusiveKind.NOT_STARTED if end < 2 else InconclusiveKind.CUT_SHORT
     assert trouble_of(signed(*GOOD[:end])) is expected
 
 
 @pytest.mark.parametrize("dropped", range(len(GOOD) - 1))
 def test_a_run_with_a_record_taken_out_and_signed_anew_does_not_add_up(dropped: int) -> None:
     outcome = parse_records(signed(*GOOD[:dropped], *GOOD[dropped + 1 :]), KEY)
-    assert isinstance(outcome, Unreadable)
+    assert isinstance(outcome, InconclusiveRun)
 
 
 @given(st.integers(0, len(GOOD) - 1), st.integers(0, len(GOOD) - 1))
@@ -73,30 +73,30 @@ def test_records_that_change_places_are_not_believed(one: int, other: int) -> No
     lines = signed(*GOOD).split(b"\n")
     lines[one], lines[other] = lines[other], lines[one]
     outcome = parse_records(b"\n".join(lines), KEY)
-    assert isinstance(outcome, Results) == (one == other)
+    assert isinstance(outcome, TestResults) == (one == other)
 
 
 @pytest.mark.parametrize(
     "extra",
     [
-        "said finish b passed",
-        "said start a",
-        "said start c",
-        "said collect c",
-        "said finish b great",
-        "said finish b missing",
-        "said end 0 9 0",
-        "said hello 3",
+        "worker finish b passed",
+        "worker start a",
+        "worker start c",
+        "worker collect c",
+        "worker finish b great",
+        "worker finish b missing",
+        "worker end 0 9 0",
+        "worker hello 3",
         "forged",
         "nonsense",
     ],
 )
 def test_a_record_that_does_not_belong_spoils_the_run(extra: str) -> None:
-    assert trouble_of(signed(*GOOD[:9], extra, *GOOD[9:])) is Trouble.FORGED
+    assert trouble_of(signed(*GOOD[:9], extra, *GOOD[9:])) is InconclusiveKind.FORGED
 
 
 def test_nothing_comes_after_the_end() -> None:
-    assert trouble_of(signed(*GOOD, "said tampered x")) is Trouble.FORGED
+    assert trouble_of(signed(*GOOD, "worker tampered x")) is InconclusiveKind.FORGED
 
 
 @pytest.mark.parametrize(
@@ -104,23 +104,38 @@ def test_nothing_comes_after_the_end() -> None:
 )
 def test_a_worker_that_did_not_end_well_is_not_believed_even_after_its_last_record(status: str, words: str) -> None:
     outcome = parse_records(signed(*GOOD[:-1], f"end {status} 9 0"), KEY)
-    assert isinstance(outcome, Unreadable)
+    assert isinstance(outcome, InconclusiveRun)
     assert words in outcome.reason
 
 
 def test_the_test_that_was_running_when_the_worker_died_counts_as_an_error_among_what_is_known() -> None:
     outcome = parse_records(signed(*GOOD[:8], "end 9 7 0"), KEY)
-    assert isinstance(outcome, Unreadable)
+    assert isinstance(outcome, InconclusiveRun)
     assert outcome.partial == {"a": TestStatus.PASSED, "b": TestStatus.ERROR}
 
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_read_without_an_exception(data: bytes) -> None:
-    assert isinstance(parse_records(data, KEY), Unreadable)
+    assert isinstance(parse_records(data, KEY), InconclusiveRun)
 
 
 words = st.sampled_from(
-    ["hello", "said", "ready", "collect", "collected", "start", "finish", "final", "end", "forged", "zz", "0", "é", ""]
+    [
+        "hello",
+        "worker",
+        "ready",
+        "collect",
+        "collected",
+        "start",
+        "finish",
+        "final",
+        "end",
+        "forged",
+        "zz",
+        "0",
+        "é",
+        "",
+    ]
 )
 
 
@@ -131,14 +146,14 @@ def test_signed_nonsense_is_read_without_an_exception(lines: list[list[str]]) ->
         payload = " ".join(line).encode()
         last = hashlib.blake2b(last + payload, key=KEY, digest_size=16).hexdigest().encode()
         data += last + b" " + payload + b"\n"
-    assert isinstance(parse_records(data, KEY), Unreadable)
+    assert isinstance(parse_records(data, KEY), InconclusiveRun)
 
 
 WORKER = tuple(line.removeprefix("said ") for line in GOOD if line.startswith("said "))
 
 
 def test_a_worker_that_speaks_to_us_directly_is_believed() -> None:
-    expected = Results(tests={"a": TestStatus.PASSED, "b": TestStatus.FAILED})
+    expected = TestResults(tests={"a": TestStatus.PASSED, "b": TestStatus.FAILED})
     assert parse_worker_records(signed(*WORKER), KEY, 0) == expected
 
 
@@ -146,38 +161,38 @@ def test_a_worker_that_speaks_to_us_directly_is_believed() -> None:
 @pytest.mark.parametrize("code", [0, 1, 137])
 def test_a_worker_that_stops_anywhere_before_its_end_is_not_believed(end: int, code: int) -> None:
     outcome = parse_worker_records(signed(*WORKER[:end]), KEY, code)
-    assert isinstance(outcome, Unreadable)
-    assert outcome.trouble in {Trouble.NOT_STARTED, Trouble.CUT_SHORT}
+    assert isinstance(outcome, InconclusiveRun)
+    assert outcome.kind in {InconclusiveKind.NOT_STARTED, InconclusiveKind.CUT_SHORT}
 
 
 @pytest.mark.parametrize(
     ("records", "key", "code", "trouble"),
     [
-        (WORKER, b"x" * 32, 0, Trouble.FORGED),
-        ((*WORKER, "tampered unittest"), KEY, 0, Trouble.FORGED),
-        ((*WORKER, "final 0"), KEY, 0, Trouble.FORGED),
-        ((WORKER[0], *WORKER), KEY, 0, Trouble.FORGED),
-        (("end 0 0 0",), KEY, 0, Trouble.FORGED),
-        (("hello 3.11.7", *WORKER), KEY, 0, Trouble.FORGED),
-        (WORKER, KEY, 3, Trouble.CUT_SHORT),
-        (WORKER, KEY, 139, Trouble.CUT_SHORT),
+        (WORKER, b"x" * 32, 0, InconclusiveKind.FORGED),
+        ((*WORKER, "tampered unittest"), KEY, 0, InconclusiveKind.FORGED),
+        ((*WORKER, "final 0"), KEY, 0, InconclusiveKind.FORGED),
+        ((WORKER[0], *WORKER), KEY, 0, InconclusiveKind.FORGED),
+        (("end 0 0 0",), KEY, 0, InconclusiveKind.FORGED),
+        (("hello 3.11.7", *WORKER), KEY, 0, InconclusiveKind.FORGED),
+        (WORKER, KEY, 3, InconclusiveKind.CUT_SHORT),
+        (WORKER, KEY, 139, InconclusiveKind.CUT_SHORT),
     ],
 )
 def test_a_worker_whose_records_do_not_add_up_is_not_believed(
-    records: tuple[str, ...], key: bytes, code: int, trouble: Trouble
+    records: tuple[str, ...], key: bytes, code: int, trouble: InconclusiveKind
 ) -> None:
     outcome = parse_worker_records(signed(*records, key=key), KEY, code)
-    assert isinstance(outcome, Unreadable)
-    assert outcome.trouble is trouble
+    assert isinstance(outcome, InconclusiveRun)
+    assert outcome.kind is trouble
 
 
 def test_how_a_worker_was_killed_is_told() -> None:
     outcome = parse_worker_records(signed(*WORKER[:5]), KEY, 139)
-    assert isinstance(outcome, Unreadable)
+    assert isinstance(outcome, InconclusiveRun)
     assert "SIGSEGV" in outcome.reason
     assert outcome.partial == {"a": TestStatus.ERROR}
 
 
 @given(st.binary(), st.integers(0, 255))
 def test_no_bytes_of_others_are_believed(data: bytes, code: int) -> None:
-    assert isinstance(parse_worker_records(data, KEY, code), Unreadable)
+    assert isinstance(parse_worker_records(data, KEY, code), InconclusiveRun)

@@ -9,7 +9,16 @@ import pytest
 from interpreters import interpreters
 from plain_room import room_at, room_of
 from proctor.core.verdict import TestStatus
-from proctor.grading import ConfigFile, Results, TestFormat, TestPlan, TestRun, Trouble, Unreadable, run_tests
+from proctor.grading import (
+    ConfigFile,
+    InconclusiveKind,
+    InconclusiveRun,
+    TestFormat,
+    TestPlan,
+    TestResults,
+    TestRun,
+    run_tests,
+)
 
 UNITTEST = TestPlan(format=TestFormat.UNITTEST, targets=("tests",), python=sys.executable)
 PYTEST = TestPlan(format=TestFormat.PYTEST, targets=("tests",), python=sys.executable)
@@ -70,13 +79,13 @@ class NotTornDown(unittest.TestCase):
 
 
 def statuses(run: TestRun) -> dict[str, str]:
-    assert isinstance(run.outcome, Results), (run.outcome, run.log.decode())
+    assert isinstance(run.outcome, TestResults), (run.outcome, run.log.decode())
     return {name: status.value for name, status in run.outcome.tests.items()}
 
 
-def trouble(run: TestRun) -> Trouble:
-    assert isinstance(run.outcome, Unreadable), run.outcome
-    return run.outcome.trouble
+def trouble(run: TestRun) -> InconclusiveKind:
+    assert isinstance(run.outcome, InconclusiveRun), run.outcome
+    return run.outcome.kind
 
 
 @pytest.mark.parametrize("python", interpreters())
@@ -98,7 +107,7 @@ async def test_unittest_tells_every_way_in_which_a_test_can_end(python: str, tmp
         "tests.test_all.SkippedWhole.test_never_runs": "skipped",
         "tests.test_all.NotTornDown.test_runs": "passed",
     }
-    assert isinstance(run.outcome, Results)
+    assert isinstance(run.outcome, TestResults)
     assert set(run.outcome.broken) == {
         "setUpClass (tests.test_all.NotSetUp)",
         "tearDownClass (tests.test_all.NotTornDown)",
@@ -159,7 +168,7 @@ class TestOfUnittest(unittest.TestCase):
         "tests/test_all.py::TestOfUnittest::test_leaves": "failed",
         "tests/test_all.py::TestOfUnittest::test_parts": "failed",
     }
-    assert isinstance(run.outcome, Results)
+    assert isinstance(run.outcome, TestResults)
     assert run.outcome.tampered == ()
 
 
@@ -171,7 +180,7 @@ async def test_a_module_that_cannot_be_imported_is_broken_and_the_others_run(pla
     }
     run = await run_tests(room_of(tmp_path / "work", files), plan)
     assert list(statuses(run).values()) == ["passed"]
-    assert isinstance(run.outcome, Results)
+    assert isinstance(run.outcome, TestResults)
     broken = {name.removeprefix("tests").strip("/.").removesuffix(".py") for name in run.outcome.broken}
     assert broken == {"test_a"}
     assert run.exit_code != 0
@@ -180,19 +189,19 @@ async def test_a_module_that_cannot_be_imported_is_broken_and_the_others_run(pla
 async def test_a_module_that_leaves_at_import_is_broken_under_unittest(tmp_path: Path) -> None:
     room = room_of(tmp_path / "work", {"tests/test_a.py": "import sys\nsys.exit(0)\n"})
     run = await run_tests(room, UNITTEST)
-    assert isinstance(run.outcome, Results)
+    assert isinstance(run.outcome, TestResults)
     assert "SystemExit" in run.outcome.broken["tests.test_a"]
 
 
 async def test_a_module_that_leaves_at_import_leaves_no_results_under_pytest(tmp_path: Path) -> None:
     files = {"tests/test_a.py": "import sys\nsys.exit(0)\n", "tests/test_b.py": "def test_b(): pass\n"}
     run = await run_tests(room_of(tmp_path / "work", files), PYTEST)
-    assert trouble(run) is Trouble.CUT_SHORT
+    assert trouble(run) is InconclusiveKind.CUT_SHORT
 
 
 async def test_a_missing_target_leaves_no_results_under_pytest(tmp_path: Path) -> None:
     run = await run_tests(room_of(tmp_path / "work", {}), PYTEST)
-    assert isinstance(run.outcome, Unreadable)
+    assert isinstance(run.outcome, InconclusiveRun)
     assert "pytest refused its arguments" in run.outcome.reason
 
 
@@ -258,7 +267,7 @@ async def test_unittest_targets_are_directories_files_and_dotted_names(
 
 async def test_a_target_that_is_not_there_is_broken(tmp_path: Path) -> None:
     run = await run_tests(room_of(tmp_path / "work", {}), UNITTEST)
-    assert isinstance(run.outcome, Results)
+    assert isinstance(run.outcome, TestResults)
     assert run.outcome.broken == {"tests": "no such test file"}
 
 
@@ -297,7 +306,7 @@ class T(unittest.TestCase):
 async def test_a_module_that_skips_itself_is_neither_broken_nor_run(tmp_path: Path) -> None:
     room = room_of(tmp_path / "work", {"tests/test_a.py": "import unittest\nraise unittest.SkipTest('not here')\n"})
     run = await run_tests(room, UNITTEST)
-    assert run.outcome == Results()
+    assert run.outcome == TestResults()
 
 
 @BOTH
@@ -311,23 +320,23 @@ class T(unittest.TestCase):
     def test_b(self): time.sleep(60)
 """
     run = await run_tests(room_of(tmp_path / "work", {"tests/test_it.py": source}), plan, timeout=3)
-    assert trouble(run) is Trouble.TIMED_OUT
-    assert isinstance(run.outcome, Unreadable)
+    assert trouble(run) is InconclusiveKind.TIMED_OUT
+    assert isinstance(run.outcome, InconclusiveRun)
     assert [status for name, status in run.outcome.partial.items() if name.endswith("test_a")] == [TestStatus.PASSED]
     assert run.tests == {}
 
 
 async def test_a_missing_interpreter_is_a_run_that_did_not_start(tmp_path: Path) -> None:
     plan = TestPlan(format=TestFormat.UNITTEST, python="no-such-python")
-    assert trouble(await run_tests(room_of(tmp_path / "work", {}), plan)) is Trouble.NOT_STARTED
+    assert trouble(await run_tests(room_of(tmp_path / "work", {}), plan)) is InconclusiveKind.NOT_STARTED
 
 
 async def test_a_room_without_pytest_is_a_run_that_did_not_start_and_says_so(tmp_path: Path) -> None:
     venv.create(tmp_path / "bare", symlinks=True)
     plan = TestPlan(format=TestFormat.PYTEST, python=str(tmp_path / "bare" / "bin" / "python3"))
     run = await run_tests(room_of(tmp_path / "work", {}), plan)
-    assert isinstance(run.outcome, Unreadable)
-    assert run.outcome.trouble is Trouble.NOT_STARTED
+    assert isinstance(run.outcome, InconclusiveRun)
+    assert run.outcome.kind is InconclusiveKind.NOT_STARTED
     assert "No module named 'pytest'" in run.outcome.reason
 
 

@@ -7,12 +7,12 @@ from proctor.core.causes import Cause, Status
 from proctor.core.verdict import TestOutcome, TestStatus
 from proctor.grading import (
     Expectation,
+    InconclusiveKind,
+    InconclusiveRun,
     Resolution,
-    Results,
+    TestResults,
     TestRun,
-    Trouble,
-    Unreadable,
-    flipped,
+    flaky_tests,
     resolve,
 )
 
@@ -46,12 +46,12 @@ def judged(before: TestRun | None, after: TestRun, expectation: Expectation) -> 
         (ran("new:p", broken={"tests.old": "ImportError"}), "unresolved", "regression"),
         (ran("new:p old:p", broken={"teardown": "x"}), "resolved", "solved"),
         (ran("new:p old:p", tampered="TestCase.run"), "unresolved", "tampered"),
-        (failed(Trouble.TIMED_OUT, "new:p old:p"), "unresolved", "test_timeout"),
-        (failed(Trouble.CUT_SHORT, "new:p old:p"), "unresolved", "tests_vanished"),
-        (failed(Trouble.NO_REPORT), "unresolved", "tests_vanished"),
-        (failed(Trouble.MALFORMED), "unresolved", "tests_vanished"),
-        (failed(Trouble.FORGED, "new:p old:p"), "unresolved", "tampered"),
-        (failed(Trouble.NOT_STARTED), "unresolved", "tests_vanished"),
+        (failed(InconclusiveKind.TIMED_OUT, "new:p old:p"), "unresolved", "test_timeout"),
+        (failed(InconclusiveKind.CUT_SHORT, "new:p old:p"), "unresolved", "tests_vanished"),
+        (failed(InconclusiveKind.NO_REPORT), "unresolved", "tests_vanished"),
+        (failed(InconclusiveKind.MALFORMED), "unresolved", "tests_vanished"),
+        (failed(InconclusiveKind.FORGED, "new:p old:p"), "unresolved", "tampered"),
+        (failed(InconclusiveKind.NOT_STARTED), "unresolved", "tests_vanished"),
     ],
 )
 def test_labelled_tests_decide_and_the_submission_answers_for_what_came_after_it(
@@ -67,7 +67,7 @@ def test_labelled_tests_decide_and_the_submission_answers_for_what_came_after_it
         (ran("new:f old:f"), "pass_to_pass 'old' is failed"),
         (ran("new:f old:s"), "pass_to_pass 'old' is skipped"),
         (ran("new:f"), "pass_to_pass 'old' is not there"),
-        (failed(Trouble.TIMED_OUT, "new:f"), "pass_to_pass 'old' is not there without a submission (because)"),
+        (failed(InconclusiveKind.TIMED_OUT, "new:f"), "pass_to_pass 'old' is not there without a submission (because)"),
     ],
 )
 def test_labels_that_do_not_fit_the_pristine_tree_are_the_tasks_fault_and_are_named(
@@ -79,7 +79,7 @@ def test_labels_that_do_not_fit_the_pristine_tree_are_the_tasks_fault_and_are_na
 
 
 @pytest.mark.parametrize(
-    "before", [ran("old:p"), ran("old:p", broken={"tests.new": "x"}), failed(Trouble.CUT_SHORT, "old:p new:e")]
+    "before", [ran("old:p"), ran("old:p", broken={"tests.new": "x"}), failed(InconclusiveKind.CUT_SHORT, "old:p new:e")]
 )
 def test_a_fail_to_pass_test_need_not_exist_before(before: TestRun) -> None:
     assert judged(before, ran("new:p old:p"), LABELS) == ("resolved", "solved")
@@ -91,8 +91,8 @@ def test_a_label_of_both_kinds_is_the_tasks_fault() -> None:
 
 
 def test_tests_that_never_start_even_on_the_pristine_tree_are_nobodys_failure() -> None:
-    assert judged(failed(Trouble.NOT_STARTED), ran("new:p old:p"), LABELS) == ("error", "missing_program")
-    assert judged(None, failed(Trouble.NOT_STARTED), LABELS) == ("error", "missing_program")
+    assert judged(failed(InconclusiveKind.NOT_STARTED), ran("new:p old:p"), LABELS) == ("error", "missing_program")
+    assert judged(None, failed(InconclusiveKind.NOT_STARTED), LABELS) == ("error", "missing_program")
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def test_tests_that_never_start_even_on_the_pristine_tree_are_nobodys_failure() 
         (ran("a:p", exit_code=1), ran("a:p"), "resolved", "solved"),
         (ran("", broken={"m": "ImportError"}), ran("a:p"), "resolved", "solved"),
         (ran("", broken={"m": "ImportError"}), ran("a:s"), "unresolved", "tests_failed"),
-        (failed(Trouble.CUT_SHORT), ran("a:p"), "resolved", "solved"),
-        (failed(Trouble.TIMED_OUT), failed(Trouble.TIMED_OUT), "unresolved", "test_timeout"),
-        (ran("a:f"), failed(Trouble.CUT_SHORT, "a:p"), "unresolved", "tests_vanished"),
+        (failed(InconclusiveKind.CUT_SHORT), ran("a:p"), "resolved", "solved"),
+        (failed(InconclusiveKind.TIMED_OUT), failed(InconclusiveKind.TIMED_OUT), "unresolved", "test_timeout"),
+        (ran("a:f"), failed(InconclusiveKind.CUT_SHORT, "a:p"), "unresolved", "tests_vanished"),
     ],
 )
 def test_without_labels_the_whole_test_step_decides(before: TestRun, after: TestRun, status: str, cause: str) -> None:
@@ -194,7 +194,7 @@ def test_a_reason_is_one_line_however_wild_the_names() -> None:
 names = st.sampled_from("abcd")
 complete = st.builds(
     lambda tests, broken, tampered, code: TestRun(
-        outcome=Results(tests=tests, broken=broken, tampered=tampered), exit_code=code
+        outcome=TestResults(tests=tests, broken=broken, tampered=tampered), exit_code=code
     ),
     st.dictionaries(names, st.sampled_from(list(LETTERS.values()))),
     st.dictionaries(st.sampled_from(["m", "n"]), st.just("x"), max_size=1),
@@ -202,8 +202,8 @@ complete = st.builds(
     st.integers(0, 2),
 )
 incomplete = st.builds(
-    lambda trouble, partial: TestRun(outcome=Unreadable(trouble=trouble, reason="r", partial=partial), exit_code=1),
-    st.sampled_from(Trouble),
+    lambda trouble, partial: TestRun(outcome=InconclusiveRun(kind=trouble, reason="r", partial=partial), exit_code=1),
+    st.sampled_from(InconclusiveKind),
     st.dictionaries(names, st.sampled_from(list(LETTERS.values()))),
 )
 runs = complete | incomplete
@@ -228,7 +228,7 @@ def test_resolved_means_that_every_promise_was_kept_in_every_run(
     if resolution.status is not Status.RESOLVED:
         return
     for run in (after, *reruns):
-        assert isinstance(run.outcome, Results)
+        assert isinstance(run.outcome, TestResults)
         assert all(run.tests[label] is TestStatus.PASSED for label in expectation.labels)
         assert set(expectation.expected) <= set(run.tests)
         assert len(run.tests) >= expectation.count
@@ -237,7 +237,7 @@ def test_resolved_means_that_every_promise_was_kept_in_every_run(
             assert TestStatus.PASSED in run.tests.values()
             assert not {TestStatus.FAILED, TestStatus.ERROR} & set(run.tests.values())
     if before is not None:
-        known = before.outcome.tests if isinstance(before.outcome, Results) else before.outcome.partial
+        known = before.outcome.tests if isinstance(before.outcome, TestResults) else before.outcome.partial
         assert all(known.get(test) is not TestStatus.PASSED for test in expectation.fail_to_pass)
         assert all(known.get(test) is TestStatus.PASSED for test in expectation.pass_to_pass)
 
@@ -255,10 +255,10 @@ def test_the_task_is_blamed_for_nothing_that_the_submission_did(
 
 @given(runs)
 def test_a_run_does_not_flip_against_itself(run: TestRun) -> None:
-    assert flipped([run, run]) == ()
+    assert flaky_tests([run, run]) == ()
 
 
 @given(complete, complete)
 def test_a_flip_is_seen_from_either_side(one: TestRun, other: TestRun) -> None:
-    assert flipped([one, other]) == flipped([other, one])
-    assert bool(flipped([one, other])) == (one.tests != other.tests)
+    assert flaky_tests([one, other]) == flaky_tests([other, one])
+    assert bool(flaky_tests([one, other])) == (one.tests != other.tests)

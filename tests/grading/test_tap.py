@@ -3,20 +3,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.core.verdict import TestStatus
-from proctor.grading import Results, Trouble, Unreadable
+from proctor.grading import InconclusiveKind, InconclusiveRun, TestResults
 from proctor.grading.tap import parse_tap
 
 
 def read(text: str) -> dict[str, str]:
     outcome = parse_tap(text.encode())
-    assert isinstance(outcome, Results), outcome
+    assert isinstance(outcome, TestResults), outcome
     return {name: status.value for name, status in outcome.tests.items()}
 
 
-def trouble(text: str) -> Trouble:
+def trouble(text: str) -> InconclusiveKind:
     outcome = parse_tap(text.encode())
-    assert isinstance(outcome, Unreadable), outcome
-    return outcome.trouble
+    assert isinstance(outcome, InconclusiveRun), outcome
+    return outcome.kind
 
 
 def test_every_ending_has_its_status() -> None:
@@ -61,7 +61,7 @@ def test_details_in_yaml_are_not_tests() -> None:
 
 
 def test_details_that_never_end_hide_what_follows_and_so_cut_the_run_short() -> None:
-    assert trouble("ok 1 - a\n  ---\n  x: y\n1..1\n") is Trouble.CUT_SHORT
+    assert trouble("ok 1 - a\n  ---\n  x: y\n1..1\n") is InconclusiveKind.CUT_SHORT
 
 
 def test_subtests_are_named_after_their_parent() -> None:
@@ -108,21 +108,24 @@ def test_a_whole_skipped_plan_has_no_tests() -> None:
     ],
 )
 def test_a_run_that_does_not_keep_its_plan_is_cut_short(text: str) -> None:
-    assert trouble(text) in {Trouble.CUT_SHORT, Trouble.MALFORMED}
+    assert trouble(text) in {InconclusiveKind.CUT_SHORT, InconclusiveKind.MALFORMED}
 
 
 @pytest.mark.parametrize("text", ["1..1\n1..1\nok 1\n", "1..2\nok 1\nok 1\n", "ok 1\n1..1\nok 2\n"])
 def test_a_second_voice_in_the_stream_spoils_it(text: str) -> None:
-    assert trouble(text) is Trouble.MALFORMED
+    assert trouble(text) is InconclusiveKind.MALFORMED
 
 
 def test_a_program_that_prints_a_happy_end_first_does_not_pass() -> None:
-    assert trouble("1..1\nok 1 - test_answer\n" + "TAP version 13\n1..1\nnot ok 1 - test_answer\n") is Trouble.MALFORMED
+    assert (
+        trouble("1..1\nok 1 - test_answer\n" + "TAP version 13\n1..1\nnot ok 1 - test_answer\n")
+        is InconclusiveKind.MALFORMED
+    )
 
 
 def test_what_was_heard_before_the_end_is_kept_as_a_hint() -> None:
     outcome = parse_tap(b"1..2\nok 1 - a\n")
-    assert isinstance(outcome, Unreadable)
+    assert isinstance(outcome, InconclusiveRun)
     assert outcome.partial == {"a": TestStatus.PASSED}
 
 

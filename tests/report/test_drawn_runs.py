@@ -15,18 +15,18 @@ from statsmodels.stats.contingency_tables import mcnemar  # type: ignore[import-
 
 from drawn_runs import raw, store_run
 from proctor.analysis.runs import RunRow
-from proctor.core.published import Published
+from proctor.core.published_result import PublishedResult
 from proctor.core.run import Mode
 from proctor.report import run_rows
-from proctor.report.comparison import Held, comparison_document, comparison_report, hold
+from proctor.report.breakdown import break_down, breakdown_csv
+from proctor.report.comparison import RunComparison, compare_runs, comparison_document, comparison_report
 from proctor.report.document import document_markdown, document_text
-from proctor.report.front import front_document, front_of
-from proctor.report.groups import break_down, breakdown_rows
+from proctor.report.pareto import pareto_document, pareto_of_runs
 from proctor.report.runs import runs_csv, runs_document
 from proctor.results import RunStore
 
 GRADED = {"resolved", "unresolved"}
-PUBLISHED = Published(
+PUBLISHED = PublishedResult(
     benchmark="core", agent="Claude Code", model="Claude", date="2026-01", source="https://example.org/x", rate=0.23
 )
 
@@ -47,8 +47,8 @@ def rows(stores: list[RunStore]) -> list[RunRow]:
 
 
 @pytest.fixture(scope="module")
-def held(stores: list[RunStore]) -> list[Held]:
-    return hold(stores)[1]
+def held(stores: list[RunStore]) -> list[RunComparison]:
+    return compare_runs(stores)[1]
 
 
 def graded(store: RunStore) -> list[dict[str, Any]]:
@@ -120,8 +120,8 @@ def test_what_it_took_is_what_the_files_say(stores: list[RunStore], rows: list[R
         assert row.cost_per_resolved_usd is not None
         assert row.seconds_per_resolved is not None
         assert row.tokens_per_resolved is not None
-        assert row.times is not None
-        assert row.costs is not None
+        assert row.time_distribution is not None
+        assert row.cost_distribution is not None
         ours = [
             row.rate,
             row.rate_with_errors,
@@ -129,9 +129,9 @@ def test_what_it_took_is_what_the_files_say(stores: list[RunStore], rows: list[R
             row.seconds_per_resolved.value,
             row.tokens_per_resolved.value,
             row.total_usd,
-            row.times.median,
-            row.times.nine_tenths,
-            row.costs.three_quarters,
+            row.time_distribution.p50,
+            row.time_distribution.p90,
+            row.cost_distribution.p75,
             row.turns,
             row.steps,
             row.utilisation,
@@ -160,9 +160,9 @@ def test_what_it_took_is_what_the_files_say(stores: list[RunStore], rows: list[R
 def test_why_answers_fail_is_counted_from_their_causes(stores: list[RunStore], rows: list[RunRow]) -> None:
     for store, row in zip(stores, rows, strict=True):
         causes = Counter(one["cause"] for one in graded(store) if one["status"] == "unresolved")
-        assert sorted(row.failure_modes.values()) == sorted(causes.values())
-        assert row.failure_modes["tests still fail"] == causes["tests_failed"]
-        assert row.failure_modes["out of time"] == causes["agent_timeout"]
+        assert sorted(row.failure_reasons.values()) == sorted(causes.values())
+        assert row.failure_reasons["tests still fail"] == causes["tests_failed"]
+        assert row.failure_reasons["out of time"] == causes["agent_timeout"]
 
 
 def test_several_answers_are_drawn_from_in_every_way(stores: list[RunStore], rows: list[RunRow]) -> None:
@@ -170,22 +170,22 @@ def test_several_answers_are_drawn_from_in_every_way(stores: list[RunStore], row
     for one in graded(stores[2]):
         tasks.setdefault(one["task_id"], []).append(one["status"] == "resolved")
     assert min(map(len, tasks.values())) < 3  # an error took an answer to some task; the others still tell of three
-    assert [(one.k, one.tasks) for one in rows[2].passes] == [
+    assert [(one.k, one.tasks) for one in rows[2].pass_at_k] == [
         (k, sum(len(marks) >= k for marks in tasks.values())) for k in (1, 2, 3)
     ]
     whole = [marks for marks in tasks.values() if len(marks) == 3]
-    assert rows[2].passes[2].any_of.value == pytest.approx(np.mean([any(marks) for marks in whole]))
-    assert rows[2].passes[2].all_of.value == pytest.approx(np.mean([all(marks) for marks in whole]))
+    assert rows[2].pass_at_k[2].pass_at_k.value == pytest.approx(np.mean([any(marks) for marks in whole]))
+    assert rows[2].pass_at_k[2].pass_hat_k.value == pytest.approx(np.mean([all(marks) for marks in whole]))
     pairs = [
         [(a, b) for i, a in enumerate(marks) for b in marks[i + 1 :]] for marks in tasks.values() if len(marks) > 1
     ]
-    assert rows[2].passes[1].any_of.value == pytest.approx(
+    assert rows[2].pass_at_k[1].pass_at_k.value == pytest.approx(
         np.mean([np.mean([a or b for a, b in some]) for some in pairs])
     )
-    assert rows[2].passes[1].all_of.value == pytest.approx(
+    assert rows[2].pass_at_k[1].pass_hat_k.value == pytest.approx(
         np.mean([np.mean([a and b for a, b in some]) for some in pairs])
     )
-    assert rows[0].passes == ()
+    assert rows[0].pass_at_k == ()
 
 
 def test_roles_add_up_to_what_their_members_did(stores: list[RunStore], rows: list[RunRow]) -> None:
@@ -197,7 +197,7 @@ def test_roles_add_up_to_what_their_members_did(stores: list[RunStore], rows: li
         assert role.idle_share == pytest.approx(idle / (idle + active))
 
 
-def test_the_comparison_is_that_of_the_files(stores: list[RunStore], held: list[Held]) -> None:
+def test_the_comparison_is_that_of_the_files(stores: list[RunStore], held: list[RunComparison]) -> None:
     first, second = ({one["task_id"]: one for one in graded(store)} for store in stores[:2])
     common = first.keys() & second.keys()
     table = np.zeros((2, 2), int)
@@ -216,10 +216,10 @@ def test_the_comparison_is_that_of_the_files(stores: list[RunStore], held: list[
     assert comparison.seconds is not None
     assert comparison.seconds.first == pytest.approx(np.mean([first[task]["answer_seconds"] for task in common]))
     assert comparison.adjusted_p == pytest.approx(min(1, 2 * comparison.p_value))
-    assert comparison.verdict == 1
+    assert comparison.conclusion == 1
 
 
-def test_a_comparison_names_what_was_not_the_same_and_what_a_team_is_worth(held: list[Held]) -> None:
+def test_a_comparison_names_what_was_not_the_same_and_what_a_team_is_worth(held: list[RunComparison]) -> None:
     assert [str(one) for one in held[0].differences] == ["mode: baseline and h2", "preset: empty and opus"]
     assert held[0].warnings == ()
     assert held[1].warnings == (
@@ -233,7 +233,7 @@ def test_a_comparison_names_what_was_not_the_same_and_what_a_team_is_worth(held:
 
 
 def test_a_comparison_reads_well_in_text_and_markdown(
-    stores: list[RunStore], held: list[Held], rows: list[RunRow]
+    stores: list[RunStore], held: list[RunComparison], rows: list[RunRow]
 ) -> None:
     document = comparison_document(rows, held)
     text = document_text(document)
@@ -242,17 +242,17 @@ def test_a_comparison_reads_well_in_text_and_markdown(
     markdown = document_markdown(document)
     assert markdown.startswith("> run-001 and run-003 differ: tasks: 100 and 60, 60 in common\n")
     assert f"| {held[0].comparison.gained[0]} | gained | run-002 |" in markdown
-    assert comparison_report(rows, held).comparisons[0].verdict == 1
+    assert comparison_report(rows, held).comparisons[0].conclusion == 1
 
 
 def test_a_run_is_not_compared_with_itself(stores: list[RunStore]) -> None:
     with pytest.raises(Exception, match="nothing to be compared with in itself"):
-        hold([stores[0], stores[0]])
+        compare_runs([stores[0], stores[0]])
 
 
 def test_runs_called_alike_go_by_their_folders(stores: list[RunStore], tmp_path: Path) -> None:
     twin = store_run(tmp_path, "run-001", tasks=30, seed=7)
-    rows, held = hold([stores[0], twin])
+    rows, held = compare_runs([stores[0], twin])
     assert [row.run_id for row in rows] == [str(stores[0].folder), str(twin.folder)]
     assert held[0].comparison.common > 20
 
@@ -260,21 +260,21 @@ def test_runs_called_alike_go_by_their_folders(stores: list[RunStore], tmp_path:
 def test_runs_of_two_benchmarks_are_not_compared(stores: list[RunStore], tmp_path: Path) -> None:
     stranger = store_run(tmp_path, "run-009", tasks=3, benchmark="other")
     with pytest.raises(Exception, match="runs of two benchmarks, core and other"):
-        hold([stores[0], stranger])
+        compare_runs([stores[0], stranger])
     with pytest.raises(Exception, match="runs of two benchmarks"):
         break_down([stores[0], stranger], ())
 
 
 def test_the_front_is_told_with_how_sure_it_is(stores: list[RunStore], rows: list[RunRow]) -> None:
-    places = front_of(stores, ("rate", "cost"))
-    assert {place.point.run: place.on_front for place in places} == {
+    places = pareto_of_runs(stores, ("rate", "cost"))
+    assert {place.point.run: place.on_frontier for place in places} == {
         row.run_id: not any(
             (other.rate or 0) >= (row.rate or 0) and (other.avg_cost_usd or 0) < (row.avg_cost_usd or 0)
             for other in rows
         )
         for row in rows
     }
-    text = document_text(front_document("core", places, ("rate", "cost")))
+    text = document_text(pareto_document("core", places, ("rate", "cost")))
     assert "On the front of rate, cost: " in text
 
 
@@ -284,7 +284,7 @@ def test_a_breakdown_counts_every_task_once(stores: list[RunStore]) -> None:
     second = {one["task_id"] for one in graded(stores[1])}
     tasks = Counter(one["categories"]["language"] for one in graded(stores[0]) if one["task_id"] in second)
     assert {group.value: group.tasks for group in language.groups} == tasks
-    table = list(csv.DictReader(io.StringIO(breakdown_rows([language]))))
+    table = list(csv.DictReader(io.StringIO(breakdown_csv([language]))))
     assert [line["group_value"] for line in table] == [group.value for group in language.groups]
     with pytest.raises(Exception, match="have no field 'colour'; choose one of language, difficulty, tag"):
         break_down(stores[:1], ("colour",))
@@ -295,8 +295,8 @@ def test_csv_has_a_column_for_every_number(rows: list[RunRow]) -> None:
     for line, row in zip(read, rows, strict=True):
         assert row.cost is not None
         assert row.cost.low is not None
-        assert row.times is not None
+        assert row.time_distribution is not None
         assert float(line["cost_low"]) == row.cost.low
-        assert float(line["times_nine_tenths"]) == row.times.nine_tenths
+        assert float(line["times_nine_tenths"]) == row.time_distribution.p90
         assert int(line["resolved"]) == row.resolved
     assert "failure_modes" not in read[0]

@@ -4,7 +4,7 @@ from observations import config, seen
 from proctor.benchmarks import benchmark
 from proctor.core.errors import UsageError
 from proctor.core.submission import PatchKind
-from proctor.report.groups import TASK_FIELDS, categories, field_values, worth_listing
+from proctor.report.breakdown import TASK_FIELDS, categories, field_values, grouping_fields
 
 SUITE = config(benchmark="core-mini", source="core-mini")
 
@@ -25,7 +25,7 @@ def test_every_field_of_a_task_can_be_asked_of_a_real_suite(field: str) -> None:
 def test_gold_patches_are_counted_as_git_counts_them() -> None:
     files, lines = field_values("gold files", SUITE, {}), field_values("gold lines", SUITE, {})
     for task in benchmark("core-mini").tasks():
-        gold = task.private.gold
+        gold = task.private.oracle
         assert gold is not None
         if gold.patch_kind is PatchKind.UNIFIED_DIFF:
             body = gold.text.splitlines()
@@ -55,4 +55,4 @@ def test_fields_that_make_no_groups_are_not_listed() -> None:
     same = dict.fromkeys(many, "x")
     groups = {task: "ab"[place % 2] for place, task in enumerate(many)}
     numbers = {task: str(place) for place, task in enumerate(many)}
-    assert worth_listing({"name": many, "same": same, "group": groups, "number": numbers}) == ["group", "number"]
+    assert grouping_fields({"name": many, "same": same, "group": groups, "number": numbers}) == ["group", "number"]

@@ -4,8 +4,8 @@ from typing import Any
 
 from drawn_runs import store_run
 from proctor.report.document import document_text
-from proctor.report.logs import log_figures
-from proctor.report.runs import logs_table, runs_document
+from proctor.report.log_stats import read_log_stats
+from proctor.report.runs import log_stats_table, runs_document
 from proctor.results import RunStore
 
 
@@ -40,12 +40,12 @@ def test_logs_tell_what_steps_were_spent_on_and_why_machines_were_not_set_up(tmp
     store = run_with_logs(tmp_path)
     results = [result for result in store.results() if result.status.value in {"resolved", "unresolved"}]
     failed = sum(result.status.value == "unresolved" for result in results)
-    figures = log_figures(store)
-    assert (figures.read, figures.lacking, figures.gave_up) == (len(results), 0, failed)
-    assert (figures.effort.calls, figures.effort.reread) == (6 * len(results), len(results))
+    figures = read_log_stats(store)
+    assert (figures.trajectories_read, figures.trajectories_missing, figures.gave_up) == (len(results), 0, failed)
+    assert (figures.tool_calls.calls, figures.tool_calls.reread) == (6 * len(results), len(results))
     assert figures.setup_failures == {"test_tools_missing": failed}
     assert figures.setup_waste == {"reread": len(results), "sudo": len(results)}
-    text = document_text(runs_document("x", [], logs=[figures]))
+    text = document_text(runs_document("x", [], log_stats=[figures]))
     assert f"run-001, set-ups that failed: test tools missing {failed}." in text
 
 
@@ -55,7 +55,7 @@ def test_logs_that_are_not_there_or_cannot_be_read_are_counted(tmp_path: Path) -
     logs = store.folder / first.attempts[-1].logs
     logs.mkdir(parents=True)
     (logs / "trajectory.json").write_text("{")
-    figures = log_figures(store)
-    assert (figures.read, figures.gave_up, figures.setup_failures) == (0, 0, {})
-    assert figures.lacking == sum(result.status.value != "error" for result in store.results())
-    assert logs_table([figures]).notes == ()
+    figures = read_log_stats(store)
+    assert (figures.trajectories_read, figures.gave_up, figures.setup_failures) == (0, 0, {})
+    assert figures.trajectories_missing == sum(result.status.value != "error" for result in store.results())
+    assert log_stats_table([figures]).notes == ()

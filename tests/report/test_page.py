@@ -8,13 +8,13 @@ import pytest
 
 from chromium import chromium, program
 from observations import answers, config, flipped
-from proctor.analysis import Estimate, Point, breakdown, compare, run_row, standings
+from proctor.analysis import Estimate, ParetoPoint, breakdown, compare, pareto_results, run_row
 from proctor.core.errors import UsageError
-from proctor.core.published import Published
-from proctor.report.charts import draw, flips_chart, front_chart
-from proctor.report.comparison import Held, comparison_document
+from proctor.core.published_result import PublishedResult
+from proctor.report.breakdown import breakdown_document
+from proctor.report.charts import flips_chart, pareto_chart, render_svg
+from proctor.report.comparison import RunComparison, comparison_document
 from proctor.report.document import Document, document_markdown
-from proctor.report.groups import breakdown_document
 from proctor.report.page import document_html, write_page
 from proctor.report.runs import runs_document
 
@@ -43,12 +43,12 @@ class Seen(HTMLParser):
 @pytest.fixture(scope="module")
 def documents() -> list[Document]:
     rows = [run_row(config(run_id=name), answers(**MARKS)) for name in ("run-001", HOSTILE)]
-    published = Published(benchmark="b", agent=HOSTILE, model="m", date="2026", source="x", rate=0.5)
+    published = PublishedResult(benchmark="b", agent=HOSTILE, model="m", date="2026", source="x", rate=0.5)
     comparison = compare(*flipped(2, 1, 5), names=("run-001", HOSTILE))
     groups = breakdown(HOSTILE, {"run-001": answers(**MARKS)}, {"a": HOSTILE, "b": "&amp;"}.get)
     return [
         runs_document("core Results", rows, (published,)),
-        comparison_document(rows, [Held(comparison=comparison, differences=())]),
+        comparison_document(rows, [RunComparison(comparison=comparison, differences=())]),
         breakdown_document(HOSTILE, [groups]),
     ]
 
@@ -93,7 +93,7 @@ def test_every_table_is_in_the_page(documents: list[Document]) -> None:
 
 
 def test_a_chart_shows_what_it_was_given() -> None:
-    picture = draw(flips_chart([compare(*flipped(7, 3, 5), names=("old", "new"))]))
+    picture = render_svg(flips_chart([compare(*flipped(7, 3, 5), names=("old", "new"))]))
     assert [words for words in re.findall(r'aria-label="([^"]*)"', picture) if "flip: " in words] == [
         "tasks lost and gained against old: +7; run: new; flip: gained",
         "tasks lost and gained against old: \N{MINUS SIGN}3; run: new; flip: lost",
@@ -102,16 +102,18 @@ def test_a_chart_shows_what_it_was_given() -> None:
 
 @pytest.mark.parametrize(("runs", "named"), [(6, ["r0", "r1", "r2", "r3", "r4", "r5"]), (7, ["r0", "r6"])])
 def test_among_many_runs_the_names_on_the_front_can_be_read(runs: int, named: list[str]) -> None:
-    def point(number: int) -> Point:
+    def point(number: int) -> ParetoPoint:
         best = number == runs - 1
-        return Point(
+        return ParetoPoint(
             run=f"r{number}",
             rate=Estimate(value=0.9 if best else 0.3),
             cost=Estimate(value=9.0 if best else 1.0 + number),
             seconds=None,
         )
 
-    picture = draw(front_chart(standings([point(number) for number in range(runs)], {}, objectives=("rate", "cost"))))
+    picture = render_svg(
+        pareto_chart(pareto_results([point(number) for number in range(runs)], {}, objectives=("rate", "cost")))
+    )
     assert sorted(re.findall(r">(r\d)</text>", picture)) == named
 
 
@@ -144,7 +146,7 @@ async def test_a_page_fits_a_phone_the_dark_and_paper(tmp_path: Path) -> None:
     long = compare(*flipped(40, 10, 50), names=("run-001", "run-002"))
     rows = [run_row(config(run_id=name), answers(**MARKS)) for name in ("run-001", "run-002")]
     file = tmp_path / "page.html"
-    write_page(comparison_document(rows, [Held(comparison=long, differences=())]), file)
+    write_page(comparison_document(rows, [RunComparison(comparison=long, differences=())]), file)
     background = "getComputedStyle(document.body).backgroundColor"
     line = "getComputedStyle(document.querySelector('svg .mark-rule line[stroke-width=\\'2\\']')).stroke"
     rows_seen = "[...document.querySelectorAll('td')].filter(cell => cell.textContent == 'g7')[0].checkVisibility()"

@@ -1,6 +1,6 @@
 import pytest
 
-from proctor.report.words import duration, errors_left_out, many
+from proctor.report.formatting import duration, excluded_errors_note, plural
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,6 @@ def test_a_time_has_the_digits_that_matter(seconds: float | None, words: str) ->
 
 
 def test_one_is_one_and_many_are_many() -> None:
-    assert [many(count, "step") for count in (0, 1, 2, 1200)] == ["0 steps", "1 step", "2 steps", "1,200 steps"]
-    assert errors_left_out(1) == "1 error was not the agents' doing and is left out of the rates."
-    assert errors_left_out(2) == "2 errors were not the agents' doing and are left out of the rates."
+    assert [plural(count, "step") for count in (0, 1, 2, 1200)] == ["0 steps", "1 step", "2 steps", "1,200 steps"]
+    assert excluded_errors_note(1) == "1 error was not the agents' doing and is left out of the rates."
+    assert excluded_errors_note(2) == "2 errors were not the agents' doing and are left out of the rates."

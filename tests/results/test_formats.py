@@ -10,15 +10,15 @@ from proctor.core.errors import InvalidData, UsageError
 from proctor.core.result import AgentMetrics, Attempt, TaskResult
 from proctor.results import RunStore, find_run, read_journal
 from proctor.results.formats import (
-    Exported,
     ExportOptions,
-    Imported,
-    ImportedAnswer,
+    ExportResult,
+    ExternalRun,
+    ExternalTrial,
     ImportOptions,
     count_files,
     export_run,
+    external_config,
     find_format,
-    foreign_config,
     import_run,
 )
 
@@ -29,14 +29,14 @@ def outcome(task: str, sample: int = 1, cause: Cause = Cause.SOLVED) -> TaskResu
         run_id="",
         benchmark="theirs",
         task_id=task,
-        sample=sample,
+        trial=sample,
         status=Status.RESOLVED if cause is Cause.SOLVED else Status.UNRESOLVED,
         cause=cause,
         verdict=None,
         attempts=(attempt,),
         usage=(),
         metrics=AgentMetrics(),
-        answer_seconds=1.0,
+        agent_seconds=1.0,
         grade_seconds=0.0,
         categories={},
     )
@@ -48,25 +48,25 @@ class Lines:
     about = "lines"
     suffix = ".txt"
 
-    def export(self, run: RunStore, target: Path, options: ExportOptions) -> Exported:
-        lines = [f"{result.task_id} {result.sample} {result.status}" for result in run.results()]
+    def export(self, run: RunStore, target: Path, options: ExportOptions) -> ExportResult:
+        lines = [f"{result.task_id} {result.trial} {result.status}" for result in run.results()]
         if options.name == "broken":
             target.write_text("half")
             raise UsageError("it broke")
         target.write_text("\n".join(lines))
-        return Exported(files=count_files(target))
+        return ExportResult(files=count_files(target))
 
-    def read(self, source: Path, options: ImportOptions) -> Imported:
-        config = foreign_config(benchmark=options.benchmark or "theirs", origin=str(source), agent="them")
+    def read(self, source: Path, options: ImportOptions) -> ExternalRun:
+        config = external_config(benchmark=options.benchmark or "theirs", origin=str(source), agent="them")
         rows = [line.split() for line in source.read_text().splitlines()]
         answers = (
-            ImportedAnswer(
+            ExternalTrial(
                 outcome(task, int(sample), Cause.SOLVED if status == "resolved" else Cause.TESTS_FAILED),
                 {"original/line.txt": f"{task} {status}".encode()},
             )
             for task, sample, status in rows
         )
-        return Imported(config, answers)
+        return ExternalRun(config, answers)
 
 
 @pytest.fixture
@@ -78,13 +78,13 @@ def stored(tmp_path: Path) -> RunStore:
 
 def test_an_imported_run_is_a_run_like_any_other(stored: RunStore, tmp_path: Path) -> None:
     config = find_run("theirs/run-001", root=tmp_path / "results").config()
-    assert (config.run_id, config.tasks, config.samples) == ("run-001", ("a/b", "c"), 2)
+    assert (config.run_id, config.tasks, config.trials) == ("run-001", ("a/b", "c"), 2)
     assert config.origin == str(tmp_path / "theirs.txt")
     assert stored.result("a/b", 2).status is Status.UNRESOLVED
     assert stored.result("c").run_id == "run-001"
     logs = stored.folder / stored.result("c").attempts[0].logs
     assert (logs / "original" / "line.txt").read_text() == "c unresolved"
-    assert {(entry.task_id, entry.sample, entry.stage) for entry in read_journal(stored.journal)} == {
+    assert {(entry.task_id, entry.trial, entry.stage) for entry in read_journal(stored.journal)} == {
         ("a/b", 1, "recorded"),
         ("a/b", 2, "recorded"),
         ("c", 1, "recorded"),
@@ -104,17 +104,17 @@ def test_what_was_exported_reads_back_equal(stored: RunStore, tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", ["../evil", "/etc/evil", "a/../../evil", ""])
 def test_an_import_writes_nothing_outside_its_run(tmp_path: Path, name: str) -> None:
-    config = foreign_config(benchmark="theirs", origin="x", agent="them")
+    config = external_config(benchmark="theirs", origin="x", agent="them")
     with pytest.raises(InvalidData, match="no name for a file"):
-        import_run(Imported(config, [ImportedAnswer(outcome("a"), {name: b"evil"})]), root=tmp_path / "results")
+        import_run(ExternalRun(config, [ExternalTrial(outcome("a"), {name: b"evil"})]), root=tmp_path / "results")
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
     assert list((tmp_path / "results" / "theirs").iterdir()) == []
 
 
 def test_two_results_of_one_answer_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
-    config = foreign_config(benchmark="theirs", origin="x", agent="them")
+    config = external_config(benchmark="theirs", origin="x", agent="them")
     with pytest.raises(InvalidData, match="two results"):
-        import_run(Imported(config, [ImportedAnswer(outcome("a")), ImportedAnswer(outcome("a"))]), root=tmp_path)
+        import_run(ExternalRun(config, [ExternalTrial(outcome("a")), ExternalTrial(outcome("a"))]), root=tmp_path)
     assert list((tmp_path / "theirs").iterdir()) == []
 
 
@@ -139,7 +139,7 @@ class Folder(Lines):
 
     suffix = ""
 
-    def export(self, run: RunStore, target: Path, options: ExportOptions) -> Exported:
+    def export(self, run: RunStore, target: Path, options: ExportOptions) -> ExportResult:
         target.mkdir()
         return super().export(run, target / "lines.txt", options)
 

@@ -13,7 +13,7 @@ from proctor.results import Journal, read_journal
 
 
 def entry(number: int) -> JournalEntry:
-    return JournalEntry(at="now", task_id=f"t{number}", sample=1, attempt=1, stage="answered")
+    return JournalEntry(at="now", task_id=f"t{number}", trial=1, attempt=1, stage="answered")
 
 
 async def test_entries_come_back_in_order_across_writers(tmp_path: Path) -> None:

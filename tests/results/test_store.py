@@ -20,14 +20,14 @@ def result(task_id: str, status: Status = Status.RESOLVED, cost: float | None = 
         run_id="run-001",
         benchmark="core",
         task_id=task_id,
-        sample=sample,
+        trial=sample,
         status=status,
         cause=Cause.SOLVED if status is Status.RESOLVED else Cause.TESTS_FAILED,
         verdict=None,
         attempts=(),
         usage=(ModelUsage(model="m", requests=1, tokens=Tokens(input=10), cost_usd=cost),),
         metrics=AgentMetrics(),
-        answer_seconds=2.0,
+        agent_seconds=2.0,
         grade_seconds=1.0,
         categories={},
     )
@@ -65,7 +65,7 @@ def test_a_result_comes_back_whatever_its_task_is_called(tmp_path: Path) -> None
         run.write_result(result(task_id))
         run.write_result(result(task_id, sample=2))
         assert run.result_file(task_id, 2).is_file()
-        assert run.result(task_id, 2).sample == 2
+        assert run.result(task_id, 2).trial == 2
     assert sorted(found.task_id for found in run.results()) == sorted(ids * 2)
 
 
@@ -81,7 +81,7 @@ def test_a_summary_is_made_again_from_the_results(tmp_path: Path) -> None:
     run.write_result(result("b", Status.UNRESOLVED, cost=0.25))
     summary = summarise(run.config(), run.results())
     assert (summary.tasks, summary.resolved, summary.unresolved, summary.errors) == (2, 1, 1, 0)
-    assert (summary.cost_usd, summary.tokens, summary.answer_seconds) == (0.75, 20, 4.0)
+    assert (summary.cost_usd, summary.tokens, summary.agent_seconds) == (0.75, 20, 4.0)
     assert summary.causes == {"solved": 1, "tests_failed": 1}
 
 

@@ -8,7 +8,7 @@ from proctor.core.benchmark import GradeOptions
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import EnvironmentSpec
 from proctor.core.errors import InfrastructureError
-from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource, PrivatePart, PublicPart, Task
 from proctor.core.verdict import Verdict
@@ -23,10 +23,10 @@ class Provider:
     def __init__(self) -> None:
         self.told: list[object] = []
 
-    def expect(self, specs: Sequence[EnvironmentSpec]) -> None:
+    def prefetch(self, specs: Sequence[EnvironmentSpec]) -> None:
         self.told.append([spec.image for spec in specs])
 
-    def finished(self, spec: EnvironmentSpec) -> None:
+    def release(self, spec: EnvironmentSpec) -> None:
         self.told.append(spec.image)
 
     async def digest(self, spec: EnvironmentSpec) -> str:
@@ -41,7 +41,7 @@ class Benchmark:
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
 
-    def room(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
+    def environment_spec(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
         if task.id == "nowhere":
             raise InfrastructureError("not here", cause=Cause.NOT_RUNNABLE_HERE)
         return EnvironmentSpec(image=task.id)
@@ -49,10 +49,10 @@ class Benchmark:
     def fingerprint(self, task: Task) -> str:
         return task.id
 
-    async def grade(self, task: Task, *_: Any) -> Evaluated:
+    async def grade(self, task: Task, *_: Any) -> TaskEvaluation:
         self.provider.told.append(f"grade {task.id}")
         verdict = Verdict(task_id=task.id, status=Status.RESOLVED, cause=Cause.SOLVED, reason="")
-        return Evaluated(task_id=task.id, verdict=verdict)
+        return TaskEvaluation(task_id=task.id, verdict=verdict)
 
 
 def task(name: str) -> Task:
@@ -81,7 +81,7 @@ async def test_an_evaluation_tells_what_it_will_grade_in_order_and_when_each_is_
         artifacts=tmp_path,
         jobs=1,
         cache=None,
-        done=lambda _: None,
+        on_evaluated=lambda _: None,
     )
     assert provider.told == [["c", "a"], "grade c", "c", "grade a", "a"]
     assert [one.verdict.status for one in done] == [Status.RESOLVED, Status.SKIPPED, Status.SKIPPED, Status.RESOLVED]

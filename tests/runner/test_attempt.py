@@ -13,12 +13,19 @@ import pytest
 from toy_benchmark import Toy
 
 from proctor.agents.nop import Nop
-from proctor.core.agent import AgentOutcome, AgentRequest, Doing
+from proctor.core.agent import AgentOutcome, AgentRequest, ProgressCallback
 from proctor.core.environment import Environment, EnvironmentSpec, ExecResult
 from proctor.core.errors import InfrastructureError
 from proctor.core.task import Task
 from proctor.environments.local import LocalProvider
-from proctor.runner.attempt import Try, Watch, Way, Workplaces, _furnished, attempt
+from proctor.runner.attempt import (
+    AttemptCallbacks,
+    AttemptSpec,
+    RunContext,
+    ScratchPool,
+    _attempt_environment_spec,
+    run_attempt,
+)
 from sittings import Toys, script
 
 
@@ -32,7 +39,7 @@ class Arranged(Toy):
         self.left: ExecResult | None = None
 
     @asynccontextmanager
-    async def attend(self, task: Task, environment: Environment, folder: Path) -> AsyncIterator[None]:
+    async def serve(self, task: Task, environment: Environment, folder: Path) -> AsyncIterator[None]:
         if self.refusal:
             raise InfrastructureError(self.refusal)
         assert (folder / "workspace").is_dir()
@@ -65,8 +72,10 @@ async def test_a_room_that_cannot_be_arranged_costs_no_answer(tmp_path: Path) ->
 class Stubborn(Nop):
     """An agent whose disk is full when it is told to stop."""
 
-    async def answer(self, request: AgentRequest, environment: Environment, doing: Doing) -> AgentOutcome:
-        doing("waiting")
+    async def solve(
+        self, request: AgentRequest, environment: Environment, on_progress: ProgressCallback
+    ) -> AgentOutcome:
+        on_progress("waiting")
         try:
             await asyncio.sleep(60)
         finally:
@@ -78,17 +87,21 @@ async def test_an_agent_that_breaks_while_it_is_stopped_leaves_no_traceback(tmp_
     (task,) = toy.tasks()
     complaints: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-    rooms = LocalProvider(isolation=False, rooms=tmp_path / "rooms")
-    places = Workplaces(tmp_path / "places")
-    way = Way(run_id="r", benchmark=toy, provider=rooms, agent=lambda _: Stubborn(), workplaces=places)
+    rooms = LocalProvider(isolation=False, environments_dir=tmp_path / "rooms")
+    places = ScratchPool(tmp_path / "places")
+    way = RunContext(run_id="r", benchmark=toy, provider=rooms, make_agent=lambda _: Stubborn(), scratch=places)
     at_work = asyncio.Event()
 
     def doing(what: str) -> None:
         if what == "waiting":
             at_work.set()
 
-    this = Try(task=task, sample=1, number=1, logs=tmp_path / "logs")
-    making = asyncio.create_task(attempt(way, this, Watch(doing=doing, heard=lambda _: None, hopeless=lambda _: None)))
+    this = AttemptSpec(task=task, trial=1, number=1, logs=tmp_path / "logs")
+    making = asyncio.create_task(
+        run_attempt(
+            way, this, AttemptCallbacks(on_progress=doing, on_response=lambda _: None, on_fatal_error=lambda _: None)
+        )
+    )
     await at_work.wait()
     making.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -102,11 +115,11 @@ async def test_an_agent_that_breaks_while_it_is_stopped_leaves_no_traceback(tmp_
 async def test_the_image_that_was_asked_for_takes_the_place_of_the_one_that_a_task_builds(tmp_path: Path) -> None:
     toy = Toy(1)
     (task,) = toy.tasks()
-    rooms = LocalProvider(isolation=False, rooms=tmp_path / "rooms")
-    places = Workplaces(tmp_path)
-    way = Way(run_id="r", benchmark=toy, provider=rooms, agent=lambda _: Nop(), workplaces=places, image="own")
+    rooms = LocalProvider(isolation=False, environments_dir=tmp_path / "rooms")
+    places = ScratchPool(tmp_path)
+    way = RunContext(run_id="r", benchmark=toy, provider=rooms, make_agent=lambda _: Nop(), scratch=places, image="own")
     built = EnvironmentSpec(build=tmp_path)
-    given = _furnished(way, task, built)
+    given = _attempt_environment_spec(way, task, built)
     assert (given.image, given.build) == ("own", None)
-    assert _furnished(replace(way, image=None), task, built).build == tmp_path
+    assert _attempt_environment_spec(replace(way, image=None), task, built).build == tmp_path
     await rooms.close()

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from toy_benchmark import Toy
 
-from proctor.core.benchmark import GradeOptions, Place
+from proctor.core.benchmark import GradeOptions, GradingContext
 from proctor.core.causes import Status
-from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.task import Task
 from proctor.environments.local import LocalProvider
 from proctor.results import RecordCache
@@ -26,29 +26,29 @@ class Installed(Toy):
     def fingerprint(self, task: Task) -> str:
         return self.installed or secrets.token_hex(16)
 
-    async def grade(self, task: Task, prediction: Prediction, place: Place) -> Evaluated:
+    async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
         self.installed = "toys 1.0"
         self.graded += 1
-        return await super().grade(task, prediction, place)
+        return await super().grade(task, prediction, context)
 
 
 @pytest.mark.parametrize("use_cache", [True, False])
 async def test_a_verdict_is_found_again_whose_packages_were_installed_for_it(tmp_path: Path, use_cache: bool) -> None:
     toys = Installed()
-    gold = {task.id: toys.gold(task) for task in toys.tasks()}
-    cache = RecordCache(Evaluated, "verdicts", root=tmp_path) if use_cache else None
+    gold = {task.id: toys.oracle(task) for task in toys.tasks()}
+    cache = RecordCache(TaskEvaluation, "verdicts", root=tmp_path) if use_cache else None
 
-    async def once(name: str) -> Evaluated:
+    async def once(name: str) -> TaskEvaluation:
         (evaluated,) = await evaluate(
             toys,
             toys.tasks(),
             {task: answer for task, answer in gold.items() if answer is not None},
-            provider=LocalProvider(isolation=False, rooms=tmp_path / "rooms"),
+            provider=LocalProvider(isolation=False, environments_dir=tmp_path / "rooms"),
             options=GradeOptions(),
             artifacts=tmp_path / name,
             jobs=1,
             cache=cache,
-            done=lambda _: None,
+            on_evaluated=lambda _: None,
         )
         return evaluated
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from proctor.core.errors import UsageError
-from proctor.runner.homes import Homes
+from proctor.runner.sandbox_pool import SandboxPool
 
 TOKEN = "sk-ant-oat01-dummy-recognisable-0123456789"
 
@@ -24,19 +24,19 @@ def config(sandbox: Path) -> Path:
 
 
 async def test_as_many_as_are_in_use_at_once_are_made_and_used_again(tmp_path: Path) -> None:
-    homes = Homes(tmp_path / "h", preset="empty")
-    async with homes.lend() as one, homes.lend() as two:
+    homes = SandboxPool(tmp_path / "h", preset="empty")
+    async with homes.acquire() as one, homes.acquire() as two:
         assert one != two
         assert json.loads((config(one) / ".claude.json").read_text())
-    async with homes.lend() as again:
+    async with homes.acquire() as again:
         assert again in {one, two}
     await homes.close()
     assert [path for path in (tmp_path / "h").iterdir() if not path.name.startswith(".")] == []
 
 
 async def test_nothing_that_an_agent_leaves_reaches_the_next_one(tmp_path: Path) -> None:
-    homes = Homes(tmp_path / "h", preset="empty")
-    async with homes.lend() as home:
+    homes = SandboxPool(tmp_path / "h", preset="empty")
+    async with homes.acquire() as home:
         before = {path.name: path.read_bytes() for path in config(home).iterdir() if path.is_file()}
         (config(home) / ".claude.json").write_text('{"mcpServers": {"evil": {}}}')
         (config(home) / ".credentials.json").write_text('{"note": "the answer is 42"}')
@@ -46,7 +46,7 @@ async def test_nothing_that_an_agent_leaves_reaches_the_next_one(tmp_path: Path)
         # Also what the sandbox itself believes to have been made from.
         manifest = home / "sandbox.json"
         manifest.write_text(manifest.read_text().replace('"empty"', '"opus"'))
-    async with homes.lend() as home:
+    async with homes.acquire() as home:
         after = {path.name: path.read_bytes() for path in config(home).iterdir() if path.is_file()}
         left = [path for path in home.rglob("*") if path.is_file() and b"42" in path.read_bytes()]
     assert after == before
@@ -55,28 +55,28 @@ async def test_nothing_that_an_agent_leaves_reaches_the_next_one(tmp_path: Path)
 
 
 async def test_a_damaged_home_is_made_again(tmp_path: Path) -> None:
-    homes = Homes(tmp_path / "h", preset="empty")
-    async with homes.lend() as home:
+    homes = SandboxPool(tmp_path / "h", preset="empty")
+    async with homes.acquire() as home:
         (config(home) / ".claude.json").unlink()
         (config(home) / ".claude.json").symlink_to("/etc/passwd")
         (home / "sandbox.json").write_text("{")
-    async with homes.lend() as home:
+    async with homes.acquire() as home:
         assert not (config(home) / ".claude.json").is_symlink()
         assert json.loads((config(home) / ".claude.json").read_text())
     await homes.close()
 
 
 async def test_a_login_is_in_every_home_stays_there_and_is_known_as_a_secret(tmp_path: Path, login: Path) -> None:
-    homes = Homes(tmp_path / "h", preset="empty", auth_from=login)
+    homes = SandboxPool(tmp_path / "h", preset="empty", auth_from=login)
     homes.check()
     assert homes.secrets() == (TOKEN, f"{TOKEN}-r")
-    async with homes.lend() as home:
+    async with homes.acquire() as home:
         account = json.loads((config(home) / ".claude.json").read_text())
         assert account["oauthAccount"] == {"accountUuid": "0"}
         # Claude Code renews its login by itself; an account that was tampered with is put back.
         (config(home) / ".credentials.json").write_text('{"claudeAiOauth": {"accessToken": "renewed"}}')
         (config(home) / ".claude.json").write_text('{"mcpServers": {"evil": {}}}')
-    async with homes.lend() as home:
+    async with homes.acquire() as home:
         assert json.loads((config(home) / ".claude.json").read_text()) == account
         assert "renewed" in (config(home) / ".credentials.json").read_text()
     await homes.close()
@@ -84,8 +84,8 @@ async def test_a_login_is_in_every_home_stays_there_and_is_known_as_a_secret(tmp
 
 def test_what_cannot_be_made_is_said_before_anything_is(tmp_path: Path, login: Path) -> None:
     with pytest.raises(UsageError, match="grand"):
-        Homes(tmp_path / "h", preset="grand").check()
+        SandboxPool(tmp_path / "h", preset="grand").check()
     (login / ".credentials.json").unlink()
     with pytest.raises(UsageError, match="there is no login to let through"):
-        Homes(tmp_path / "h", preset="empty", auth_from=login).check()
+        SandboxPool(tmp_path / "h", preset="empty", auth_from=login).check()
     assert not (tmp_path / "h").exists()

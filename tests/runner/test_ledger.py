@@ -1,15 +1,15 @@
 import pytest
 
 from proctor.core.causes import Cause, Status
-from proctor.core.evaluation import Evaluated
+from proctor.core.evaluation import TaskEvaluation
 from proctor.core.result import AgentMetrics, ModelUsage, Tokens
 from proctor.core.verdict import Verdict
-from proctor.runner.ledger import add_usage, outcome
-from proctor.runner.records import Answer
+from proctor.runner.records import AttemptRecord
+from proctor.runner.task_result import status_and_cause, sum_usage
 
 
-def answer(cause: Cause | None) -> Answer:
-    return Answer(
+def answer(cause: Cause | None) -> AttemptRecord:
+    return AttemptRecord(
         number=1,
         started_at="",
         ended_at="",
@@ -21,8 +21,8 @@ def answer(cause: Cause | None) -> Answer:
     )
 
 
-def graded(status: Status, cause: Cause) -> Evaluated:
-    return Evaluated(task_id="t", verdict=Verdict(task_id="t", status=status, cause=cause, reason=""))
+def graded(status: Status, cause: Cause) -> TaskEvaluation:
+    return TaskEvaluation(task_id="t", verdict=Verdict(task_id="t", status=status, cause=cause, reason=""))
 
 
 SOLVED, WRONG = graded(Status.RESOLVED, Cause.SOLVED), graded(Status.UNRESOLVED, Cause.TESTS_FAILED)
@@ -43,9 +43,9 @@ SOLVED, WRONG = graded(Status.RESOLVED, Cause.SOLVED), graded(Status.UNRESOLVED,
     ],
 )
 def test_the_grade_decides_where_there_is_one(
-    ended: Cause | None, evaluated: Evaluated | None, expected: tuple[Status, Cause]
+    ended: Cause | None, evaluated: TaskEvaluation | None, expected: tuple[Status, Cause]
 ) -> None:
-    assert outcome(answer(ended), evaluated) == expected
+    assert status_and_cause(answer(ended), evaluated) == expected
 
 
 def usage(model: str, cost: float | None, tokens: int = 10) -> ModelUsage:
@@ -53,7 +53,7 @@ def usage(model: str, cost: float | None, tokens: int = 10) -> ModelUsage:
 
 
 def test_usage_adds_up_by_model_and_an_unknown_price_stays_unknown() -> None:
-    added = add_usage([usage("b", 0.1), usage("a", 0.2), usage("b", None), usage("a", 0.1)])
+    added = sum_usage([usage("b", 0.1), usage("a", 0.2), usage("b", None), usage("a", 0.1)])
     assert [(one.model, one.requests, one.tokens.input, one.cost_usd) for one in added] == [
         ("a", 4, 20, 0.3),
         ("b", 4, 20, None),

@@ -8,8 +8,8 @@ from proctor.core.benchmark import GradeOptions
 from proctor.core.environment import Environment, EnvironmentSpec
 from proctor.core.run import Machine
 from proctor.core.task import Task
-from proctor.runner.needs import environment_of, lacking
-from proctor.runner.selection import Selection, choose
+from proctor.runner.preflight import environment_digest, missing_requirements
+from proctor.runner.selection import Selection, select_tasks
 
 MACHINE = Machine(platform="linux", python="3.11", cpus=2, memory_mb=4096)
 
@@ -26,11 +26,11 @@ class Shelf:
     async def digest(self, spec: EnvironmentSpec) -> str:
         return f"docker:{spec.image}"
 
-    async def has(self, spec: EnvironmentSpec) -> bool:
+    async def is_available(self, spec: EnvironmentSpec) -> bool:
         self.asked.append(spec.image)
         return spec.image in self.images
 
-    async def obstacle(self, spec: EnvironmentSpec) -> str | None:
+    async def unavailable_reason(self, spec: EnvironmentSpec) -> str | None:
         return None if spec.image in self.images else f"there is no {spec.image}"
 
     async def start(self, spec: EnvironmentSpec) -> Environment:
@@ -42,38 +42,38 @@ class Shelf:
 class Needy(Toy):
     """Odd tasks need one image, even ones another; the third needs a licence."""
 
-    def room(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
+    def environment_spec(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
         return EnvironmentSpec(image=options.image or task.categories["parity"])
 
-    def lacks(self, task: Task, machine: Machine, runner: str) -> str | None:
+    def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:
         assert (machine, runner) == (MACHINE, "docker")
         return "it needs a licence" if task.id == "toy-0003" else None
 
 
 async def test_what_is_lacking_is_found_once_for_each_image_and_task() -> None:
     toys, shelf = Needy(5), Shelf("odd")
-    missing = await lacking(toys, toys.tasks(), shelf, image=None, machine=MACHINE)
+    missing = await missing_requirements(toys, toys.tasks(), shelf, image=None, machine=MACHINE)
     assert missing == {
         "toy-0002": "there is no even",
         "toy-0003": "it needs a licence",
         "toy-0004": "there is no even",
     }
     assert sorted(map(str, shelf.asked)) == ["even", "odd"]
-    assert (await lacking(toys, toys.tasks()[:2], Shelf("own"), image="own", machine=MACHINE)) == {}
+    assert (await missing_requirements(toys, toys.tasks()[:2], Shelf("own"), image="own", machine=MACHINE)) == {}
 
 
 async def test_a_run_s_environment_is_what_its_tasks_bring_or_what_was_asked_for() -> None:
     toys = Needy(4)
-    assert await environment_of(toys, toys.tasks(), Shelf(), GradeOptions()) == "docker: 2 images of the tasks"
-    assert await environment_of(toys, toys.tasks()[:1], Shelf(), GradeOptions()) == "docker: one image of the tasks"
-    assert await environment_of(toys, [], Shelf("own"), GradeOptions(image="own")) == "docker:own"
+    assert await environment_digest(toys, toys.tasks(), Shelf(), GradeOptions()) == "docker: 2 images of the tasks"
+    assert await environment_digest(toys, toys.tasks()[:1], Shelf(), GradeOptions()) == "docker: one image of the tasks"
+    assert await environment_digest(toys, [], Shelf("own"), GradeOptions(image="own")) == "docker:own"
 
 
 def test_tasks_are_chosen_by_category(tmp_path: Path) -> None:
     toy = Toy(4)
 
     def chosen(*categories: str) -> list[str]:
-        return [task.id for task in choose(toy, Selection(categories=categories)).tasks]
+        return [task.id for task in select_tasks(toy, Selection(categories=categories)).tasks]
 
     assert chosen("odd") == chosen("parity=odd") == ["toy-0001", "toy-0003"]
     assert chosen("odd", "even") == chosen("colour=odd") == []
@@ -86,5 +86,5 @@ async def test_nothing_is_pulled_to_say_what_a_run_would_be() -> None:
         ("here", "docker:here"),
         ("elsewhere", "docker: an image that is not on this machine yet"),
     ):
-        assert await environment_of(Toy(1), tasks, shelf, GradeOptions(image=image), pull=False) == environment
-    assert await environment_of(Toy(1), tasks, shelf, GradeOptions(image="elsewhere")) == "docker:elsewhere"
+        assert await environment_digest(Toy(1), tasks, shelf, GradeOptions(image=image), pull=False) == environment
+    assert await environment_digest(Toy(1), tasks, shelf, GradeOptions(image="elsewhere")) == "docker:elsewhere"

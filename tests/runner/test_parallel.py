@@ -3,7 +3,7 @@ import itertools
 
 import pytest
 
-from proctor.runner.parallel import in_parallel
+from proctor.runner.parallel import run_in_parallel
 
 
 async def test_a_few_at_a_time_and_in_the_order_of_the_items() -> None:
@@ -17,7 +17,7 @@ async def test_a_few_at_a_time_and_in_the_order_of_the_items() -> None:
         running -= 1
         return item * 2
 
-    assert await in_parallel(work, range(20), 3) == tuple(range(0, 40, 2))
+    assert await run_in_parallel(work, range(20), 3) == tuple(range(0, 40, 2))
     assert most == 3
 
 
@@ -30,7 +30,7 @@ async def test_items_are_taken_as_they_are_needed() -> None:
             raise ValueError("enough")
 
     with pytest.raises(ValueError, match="enough"):
-        await in_parallel(work, taken, 2)
+        await run_in_parallel(work, taken, 2)
     assert next(taken) < 15
 
 
@@ -46,12 +46,12 @@ async def test_the_first_error_cancels_the_others_and_stands_for_all() -> None:
         raise OSError("disk")
 
     with pytest.raises(OSError, match="disk"):
-        await in_parallel(work, range(3), 3)
+        await run_in_parallel(work, range(3), 3)
     assert sorted(cancelled) == [0, 2]
 
 
 async def test_being_cancelled_is_not_an_error() -> None:
-    working = asyncio.create_task(in_parallel(asyncio.sleep, [60, 60], 2))
+    working = asyncio.create_task(run_in_parallel(asyncio.sleep, [60, 60], 2))
     await asyncio.sleep(0.01)
     working.cancel()
     with pytest.raises(asyncio.CancelledError):

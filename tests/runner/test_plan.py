@@ -3,10 +3,10 @@ import pytest
 from toy_benchmark import Toy
 
 from proctor.core.run import Budget
-from proctor.runner.plan import Asked, cost_bound, make_config, ordered, slots
+from proctor.runner.request import RunRequest, cost_bound, list_trials, make_config, order_tasks
 
 TOY = Toy(4)
-CONFIG = make_config(Asked(agent="nop"), TOY, TOY.tasks(), versions={"claude": "2.1"})
+CONFIG = make_config(RunRequest(agent="nop"), TOY, TOY.tasks(), versions={"claude": "2.1"})
 
 
 def test_a_configuration_has_all_that_can_change_results() -> None:
@@ -19,15 +19,15 @@ def test_a_configuration_has_all_that_can_change_results() -> None:
 
 def test_the_same_seed_gives_the_same_order_whatever_the_order_was() -> None:
     tasks = list(TOY.tasks())
-    assert ordered(tasks, None) == tasks
-    assert ordered(tasks, 7) == ordered(tasks[::-1], 7)
-    assert sorted(task.id for task in ordered(tasks, 7)) == [task.id for task in tasks]
-    assert any(ordered(tasks, seed) != tasks for seed in range(5))
+    assert order_tasks(tasks, None) == tasks
+    assert order_tasks(tasks, 7) == order_tasks(tasks[::-1], 7)
+    assert sorted(task.id for task in order_tasks(tasks, 7)) == [task.id for task in tasks]
+    assert any(order_tasks(tasks, seed) != tasks for seed in range(5))
 
 
 def test_first_answers_to_all_tasks_come_before_second_ones() -> None:
-    config = msgspec.structs.replace(CONFIG, samples=2)
-    assert [(slot.task_id[-1], slot.sample) for slot in slots(config)] == [
+    config = msgspec.structs.replace(CONFIG, trials=2)
+    assert [(slot.task_id[-1], slot.number) for slot in list_trials(config)] == [
         *(("1", 1), ("2", 1), ("3", 1), ("4", 1)),
         *(("1", 2), ("2", 2), ("3", 2), ("4", 2)),
     ]
@@ -39,7 +39,7 @@ def test_first_answers_to_all_tasks_come_before_second_ones() -> None:
 def test_a_run_costs_at_most_the_smaller_of_its_limits(
     run: float | None, task: float | None, bound: float | None
 ) -> None:
-    config = msgspec.structs.replace(CONFIG, model="sonnet", samples=2, budget=Budget(run_usd=run, task_usd=task))
+    config = msgspec.structs.replace(CONFIG, model="sonnet", trials=2, budget=Budget(run_usd=run, task_usd=task))
     assert cost_bound(config) == bound
 
 

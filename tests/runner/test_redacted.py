@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from plain_room import PlainRoom
 from proctor.gateway import Redactor
-from proctor.runner.attempt import without_secrets
-from proctor.runner.redacted import _LONGEST, Cleaner, RedactedRoom
+from proctor.runner.attempt import redact_submission
+from proctor.runner.redacted_environment import _MAX_BUFFERED, RedactedEnvironment, RedactingWriter
 
 SECRET = "dummy-secret-0123456789"
 
@@ -22,26 +22,26 @@ SECRET = "dummy-secret-0123456789"
 def test_however_it_comes_what_goes_on_is_what_the_whole_would_be(pieces: list[str], cuts: list[int]) -> None:
     data = "".join(pieces).encode()
     redactor, out = Redactor([SECRET]), bytearray()
-    cleaner = Cleaner(redactor, out.extend)
+    cleaner = RedactingWriter(redactor, out.extend)
     places = sorted({min(cut, len(data)) for cut in cuts} | {0, len(data)})
     for start, end in itertools.pairwise(places):
-        cleaner.feed(data[start:end])
-    cleaner.end()
+        cleaner.write(data[start:end])
+    cleaner.flush()
     assert SECRET.encode() not in out
-    whole = b"".join(redactor.data(line) for line in data.splitlines(keepends=True))
+    whole = b"".join(redactor.redact_bytes(line) for line in data.splitlines(keepends=True))
     assert bytes(out).replace(b"[redacted]", b"") == whole.replace(b"[redacted]", b"")
 
 
 def test_a_line_without_end_is_passed_on_and_a_secret_in_it_is_not() -> None:
     out = bytearray()
-    cleaner = Cleaner(Redactor([SECRET]), out.extend)
+    cleaner = RedactingWriter(Redactor([SECRET]), out.extend)
     filler = b"x" * 100_000
     for _ in range(12):
-        cleaner.feed(filler)
-    assert len(out) > _LONGEST // 2, "what has no end would be held for ever"
-    cleaner.feed(SECRET.encode()[:12])
-    cleaner.feed(SECRET.encode()[12:] + filler * 12)
-    cleaner.end()
+        cleaner.write(filler)
+    assert len(out) > _MAX_BUFFERED // 2, "what has no end would be held for ever"
+    cleaner.write(SECRET.encode()[:12])
+    cleaner.write(SECRET.encode()[12:] + filler * 12)
+    cleaner.flush()
     assert SECRET.encode() not in out
     assert out.count(b"[redacted]") == 1
     assert len(out) == 24 * len(filler) + len("[redacted]")
@@ -49,7 +49,7 @@ def test_a_line_without_end_is_passed_on_and_a_secret_in_it_is_not() -> None:
 
 async def test_commands_in_a_redacted_room_are_heard_without_secrets_and_otherwise_unchanged(tmp_path: Path) -> None:
     plain: Any = PlainRoom(tmp_path)
-    room = RedactedRoom(plain, Redactor([SECRET]))
+    room = RedactedEnvironment(plain, Redactor([SECRET]))
     heard: dict[str, bytes] = {"out": b"", "err": b""}
     done = await room.exec(
         ["sh", "-c", f"cat; printf {SECRET}; printf 'a {SECRET} b\\n' >&2; exit 3"],
@@ -66,7 +66,7 @@ async def test_commands_in_a_redacted_room_are_heard_without_secrets_and_otherwi
 
 def test_a_submission_is_evidence_and_loses_our_own_secrets_only() -> None:
     foreign = b"+TOKEN = 'sk-ant-api03-somebody-elses-test-data'\n"
-    assert without_secrets(foreign, (SECRET,), "submission.diff") == (foreign, ())
-    clean, findings = without_secrets(foreign + SECRET.encode(), (SECRET[:8], SECRET), "submission.diff")
+    assert redact_submission(foreign, (SECRET,), "submission.diff") == (foreign, ())
+    clean, findings = redact_submission(foreign + SECRET.encode(), (SECRET[:8], SECRET), "submission.diff")
     assert clean == foreign + b"[redacted]"
     assert [(finding.code, finding.path) for finding in findings] == [("secret_in_submission", "submission.diff")]

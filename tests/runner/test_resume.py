@@ -3,19 +3,19 @@ from hypothesis import strategies as st
 
 from proctor.core.causes import Cause
 from proctor.core.run import JournalEntry, Stage
-from proctor.runner.records import Slot
-from proctor.runner.resume import Standing, standings
+from proctor.runner.records import Trial
+from proctor.runner.resume import TrialState, read_trial_states
 
 STAGES: list[Stage] = ["prepared", "answered", "collected", "graded", "recorded"]
-SLOT = Slot(task_id="t", sample=1)
+SLOT = Trial(task_id="t", number=1)
 
 
 def entry(attempt: int, stage: Stage, cause: Cause | None = None, *, at: str = "then", sample: int = 1) -> JournalEntry:
-    return JournalEntry(at=at, task_id="t", sample=sample, attempt=attempt, stage=stage, cause=cause)
+    return JournalEntry(at=at, task_id="t", trial=sample, attempt=attempt, stage=stage, cause=cause)
 
 
 def test_a_slot_stands_at_the_last_stage_of_its_last_attempt() -> None:
-    found = standings(
+    found = read_trial_states(
         [
             entry(1, "prepared", at="one"),
             entry(1, "answered", Cause.PROVIDER_ERROR),
@@ -23,39 +23,41 @@ def test_a_slot_stands_at_the_last_stage_of_its_last_attempt() -> None:
             entry(2, "collected", Cause.AGENT_TIMEOUT),
         ]
     )[SLOT]
-    assert (found.attempts, found.stage, found.ended) == (2, "collected", Cause.AGENT_TIMEOUT)
-    assert found.began == ("one", "two")
-    assert (found.answered, found.gradable, found.done) == (True, True, False)
+    assert (found.attempts, found.stage, found.attempt_cause) == (2, "collected", Cause.AGENT_TIMEOUT)
+    assert found.attempt_start_times == ("one", "two")
+    assert (found.collected, found.gradable, found.recorded) == (True, True, False)
 
 
 def test_an_attempt_that_ended_and_must_be_made_again_is_no_answer() -> None:
-    found = standings([entry(1, "prepared"), entry(1, "answered", Cause.RUN_BUDGET)])[SLOT]
-    assert (found.answered, found.done, found.failed) == (False, False, False)
+    found = read_trial_states([entry(1, "prepared"), entry(1, "answered", Cause.RUN_BUDGET)])[SLOT]
+    assert (found.collected, found.recorded, found.failed) == (False, False, False)
 
 
 def test_a_recorded_error_is_done_and_failed_and_a_recorded_failure_of_the_agent_is_done() -> None:
-    def recorded(cause: Cause, ended: Cause | None) -> Standing:
-        return standings([entry(1, "prepared"), entry(1, "collected", ended), entry(1, "recorded", cause)])[SLOT]
+    def recorded(cause: Cause, ended: Cause | None) -> TrialState:
+        return read_trial_states([entry(1, "prepared"), entry(1, "collected", ended), entry(1, "recorded", cause)])[
+            SLOT
+        ]
 
     assert recorded(Cause.PROVIDER_ERROR, Cause.PROVIDER_ERROR).failed
     assert not recorded(Cause.PROVIDER_ERROR, Cause.PROVIDER_ERROR).gradable
     assert recorded(Cause.GRADER_FAILED, None).gradable
     for cause in (Cause.TESTS_FAILED, Cause.SOLVED, Cause.EMPTY, Cause.AGENT_TIMEOUT):
-        assert recorded(cause, None).done
+        assert recorded(cause, None).recorded
         assert not recorded(cause, None).failed
 
 
 def test_samples_stand_apart() -> None:
-    found = standings([entry(1, "recorded", Cause.SOLVED), entry(1, "prepared", sample=2)])
-    assert found[SLOT].done
-    assert not found[Slot(task_id="t", sample=2)].done
+    found = read_trial_states([entry(1, "recorded", Cause.SOLVED), entry(1, "prepared", sample=2)])
+    assert found[SLOT].recorded
+    assert not found[Trial(task_id="t", number=2)].recorded
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from(STAGES)), max_size=30))
 def test_no_order_of_lines_breaks_it_or_takes_a_stage_back(entries: list[tuple[int, Stage]]) -> None:
     best: tuple[int, int] | None = None
     for count in range(len(entries) + 1):
-        known = standings(entry(attempt, stage) for attempt, stage in entries[:count])
+        known = read_trial_states(entry(attempt, stage) for attempt, stage in entries[:count])
         if SLOT in known and (stage := known[SLOT].stage) is not None:
             now = (known[SLOT].attempts, STAGES.index(stage))
             assert best is None or now >= best

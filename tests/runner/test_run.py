@@ -11,16 +11,16 @@ import msgspec
 import pytest
 from toy_benchmark import Toy
 
-from proctor.core.benchmark import Place
+from proctor.core.benchmark import GradingContext
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec
 from proctor.core.errors import InfrastructureError, InvalidData, RetryableError, UsageError
-from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.run import Budget, JournalEntry
 from proctor.core.task import Task
-from proctor.results import Journal, read_journal, total_cost
-from proctor.runner.attempt import Workplaces
-from proctor.runner.run import Retry
+from proctor.results import Journal, read_journal, usage_cost
+from proctor.runner.attempt import ScratchPool
+from proctor.runner.trial import TrialRetry
 from sittings import TOY_COMMAND, Toys, script
 from toy_provider import ANSWER_USD, toy_provider
 
@@ -46,12 +46,12 @@ class Trap(Toy):
         self._spring("collect", task)
         return await super().collect(task, environment, folder)
 
-    async def grade(self, task: Task, prediction: Prediction, place: Place) -> Evaluated:
-        place.folder.mkdir(parents=True)
-        (place.folder / "log.txt").write_text("this was tried")
+    async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
+        context.folder.mkdir(parents=True)
+        (context.folder / "log.txt").write_text("this was tried")
         self._spring("grade", task)
-        shutil.rmtree(place.folder)
-        return await super().grade(task, prediction, place)
+        shutil.rmtree(context.folder)
+        return await super().grade(task, prediction, context)
 
 
 def lines(toys: Toys) -> list[str]:
@@ -87,13 +87,13 @@ async def test_an_answer_that_could_not_be_collected_is_not_paid_for_again(toys:
     toys.benchmark = Trap(3, collect=[RetryableError("the room is gone")])
     async with toy_provider() as provider:
         await toys.begin(provider)
-        await toys.sit(provider, retry=Retry(tries=retries + 1, base_seconds=0.01))
+        await toys.sit(provider, retry=TrialRetry(max_attempts=retries + 1, base_seconds=0.01))
         if not retries:
             assert toys.outcomes()["toy-0002"] == ("error", "engine_gone", 1)
             await toys.sit(provider, retry_errors=True)
         assert toys.outcomes()["toy-0002"] == ("resolved", "solved", 2)
         assert provider.asked.total() == 3 * provider.turns
-    usage = [total_cost(attempt.usage) for attempt in toys.store.result("toy-0002").attempts]
+    usage = [usage_cost(attempt.usage) for attempt in toys.store.result("toy-0002").attempts]
     assert usage == [pytest.approx(provider.turns * ANSWER_USD), 0]
 
 
@@ -105,11 +105,11 @@ async def test_a_disk_that_is_full_when_an_answer_is_recorded_stops_the_run_and_
         full.parent.mkdir(parents=True)
         full.symlink_to("/dev/full")
         ending = await toys.sit(provider)
-        assert (ending.stopped_by, ending.left) == (Cause.DISK_FULL, 1)
+        assert (ending.stopped_by, ending.trials_left) == (Cause.DISK_FULL, 1)
         assert ending.detail == "the run cannot be written: No space left on device"
         full.unlink()
         ending = await toys.sit(provider)
-        assert (ending.stopped_by, ending.left, ending.summary.resolved) == (None, 0, 1)
+        assert (ending.stopped_by, ending.trials_left, ending.summary.resolved) == (None, 0, 1)
         assert provider.asked.total() == provider.turns
     assert len(toys.store.result("toy-0001").attempts) == 1
 
@@ -118,7 +118,7 @@ async def test_what_goes_on_breaking_ends_as_an_error_after_the_last_try(toys: T
     toys.benchmark = Trap(prepare=[InfrastructureError("no", cause=Cause.ENVIRONMENT_FAILED)] * 9)
     ending = await toys.run(agent="oracle")
     assert toys.outcomes()["toy-0002"] == ("error", "environment_failed", 3)
-    assert (ending.summary.resolved, ending.summary.errors, ending.left) == (2, 1, 0)
+    assert (ending.summary.resolved, ending.summary.errors, ending.trials_left) == (2, 1, 0)
 
 
 async def test_what_another_try_cannot_mend_is_not_tried_again(toys: Toys) -> None:
@@ -160,7 +160,7 @@ async def test_a_full_disk_stops_the_run_and_the_answer_waits_for_its_grade(toys
     assert ending.stopped_by is Cause.DISK_FULL
     assert "toy-0002" not in toys.outcomes()
     ending = await toys.sit()
-    assert (ending.left, ending.summary.resolved) == (0, 3)
+    assert (ending.trials_left, ending.summary.resolved) == (0, 3)
     assert toys.outcomes()["toy-0002"] == ("resolved", "solved", 1)
     assert trap.calls.count("collect toy-0002") == 1
 
@@ -189,13 +189,13 @@ async def test_waits_end_when_the_run_stops(toys: Toys) -> None:
     """One task waits an hour before its next try; another finds that no task can fare better."""
     toys.benchmark = Trap(prepare=[RetryableError("later"), RetryableError("never reached")])
 
-    async def full(task: Task, prediction: Prediction, place: Place) -> Evaluated:
+    async def full(task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
         await asyncio.sleep(0.3)
         raise OSError(errno.ENOSPC, "No space left on device")
 
     toys.benchmark.grade = full  # type: ignore[method-assign]
     await toys.begin(agent="oracle", concurrency=3)
-    ending = await asyncio.wait_for(toys.sit(retry=Retry(tries=3, base_seconds=3600, most_seconds=3600)), 20)
+    ending = await asyncio.wait_for(toys.sit(retry=TrialRetry(max_attempts=3, base_seconds=3600, max_seconds=3600)), 20)
     assert ending.stopped_by is Cause.DISK_FULL
     # It has not used up its tries: the next sitting begins another attempt.
     assert [line for line in lines(toys) if line.startswith("toy-0002")] == [
@@ -242,7 +242,7 @@ async def test_a_run_that_is_cut_off_after_any_line_of_its_journal_ends_the_same
         (copy / "journal.jsonl").write_bytes(b"".join(journal[:kept]) + torn)
         cut.store = type(toys.store)(copy)
         ending = await cut.sit()
-        assert (ending.left, ending.summary.resolved) == (0, 3)
+        assert (ending.trials_left, ending.summary.resolved) == (0, 3)
         assert {task: found[:2] for task, found in cut.outcomes().items()} == {
             task: found[:2] for task, found in expected.items()
         }
@@ -291,7 +291,7 @@ async def test_an_attempt_that_may_pay_begins_only_when_the_journal_says_so_for_
 ) -> None:
     """A line that is only noted may be lost in a power cut, and with it that the attempt, and its recording, exist."""
     noted: list[JournalEntry] = []
-    note = Journal.note
+    note = Journal.append
 
     def listen(journal: Journal, entry: JournalEntry) -> None:
         noted.append(entry)
@@ -308,16 +308,16 @@ async def test_an_attempt_that_may_pay_begins_only_when_the_journal_says_so_for_
 async def test_a_workplace_that_cannot_be_emptied_serves_nobody_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    places = Workplaces(tmp_path)
-    async with places.lend() as first:
+    places = ScratchPool(tmp_path)
+    async with places.acquire() as first:
         (first / "tree").mkdir()
         (first / "link").symlink_to("/")
         (first / "file").touch()
-    async with places.lend() as second:
+    async with places.acquire() as second:
         assert (second, list(second.iterdir())) == (first, [])
         (second / "tree").mkdir()
         monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)
-    async with places.lend() as third:
+    async with places.acquire() as third:
         assert third != second
 
 
@@ -343,12 +343,12 @@ async def test_slots_are_taken_in_order_and_places_for_answering_and_grading_are
             self.answering -= 1
             return prediction
 
-        async def grade(self, task: Task, prediction: Prediction, place: Place) -> Evaluated:
+        async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
             self.grading += 1
             self.most_grading = max(self.most_grading, self.grading)
             await asyncio.sleep(0.1)
             self.grading -= 1
-            return await super().grade(task, prediction, place)
+            return await super().grade(task, prediction, context)
 
     toys.benchmark = slow = Slow(8)
     await toys.run(agent="nop", concurrency=3, grade_concurrency=2)
@@ -359,9 +359,9 @@ async def test_slots_are_taken_in_order_and_places_for_answering_and_grading_are
 
 @pytest.mark.parametrize(("failed", "least", "most"), [(1, 2, 3), (2, 4, 6), (4, 16, 24), (9, 120, 180)])
 def test_waits_double_up_to_a_limit_with_up_to_half_more_by_chance(failed: int, least: float, most: float) -> None:
-    retry = Retry()
-    assert retry.wait(failed, 0.0) == least
-    assert retry.wait(failed, 1.0) == most
+    retry = TrialRetry()
+    assert retry.delay(failed, 0.0) == least
+    assert retry.delay(failed, 1.0) == most
 
 
 async def test_a_commit_that_cannot_be_written_ends_the_sitting_with_the_reason(
@@ -374,7 +374,7 @@ async def test_a_commit_that_cannot_be_written_ends_the_sitting_with_the_reason(
 
     monkeypatch.setattr(Journal, "commit", full)
     ending = await toys.sit()
-    assert (ending.stopped_by, ending.left) == (Cause.DISK_FULL, 3)
+    assert (ending.stopped_by, ending.trials_left) == (Cause.DISK_FULL, 3)
     assert ending.detail == "the run cannot be written: No space left on device"
     monkeypatch.undo()
     assert (await toys.sit()).summary.resolved == 3

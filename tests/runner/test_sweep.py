@@ -12,37 +12,37 @@ from observations import config
 from proctor.core.run import Budget, RunConfig
 from proctor.core.sweep import Sweep, SweepRun
 from proctor.results import find_sweep, list_runs, new_sweep
-from proctor.results.store import CONFIG
-from proctor.runner.records import Slot
-from proctor.runner.run import in_turns
-from proctor.runner.sweep import begin_sweep, pays, sweep_bound
+from proctor.results.store import CONFIG_FILE
+from proctor.runner.records import Trial
+from proctor.runner.sweep import create_sweep, sweep_cost_bound, uses_paid_model
+from proctor.runner.trial import interleave_trials
 
 
-def slots(tasks: str, samples: int = 1) -> list[Slot]:
-    return [Slot(task_id=task, sample=sample) for sample in range(1, samples + 1) for task in tasks]
+def slots(tasks: str, samples: int = 1) -> list[Trial]:
+    return [Trial(task_id=task, number=sample) for sample in range(1, samples + 1) for task in tasks]
 
 
-def told(turns: list[tuple[int, Slot]]) -> str:
-    return " ".join(f"{slot.task_id}{slot.sample}{'xyz'[number]}" for number, slot in turns)
+def told(turns: list[tuple[int, Trial]]) -> str:
+    return " ".join(f"{slot.task_id}{slot.number}{'xyz'[number]}" for number, slot in turns)
 
 
 def test_all_runs_take_a_task_up_before_the_next_and_none_is_always_first() -> None:
-    assert told(in_turns([slots("abc")])) == "a1x b1x c1x"
-    assert told(in_turns([slots("abc")] * 3)) == "a1x a1y a1z b1y b1z b1x c1z c1x c1y"
+    assert told(interleave_trials([slots("abc")])) == "a1x b1x c1x"
+    assert told(interleave_trials([slots("abc")] * 3)) == "a1x a1y a1z b1y b1z b1x c1z c1x c1y"
 
 
 def test_runs_that_want_more_answers_do_not_keep_others_waiting() -> None:
-    assert told(in_turns([slots("ab", 2), slots("ab")])) == "a1x a1y b1y b1x a2x b2x"
+    assert told(interleave_trials([slots("ab", 2), slots("ab")])) == "a1x a1y b1y b1x a2x b2x"
 
 
 def test_what_a_run_has_done_with_is_passed_over() -> None:
-    assert told(in_turns([slots("bc"), slots("abc")])) == "b1x b1y c1y c1x a1y"
+    assert told(interleave_trials([slots("bc"), slots("abc")])) == "b1x b1y c1y c1x a1y"
 
 
 @given(st.lists(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 3)), unique=True), max_size=3))
 def test_every_slot_has_exactly_one_turn(wanted: list[list[tuple[str, int]]]) -> None:
-    runs = [[Slot(task_id=task, sample=sample) for task, sample in some] for some in wanted]
-    turns = Counter(in_turns(runs))
+    runs = [[Trial(task_id=task, number=sample) for task, sample in some] for some in wanted]
+    turns = Counter(interleave_trials(runs))
     assert turns == Counter((number, slot) for number, some in enumerate(runs) for slot in some)
 
 
@@ -62,12 +62,12 @@ def priced(run_usd: float | None = None, task_usd: float | None = None, model: s
     ],
 )
 def test_one_budget_bounds_all_runs_together(configs: list[RunConfig], bound: float | None) -> None:
-    assert sweep_bound(configs) == bound
+    assert sweep_cost_bound(configs) == bound
 
 
 def test_only_a_provider_wants_money() -> None:
-    assert pays([priced(), priced(model=None)])
-    assert not pays([priced(model="script:/some/file"), priced(model=None)])
+    assert uses_paid_model([priced(), priced(model=None)])
+    assert not uses_paid_model([priced(model="script:/some/file"), priced(model=None)])
 
 
 def sweep() -> Sweep:
@@ -77,7 +77,7 @@ def sweep() -> Sweep:
         benchmark="toy",
         file="[grid]",
         runs=tuple(SweepRun(label=label, config=config(run_id="")) for label in ("one", "other")),
-        baseline="one",
+        reference="one",
         rule="better",
         created_at="2026-01-01T00:00:00+00:00",
     )
@@ -93,16 +93,16 @@ def test_a_sweep_is_whole_or_not_there_whenever_it_is_killed(tmp_path: Path) -> 
     assert [(label, run.run_id) for label, run in found.runs()] == [("one", "run-001"), ("other", "run-002")]
     assert [run.config().sweep for run in list_runs("toy", root=tmp_path)] == ["toy/sweep-001"] * 2
     # Even where the folder of a run was not made to last.
-    (tmp_path / "toy/run-002" / CONFIG).unlink()
+    (tmp_path / "toy/run-002" / CONFIG_FILE).unlink()
     (tmp_path / "toy/run-002").rmdir()
     assert [run.config().run_id for _, run in store.runs()] == ["run-001", "run-002"]
 
 
 def test_sweeps_and_runs_do_not_take_each_others_names(tmp_path: Path) -> None:
-    first, second = begin_sweep(sweep(), root=tmp_path), begin_sweep(sweep(), root=tmp_path)
+    first, second = create_sweep(sweep(), root=tmp_path), create_sweep(sweep(), root=tmp_path)
     assert (first.name, second.name) == ("toy/sweep-001", "toy/sweep-002")
     assert [run.run_id for _, run in second.runs()] == ["run-003", "run-004"]
-    begin_sweep(msgspec.structs.replace(sweep(), benchmark="other"), root=tmp_path)
+    create_sweep(msgspec.structs.replace(sweep(), benchmark="other"), root=tmp_path)
     assert find_sweep("run-001", root=tmp_path) is None
     assert find_sweep("toy/sweep-009", root=tmp_path) is None
     with pytest.raises(Exception, match="several sweeps are called 'sweep-001'; say which: other/sweep-001, toy/sweep"):

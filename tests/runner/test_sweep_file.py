@@ -10,7 +10,7 @@ from paths import REPOSITORY
 from proctor.core.environment import Network
 from proctor.core.errors import UsageError
 from proctor.core.run import Budget, Mode
-from proctor.runner.sweep_file import SweepFile, read_sweep
+from proctor.runner.sweep_file import SweepFile, read_sweep_file
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def folder(tmp_path: Path) -> Path:
 def read(folder: Path, text: str) -> SweepFile:
     file = folder / "pods.toml"
     file.write_text(text)
-    return read_sweep(file)
+    return read_sweep_file(file)
 
 
 def problems(folder: Path, text: str) -> list[str]:
@@ -50,14 +50,14 @@ def test_a_grid_is_every_combination_and_labels_say_what_differs(folder: Path) -
         "model=opus attempts=1",
         "model=opus attempts=3",
     ]
-    assert [(one.asked.model, one.asked.samples) for one in sweep.configurations] == [
+    assert [(one.request.model, one.request.trials) for one in sweep.configurations] == [
         ("sonnet", 1),
         ("sonnet", 3),
         ("opus", 1),
         ("opus", 3),
     ]
-    assert {(one.asked.agent, one.asked.max_turns) for one in sweep.configurations} == {("oracle", 7)}
-    assert (sweep.name, sweep.baseline, sweep.rule) == ("pods", "model=sonnet attempts=1", None)
+    assert {(one.request.agent, one.request.max_turns) for one in sweep.configurations} == {("oracle", 7)}
+    assert (sweep.name, sweep.reference, sweep.rule) == ("pods", "model=sonnet attempts=1", None)
 
 
 def test_what_a_mode_does_not_use_makes_no_configuration_of_its_own(folder: Path) -> None:
@@ -80,7 +80,7 @@ def test_what_a_mode_does_not_use_makes_no_configuration_of_its_own(folder: Path
         "mode=h2 pod_template=large coders=1",
         "mode=h2 pod_template=large coders=2",
     ]
-    single, pod = sweep.configurations[0].asked, sweep.configurations[-1].asked
+    single, pod = sweep.configurations[0].request, sweep.configurations[-1].request
     assert (single.mode, single.agent, single.preset, single.pod_template, single.variables) == (
         *(Mode.BASELINE, "claude_code", "empty", None),
         {},
@@ -105,15 +105,15 @@ def test_what_agents_are_told_is_compared_with_and_without(folder: Path) -> None
         allowed_tools = ["Bash", "Bash(git *),Read"]
         """,
     )
-    assert [(one.label, one.asked.briefing.append_system_prompt) for one in sweep.configurations] == [
+    assert [(one.label, one.request.agent_options.append_system_prompt) for one in sweep.configurations] == [
         ("mode=baseline append_system_prompt=none allowed_tools=Bash", None),
         ("mode=baseline append_system_prompt=none allowed_tools=Bash(git *),Read", None),
         ("mode=baseline append_system_prompt=@careful.md allowed_tools=Bash", "Be careful."),
         ("mode=baseline append_system_prompt=@careful.md allowed_tools=Bash(git *),Read", "Be careful."),
         ("mode=h2", None),
     ]
-    assert sweep.configurations[1].asked.briefing.allowed_tools == ("Bash(git *)", "Read")
-    assert {one.asked.briefing.env["MAX_THINKING_TOKENS"] for one in sweep.configurations} == {"16000"}
+    assert sweep.configurations[1].request.agent_options.allowed_tools == ("Bash(git *)", "Read")
+    assert {one.request.agent_options.env["MAX_THINKING_TOKENS"] for one in sweep.configurations} == {"16000"}
 
 
 def test_runs_can_be_named_one_by_one_beside_a_grid(folder: Path) -> None:
@@ -131,12 +131,12 @@ def test_runs_can_be_named_one_by_one_beside_a_grid(folder: Path) -> None:
         agent = "nop"
         """,
     )
-    assert [(one.label, one.asked.command) for one in sweep.configurations] == [
+    assert [(one.label, one.request.command) for one in sweep.configurations] == [
         ("command=solve --fast", ("solve", "--fast")),
         ("command=solve '--with care'", ("solve", "--with care")),
         ("nobody", ()),
     ]
-    assert (sweep.baseline, sweep.rule) == ("nobody", "better, cost ratio <= 1.2")
+    assert (sweep.reference, sweep.rule) == ("nobody", "better, cost ratio <= 1.2")
     assert sweep.suite == str(folder / "suites/mine")
 
 
@@ -173,7 +173,7 @@ def test_what_all_runs_share_and_paths_relative_to_the_file(folder: Path) -> Non
         """,
     )
     (one,) = sweep.configurations
-    asked = one.asked
+    asked = one.request
     assert (asked.model, asked.pod_template) == (f"script:{folder}/able.yaml", str(folder / "pod.yaml"))
     assert asked.budget == Budget(run_usd=3.0, task_usd=0.5)
     assert (asked.concurrency, asked.grade_concurrency, asked.shuffle, asked.network) == (4, 2, 0, Network.NONE)
@@ -275,7 +275,7 @@ def test_what_is_no_sweep_at_all_is_one_sentence(folder: Path, content: bytes | 
     if content is not None:
         file.write_bytes(content)
     with pytest.raises(UsageError) as caught:
-        read_sweep(file)
+        read_sweep_file(file)
     assert sentence in str(caught.value)
 
 
@@ -289,9 +289,9 @@ VALUES = st.recursive(
 
 @given(st.dictionaries(KEYS, VALUES, max_size=6))
 def test_no_document_breaks_the_reader(document: dict[str, object]) -> None:
-    from proctor.runner.sweep_file import _Reader
+    from proctor.runner.sweep_file import _SweepFileReader
 
-    reader = _Reader(document, Path("/nowhere"))
+    reader = _SweepFileReader(document, Path("/nowhere"))
     assert (reader.read("", "x") is None) == bool(reader.problems)
 
 
@@ -303,4 +303,4 @@ def test_the_page_on_sweeps_shows_a_sweep(folder: Path) -> None:
         *(f"mode=h2 pod_template={name} coders={count}" for name in ("benchmark", "duo.yaml") for count in (1, 2)),
         "opus alone",
     ]
-    assert (sweep.baseline, sweep.rule) == ("mode=baseline", "better, cost ratio <= 3")
+    assert (sweep.reference, sweep.rule) == ("mode=baseline", "better, cost ratio <= 3")

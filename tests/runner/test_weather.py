@@ -64,7 +64,7 @@ async def test_what_passes_is_held_out_by_the_gateway_and_costs_no_attempt(one: 
         provider.weather["toy-0001"] = [weather] * (QUICK.tries - 1)
         ending = await one.run(provider)
     assert one.outcomes() == {"toy-0001": ("resolved", "solved", 1)}
-    assert (ending.left, ending.summary.errors) == (0, 0)
+    assert (ending.trials_left, ending.summary.errors) == (0, 0)
     assert provider.asked.total() == provider.turns + QUICK.tries - 1
 
 
@@ -87,7 +87,7 @@ async def test_what_lasts_is_tried_again_three_times_and_is_no_failure_of_the_ag
     assert one.outcomes() == {"toy-0001": ("error", cause, 3)}
     assert [attempt.cause.value for attempt in only(one).attempts] == [cause] * 3
     assert provider.asked.total() == 3 * QUICK.tries
-    assert (ending.left, ending.stopped_by, ending.summary.errors) == (0, None, 1)
+    assert (ending.trials_left, ending.stopped_by, ending.summary.errors) == (0, None, 1)
     # Doubling, with up to half as much more by chance.
     first, second = one.diary.waits
     assert 0.01 <= first <= 0.015
@@ -125,14 +125,14 @@ async def test_a_refused_login_stops_the_run_before_the_next_task(toys: Toys, st
     async with toy_provider() as provider:
         provider.weather["*"] = [failing(status, "authentication_error", "invalid x-api-key")] * FOREVER
         ending = await toys.run(provider, concurrency=2)
-        assert (ending.stopped_by, ending.left) == (Cause.BAD_LOGIN, 12)
+        assert (ending.stopped_by, ending.trials_left) == (Cause.BAD_LOGIN, 12)
         assert "invalid x-api-key" in ending.detail
         assert toys.outcomes() == {}
         # Both that had begun; nobody else, and neither of them twice.
         assert provider.asked.total() <= 2
         provider.weather["*"] = []
         ending = await toys.sit(provider)
-    assert (ending.stopped_by, ending.left, ending.summary.resolved) == (None, 0, 12)
+    assert (ending.stopped_by, ending.trials_left, ending.summary.resolved) == (None, 0, 12)
 
 
 async def test_an_agent_that_goes_on_with_a_refused_login_is_ended(toys: Toys) -> None:
@@ -141,7 +141,7 @@ async def test_an_agent_that_goes_on_with_a_refused_login_is_ended(toys: Toys) -
         provider.weather["*"] = [failing(401, "authentication_error")] * FOREVER
         stubborn = ("sh", "-c", f"while :; do {TOY_WORDS}; sleep 1; done")
         ending = await toys.run(provider, command=stubborn, concurrency=1)
-    assert (ending.stopped_by, ending.left) == (Cause.BAD_LOGIN, 3)
+    assert (ending.stopped_by, ending.trials_left) == (Cause.BAD_LOGIN, 3)
     assert toys.diary.lines.count("stopping bad_login") == 1
 
 
@@ -175,7 +175,7 @@ async def test_a_storm_ends_and_everything_adds_up(toys: Toys) -> None:
         left = sum(map(len, provider.weather.values()))
     results = list(toys.store.results())
     assert len(results) == 20
-    assert ending.left == 0
+    assert ending.trials_left == 0
     assert {result.status for result in results} == {Status.RESOLVED, Status.ERROR}
     for result in results:
         good = result.status is Status.RESOLVED

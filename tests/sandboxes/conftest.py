@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from proctor.sandboxes import Sandboxes
-from proctor.sandboxes.places import remove_socket_links
+from proctor.sandboxes.staging import remove_socket_links
 from proctor.sandboxes.stop import stop_everything
 
 STANDINS = Path(__file__).parents[1] / "standins"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from proctor.sandboxes.agents import STATUS, ask, endpoints
+from proctor.sandboxes.agent_sockets import STATUS, list_endpoints, send_request
 
 Serve = Callable[[Path, str, bytes | None], None]
 
@@ -54,7 +54,7 @@ def dead(home: Path, name: str) -> None:
 
 
 def answering(home: Path, timeout: float = 0.3) -> list[str]:
-    return sorted(endpoint.file for endpoint in ask(endpoints(home), STATUS, timeout=timeout))
+    return sorted(endpoint.file for endpoint in send_request(list_endpoints(home), STATUS, timeout=timeout))
 
 
 def test_those_that_answer_well_are_counted(tmp_path: Path, serve: Serve) -> None:
@@ -119,7 +119,7 @@ def test_a_full_queue_does_not_block(tmp_path: Path) -> None:
 def test_more_than_may_be_asked_at_once_are_asked_in_turns(tmp_path: Path, serve: Serve) -> None:
     for i in range(20):
         serve(tmp_path, f"agent.{i}.sock", b'{"ok":true}\n')
-    assert len(ask(endpoints(tmp_path), STATUS, at_once=7)) == 20
+    assert len(send_request(list_endpoints(tmp_path), STATUS, batch_size=7)) == 20
 
 
 def test_planted_symlinks_are_not_followed(tmp_path: Path, serve: Serve) -> None:
@@ -127,9 +127,9 @@ def test_planted_symlinks_are_not_followed(tmp_path: Path, serve: Serve) -> None
     serve(outside, "agent.real.sock", b'{"ok":true}\n')
     (home / "sockets").mkdir(parents=True)
     (home / "sockets" / "agent.link.sock").symlink_to(outside / "sockets" / "agent.real.sock")
-    assert endpoints(home) == []
+    assert list_endpoints(home) == []
     (home / "sockets" / "agent.link.sock").unlink()
     (home / "sockets").rmdir()
     (home / "sockets").symlink_to(outside / "sockets")
-    assert endpoints(home) == []
-    assert endpoints(tmp_path / "nowhere") == []
+    assert list_endpoints(home) == []
+    assert list_endpoints(tmp_path / "nowhere") == []

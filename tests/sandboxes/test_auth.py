@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from proctor.sandboxes import Auth
+from proctor.sandboxes import AuthState
 from proctor.sandboxes.auth import auth_state
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -20,7 +20,7 @@ JSON = st.recursive(
 )
 
 
-def state(tmp_path: Path, files: dict[str, Any], environ: dict[str, str] | None = None) -> Auth:
+def state(tmp_path: Path, files: dict[str, Any], environ: dict[str, str] | None = None) -> AuthState:
     config = tmp_path / "claude-config" / "default"
     config.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
@@ -123,5 +123,5 @@ def test_a_pipe_does_not_block(tmp_path: Path) -> None:
 )
 def test_no_content_breaks_it(tmp_path: Path, files: dict[str, Any], inner: Any) -> None:
     wrapped = {"claudeAiOauth": inner, "oauthAccount": inner, "resets_at": inner, "env": inner}
-    assert state(tmp_path, {**files, ".credentials.json": wrapped, ".claude.json": wrapped}) in Auth
-    assert state(tmp_path, {"ratelimit.json": wrapped, "settings.json": wrapped}) in Auth
+    assert state(tmp_path, {**files, ".credentials.json": wrapped, ".claude.json": wrapped}) in AuthState
+    assert state(tmp_path, {"ratelimit.json": wrapped, "settings.json": wrapped}) in AuthState

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from proctor.core.errors import UsageError
-from proctor.sandboxes.credentials import Credentials, carry
+from proctor.sandboxes.credentials import Credentials, link_credentials
 
 from .support import CREDENTIALS, credentials_of
 
@@ -70,7 +70,7 @@ def test_a_source_that_cannot_be_used_is_refused(tmp_path: Path, account: Path) 
 def test_the_very_files_are_carried_over(home: Path, account: Path, tmp_path: Path) -> None:
     Credentials(account).write(home, b"{}")
     new = _home(tmp_path / "new")
-    carry(home, new, b'{"seed": true}')
+    link_credentials(home, new, b'{"seed": true}')
     assert credentials_of(new) == credentials_of(home)
     assert all((new / name).samefile(home / name) for name in CREDENTIALS)
 
@@ -80,7 +80,7 @@ def test_every_profile_keeps_its_credentials_and_nothing_else(home: Path, tmp_pa
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text("dummy")
     new = _home(tmp_path / "new")
-    carry(home, new, b"{}")
+    link_credentials(home, new, b"{}")
     files = {path.relative_to(new).as_posix() for path in new.rglob("*") if path.is_file()}
     assert files == {
         "claude-config/default/.claude.json",  # the seed
@@ -99,7 +99,7 @@ def test_where_hard_links_cannot_be_made_they_are_copied(
 
     monkeypatch.setattr(os, "link", refuse)
     new = _home(tmp_path / "new")
-    carry(home, new, b"{}")
+    link_credentials(home, new, b"{}")
     assert credentials_of(new) == credentials_of(home)
     assert (new / CREDENTIALS[1]).stat().st_mode & 0o777 == 0o600
     assert not (new / CREDENTIALS[1]).samefile(home / CREDENTIALS[1])
@@ -113,7 +113,7 @@ def test_symlinks_are_kept_as_they_are_and_never_followed(home: Path, tmp_path: 
     (home / "claude-config" / "linked").symlink_to(outside)
     (home / "codex-config").symlink_to(outside)
     new = _home(tmp_path / "new")
-    carry(home, new, b"{}")
+    link_credentials(home, new, b"{}")
     assert (new / CREDENTIALS[1]).readlink() == outside / ".credentials.json"
     assert not (new / "claude-config" / "linked").exists()
     assert not (new / "codex-config").exists()
@@ -123,6 +123,6 @@ def test_what_is_no_file_is_not_carried(home: Path, tmp_path: Path) -> None:
     (home / CREDENTIALS[0]).mkdir()
     os.mkfifo(home / CREDENTIALS[1])
     new = _home(tmp_path / "new")
-    carry(home, new, b"{}")
+    link_credentials(home, new, b"{}")
     assert (new / CREDENTIALS[0]).read_bytes() == b"{}"
     assert not os.path.lexists(new / CREDENTIALS[1])

@@ -7,7 +7,7 @@ import pytest
 
 from proctor.core.errors import InfrastructureError, RetryableError, UsageError
 from proctor.sandboxes import Sandboxes
-from proctor.sandboxes.places import Places, remove_socket_links
+from proctor.sandboxes.staging import StagingArea, remove_socket_links
 
 from .support import credentials_of, end_of, forked, kill_at, tree_of
 
@@ -94,7 +94,7 @@ def test_a_destroy_that_is_killed_is_finished_by_the_next_command(store: Sandbox
 def test_a_repair_that_is_killed_is_repaired(store: Sandboxes, account: Path) -> None:
     box = store.create("b1", preset="opus", auth_from=account)
     clean, credentials = tree_of(box.home), credentials_of(box.home)
-    places = Places(store.root)
+    places = StagingArea(store.root)
     step = 0
     while True:
         # As a reset leaves it when it is killed between its two last renames, the worst moment.
@@ -115,7 +115,7 @@ def test_a_replacement_that_has_not_happened_is_dropped(store: Sandboxes) -> Non
     """What runs in the old tree by now must not lose it under its feet."""
     box = store.create("b1")
     (box.home / "precious").touch()
-    ready = Places(store.root).ready("b1")
+    ready = StagingArea(store.root).ready("b1")
     ready.mkdir()
     (ready / "new").touch()
     store.list()
@@ -126,7 +126,7 @@ def test_a_replacement_that_has_not_happened_is_dropped(store: Sandboxes) -> Non
 def test_what_stands_in_the_way_of_a_repair_is_named(store: Sandboxes, account: Path, tmp_path: Path) -> None:
     box = store.create("b1", auth_from=account)
     credentials = credentials_of(box.home)
-    box.home.rename(Places(store.root).ready("b1"))
+    box.home.rename(StagingArea(store.root).ready("b1"))
     box.home.symlink_to(tmp_path)
     with pytest.raises(InfrastructureError, match="cannot be put back in its place"):
         store.get("b1")
@@ -143,11 +143,11 @@ def test_strangers_among_our_own_are_left_alone(store: Sandboxes) -> None:
 
 
 def test_only_one_command_works_on_a_name_and_others_on_others(tmp_path: Path) -> None:
-    places = Places(tmp_path)
-    with places.exclusively("a", wait_seconds=0):
-        with places.exclusively("b", wait_seconds=0):
+    places = StagingArea(tmp_path)
+    with places.lock("a", wait_seconds=0):
+        with places.lock("b", wait_seconds=0):
             pass
-        with pytest.raises(RetryableError, match="sandbox a is in use"), places.exclusively("a", wait_seconds=0):
+        with pytest.raises(RetryableError, match="sandbox a is in use"), places.lock("a", wait_seconds=0):
             pass
 
 
@@ -157,7 +157,7 @@ def test_a_symlink_in_the_place_of_our_own_directories_is_refused(tmp_path: Path
     outside.mkdir()
     (root / planted).parent.mkdir(parents=True)
     (root / planted).symlink_to(outside)
-    with pytest.raises(UsageError, match="in the way"), Places(root).exclusively("a", wait_seconds=0):
+    with pytest.raises(UsageError, match="in the way"), StagingArea(root).lock("a", wait_seconds=0):
         pass
     assert list(outside.iterdir()) == []
 

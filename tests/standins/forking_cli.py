@@ -18,7 +18,7 @@ for name in (
     "proctor.cli.bench.run",
     "proctor.cli.dispatch",
     "proctor.environments.local",
-    "proctor.gateway.front",
+    "proctor.gateway.app",
     "proctor.gateway.upstream",
     "proctor.runner.start",
     "psutil",

@@ -4,13 +4,13 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from proctor.core.benchmark import BenchmarkSource, Fetched, GradeOptions, Health, Place, Unusable
+from proctor.core.benchmark import BenchmarkSource, DatasetInfo, GradeOptions, GradingContext, InvalidTask, TaskHealth
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import Environment, EnvironmentSpec, Network
-from proctor.core.evaluation import Evaluated, Prediction
-from proctor.core.published import Published
+from proctor.core.evaluation import Prediction, TaskEvaluation
+from proctor.core.published_result import PublishedResult
 from proctor.core.submission import PatchKind
-from proctor.core.task import DirectorySource, Gold, PrivatePart, PublicPart, Task
+from proctor.core.task import DirectorySource, Oracle, PrivatePart, PublicPart, Task
 from proctor.core.verdict import Verdict
 
 
@@ -31,7 +31,7 @@ class Toy:
             id=name,
             benchmark=self.name,
             public=PublicPart(instruction=f"task: {name}\n", source=DirectorySource(path="/")),
-            private=PrivatePart(gold=Gold(text="echo right >answer.txt\n")),
+            private=PrivatePart(oracle=Oracle(text="echo right >answer.txt\n")),
             categories={"parity": "even" if int(name[-4:]) % 2 == 0 else "odd"},
         )
 
@@ -41,16 +41,16 @@ class Toy:
     def fingerprint(self, task: Task) -> str:
         return task.id
 
-    def room(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
+    def environment_spec(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
         return EnvironmentSpec()
 
     def tasks(self) -> Sequence[Task]:
         return self._tasks
 
-    def unusable(self) -> Sequence[Unusable]:
+    def invalid_tasks(self) -> Sequence[InvalidTask]:
         return []
 
-    def gold(self, task: Task) -> Prediction | None:
+    def oracle(self, task: Task) -> Prediction | None:
         return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=b"right\n")
 
     async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:
@@ -64,9 +64,9 @@ class Toy:
         await environment.get(f"{environment.workdir}/answer.txt", left)
         return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=left.read_bytes())
 
-    async def grade(self, task: Task, prediction: Prediction, place: Place) -> Evaluated:
-        place.folder.mkdir(parents=True)
-        (place.folder / "seen.txt").write_bytes(prediction.content)
+    async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
+        context.folder.mkdir(parents=True)
+        (context.folder / "seen.txt").write_bytes(prediction.content)
         right = prediction.content.strip().endswith(b"right")
         verdict = Verdict(
             task_id=task.id,
@@ -76,16 +76,16 @@ class Toy:
             grader=self.grader,
             deviations=_deviations(),
         )
-        return Evaluated(task_id=task.id, verdict=verdict)
+        return TaskEvaluation(task_id=task.id, verdict=verdict)
 
-    async def validate(self, task: Task, place: Place) -> Health:
+    async def validate(self, task: Task, context: GradingContext) -> TaskHealth:
         """Every toy is sound but those that TOY_SICK names."""
         sound = task.id not in os.environ.get("TOY_SICK", "").split()
-        return Health(
+        return TaskHealth(
             task_id=task.id,
             environment="toy",
             healthy=sound,
-            baseline_ok=sound,
+            pre_patch_ok=sound,
             oracle_ok=True,
             determinism_ok=True,
             problems=() if sound else ("it is sick",),
@@ -110,11 +110,11 @@ class ToySource:
         assert split is None
         return Toy()
 
-    async def fetch(self, split: str | None, origin: Path | None, tell: Callable[[str], None]) -> Fetched:
+    async def fetch(self, split: str | None, origin: Path | None, log: Callable[[str], None]) -> DatasetInfo:
         """There is nothing to fetch."""
         raise NotImplementedError
 
-    def published(self) -> Sequence[Published]:
+    def published(self) -> Sequence[PublishedResult]:
         """Nobody has published anything on toys."""
         return ()
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from proctor.core.causes import Cause
 from proctor.core.submission import PatchKind
-from proctor.workspaces import Applied, Base, UnfitSubmission, check_out, patch_sha256
+from proctor.workspaces import ApplyResult, Base, InvalidSubmission, check_out, patch_sha256
 from proctor.workspaces.applying import apply_diff
 from workspaces_world import Repository, base_from, contents, git, snapshot, write
 
@@ -38,7 +38,7 @@ def tree(tmp_path: Path) -> Path:
 def _refused(tree: Path, patch: bytes, cause: Cause) -> str:
     """The sentence with which a patch is refused; nothing around the tree has changed."""
     before = snapshot(tree.parent)
-    with pytest.raises(UnfitSubmission) as caught:
+    with pytest.raises(InvalidSubmission) as caught:
         apply_diff(tree, patch)
     assert caught.value.cause is cause, caught.value.sentence
     assert snapshot(tree.parent) == before
@@ -54,7 +54,7 @@ def _new_file(path: str, *, mode: int = 100644, content: str = "x", quoted: bool
 
 
 def test_a_patch_that_fits_applies_strictly(tree: Path) -> None:
-    assert apply_diff(tree, CHANGE) == Applied(applied_with=None, touched=("f",))
+    assert apply_diff(tree, CHANGE) == ApplyResult(applied_with=None, touched=("f",))
     assert (tree / "f").read_text() == "a\nB\nc\n"
 
 
@@ -90,7 +90,7 @@ def test_an_empty_patch_is_called_empty(tree: Path, patch: bytes) -> None:
 def test_a_patch_that_changes_nothing_touches_nothing(tree: Path) -> None:
     same = CHANGE.replace(b"+B", b"+b")
     before = snapshot(tree)
-    assert apply_diff(tree, same) == Applied(applied_with=None, touched=())
+    assert apply_diff(tree, same) == ApplyResult(applied_with=None, touched=())
     assert snapshot(tree) == before
 
 
@@ -174,10 +174,10 @@ def test_a_patch_of_the_base_is_merged_into_a_tree_that_has_moved_on(tmp_path: P
     check_out(base, tmp_path / "moved")
     write(tmp_path / "moved", {"f": "".join(["top\n", *lines[:13], "other 13\n", *lines[14:]])})
     before = snapshot(tmp_path / "moved")
-    with pytest.raises(UnfitSubmission):
+    with pytest.raises(InvalidSubmission):
         apply_diff(tmp_path / "moved", patch)
     assert snapshot(tmp_path / "moved") == before
-    assert apply_diff(tmp_path / "moved", patch, base=base) == Applied(applied_with="3way", touched=("f",))
+    assert apply_diff(tmp_path / "moved", patch, base=base) == ApplyResult(applied_with="3way", touched=("f",))
     assert (tmp_path / "moved/f").read_text() == "".join(
         ["top\n", *lines[:13], "other 13\n", lines[14], "new\n", *lines[15:]]
     )
@@ -192,7 +192,7 @@ def test_a_merge_with_conflicts_is_no_merge(tmp_path: Path) -> None:
     check_out(base, tree)
     write(tree, {"f": "a\nyours\nc\n", ".gitattributes": "* merge=union\n"})
     before = snapshot(tree)
-    with pytest.raises(UnfitSubmission) as caught:
+    with pytest.raises(InvalidSubmission) as caught:
         apply_diff(tree, patch, base=base)
     assert caught.value.cause is Cause.DOES_NOT_APPLY
     assert snapshot(tree) == before
@@ -313,7 +313,7 @@ def test_a_binary_part_that_unfolds_to_gigabytes_is_too_large(tree: Path) -> Non
 
 
 def test_a_patch_over_the_limit_is_too_large(tree: Path) -> None:
-    with pytest.raises(UnfitSubmission) as caught:
+    with pytest.raises(InvalidSubmission) as caught:
         apply_diff(tree, CHANGE, limit_bytes=10)
     assert caught.value.cause is Cause.TOO_LARGE
 
@@ -414,7 +414,7 @@ def test_no_patch_whatever_is_in_it_writes_outside_or_raises_anything_else(patch
         before = {name: what for name, what in snapshot(around).items() if not name.startswith("tree/")}
         try:
             applied = apply_diff(tree, patch, base=_base())
-        except UnfitSubmission:
+        except InvalidSubmission:
             assert snapshot(tree) == inside
         else:
             changed = {

@@ -4,14 +4,14 @@ from pathlib import Path
 import pytest
 
 from proctor.core.causes import Cause
-from proctor.workspaces import UnfitSubmission
+from proctor.workspaces import InvalidSubmission
 from proctor.workspaces.changes import write_changes
-from proctor.workspaces.trees import FILE, LINK, PROGRAM, Entry
+from proctor.workspaces.trees import EXECUTABLE, FILE, LINK, FileEntry
 from workspaces_world import contents, snapshot, write
 
 
-def _text(text: str) -> Entry:
-    return Entry(FILE, text.encode())
+def _text(text: str) -> FileEntry:
+    return FileEntry(FILE, text.encode())
 
 
 @pytest.fixture
@@ -24,10 +24,10 @@ def test_files_are_written_replaced_and_removed(tree: Path) -> None:
         tree,
         {
             b"new/deep/file": _text("n"),
-            b"old": Entry(PROGRAM, b"o2"),
+            b"old": FileEntry(EXECUTABLE, b"o2"),
             b"dir/a": None,
             b"dir/b": None,
-            b"link": Entry(LINK, b"old"),
+            b"link": FileEntry(LINK, b"old"),
         },
     )
     assert contents(tree) == {
@@ -48,7 +48,7 @@ def test_a_file_gives_way_to_a_directory_and_a_directory_to_a_file(tree: Path) -
 def test_permissions_stay_but_for_the_executable_bits(tree: Path) -> None:
     (tree / "old").chmod(0o640)
     (tree / "keep").chmod(0o750)
-    write_changes(tree, {b"old": Entry(PROGRAM, b"x"), b"keep": _text("y")})
+    write_changes(tree, {b"old": FileEntry(EXECUTABLE, b"x"), b"keep": _text("y")})
     assert (tree / "old").stat().st_mode & 0o777 == 0o750
     assert (tree / "keep").stat().st_mode & 0o777 == 0o640
 
@@ -74,10 +74,15 @@ def test_a_hard_link_elsewhere_keeps_its_content(tree: Path, tmp_path: Path) -> 
         {b"x" * 300: _text("no name is that long")},
     ],
 )
-def test_when_one_change_cannot_be_made_none_is(tree: Path, blocked: dict[bytes, Entry]) -> None:
+def test_when_one_change_cannot_be_made_none_is(tree: Path, blocked: dict[bytes, FileEntry]) -> None:
     before = snapshot(tree)
-    changes: dict[bytes, Entry | None] = {b"old": _text("changed"), b"dir/a": None, b"brand/new": _text("n"), **blocked}
-    with pytest.raises(UnfitSubmission, match="cannot be written") as caught:
+    changes: dict[bytes, FileEntry | None] = {
+        b"old": _text("changed"),
+        b"dir/a": None,
+        b"brand/new": _text("n"),
+        **blocked,
+    }
+    with pytest.raises(InvalidSubmission, match="cannot be written") as caught:
         write_changes(tree, changes)
     assert caught.value.cause is Cause.DOES_NOT_APPLY
     assert snapshot(tree) == before
@@ -86,7 +91,7 @@ def test_when_one_change_cannot_be_made_none_is(tree: Path, blocked: dict[bytes,
 def test_removals_are_undone_too_with_the_directories_that_they_emptied(tree: Path) -> None:
     (tree / "dir").chmod(0o711)
     before = snapshot(tree)
-    with pytest.raises(UnfitSubmission):
+    with pytest.raises(InvalidSubmission):
         write_changes(tree, {b"dir/a": None, b"dir/b": None, b"keep/inner": _text("x")})
     assert snapshot(tree) == before
 
@@ -96,7 +101,7 @@ def test_nothing_is_written_through_a_symlink(tree: Path, tmp_path: Path) -> Non
     (tree / "way").symlink_to(outside)
     before = snapshot(tree)
     for path, entry in ((b"way/new", _text("x")), (b"way/victim", _text("x"))):
-        with pytest.raises(UnfitSubmission):
+        with pytest.raises(InvalidSubmission):
             write_changes(tree, {path: entry})
     write_changes(tree, {b"way/victim": None})
     assert snapshot(outside) == {"victim": snapshot(outside)["victim"]}

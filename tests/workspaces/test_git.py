@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from proctor.core.errors import InfrastructureError, RetryableError
-from proctor.workspaces.git import GitFailed, make_repository, reading_git, run_git
+from proctor.workspaces.git import GitFailed, make_repository, run_git, stream_git
 from workspaces_world import Repository, git, write
 
 
@@ -96,7 +96,7 @@ def test_a_git_that_hangs_while_it_is_read_is_ended_too(tmp_path: Path, monkeypa
     child = _slow_git(tmp_path, monkeypatch)
     with (
         pytest.raises(RetryableError, match="did not end within"),
-        reading_git(["log"], git_dir=tmp_path / "store", timeout=0.5) as lines,
+        stream_git(["log"], git_dir=tmp_path / "store", timeout=0.5) as lines,
     ):
         assert list(lines) == [b"started\n"]
     assert _is_gone(child)
@@ -108,6 +108,6 @@ def _stop(_: bytes) -> None:
 
 def test_a_reader_that_is_interrupted_ends_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     child = _slow_git(tmp_path, monkeypatch)
-    with pytest.raises(KeyboardInterrupt), reading_git(["log"], git_dir=tmp_path / "store", timeout=60) as lines:
+    with pytest.raises(KeyboardInterrupt), stream_git(["log"], git_dir=tmp_path / "store", timeout=60) as lines:
         _stop(next(lines))
     assert _is_gone(child)

@@ -53,9 +53,9 @@ def world(tmp_path: Path) -> World:
 def test_a_scrubbed_workspace_holds_no_leak(world: World) -> None:
     proof = world.proof()
     assert proof.holds
-    assert proof.telling_lines == len(TELLING)
+    assert proof.signature_lines == len(TELLING)
     assert proof.stray_objects == 0
-    assert proof.places >= 2
+    assert proof.locations >= 2
 
 
 def test_a_plain_clone_leaks_and_says_where(world: World) -> None:
@@ -66,7 +66,7 @@ def test_a_plain_clone_leaks_and_says_where(world: World) -> None:
     assert not proof.holds
     blob = git(world.repository.path, "rev-parse", f"{world.fix}:shapes.py")
     (leak,) = proof.leaks
-    assert leak.place == f"git object {blob} (blob)"
+    assert leak.location == f"git object {blob} (blob)"
     assert leak.kind == "object"
     assert set(leak.lines) == TELLING
     assert proof.stray_objects == 3
@@ -208,7 +208,7 @@ def test_a_file_with_the_answer_is_found_wherever_it_is(world: World, name: str 
     write(world.workspace, {name: NEW})
     (leak,) = world.proof().leaks
     assert leak.kind == "file"
-    assert leak.place.endswith(os.fsencode(name).decode("utf-8", "backslashreplace"))
+    assert leak.location.endswith(os.fsencode(name).decode("utf-8", "backslashreplace"))
     assert set(leak.lines) == TELLING
 
 
@@ -223,7 +223,7 @@ def test_the_answer_is_found_in_every_form(world: World, form: str) -> None:
     }[form]
     write(world.workspace, {"predictions": text})
     (leak,) = world.proof().leaks
-    assert leak.place == str(world.workspace / "predictions")
+    assert leak.location == str(world.workspace / "predictions")
     assert set(leak.lines) == TELLING
 
 
@@ -251,7 +251,7 @@ def test_packages_and_caches_are_searched_too(world: World, tmp_path: Path, kind
             (cache / "body").write_bytes(PACK[kind](data))
     assert world.proof().holds
     (leak,) = world.proof(cache).leaks
-    assert leak.place.startswith(str(cache))
+    assert leak.location.startswith(str(cache))
     (only,) = (
         world.proof(next(place for place in cache.rglob("*") if place.is_file())).leaks
         if kind != "repository"
@@ -287,7 +287,7 @@ def test_a_short_answer_is_found_by_its_only_line(tmp_path: Path) -> None:
     check_out(base, tmp_path / "workspace")
     write(tmp_path / "workspace", {"notes.md": "  y = compute_everything(x)\n"})
     proof = prove_no_leak(gold, tmp_path / "workspace", commit=base.commit)
-    assert proof.telling_lines == 1
+    assert proof.signature_lines == 1
     assert [leak.lines for leak in proof.leaks] == [("y = compute_everything(x)",)]
 
 
@@ -299,7 +299,7 @@ def test_lines_that_the_changed_file_has_already_tell_nothing(tmp_path: Path) ->
     base = base_from(tmp_path, {"f.py": "def alpha_function(value):\n    def beta_function(value):\n"})
     check_out(base, tmp_path / "workspace")
     proof = prove_no_leak(gold, tmp_path / "workspace", commit=base.commit)
-    assert proof.telling_lines == 0
+    assert proof.signature_lines == 0
     assert proof.holds
 
 
@@ -316,7 +316,7 @@ def test_the_tasks_own_files_are_no_leak_unless_they_hold_the_answer_as_such(tmp
     base = careless.commit({"shapes.py": OLD, "oracle.json": json.dumps({"patch": gold.decode()}), "fix.diff": gold})
     check_out(base_at(careless, base, tmp_path), tmp_path / "second")
     proof = prove_no_leak(gold, tmp_path / "second", commit=base)
-    assert {Path(leak.place).name for leak in proof.leaks} == {"oracle.json", "fix.diff"}
+    assert {Path(leak.location).name for leak in proof.leaks} == {"oracle.json", "fix.diff"}
 
 
 def test_what_the_past_knew_is_no_leak(tmp_path: Path) -> None:
@@ -340,10 +340,10 @@ def test_the_answer_to_a_patch_set_task_is_found_word_for_word(tmp_path: Path) -
     check_out(base, tmp_path / "workspace")
     proof = prove_no_leak(gold, tmp_path / "workspace", commit=base.commit, kind=PatchKind.PATCH_SET)
     assert proof.holds
-    assert proof.telling_lines == 0
+    assert proof.signature_lines == 0
     write(tmp_path / "workspace", {"oracle.patchset.json": gold + b"\n"})
     proof = prove_no_leak(gold, tmp_path / "workspace", commit=base.commit, kind=PatchKind.PATCH_SET)
-    assert [Path(leak.place).name for leak in proof.leaks] == ["oracle.patchset.json"]
+    assert [Path(leak.location).name for leak in proof.leaks] == ["oracle.patchset.json"]
 
 
 def test_a_workspace_without_git_is_searched_as_files(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from proctor.core.errors import InvalidData, RetryableError
-from proctor.core.files import locked
-from proctor.workspaces.mirrors import canonical_url, checked_commit, mirror_name, mirror_with
+from proctor.core.files import file_lock
+from proctor.workspaces.mirrors import canonical_url, checked_commit, ensure_mirror, mirror_name
 from workspaces_world import Repository, git, write
 
 
@@ -23,18 +23,18 @@ def repository(tmp_path: Path) -> Repository:
 
 def test_a_commit_in_the_mirror_is_used_without_asking_the_source(repository: Repository, tmp_path: Path) -> None:
     first, second = repository.commit({"a": "1"}), repository.commit({"a": "2"})
-    mirror = mirror_with(str(repository.path), second, cache=tmp_path / "cache")
+    mirror = ensure_mirror(str(repository.path), second, cache=tmp_path / "cache")
     shutil.rmtree(repository.path)
-    assert mirror_with(str(repository.path), first, cache=tmp_path / "cache") == mirror
+    assert ensure_mirror(str(repository.path), first, cache=tmp_path / "cache") == mirror
     assert git(mirror, "cat-file", "-p", f"{first}:a") == "1"
 
 
 def test_a_commit_that_came_later_is_fetched_into_the_same_mirror(repository: Repository, tmp_path: Path) -> None:
     first = repository.commit({"a": "1"})
-    mirror = mirror_with(str(repository.path), first, cache=tmp_path / "cache")
+    mirror = ensure_mirror(str(repository.path), first, cache=tmp_path / "cache")
     later = repository.commit({"a": "2"})
     repository.git("tag", "v2")
-    assert mirror_with(str(repository.path), later, cache=tmp_path / "cache") == mirror
+    assert ensure_mirror(str(repository.path), later, cache=tmp_path / "cache") == mirror
     assert git(mirror, "tag", "--list") == "v2"
 
 
@@ -42,21 +42,21 @@ def test_a_commit_on_no_branch_is_fetched_by_its_id(repository: Repository, tmp_
     repository.commit({"a": "1"})
     lost = repository.commit({"a": "2"})
     repository.git("reset", "--quiet", "--hard", "HEAD~1")
-    mirror = mirror_with(str(repository.path), lost, cache=tmp_path / "cache")
+    mirror = ensure_mirror(str(repository.path), lost, cache=tmp_path / "cache")
     assert git(mirror, "cat-file", "-t", lost) == "commit"
 
 
 def test_a_commit_that_is_nowhere_is_named(repository: Repository, tmp_path: Path) -> None:
     repository.commit({"a": "1"})
     with pytest.raises(InvalidData, match="has no commit 1111111111"):
-        mirror_with(str(repository.path), "1" * 40, cache=tmp_path / "cache")
+        ensure_mirror(str(repository.path), "1" * 40, cache=tmp_path / "cache")
 
 
 def test_pull_requests_are_not_mirrored(repository: Repository, tmp_path: Path) -> None:
     first = repository.commit({"a": "1"})
     repository.git("update-ref", "refs/pull/1/head", repository.commit({"a": "fix"}))
     repository.git("reset", "--quiet", "--hard", first)
-    mirror = mirror_with(str(repository.path), first, cache=tmp_path / "cache")
+    mirror = ensure_mirror(str(repository.path), first, cache=tmp_path / "cache")
     assert "pull" not in git(mirror, "for-each-ref")
 
 
@@ -79,7 +79,7 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
 def test_a_directory_that_is_no_repository_is_bad_data_not_bad_luck(tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     with pytest.raises(InvalidData, match="does not appear to be a git repository"):
-        mirror_with(str(tmp_path / "plain"), "1" * 40, cache=tmp_path / "cache")
+        ensure_mirror(str(tmp_path / "plain"), "1" * 40, cache=tmp_path / "cache")
     assert [place.suffix for place in (tmp_path / "cache/mirrors").iterdir()] == [".lock"]
 
 
@@ -88,7 +88,7 @@ def test_a_login_in_the_address_shows_neither_in_names_nor_in_errors(tmp_path: P
     assert mirror_name(secret) == mirror_name("http://127.0.0.1:9/x.git")
     assert "dummy" not in mirror_name(secret)
     with pytest.raises(RetryableError) as caught:
-        mirror_with(secret, "1" * 40, cache=tmp_path / "cache")
+        ensure_mirror(secret, "1" * 40, cache=tmp_path / "cache")
     assert "dummy" not in caught.value.sentence
 
 
@@ -129,12 +129,12 @@ def _fetches(tmp_path: Path) -> int:
 def test_a_server_is_asked_once_for_all_its_commits(repository: Repository, server: str, tmp_path: Path) -> None:
     commits = [repository.commit({"a": str(number)}) for number in range(3)]
     for commit in commits * 2:
-        mirror_with(server, commit, cache=tmp_path / "cache")
+        ensure_mirror(server, commit, cache=tmp_path / "cache")
     assert _fetches(tmp_path) == 1
 
 
 def _mirror_in_another_process(server: str, commit: str, cache: Path) -> None:
-    mirror_with(server, commit, cache=cache)
+    ensure_mirror(server, commit, cache=cache)
 
 
 def test_processes_that_want_the_same_repository_fetch_it_once(
@@ -166,7 +166,7 @@ def test_a_killed_clone_leaves_nothing_that_the_next_one_trips_over(repository: 
         assert victim.pid is not None
         os.kill(victim.pid, signal.SIGKILL)
         victim.join()
-        mirror = mirror_with(str(repository.path), commit, cache=cache)
+        mirror = ensure_mirror(str(repository.path), commit, cache=cache)
         assert set(git(mirror, "rev-list", "--objects", "--no-object-names", commit).split()) == expected
         git(mirror, "fsck", "--strict")
         assert sorted(place.name for place in (cache / "mirrors").iterdir()) == [mirror.name, f"{mirror.name}.lock"]
@@ -191,16 +191,16 @@ def test_a_fetch_that_outlives_us_keeps_the_mirror_to_itself(
     victim.join()
     monkeypatch.setenv("PATH", path)
     (lock,) = (tmp_path / "cache/mirrors").glob("*.lock")
-    with pytest.raises(RetryableError, match="in use"), locked(lock, what="the mirror", wait_seconds=0):
+    with pytest.raises(RetryableError, match="in use"), file_lock(lock, what="the mirror", wait_seconds=0):
         pass
     os.kill(int((tmp_path / "fetching").read_text()), signal.SIGKILL)
-    mirror_with(str(repository.path), commit, cache=tmp_path / "cache")
+    ensure_mirror(str(repository.path), commit, cache=tmp_path / "cache")
 
 
 def test_what_a_killed_fetch_left_locked_does_not_stop_the_next(repository: Repository, tmp_path: Path) -> None:
     first = repository.commit({"a": "1"})
-    mirror = mirror_with(str(repository.path), first, cache=tmp_path / "cache")
+    mirror = ensure_mirror(str(repository.path), first, cache=tmp_path / "cache")
     write(mirror, {"packed-refs.lock": "", "refs/heads/main.lock": "", "objects/pack/tmp_pack_x": "half"})
     later = repository.commit({"a": "2"})
-    assert mirror_with(str(repository.path), later, cache=tmp_path / "cache") == mirror
+    assert ensure_mirror(str(repository.path), later, cache=tmp_path / "cache") == mirror
     assert not list(mirror.rglob("*.lock"))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from proctor.core.causes import Cause
 from proctor.core.submission import PatchKind
-from proctor.workspaces import Applied, UnfitSubmission, apply_patch, patch_sha256
+from proctor.workspaces import ApplyResult, InvalidSubmission, apply_patch, patch_sha256
 from proctor.workspaces.patch_sets import apply_patch_set, read_patch_set
 from workspaces_world import contents, snapshot, write
 
@@ -36,7 +36,7 @@ def tree(tmp_path: Path) -> Path:
 
 def _refused(tree: Path, data: bytes, cause: Cause) -> str:
     before = snapshot(tree.parent)
-    with pytest.raises(UnfitSubmission) as caught:
+    with pytest.raises(InvalidSubmission) as caught:
         apply_patch_set(tree, data)
     assert caught.value.cause is cause, caught.value.sentence
     assert snapshot(tree.parent) == before
@@ -45,7 +45,7 @@ def _refused(tree: Path, data: bytes, cause: Cause) -> str:
 
 def test_files_are_written_back_sorted_and_indented(tree: Path) -> None:
     data = _set(("a.json", [_operation("add", "/b", value={"é": "\u2028\x1f", "": []})]))
-    assert apply_patch(tree, data, PatchKind.PATCH_SET) == Applied(applied_with=None, touched=("a.json",))
+    assert apply_patch(tree, data, PatchKind.PATCH_SET) == ApplyResult(applied_with=None, touched=("a.json",))
     assert (tree / "a.json").read_text() == (
         '{\n  "b": {\n    "": [],\n    "é": "\u2028\\u001f"\n  },\n  "deep": {\n    "x": 1.0\n  },\n'
         '  "list": [\n    1,\n    2\n  ]\n}\n'
@@ -229,7 +229,7 @@ def test_a_path_longer_than_any_file_does_not_apply(tree: Path) -> None:
 
 def test_copies_of_copies_end_before_they_fill_the_memory(tree: Path) -> None:
     double = [_operation("copy", f"/{step}", from_="") for step in range(100)]
-    with pytest.raises(UnfitSubmission, match="copies and adds more") as caught:
+    with pytest.raises(InvalidSubmission, match="copies and adds more") as caught:
         apply_patch_set(tree, _set(("a.json", double)), limit_bytes=100_000)
     assert caught.value.cause is Cause.TOO_LARGE
     deepen = [_operation("copy", "/deep/x", from_="/deep") for _ in range(3)]
@@ -239,7 +239,7 @@ def test_copies_of_copies_end_before_they_fill_the_memory(tree: Path) -> None:
 def test_too_many_operations_are_too_large(tree: Path) -> None:
     many = [_operation("test", "/list/0", value=1)] * 10_001
     _refused(tree, _set(("a.json", many)), Cause.TOO_LARGE)
-    with pytest.raises(UnfitSubmission) as caught:
+    with pytest.raises(InvalidSubmission) as caught:
         read_patch_set(_set(("a.json", [])), limit_bytes=10)
     assert caught.value.cause is Cause.TOO_LARGE
 
@@ -268,7 +268,7 @@ def test_a_patch_set_is_identified_by_its_content() -> None:
     one = b'{"schema_version": "x07.arch.patchset@0.1.0",\n "patches": [{"patch": [], "path": "\\u00e9"}]}'
     other = '{"patches":[{"path":"é","patch":[]}],"schema_version":"x07.arch.patchset@0.1.0"}'.encode()
     assert patch_sha256(one, PatchKind.PATCH_SET) == patch_sha256(other, PatchKind.PATCH_SET)
-    with pytest.raises(UnfitSubmission):
+    with pytest.raises(InvalidSubmission):
         patch_sha256(b"{", PatchKind.PATCH_SET)
 
 
@@ -328,7 +328,7 @@ def test_operations_do_what_the_reference_implementation_does(document: Any, ope
         try:
             expected = jsonpatch.apply_patch(copy.deepcopy(document), operations)
         except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException):
-            with pytest.raises(UnfitSubmission):
+            with pytest.raises(InvalidSubmission):
                 apply_patch_set(tree, _set(("a.json", operations)))
         else:
             apply_patch_set(tree, _set(("a.json", operations)))
@@ -373,7 +373,7 @@ def test_no_patch_set_writes_outside_or_raises_anything_else(data: bytes) -> Non
         inside, outside = contents(tree), snapshot(around / "outside")
         try:
             applied = apply_patch_set(tree, data)
-        except UnfitSubmission:
+        except InvalidSubmission:
             assert contents(tree) == inside
         else:
             assert set(applied.touched) <= {"a.json", "text.txt", "new/b.json"}

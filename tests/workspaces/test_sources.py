@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from proctor.core.errors import InvalidData
-from proctor.core.places import cache_root
+from proctor.core.paths import cache_root
 from proctor.core.task import DirectorySource, RepositorySource
 from proctor.workspaces import base_of, check_out
-from proctor.workspaces.objects import files_of
+from proctor.workspaces.objects import list_files
 from workspaces_world import Files, Repository, base_at, base_from, contents, git, write
 
 
@@ -44,7 +44,7 @@ def test_a_killed_preparation_leaves_nothing_broken(tmp_path: Path) -> None:
         victim.join()
         base = base_of(RepositorySource(url=str(repository.path), commit=commit), cache=cache)
         git(base.git_dir, "fsck", "--strict")
-        assert len(files_of(base.git_dir, commit)) == 300
+        assert len(list_files(base.git_dir, commit)) == 300
         assert not [place.name for place in cache.rglob("*.partial")]
 
 
@@ -83,7 +83,7 @@ def test_git_litter_and_things_that_are_not_files_stay_behind(tmp_path: Path) ->
     )
     os.mkfifo(source / "pipe")
     base = base_from(tmp_path, {})
-    assert set(files_of(base.git_dir, base.commit)) == {b"code.py", b"vendored/code.c"}
+    assert set(list_files(base.git_dir, base.commit)) == {b"code.py", b"vendored/code.c"}
 
 
 def test_a_symlink_is_copied_as_it_is_and_recorded_when_it_leads_out(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from proctor.core.causes import Cause
 from proctor.core.errors import InfrastructureError
 from proctor.core.submission import PatchKind
-from proctor.workspaces import Base, MadeSubmission, UnfitSubmission, apply_patch, check_out, make_submission
+from proctor.workspaces import Base, InvalidSubmission, WorkspacePatch, apply_patch, check_out, make_submission
 from proctor.workspaces import submissions as module
 from workspaces_world import Files, Repository, base_at, base_from, contents, git, snapshot, write
 
@@ -23,7 +23,7 @@ def _after(base: Base, tmp_path: Path, files: Files) -> Path:
     return write(tmp_path / "workspace", files)
 
 
-def _round_trip(base: Base, tree: Path, tmp_path: Path) -> MadeSubmission:
+def _round_trip(base: Base, tree: Path, tmp_path: Path) -> WorkspacePatch:
     """Make, make again (the same bytes), apply strictly to a fresh copy, and get the same tree."""
     made = make_submission(base, tree)
     assert make_submission(base, tree) == made
@@ -94,7 +94,7 @@ def test_every_kind_of_change_survives(tmp_path: Path) -> None:
         },
     )
     made = _round_trip(base, tree, tmp_path)
-    assert made.left_out == ()
+    assert made.excluded == ()
     assert os.fsdecode(b"\xff\xfe") in made.touched
     assert b"rename" not in made.patch
     git(tree, "apply", "--check", "--reverse", stdin=made.patch)
@@ -102,7 +102,7 @@ def test_every_kind_of_change_survives(tmp_path: Path) -> None:
 
 def test_nothing_changed_is_an_empty_patch(tmp_path: Path) -> None:
     base = base_from(tmp_path, {"a": TEXT, "link": Path("a")})
-    assert make_submission(base, _after(base, tmp_path, {})) == MadeSubmission(patch=b"", touched=(), left_out=())
+    assert make_submission(base, _after(base, tmp_path, {})) == WorkspacePatch(patch=b"", touched=(), excluded=())
 
 
 def test_the_agents_git_has_no_say(tmp_path: Path) -> None:
@@ -181,8 +181,8 @@ def test_ignored_files_are_left_out_by_the_bases_rules_alone(tmp_path: Path) -> 
         "sub/other",
         "tracked.log",
     )
-    assert {left.path for left in made.left_out} == {"noise.log", "build", "sub/local"}
-    assert {left.reason for left in made.left_out} == {"ignored by the base's .gitignore"}
+    assert {left.path for left in made.excluded} == {"noise.log", "build", "sub/local"}
+    assert {left.reason for left in made.excluded} == {"ignored by the base's .gitignore"}
 
 
 def test_litter_is_left_out_without_any_rule(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_litter_is_left_out_without_any_rule(tmp_path: Path) -> None:
     )
     made = make_submission(base, tree)
     assert made.touched == ("fixtures/__pycache__/kept.pyc", "lib/node_modules/fixture.js")
-    assert {left.path: left.reason for left in made.left_out} == {
+    assert {left.path: left.reason for left in made.excluded} == {
         ".pytest_cache": "build litter",
         "__pycache__": "build litter",
         "my-env": "installed packages",
@@ -238,7 +238,7 @@ def test_what_cannot_be_in_a_patch_is_left_out_with_a_note(tmp_path: Path) -> No
     os.mkfifo(tree / "becomes-pipe")
     made = make_submission(base, tree)
     assert made.touched == ("becomes-pipe", "nested/code")
-    assert {left.path: left.reason for left in made.left_out} == {
+    assert {left.path: left.reason for left in made.excluded} == {
         "tracked-link": "a symlink that may lead out of the workspace",
         "out": "a symlink that may lead out of the workspace",
         "nested/.git": "git's own",
@@ -264,12 +264,12 @@ def test_a_submodule_stays_what_it_is(tmp_path: Path) -> None:
     write(tree, {"sub/mine": "x"})
     filled = make_submission(base, tree)
     assert filled.touched == ("a",)
-    assert [left.reason for left in filled.left_out] == ["in place of a submodule"]
+    assert [left.reason for left in filled.excluded] == ["in place of a submodule"]
     shutil.rmtree(tree / "sub")
     assert make_submission(base, tree).touched == ("a",)
 
 
-def _make_as_nobody(base: Base, tree: Path, answers: "multiprocessing.Queue[MadeSubmission]") -> None:
+def _make_as_nobody(base: Base, tree: Path, answers: "multiprocessing.Queue[WorkspacePatch]") -> None:
     if os.getuid() == 0:  # root reads every file
         os.setgroups([])
         os.setgid(65534)
@@ -286,14 +286,14 @@ def test_what_cannot_be_read_counts_as_unchanged() -> None:
         for name in ("a", "new", "dir"):
             (tree / name).chmod(0)
         context = multiprocessing.get_context("fork")
-        answers: multiprocessing.Queue[MadeSubmission] = context.Queue()
+        answers: multiprocessing.Queue[WorkspacePatch] = context.Queue()
         maker = context.Process(target=_make_as_nobody, args=(base, tree, answers))
         maker.start()
         made = answers.get(timeout=60)
         maker.join()
         (tree / "dir").chmod(0o755)
     assert made.touched == ("c",)
-    assert {left.path: left.reason for left in made.left_out} == dict.fromkeys(
+    assert {left.path: left.reason for left in made.excluded} == dict.fromkeys(
         ["a", "new", "dir"], "cannot be read: Permission denied"
     )
 
@@ -301,7 +301,7 @@ def test_what_cannot_be_read_counts_as_unchanged() -> None:
 def test_a_patch_over_the_limit_is_the_agents_failure(tmp_path: Path) -> None:
     base = base_from(tmp_path, {"a": "1\n"})
     tree = _after(base, tmp_path, {"noise": os.urandom(3000)})
-    with pytest.raises(UnfitSubmission, match=r"the patch is 0\.0 MB, more than") as caught:
+    with pytest.raises(InvalidSubmission, match=r"the patch is 0\.0 MB, more than") as caught:
         make_submission(base, tree, limit_bytes=2000)
     assert caught.value.cause is Cause.TOO_LARGE
     assert caught.value.exit_code == 0
@@ -312,7 +312,7 @@ def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
     tree = _after(base, tmp_path, {})
     with (tree / "huge").open("wb") as file:
         file.truncate(1 << 40)
-    with pytest.raises(UnfitSubmission, match=r"huge: the changed files hold more than 100\.0 MB") as caught:
+    with pytest.raises(InvalidSubmission, match=r"huge: the changed files hold more than 100\.0 MB") as caught:
         make_submission(base, tree)
     assert caught.value.cause is Cause.TOO_LARGE
 
@@ -329,7 +329,7 @@ def test_a_tree_of_more_files_than_anyone_can_want_is_too_large(
     base = base_from(tmp_path, {"a": "1\n"})
     tree = _after(base, tmp_path, {f"many/{number}": "" for number in range(50)})
     monkeypatch.setattr(module, "MOST_ENTRIES", 40)
-    with pytest.raises(UnfitSubmission, match="more than 40 files"):
+    with pytest.raises(InvalidSubmission, match="more than 40 files"):
         make_submission(base, tree)
 
 
@@ -337,7 +337,7 @@ def test_of_very_many_things_left_out_the_first_are_listed(tmp_path: Path, monke
     base = base_from(tmp_path, {"a": "1\n"})
     tree = _after(base, tmp_path, {f"{number}.pyc": "" for number in range(20)})
     monkeypatch.setattr(module, "MOST_NOTES", 5)
-    left = make_submission(base, tree).left_out
+    left = make_submission(base, tree).excluded
     assert len(left) == 6
     assert left[-1].reason == "and 15 more"
 
@@ -354,7 +354,7 @@ def test_directories_deeper_than_any_path_are_left_out(tmp_path: Path) -> None:
     os.close(here)
     made = make_submission(base, tree)
     assert made.touched == ("a",)
-    assert [left.reason for left in made.left_out] == ["cannot be read: File name too long"]
+    assert [left.reason for left in made.excluded] == ["cannot be read: File name too long"]
 
 
 def test_a_tree_that_is_not_there_is_not_the_agents_failure(tmp_path: Path) -> None:

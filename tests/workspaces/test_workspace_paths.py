@@ -1,6 +1,6 @@
 import pytest
 
-from proctor.workspaces.paths import is_git_name, link_leaves, shown, why_unsafe
+from proctor.workspaces.paths import display_path, is_git_name, link_escapes, unsafe_reason
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,8 @@ from proctor.workspaces.paths import is_git_name, link_leaves, shown, why_unsafe
 )
 def test_dot_git_is_known_in_every_spelling(name: bytes) -> None:
     assert is_git_name(name)
-    assert why_unsafe(b"a/" + name + b"/config") == "leads into .git"
-    assert why_unsafe(b"a\\" + name) == "leads into .git"
+    assert unsafe_reason(b"a/" + name + b"/config") == "leads into .git"
+    assert unsafe_reason(b"a\\" + name) == "leads into .git"
 
 
 @pytest.mark.parametrize("name", [b".gitignore", b".github", b"git", b"x.git", b".gi", b"git~", b"\xff.git", b""])
@@ -46,12 +46,12 @@ def test_names_that_only_look_like_dot_git_are_names(name: bytes) -> None:
     ],
 )
 def test_a_path_that_leaves_the_workspace_is_unsafe(path: bytes, reason: str) -> None:
-    assert why_unsafe(path) == reason
+    assert unsafe_reason(path) == reason
 
 
 @pytest.mark.parametrize("path", [b"a", b"a/b", b"...", b"a..b/..c", b"dev-x\\x2dy.swap", b"\xff", b"C:x", b"-n"])
 def test_an_odd_path_that_stays_inside_is_safe(path: bytes) -> None:
-    assert why_unsafe(path) is None
+    assert unsafe_reason(path) is None
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def test_an_odd_path_that_stays_inside_is_safe(path: bytes) -> None:
 def test_a_link_stays_inside_only_if_nothing_on_its_way_could_be_elsewhere(
     path: bytes, target: bytes, leaves: bool
 ) -> None:
-    assert link_leaves(path, target) is leaves
+    assert link_escapes(path, target) is leaves
 
 
 def test_a_name_that_is_not_text_can_be_shown() -> None:
-    assert shown(b"caf\xc3\xa9 \xff") == "café \\xff"
+    assert display_path(b"caf\xc3\xa9 \xff") == "café \\xff"

@@ -7,11 +7,11 @@ import functools
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 
-from proctor.agents.outcomes import kept_outcome
+from proctor.agents.outcomes import read_outcome
 from proctor.core.agent import Agent, AgentFactory, AgentSetup
 from proctor.core.errors import UsageError
 
-__all__ = ["agent", "agent_names", "kept_outcome", "needs_gold", "needs_home", "needs_model"]
+__all__ = ["agent", "agent_names", "needs_model", "needs_oracle", "needs_sandbox", "read_outcome"]
 
 
 def agent(name: str, setup: AgentSetup | None = None) -> Agent:
@@ -28,14 +28,14 @@ def agent_names() -> list[str]:
     return sorted(_installed())
 
 
-def needs_gold(name: str) -> bool:
+def needs_oracle(name: str) -> bool:
     """Whether this agent is to be given the task's reference answer: the oracle is, agents under test never are."""
-    return getattr(_factory(name), "needs_gold", False) is True
+    return getattr(_factory(name), "needs_oracle", False) is True
 
 
-def needs_home(name: str) -> bool:
+def needs_sandbox(name: str) -> bool:
     """Whether this agent is to be given a sandbox's home; yes, unless it says no."""
-    return getattr(_factory(name), "needs_home", True) is True
+    return getattr(_factory(name), "needs_sandbox", True) is True
 
 
 def needs_model(name: str) -> bool:

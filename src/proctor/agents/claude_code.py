@@ -11,25 +11,25 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from proctor.agents.claude_outcome import judge
-from proctor.agents.claude_stream import Stream, Told
-from proctor.agents.outcomes import keep_outcome, nothing_done
-from proctor.agents.supervise import Ended, Ending, Supervisor
-from proctor.agents.words import plain
-from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup, Doing
-from proctor.core.briefing import Briefing
+from proctor.agents.claude_outcome import classify_exit
+from proctor.agents.claude_stream import ClaudeStream, ClaudeStreamSummary
+from proctor.agents.outcomes import not_started_outcome, write_outcome
+from proctor.agents.supervisor import ExitReason, ProcessExit, Supervisor
+from proctor.agents.text import sanitize_argument
+from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup, ProgressCallback
+from proctor.core.agent_options import AgentOptions
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Mount, Network
 from proctor.core.errors import InfrastructureError, UsageError
-from proctor.core.programs import find_claude, first_line, own_program
+from proctor.core.programs import find_claude, first_line, resolve_program
 from proctor.core.record import to_json
 from proctor.core.result import AgentMetrics, Member
 
 # Not under /opt or /usr, which a local room shows read-only as they are on the host.
 PROGRAM: Final = "/proctor/claude"
 CONFIG: Final = "/proctor/config"
-STREAM: Final = "stream.jsonl"
-TOLD: Final = "told.json"
+STREAM_FILE: Final = "stream.jsonl"
+SUMMARY_FILE: Final = "told.json"
 LONGEST_INSTRUCTION: Final = 10_000_000
 _LONGEST_ARGUMENT: Final = 131_000
 _CREDENTIALS: Final = ".credentials.json"
@@ -64,7 +64,7 @@ _MODELS: Final = (
     "CLAUDE_CODE_SUBAGENT_MODEL",
     "CLAUDE_CODE_WORKFLOW_SUBAGENT_MODEL",
 )
-_OURS: Final = frozenset(
+_RESERVED_VARIABLES: Final = frozenset(
     {
         *PINNED,
         *_MODELS,
@@ -111,8 +111,8 @@ class ClaudeCode:
         self, setup: AgentSetup | None = None, *, grace_seconds: float = 5.0, linger_seconds: float = 10.0
     ) -> None:
         self._setup = AgentSetup() if setup is None else setup
-        check_env(self._setup.briefing.env)
-        _check_prompts(self._setup.briefing)
+        check_env(self._setup.agent_options.env)
+        _check_prompts(self._setup.agent_options)
         self._grace = grace_seconds
         self._linger = linger_seconds
 
@@ -124,7 +124,7 @@ class ClaudeCode:
         except OSError as error:
             raise InfrastructureError(f"Claude Code does not run: {error}", where=program) from error
 
-    def furnish(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:
+    def prepare_spec(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:
         """Show the program in the room, read-only, and the sandbox's configuration, writable.
 
         Raises:
@@ -134,30 +134,32 @@ class ClaudeCode:
         if spec.network is Network.NONE:
             raise UsageError("Claude Code cannot reach a model from a room without network", fix="use --network model")
         program = claude_program(self._setup)
-        mounts = [Mount(source=str(program), target=self._program_inside(program))]
+        mounts = [Mount(source=str(program), target=self._program_path(program))]
         if not self._setup.in_place and not machine_of(program):
             raise InfrastructureError(
                 "this is not a Linux program for x86-64 or ARM, so it cannot be shown in a room",
                 where=program,
                 fix="install the native Claude Code (pip install claude-agent-sdk), or name it with CLAUDE_BIN",
             )
-        if request.home is not None:
-            mounts += self._home_mounts(request.home, request)
+        if request.claude_config_dir is not None:
+            mounts += self._home_mounts(request.claude_config_dir, request)
         return msgspec.structs.replace(spec, mounts=(*spec.mounts, *mounts))
 
-    async def answer(self, request: AgentRequest, environment: Environment, doing: Doing) -> AgentOutcome:
+    async def solve(
+        self, request: AgentRequest, environment: Environment, on_progress: ProgressCallback
+    ) -> AgentOutcome:
         """Run the program on the task's instruction."""
         instruction = _instruction(request.instruction)
         if isinstance(instruction, str):
-            return keep_outcome(request, nothing_done(Cause.INVALID_TASK, instruction))
+            return write_outcome(request, not_started_outcome(Cause.INVALID_TASK, instruction))
         if environment.model_url is None:
             raise InfrastructureError("the room has no way to the model gateway")
-        follower = _Follower(doing)
+        follower = _ClaudeOutputHandler(on_progress)
         supervisor = Supervisor(
             environment,
             Path(request.logs),
             follower,
-            stdout=STREAM,
+            stdout=STREAM_FILE,
             grace_seconds=self._grace,
             linger_seconds=self._linger,
         )
@@ -165,28 +167,30 @@ class ClaudeCode:
         variables = self._variables(request, environment.model_url)
         arguments = [
             " ".join(variables),
-            self._program_inside(program),
+            self._program_path(program),
             machine_of(program),
             _SEED,
             urlsplit(environment.model_url).hostname or "",
-            *command_line(request, self._setup.briefing),
+            *command_line(request, self._setup.agent_options),
         ]
         try:
             ended = await supervisor.run(
                 _LAUNCH, arguments, stdin=instruction, variables=variables, wall_seconds=request.wall_seconds
             )
         except asyncio.CancelledError:
-            if supervisor.ended is not None:
-                self._keep(request, follower, supervisor.ended)
+            if supervisor.process_exit is not None:
+                self._write_outcome(request, follower, supervisor.process_exit)
             raise
-        return self._keep(request, follower, ended)
+        return self._write_outcome(request, follower, ended)
 
-    def _keep(self, request: AgentRequest, follower: "_Follower", ended: Ended) -> AgentOutcome:
-        told, ended = follower.final(ended)
-        (Path(request.logs) / TOLD).write_bytes(to_json(told))
-        return keep_outcome(request, _outcome(told, ended))
+    def _write_outcome(
+        self, request: AgentRequest, handler: "_ClaudeOutputHandler", process_exit: ProcessExit
+    ) -> AgentOutcome:
+        told, process_exit = handler.finish(process_exit)
+        (Path(request.logs) / SUMMARY_FILE).write_bytes(to_json(told))
+        return write_outcome(request, _outcome(told, process_exit))
 
-    def _program_inside(self, program: Path) -> str:
+    def _program_path(self, program: Path) -> str:
         return str(program) if self._setup.in_place else PROGRAM
 
     def _home_mounts(self, home: str, request: AgentRequest) -> list[Mount]:
@@ -201,15 +205,15 @@ class ClaudeCode:
         return mounts
 
     def _variables(self, request: AgentRequest, model_url: str) -> dict[str, str]:
-        variables = {**DEFAULTS, **self._setup.briefing.env, **PINNED}
+        variables = {**DEFAULTS, **self._setup.agent_options.env, **PINNED}
         variables["ANTHROPIC_BASE_URL"] = model_url + (request.model_path or "")
         if not request.own_login:
             variables["ANTHROPIC_API_KEY"] = PLACEHOLDER
         if request.model is not None:
             # The last one keeps the model from overruling us call by call.
             variables |= {**dict.fromkeys(_MODELS, request.model), "CLAUDE_CODE_SUBAGENT_MODEL_FORCE": "1"}
-        if request.home is not None:
-            variables["CLAUDE_CONFIG_DIR"] = request.home if self._setup.in_place else CONFIG
+        if request.claude_config_dir is not None:
+            variables["CLAUDE_CONFIG_DIR"] = request.claude_config_dir if self._setup.in_place else CONFIG
         return variables
 
 
@@ -220,38 +224,38 @@ def claude_program(setup: AgentSetup) -> Path:
         InfrastructureError: there is none, or it is no program.
     """
     fix = "pip install claude-agent-sdk, or set CLAUDE_BIN"
-    return own_program(setup.program, find_claude, missing="Claude Code is not installed here", fix=fix)
+    return resolve_program(setup.program, find_claude, missing="Claude Code is not installed here", fix=fix)
 
 
-class _Follower:
+class _ClaudeOutputHandler:
     """Folds the stream while it comes."""
 
-    def __init__(self, doing: Doing) -> None:
-        self._doing = doing
-        self._stream = Stream()
-        self._done: Told | None = None
+    def __init__(self, on_progress: ProgressCallback) -> None:
+        self._on_progress = on_progress
+        self._stream = ClaudeStream()
+        self._summary_at_interrupt: ClaudeStreamSummary | None = None
 
     @property
-    def resting(self) -> bool:
-        return self._stream.resting
+    def idle(self) -> bool:
+        return self._stream.idle
 
-    def line(self, line: bytes) -> None:
+    def handle_line(self, line: bytes) -> None:
         words = self._stream.feed(line, time.monotonic())
         if words is not None:
-            self._doing(words)
+            self._on_progress(words)
 
-    def interrupted(self) -> None:
+    def on_interrupt(self) -> None:
         # What it says about being interrupted when it was done already is not heard.
-        if self._stream.resting:
-            self._done = self._stream.told(time.monotonic())
+        if self._stream.idle:
+            self._summary_at_interrupt = self._stream.summary(time.monotonic())
 
-    def final(self, ended: Ended) -> tuple[Told, Ended]:
-        if self._done is not None:
-            return self._done, msgspec.structs.replace(ended, ending=Ending.LINGERED)
-        return self._stream.told(time.monotonic()), ended
+    def finish(self, process_exit: ProcessExit) -> tuple[ClaudeStreamSummary, ProcessExit]:
+        if self._summary_at_interrupt is not None:
+            return self._summary_at_interrupt, msgspec.structs.replace(process_exit, reason=ExitReason.LINGERED)
+        return self._stream.summary(time.monotonic()), process_exit
 
 
-def command_line(request: AgentRequest, briefing: Briefing) -> list[str]:
+def command_line(request: AgentRequest, briefing: AgentOptions) -> list[str]:
     """The arguments of the program. The instruction is not among them: flags that take lists would swallow it."""
     words = ["--print", "--output-format", "stream-json", "--verbose"]
     words += ["--session-id", request.session_id or str(uuid.uuid4()), "--max-turns", str(request.max_turns)]
@@ -269,9 +273,9 @@ def command_line(request: AgentRequest, briefing: Briefing) -> list[str]:
         words += ["--permission-mode=dontAsk", f"--allowed-tools={','.join(briefing.allowed_tools)}"]
     # With "=": a prompt may begin with a dash.
     if briefing.system_prompt is not None:
-        words.append(f"--system-prompt={plain(briefing.system_prompt)}")
+        words.append(f"--system-prompt={sanitize_argument(briefing.system_prompt)}")
     if briefing.append_system_prompt is not None:
-        words.append(f"--append-system-prompt={plain(briefing.append_system_prompt)}")
+        words.append(f"--append-system-prompt={sanitize_argument(briefing.append_system_prompt)}")
     return words
 
 
@@ -281,12 +285,12 @@ def check_env(env: Mapping[str, str]) -> None:
     Raises:
         UsageError: one is not a run's to set. A login among them would be written down with the run.
     """
-    taken = sorted(_OURS & env.keys())
+    taken = sorted(_RESERVED_VARIABLES & env.keys())
     if taken:
         raise UsageError(f"Proctor sets {', '.join(taken)} for Claude Code by itself", fix="leave these variables out")
 
 
-def _check_prompts(briefing: Briefing) -> None:
+def _check_prompts(briefing: AgentOptions) -> None:
     for prompt in (briefing.system_prompt, briefing.append_system_prompt):
         if prompt is not None and len(prompt.encode("utf-8", "replace")) > _LONGEST_ARGUMENT:
             raise UsageError(f"a system prompt cannot be longer than {_LONGEST_ARGUMENT} bytes")
@@ -312,29 +316,29 @@ def machine_of(program: Path) -> str:
     return _MACHINES.get(int.from_bytes(head[18:20], "little"), "")
 
 
-def _outcome(told: Told, ended: Ended) -> AgentOutcome:
-    cause, detail = judge(told, ended)
-    share = told.active_seconds / ended.seconds if ended.seconds > 0 else math.nan
+def _outcome(summary: ClaudeStreamSummary, process_exit: ProcessExit) -> AgentOutcome:
+    cause, detail = classify_exit(summary, process_exit)
+    share = summary.active_seconds / process_exit.seconds if process_exit.seconds > 0 else math.nan
     return AgentOutcome(
         cause=cause,
         detail=detail,
-        seconds=ended.seconds,
+        seconds=process_exit.seconds,
         metrics=AgentMetrics(
-            turns=told.turns,
-            steps=told.steps,
-            compactions=told.compactions,
-            utilisation=min(1.0, share) if told.started and math.isfinite(share) else None,
+            turns=summary.turns,
+            steps=summary.steps,
+            compactions=summary.compactions,
+            utilisation=min(1.0, share) if summary.started and math.isfinite(share) else None,
             members=(
                 Member(
                     name="claude_code",
-                    active_seconds=round(told.active_seconds, 3),
-                    idle_seconds=round(max(0.0, ended.seconds - told.active_seconds), 3),
-                    turns=told.turns,
-                    compactions=told.compactions,
+                    active_seconds=round(summary.active_seconds, 3),
+                    idle_seconds=round(max(0.0, process_exit.seconds - summary.active_seconds), 3),
+                    turns=summary.turns,
+                    compactions=summary.compactions,
                 ),
             ),
         ),
-        final_text=told.final_text,
-        claimed=told.result.usage if told.result else (),
-        claimed_cost_usd=told.result.cost_usd if told.result else None,
+        final_text=summary.final_text,
+        claimed=summary.result.usage if summary.result else (),
+        claimed_cost_usd=summary.result.cost_usd if summary.result else None,
     )

@@ -6,12 +6,12 @@ alone and never the result's subtype: an API failure is a "success" with `is_err
 
 from typing import Final
 
-from proctor.agents.claude_stream import Result, Told
-from proctor.agents.supervise import Ended, Ending
-from proctor.agents.words import brief
+from proctor.agents.claude_stream import ClaudeResult, ClaudeStreamSummary
+from proctor.agents.supervisor import ExitReason, ProcessExit
+from proctor.agents.text import truncate_line
 from proctor.core.causes import Cause
 
-Judgement = tuple[Cause | None, str]
+CauseAndDetail = tuple[Cause | None, str]
 
 FAULTS: Final = {
     "no_bash": "there is no bash in the room, and Claude Code's Bash tool needs one; install bash in the image",
@@ -24,7 +24,7 @@ FAULTS: Final = {
 }
 
 # What the gateway says when it answers no more, with a status that a provider may also have.
-_GATEWAY: Final = (
+_GATEWAY_REFUSALS: Final = (
     (402, "budget_exhausted: the run", Cause.RUN_BUDGET),
     (402, "budget_exhausted", Cause.TASK_BUDGET),
     (402, "model_without_price", Cause.RUN_BUDGET),
@@ -61,79 +61,81 @@ _STATUSES: Final = {
 _SERVER_ERROR: Final = 500
 
 
-def judge(told: Told, ended: Ended) -> Judgement:
+def classify_exit(summary: ClaudeStreamSummary, process_exit: ProcessExit) -> CauseAndDetail:
     """Why it ended (None: it finished), and one sentence on it.
 
     Args:
         told: all that it told; what it told until then, when it was `Ending.LINGERED` on and we ended it.
         ended: how the program ended.
     """
-    if ended.fault:
-        return Cause.MISSING_PROGRAM, _with(FAULTS.get(ended.fault, ended.fault), ended.stderr)
-    result = told.result if told.resting else None
+    if process_exit.fault:
+        return Cause.MISSING_PROGRAM, _with_message(
+            FAULTS.get(process_exit.fault, process_exit.fault), process_exit.stderr
+        )
+    result = summary.result if summary.idle else None
     if result is not None and not result.is_error:
-        return _finished(told, result)
-    if ended.ending is Ending.CANCELLED:
+        return _finished(summary, result)
+    if process_exit.reason is ExitReason.CANCELLED:
         return Cause.INTERRUPTED, "it was stopped from outside"
-    if ended.ending is Ending.ROOM_LIMIT:
-        cause = Cause.AGENT_TIMEOUT if "wall clock" in ended.limit else Cause.AGENT_CRASHED
-        return cause, f"the room ended it: {ended.limit}"
-    if ended.ending is Ending.WALL_CLOCK:
-        return Cause.AGENT_TIMEOUT, f"it was not done after {ended.seconds:.0f} s and was stopped"
+    if process_exit.reason is ExitReason.ENVIRONMENT_LIMIT:
+        cause = Cause.AGENT_TIMEOUT if "wall clock" in process_exit.limit else Cause.AGENT_CRASHED
+        return cause, f"the room ended it: {process_exit.limit}"
+    if process_exit.reason is ExitReason.WALL_CLOCK:
+        return Cause.AGENT_TIMEOUT, f"it was not done after {process_exit.seconds:.0f} s and was stopped"
     if result is None:
-        return _without_result(told, ended)
-    return _failed(told, result)
+        return _without_result(summary, process_exit)
+    return _failed(summary, result)
 
 
-def _finished(told: Told, result: Result) -> Judgement:
-    if not told.turns and not any(usage.tokens.total for usage in result.usage):
-        return Cause.ENVIRONMENT_FAILED, _with("it ended without asking the model anything", result.text)
+def _finished(summary: ClaudeStreamSummary, result: ClaudeResult) -> CauseAndDetail:
+    if not summary.turns and not any(usage.tokens.total for usage in result.usage):
+        return Cause.ENVIRONMENT_FAILED, _with_message("it ended without asking the model anything", result.text)
     return None, "it finished" if result.text.strip() else "it finished without a word"
 
 
-def _without_result(told: Told, ended: Ended) -> Judgement:
+def _without_result(summary: ClaudeStreamSummary, process_exit: ProcessExit) -> CauseAndDetail:
     """No result is never the normal end. Who never got an answer has not failed by itself."""
-    said = ended.stderr or " ".join(told.unreadable_lines)
-    if not told.started:
-        what = ": what it printed is not what Claude Code prints" if told.unreadable else " before it had begun"
-        return Cause.ENVIRONMENT_FAILED, _with(ended.how + what, said)
-    if ended.exit_code == 0 or not told.turns:
-        return Cause.ENVIRONMENT_FAILED, _with(f"{ended.how} without a result", said)
-    return Cause.AGENT_CRASHED, _with(f"{ended.how} in the middle of its work", said)
+    said = process_exit.stderr or " ".join(summary.unreadable_lines)
+    if not summary.started:
+        what = ": what it printed is not what Claude Code prints" if summary.unreadable else " before it had begun"
+        return Cause.ENVIRONMENT_FAILED, _with_message(process_exit.summary + what, said)
+    if process_exit.exit_code == 0 or not summary.turns:
+        return Cause.ENVIRONMENT_FAILED, _with_message(f"{process_exit.summary} without a result", said)
+    return Cause.AGENT_CRASHED, _with_message(f"{process_exit.summary} in the middle of its work", said)
 
 
-def _failed(told: Told, result: Result) -> Judgement:
+def _failed(summary: ClaudeStreamSummary, result: ClaudeResult) -> CauseAndDetail:
     said = result.text or " ".join(result.errors)
     if result.stop_reason == "refusal":
-        return Cause.REFUSED, _with("the model refused", said)
-    for status, sign, cause in _GATEWAY:
+        return Cause.REFUSED, _with_message("the model refused", said)
+    for status, sign, cause in _GATEWAY_REFUSALS:
         if result.status == status and sign in said:
-            return cause, _with("the gateway answers no more", said)
+            return cause, _with_message("the gateway answers no more", said)
     known = (
         _REASONS.get(result.reason)
         or _REASONS.get(result.subtype)
-        or (_KINDS.get(told.api_error) if told.api_error == "billing_error" else None)
+        or (_KINDS.get(summary.api_error) if summary.api_error == "billing_error" else None)
         or _STATUSES.get(result.status or 0)
         or (_KINDS["server_error"] if (result.status or 0) >= _SERVER_ERROR else None)
-        or _KINDS.get(told.api_error)
+        or _KINDS.get(summary.api_error)
     )
     if known is not None:
         cause, what = known
-        return cause, _with(what, said)
+        return cause, _with_message(what, said)
     if result.status is not None:
         # The provider found the request itself wrong: the agent's doing, unless it was the very first.
-        cause = Cause.AGENT_CRASHED if told.turns else Cause.PROVIDER_ERROR
-        return cause, _with(f"the provider refused its request with status {result.status}", said)
+        cause = Cause.AGENT_CRASHED if summary.turns else Cause.PROVIDER_ERROR
+        return cause, _with_message(f"the provider refused its request with status {result.status}", said)
     if said.startswith(("API Error", "Unable to connect", "Request timed out")):
-        return Cause.PROVIDER_ERROR, _with("the provider could not be reached, or its answer not be read", said)
+        return Cause.PROVIDER_ERROR, _with_message("the provider could not be reached, or its answer not be read", said)
     if result.reason == "completed" and result.stop_reason == "end_turn":
         # The model ended its turn with nothing at all; the program has no better name for it than an error.
         return None, "it finished without a word"
     if result.reason.startswith("aborted"):
-        return Cause.AGENT_CRASHED, _with("it was interrupted from inside the room", said)
-    return Cause.AGENT_CRASHED, _with("it gave up", said)
+        return Cause.AGENT_CRASHED, _with_message("it was interrupted from inside the room", said)
+    return Cause.AGENT_CRASHED, _with_message("it gave up", said)
 
 
-def _with(what: str, said: str) -> str:
-    said = brief(said, 300)
-    return f"{what}: {said}" if said else what
+def _with_message(what: str, message: str) -> str:
+    message = truncate_line(message, 300)
+    return f"{what}: {message}" if message else what

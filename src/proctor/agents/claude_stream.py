@@ -8,18 +8,27 @@ import json
 import math
 from typing import Any, Final
 
-from proctor.agents.words import SHOWN, brief
+from proctor.agents.text import DEFAULT_LINE_CHARS, truncate_line
 from proctor.core.record import Record
 from proctor.core.result import ModelUsage, Tokens
 
 _SYNTHETIC: Final = "<synthetic>"
-_UNREADABLE_KEPT: Final = 5
-_MOST: Final = 2**53  # what JavaScript can count to, and more than a record holds is refused when it is written
+_MAX_UNREADABLE_LINES: Final = 5
+_MAX_COUNT: Final = 2**53  # what JavaScript can count to, and more than a record holds is refused when it is written
 # The arguments that say most about a tool call, best first.
-_TELLING: Final = ("command", "file_path", "notebook_path", "pattern", "query", "url", "description", "prompt")
+_DESCRIPTIVE_ARGUMENTS: Final = (
+    "command",
+    "file_path",
+    "notebook_path",
+    "pattern",
+    "query",
+    "url",
+    "description",
+    "prompt",
+)
 
 
-class Result(Record):
+class ClaudeResult(Record):
     """The end of one turn, as Claude Code sees it.
 
     Attributes:
@@ -40,7 +49,7 @@ class Result(Record):
     cost_usd: float | None = None
 
 
-class Told(Record):
+class ClaudeStreamSummary(Record):
     """All that a stream has told so far.
 
     Attributes:
@@ -55,7 +64,7 @@ class Told(Record):
     """
 
     started: bool = False
-    resting: bool = False
+    idle: bool = False
     version: str = ""
     turns: int = 0
     steps: int = 0
@@ -67,13 +76,13 @@ class Told(Record):
     denials: int = 0
     api_error: str = ""
     final_text: str = ""
-    result: Result | None = None
+    result: ClaudeResult | None = None
     active_seconds: float = 0.0
     unreadable: int = 0
     unreadable_lines: tuple[str, ...] = ()
 
 
-class Stream:
+class ClaudeStream:
     """Folds lines as they come. `at` is when a line came, in seconds on any steady clock."""
 
     def __init__(self) -> None:
@@ -86,22 +95,22 @@ class Stream:
         self._refusals = 0
         self._denials: set[str] = set()
         self._api_error = ""
-        self._said = ""
+        self._last_text = ""
         self._version = ""
-        self._result: Result | None = None
+        self._result: ClaudeResult | None = None
         self._started = False
-        self._turn_began: float | None = None
+        self._turn_started_at: float | None = None
         self._active = 0.0
-        self._slept = 0.0
+        self._retry_sleep = 0.0
         self._unreadable = 0
         self._unreadable_lines: list[str] = []
 
     @property
-    def resting(self) -> bool:
+    def idle(self) -> bool:
         """Whether a result has come and no turn has begun since."""
-        return self._result is not None and self._turn_began is None
+        return self._result is not None and self._turn_started_at is None
 
-    def feed(self, line: bytes, at: float) -> str | None:
+    def feed(self, line: bytes, received_at: float) -> str | None:
         """Take one line. Returns what the agent is at now, in a few words, when the line tells."""
         if not line.strip():
             return None
@@ -110,19 +119,23 @@ class Stream:
         except (ValueError, RecursionError):
             event = None
         if isinstance(event, dict):
-            return self._assistant(event) if event.get("type") == "assistant" else self._other(event, at)
+            return (
+                self._handle_assistant(event)
+                if event.get("type") == "assistant"
+                else self._handle_event(event, received_at)
+            )
         self._unreadable += 1
-        if len(self._unreadable_lines) < _UNREADABLE_KEPT:
-            self._unreadable_lines.append(brief(line[:1000].decode("utf-8", "replace"), 200))
+        if len(self._unreadable_lines) < _MAX_UNREADABLE_LINES:
+            self._unreadable_lines.append(truncate_line(line[:1000].decode("utf-8", "replace"), 200))
         return None
 
-    def told(self, at: float) -> Told:
+    def summary(self, now: float) -> ClaudeStreamSummary:
         """Everything so far, with a turn that is under way counted up to `at`."""
-        open_turn = 0.0 if self._turn_began is None else at - self._turn_began - self._slept
+        open_turn = 0.0 if self._turn_started_at is None else now - self._turn_started_at - self._retry_sleep
         text = self._result.text if self._result and not self._result.is_error else ""
-        return Told(
+        return ClaudeStreamSummary(
             started=self._started,
-            resting=self.resting,
+            idle=self.idle,
             version=self._version,
             turns=len(self._messages),
             steps=len(self._calls),
@@ -133,21 +146,21 @@ class Stream:
             refusals=self._refusals,
             denials=len(self._denials),
             api_error=self._api_error,
-            final_text=text or self._said,
+            final_text=text or self._last_text,
             result=self._result,
             active_seconds=self._active + max(0.0, open_turn),
             unreadable=self._unreadable,
             unreadable_lines=tuple(self._unreadable_lines),
         )
 
-    def _other(self, event: dict[str, Any], at: float) -> str | None:
+    def _handle_event(self, event: dict[str, Any], at: float) -> str | None:
         match event.get("type"), event.get("subtype"):
             case "result", _:
                 self._end_turn(event, at)
             case "system", "init":
                 self._begin_turn(event, at)
             case "system", "api_retry":
-                return self._retry(event)
+                return self._handle_retry(event)
             case "system", "status" if event.get("status") == "compacting":
                 return "compacting its context"
             case "system", "compact_boundary":
@@ -161,18 +174,18 @@ class Stream:
     def _begin_turn(self, event: dict[str, Any], at: float) -> None:
         self._started = True
         self._version = _text(event.get("claude_code_version")) or self._version
-        if self._turn_began is None:
-            self._turn_began, self._slept = at, 0.0
+        if self._turn_started_at is None:
+            self._turn_started_at, self._retry_sleep = at, 0.0
 
     def _end_turn(self, event: dict[str, Any], at: float) -> None:
         self._started = True
-        if self._turn_began is not None:
-            self._active += max(0.0, at - self._turn_began - self._slept)
-            self._turn_began = None
+        if self._turn_started_at is not None:
+            self._active += max(0.0, at - self._turn_started_at - self._retry_sleep)
+            self._turn_started_at = None
         for denial in _list(event.get("permission_denials")):
             self._denials.add(_text(_dict(denial).get("tool_use_id")))
         subtype = _text(event.get("subtype"))
-        self._result = Result(
+        self._result = ClaudeResult(
             subtype=subtype,
             is_error=event.get("is_error") is True or subtype.startswith("error"),
             status=_count(event.get("api_error_status")) or None,
@@ -184,7 +197,7 @@ class Stream:
             cost_usd=_number(event.get("total_cost_usd")),
         )
 
-    def _assistant(self, event: dict[str, Any]) -> str | None:
+    def _handle_assistant(self, event: dict[str, Any]) -> str | None:
         message = _dict(event.get("message"))
         identity, model = _text(message.get("id")), _text(message.get("model"))
         if model == _SYNTHETIC:
@@ -200,16 +213,16 @@ class Stream:
             match block.get("type"):
                 case "tool_use":
                     self._calls.add(_text(block.get("id")))
-                    doing = ("sub-agent: " if inner else "") + _shown_call(block)
+                    doing = ("sub-agent: " if inner else "") + _describe_call(block)
                 case "text" if not inner:
-                    self._said = _text(block.get("text"))
+                    self._last_text = _text(block.get("text"))
         return doing
 
-    def _retry(self, event: dict[str, Any]) -> str:
+    def _handle_retry(self, event: dict[str, Any]) -> str:
         seconds = (_number(event.get("retry_delay_ms")) or 0.0) / 1000
         self._retries += 1
         self._retry_seconds += seconds
-        self._slept += seconds
+        self._retry_sleep += seconds
         what = _count(event.get("error_status")) or "no connection"
         return f"waiting to ask again ({what}, try {_count(event.get('attempt')) + 1})"
 
@@ -226,12 +239,12 @@ class Stream:
         )
 
 
-def _shown_call(block: dict[str, Any]) -> str:
+def _describe_call(block: dict[str, Any]) -> str:
     arguments = _dict(block.get("input"))
-    values = [arguments.get(name) for name in _TELLING] + list(arguments.values())
+    values = [arguments.get(name) for name in _DESCRIPTIVE_ARGUMENTS] + list(arguments.values())
     first = next((value for value in values if isinstance(value, str) and value.strip()), "")
-    name = brief(_text(block.get("name")), 40) or "a tool"
-    return f"{name}: {brief(_text(first), SHOWN - 20)}" if first else name
+    name = truncate_line(_text(block.get("name")), 40) or "a tool"
+    return f"{name}: {truncate_line(_text(first), DEFAULT_LINE_CHARS - 20)}" if first else name
 
 
 def _tokens(usage: dict[str, Any]) -> Tokens:
@@ -271,4 +284,4 @@ def _number(value: Any) -> float | None:
 
 
 def _count(value: Any) -> int:
-    return int(min(_number(value) or 0, _MOST))
+    return int(min(_number(value) or 0, _MAX_COUNT))

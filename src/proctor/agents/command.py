@@ -8,21 +8,21 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from proctor.agents.outcomes import keep_outcome
-from proctor.agents.supervise import Ended, Ending, Supervisor
-from proctor.agents.words import brief, plain
-from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup, Doing
+from proctor.agents.outcomes import write_outcome
+from proctor.agents.supervisor import ExitReason, ProcessExit, Supervisor
+from proctor.agents.text import sanitize_argument, truncate_line
+from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup, ProgressCallback
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Mount
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.result import AgentMetrics, Member
 
-PLACE: Final = "/proctor/agent"
+PROGRAM_PATH: Final = "/proctor/agent"
 OUTPUT: Final = "stdout.log"
 _PLACEHOLDER: Final = "placeholder-the-gateway-has-the-key"
 _TAIL: Final = 20
 # As in sysexits.h: how a program says that it is not to blame.
-_EXCUSES: Final = {
+_EXIT_CODE_CAUSES: Final = {
     75: (Cause.PROVIDER_ERROR, "it says that the trouble may pass (exit code 75)"),
     77: (Cause.BAD_LOGIN, "it says that its login was refused (exit code 77)"),
 }
@@ -47,7 +47,7 @@ exec "$@" <"$PROCTOR_INSTRUCTION_FILE"
 """
 
 
-class Command:
+class CommandAgent:
     """Runs a command of the user's in the workspace; what it changes there is its answer.
 
     Args:
@@ -57,7 +57,7 @@ class Command:
     """
 
     name = "command"
-    needs_home = False
+    needs_sandbox = False
     needs_model = False
 
     def __init__(self, setup: AgentSetup | None = None, *, grace_seconds: float = 5.0) -> None:
@@ -68,48 +68,52 @@ class Command:
 
     def versions(self) -> dict[str, str]:
         """Its words: nothing else is known of it."""
-        return {"command": " ".join(self._words())}
+        return {"command": " ".join(self._argv())}
 
-    def furnish(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:  # noqa: ARG002 - see Agent
+    def prepare_spec(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:  # noqa: ARG002 - see Agent
         """Show the user's program in the room, read-only."""
         if self._setup.program is None:
             return spec
         program = Path(self._setup.program).absolute()
         if not program.exists() or not (self._setup.command or os.access(program, os.X_OK)):
             raise InfrastructureError("this is no program that could be run", where=program)
-        return msgspec.structs.replace(spec, mounts=(*spec.mounts, Mount(source=str(program), target=self._place())))
+        return msgspec.structs.replace(
+            spec, mounts=(*spec.mounts, Mount(source=str(program), target=self._program_path()))
+        )
 
-    async def answer(self, request: AgentRequest, environment: Environment, doing: Doing) -> AgentOutcome:
+    async def solve(
+        self, request: AgentRequest, environment: Environment, on_progress: ProgressCallback
+    ) -> AgentOutcome:
         """Run it."""
-        follower = _Follower(doing)
+        follower = _CommandOutputHandler(on_progress)
         supervisor = Supervisor(environment, Path(request.logs), follower, stdout=OUTPUT, grace_seconds=self._grace)
         host = urlsplit(environment.model_url or "").hostname or ""
         try:
             ended = await supervisor.run(
                 _LAUNCH,
-                [host, *self._words()],
+                [host, *self._argv()],
                 stdin=request.instruction.encode("utf-8", "replace"),
                 variables=self._variables(request, environment),
                 wall_seconds=request.wall_seconds,
             )
         except asyncio.CancelledError:
-            if supervisor.ended is not None:
-                keep_outcome(request, follower.outcome(supervisor.ended))
+            if supervisor.process_exit is not None:
+                write_outcome(request, follower.outcome(supervisor.process_exit))
             raise
-        return keep_outcome(request, follower.outcome(ended))
+        return write_outcome(request, follower.outcome(ended))
 
-    def _words(self) -> list[str]:
-        return list(self._setup.command) or [self._place()]
+    def _argv(self) -> list[str]:
+        return list(self._setup.command) or [self._program_path()]
 
-    def _place(self) -> str:
+    def _program_path(self) -> str:
         in_place = self._setup.in_place and self._setup.program is not None
-        return str(Path(self._setup.program or "").absolute()) if in_place else PLACE
+        return str(Path(self._setup.program or "").absolute()) if in_place else PROGRAM_PATH
 
     def _variables(self, request: AgentRequest, environment: Environment) -> dict[str, str]:
         """What it is told; nothing that is not known."""
-        briefing = self._setup.briefing
+        briefing = self._setup.agent_options
         told = {
-            "PROCTOR_AGENT": None if self._setup.program is None else self._place(),
+            "PROCTOR_AGENT": None if self._setup.program is None else self._program_path(),
             "PROCTOR_ALLOWED_TOOLS": ",".join(briefing.allowed_tools) or None,
             "PROCTOR_APPEND_SYSTEM_PROMPT": briefing.append_system_prompt,
             "PROCTOR_MAX_TURNS": str(request.max_turns),
@@ -121,52 +125,52 @@ class Command:
         if environment.model_url is not None:
             url = environment.model_url + (request.model_path or "")
             told |= {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": None if request.own_login else _PLACEHOLDER}
-        return {**briefing.env, **{name: plain(value) for name, value in told.items() if value is not None}}
+        return {**briefing.env, **{name: sanitize_argument(value) for name, value in told.items() if value is not None}}
 
 
-class _Follower:
+class _CommandOutputHandler:
     """Remembers the last lines."""
 
-    resting = False
+    idle = False
 
-    def __init__(self, doing: Doing) -> None:
-        self._doing = doing
+    def __init__(self, on_progress: ProgressCallback) -> None:
+        self._on_progress = on_progress
         self._lines: list[str] = []
 
-    def line(self, line: bytes) -> None:
+    def handle_line(self, line: bytes) -> None:
         text = line[:2000].decode("utf-8", "replace")
         if text.strip():
             self._lines = [*self._lines[1 - _TAIL :], text]
-            self._doing(brief(text))
+            self._on_progress(truncate_line(text))
 
-    def interrupted(self) -> None:
+    def on_interrupt(self) -> None:
         """Nothing changes."""
 
-    def outcome(self, ended: Ended) -> AgentOutcome:
-        cause, detail = judge(ended)
+    def outcome(self, process_exit: ProcessExit) -> AgentOutcome:
+        cause, detail = classify_exit(process_exit)
         text = "\n".join(self._lines)
         # Nothing is known of when it works and when it waits.
-        metrics = AgentMetrics(members=(Member(name="command", active_seconds=round(ended.seconds, 3)),))
-        return AgentOutcome(cause=cause, detail=detail, seconds=ended.seconds, metrics=metrics, final_text=text)
+        metrics = AgentMetrics(members=(Member(name="command", active_seconds=round(process_exit.seconds, 3)),))
+        return AgentOutcome(cause=cause, detail=detail, seconds=process_exit.seconds, metrics=metrics, final_text=text)
 
 
-def judge(ended: Ended) -> tuple[Cause | None, str]:
+def classify_exit(process_exit: ProcessExit) -> tuple[Cause | None, str]:
     """Why it ended (None: it finished), and one sentence on it."""
-    said = brief(ended.stderr[-2000:], 300)
+    said = truncate_line(process_exit.stderr[-2000:], 300)
     because = f": {said}" if said else ""
-    match ended.ending:
-        case _ if ended.fault:
-            return Cause.MISSING_PROGRAM, _FAULTS.get(ended.fault, ended.fault) + because
-        case Ending.CANCELLED:
+    match process_exit.reason:
+        case _ if process_exit.fault:
+            return Cause.MISSING_PROGRAM, _FAULTS.get(process_exit.fault, process_exit.fault) + because
+        case ExitReason.CANCELLED:
             return Cause.INTERRUPTED, "it was stopped from outside"
-        case Ending.ROOM_LIMIT:
-            cause = Cause.AGENT_TIMEOUT if "wall clock" in ended.limit else Cause.AGENT_CRASHED
-            return cause, f"the room ended it: {ended.limit}"
-        case Ending.WALL_CLOCK:
-            return Cause.AGENT_TIMEOUT, f"it was not done after {ended.seconds:.0f} s and was stopped"
-    if ended.exit_code == 0:
+        case ExitReason.ENVIRONMENT_LIMIT:
+            cause = Cause.AGENT_TIMEOUT if "wall clock" in process_exit.limit else Cause.AGENT_CRASHED
+            return cause, f"the room ended it: {process_exit.limit}"
+        case ExitReason.WALL_CLOCK:
+            return Cause.AGENT_TIMEOUT, f"it was not done after {process_exit.seconds:.0f} s and was stopped"
+    if process_exit.exit_code == 0:
         return None, "it finished"
-    if ended.exit_code in _EXCUSES:
-        cause, what = _EXCUSES[ended.exit_code]
+    if process_exit.exit_code in _EXIT_CODE_CAUSES:
+        cause, what = _EXIT_CODE_CAUSES[process_exit.exit_code]
         return cause, what + because
-    return Cause.AGENT_CRASHED, ended.how + because
+    return Cause.AGENT_CRASHED, process_exit.summary + because

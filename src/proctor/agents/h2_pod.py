@@ -15,43 +15,51 @@ import msgspec
 from proctor.agents.claude_code import DEFAULTS, PINNED, PLACEHOLDER, PROGRAM, check_env, claude_program, machine_of
 from proctor.agents.claude_outcome import FAULTS
 from proctor.agents.h2 import adapter
-from proctor.agents.h2.adapter import Launched
-from proctor.agents.h2.events import Doing, Event, Sent
-from proctor.agents.h2.room import LOGS, PodRoom
+from proctor.agents.h2.adapter import LaunchedAgent
+from proctor.agents.h2.events import AgentActivity, PodEvent, SentMessage
+from proctor.agents.h2.pod_environment import LOGS, PodEnvironment
+from proctor.agents.h2.pod_state import (
+    PodAgentState,
+    PodAssessment,
+    PodState,
+    PodStatus,
+    PodTimeouts,
+    agents_with_unsubmitted_message,
+    assess,
+)
 from proctor.agents.h2.screen import screen_of
-from proctor.agents.h2.template import Template, load_template
-from proctor.agents.h2.timeline import TIMELINE, Timeline, make_timeline, metrics_of
-from proctor.agents.h2.watch import Patience, Pod, Seen, Step, Word, judge, unsubmitted
-from proctor.agents.outcomes import keep_outcome, nothing_done
-from proctor.agents.words import brief
+from proctor.agents.h2.template import PodTemplate, load_template
+from proctor.agents.h2.timeline import TIMELINE_FILE, Timeline, build_timeline, metrics_of
+from proctor.agents.outcomes import not_started_outcome, write_outcome
+from proctor.agents.text import truncate_line
 from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup
-from proctor.core.agent import Doing as Told
+from proctor.core.agent import ProgressCallback as Told
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Mount, Network
 from proctor.core.errors import InfrastructureError, LimitReached, ProctorError, UsageError
 from proctor.core.models import ALIASES
-from proctor.core.programs import find_h2, first_line, own_program
+from proctor.core.programs import find_h2, first_line, resolve_program
 from proctor.core.record import to_json
 from proctor.core.result import AgentMetrics
 
 H2_PROGRAM: Final = "/proctor/h2"
 HOME: Final = "/proctor/home"
 _ACCOUNT: Final = ("claude-config", "default", ".claude.json")
-_ASKED_EVERY: Final = 5
+_POLLS_PER_STATUS_QUERY: Final = 5
 # What an interactive Claude Code does for a person, with a model, while it waits: nobody would read it, and an Enter
 # could be taken for a yes to it.
-_QUIET: Final = {"CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION": "0", "CLAUDE_CODE_ENABLE_AWAY_SUMMARY": "0"}
+_NO_SUGGESTIONS: Final = {"CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION": "0", "CLAUDE_CODE_ENABLE_AWAY_SUMMARY": "0"}
 _FAULTS: Final = {
     **FAULTS,
     "no_git": "there is no git in the room, and h2 needs one; install git in the image",
     "no_h2": "h2 does not run in the room; build it for the room's processor and C library (CGO_ENABLED=0)",
 }
-_UNMAPPABLE: Final = (
+_UNSUPPORTED_WORKDIR: Final = (
     "h2 cannot follow Claude Code in the folder {}: it finds transcripts only for a real path of letters, digits, "
     "dashes and slashes; give the task another workdir"
 )
 
-Judgement = tuple[Cause | None, str]
+CauseAndDetail = tuple[Cause | None, str]
 
 
 class H2Pod:
@@ -64,10 +72,10 @@ class H2Pod:
 
     name = "h2_pod"
 
-    def __init__(self, setup: AgentSetup | None = None, *, patience: Patience | None = None) -> None:
+    def __init__(self, setup: AgentSetup | None = None, *, timeouts: PodTimeouts | None = None) -> None:
         self._setup = AgentSetup() if setup is None else setup
-        check_env(self._setup.briefing.env)
-        self._patience = Patience() if patience is None else patience
+        check_env(self._setup.agent_options.env)
+        self._timeouts = PodTimeouts() if timeouts is None else timeouts
 
     def versions(self) -> dict[str, str]:
         """The versions of h2 and of Claude Code on this machine."""
@@ -78,7 +86,7 @@ class H2Pod:
         except OSError as error:
             raise InfrastructureError(f"Claude Code does not run: {error}", where=claude) from error
 
-    def furnish(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:
+    def prepare_spec(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:
         """Show h2 and Claude Code in the room, read-only, and the whole sandbox, writable.
 
         Raises:
@@ -105,61 +113,69 @@ class H2Pod:
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(content)
             path.chmod(0o755 if path.parent.name == "bin" else 0o644)
-        mounts = [Mount(source=str(program), target=self._inside(program, place)) for program, place in programs]
-        mounts.append(Mount(source=str(sandbox), target=self._inside(sandbox, HOME), writable=True))
+        mounts = [
+            Mount(source=str(program), target=self._environment_path(program, place)) for program, place in programs
+        ]
+        mounts.append(Mount(source=str(sandbox), target=self._environment_path(sandbox, HOME), writable=True))
         return msgspec.structs.replace(spec, mounts=(*spec.mounts, *mounts))
 
-    async def answer(self, request: AgentRequest, environment: Environment, doing: Told) -> AgentOutcome:
+    async def solve(self, request: AgentRequest, environment: Environment, on_progress: Told) -> AgentOutcome:
         """Let the pod work on the task until it is really done."""
         if not request.instruction.strip():
-            return keep_outcome(request, nothing_done(Cause.INVALID_TASK, "the instruction is empty"))
+            return write_outcome(request, not_started_outcome(Cause.INVALID_TASK, "the instruction is empty"))
         if environment.model_url is None:
             raise InfrastructureError("the room has no way to the model gateway")
-        if not adapter.MAPPABLE.fullmatch(environment.workdir):
-            why = _UNMAPPABLE.format(environment.workdir)
-            return keep_outcome(request, nothing_done(Cause.NOT_RUNNABLE_HERE, why))
+        if not adapter.SUPPORTED_WORKDIR.fullmatch(environment.workdir):
+            why = _UNSUPPORTED_WORKDIR.format(environment.workdir)
+            return write_outcome(request, not_started_outcome(Cause.NOT_RUNNABLE_HERE, why))
         sandbox = _sandbox(request)
         account = sandbox.joinpath(*_ACCOUNT)
         known = account.read_bytes() if account.exists() else None
-        account.write_bytes(adapter.trusting(known, environment.workdir, PLACEHOLDER))
+        account.write_bytes(adapter.trust_workspace(known, environment.workdir, PLACEHOLDER))
         claude = claude_program(self._setup)
-        home = self._inside(sandbox, HOME)
-        room = PodRoom(
+        home = self._environment_path(sandbox, HOME)
+        room = PodEnvironment(
             environment,
             home=home,
             variables=self._variables(request, environment.model_url, home),
             isolated=not self._setup.in_place,
         )
         template = self._template(sandbox)
-        course = _Course(room, request, sandbox, self._patience, doing)
+        course = _PodAttempt(room, request, sandbox, self._timeouts, on_progress)
         values = template.values(self._setup.pod_variables, working_dir=environment.workdir, model=request.model)
         cancelled = False
         try:
-            cause, detail = await course.take(machine_of(claude), template.name, values)
+            cause, detail = await course.run(machine_of(claude), template.name, values)
         except asyncio.CancelledError:
             cancelled, cause, detail = True, Cause.INTERRUPTED, "it was stopped from outside"
         except LimitReached as error:
             cause = Cause.AGENT_TIMEOUT if error.kind.startswith("wall") else Cause.AGENT_CRASHED
             detail = f"the room ended the pod: {error.sentence}"
-        outcome = keep_outcome(request, await course.end(cause, detail))
+        outcome = write_outcome(request, await course.finish(cause, detail))
         if cancelled:
             raise asyncio.CancelledError
         return outcome
 
-    def _template(self, sandbox: Path) -> Template:
+    def _template(self, sandbox: Path) -> PodTemplate:
         pods = {f"pods/{file.name}": file.read_bytes() for file in (sandbox / "pods").iterdir() if file.is_file()}
         return load_template(self._setup.pod_template, pods)
 
-    def _inside(self, path: Path, place: str) -> str:
-        return str(path) if self._setup.in_place else place
+    def _environment_path(self, path: Path, environment_path: str) -> str:
+        return str(path) if self._setup.in_place else environment_path
 
     def _variables(self, request: AgentRequest, model_url: str, home: str) -> dict[str, str]:
-        variables = {**DEFAULTS, **_QUIET, **self._setup.briefing.env, **PINNED, **adapter.variables(home)}
+        variables = {
+            **DEFAULTS,
+            **_NO_SUGGESTIONS,
+            **self._setup.agent_options.env,
+            **PINNED,
+            **adapter.variables(home),
+        }
         host = urlsplit(model_url).hostname or ""
         no_proxy = ",".join(dict.fromkeys(["127.0.0.1", "localhost", host]))
         variables |= {
-            "PROCTOR_CLAUDE": self._inside(claude_program(self._setup), PROGRAM),
-            "PROCTOR_H2": self._inside(h2_program(self._setup), H2_PROGRAM),
+            "PROCTOR_CLAUDE": self._environment_path(claude_program(self._setup), PROGRAM),
+            "PROCTOR_H2": self._environment_path(h2_program(self._setup), H2_PROGRAM),
             "PROCTOR_MODEL_URL": model_url + (request.model_path or ""),
             "NO_PROXY": no_proxy,
             "no_proxy": no_proxy,
@@ -178,7 +194,7 @@ def h2_program(setup: AgentSetup) -> Path:
         InfrastructureError: there is none, or it is no program.
     """
     fix = "build it from its repository, and name it with --h2-bin or H2_BIN"
-    return own_program(setup.h2_program, find_h2, missing="h2 is not installed here", fix=fix)
+    return resolve_program(setup.h2_program, find_h2, missing="h2 is not installed here", fix=fix)
 
 
 def _sandbox(request: AgentRequest) -> Path:
@@ -187,67 +203,72 @@ def _sandbox(request: AgentRequest) -> Path:
     return Path(request.sandbox)
 
 
-class _Course:
+class _PodAttempt:
     """One pod from its launch to its end."""
 
     def __init__(
         self,
-        room: PodRoom,
+        environment: PodEnvironment,
         request: AgentRequest,
         sandbox: Path,
-        patience: Patience,
-        doing: Told,
+        timeouts: PodTimeouts,
+        on_progress: Told,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._room = room
+        self._environment = environment
         self._request = request
         self._sandbox = sandbox
-        self._patience = patience
-        self._tell = doing
+        self._timeouts = timeouts
+        self._on_progress = on_progress
         self._clock = clock
-        self._began = clock()
-        self._deadline = math.inf if request.wall_seconds is None else self._began + request.wall_seconds
-        self._pod: tuple[Launched, ...] = ()
-        self._seen: dict[str, Seen] = {}
+        self._started_at = clock()
+        self._deadline = math.inf if request.wall_seconds is None else self._started_at + request.wall_seconds
+        self._launched: tuple[LaunchedAgent, ...] = ()
+        self._agents: dict[str, PodAgentState] = {}
         self._prepared = False
         self._ended_at = 0.0
 
-    async def take(self, machine: str, template: str, values: dict[str, str]) -> Judgement:
+    async def run(self, machine: str, template: str, values: dict[str, str]) -> CauseAndDetail:
         """Go all the way. Why it ended (None: it finished), and one sentence on it."""
-        self._tell("starting the pod")
-        fault = await self._room.prepare(machine)
+        self._on_progress("starting the pod")
+        fault = await self._environment.prepare(machine)
         if fault == "link":
-            return Cause.NOT_RUNNABLE_HERE, _UNMAPPABLE.format("of this task, which is reached through a symlink")
+            return Cause.NOT_RUNNABLE_HERE, _UNSUPPORTED_WORKDIR.format(
+                "of this task, which is reached through a symlink"
+            )
         if fault:
             return Cause.MISSING_PROGRAM, _FAULTS.get(fault, fault)
         self._prepared = True
         try:
-            self._pod = await self._room.launch(template, values)
-            lead = adapter.lead_of(self._pod)
+            self._launched = await self._environment.launch(template, values)
+            lead = adapter.lead_of(self._launched)
             now = self._clock()
-            self._seen = {agent.name: Seen(name=agent.name, since=now, stirred=now) for agent in self._pod}
-            word = await self._watch(lead, launched=now, sent=None)
-            if word.step is Step.READY:
-                await self._room.send(lead, self._request.instruction)
-                word = await self._watch(lead, launched=now, sent=self._clock())
+            self._agents = {
+                agent.name: PodAgentState(name=agent.name, activity_since=now, last_event_at=now)
+                for agent in self._launched
+            }
+            word = await self._poll_until_decided(lead, launched=now, sent=None)
+            if word.status is PodStatus.READY:
+                await self._environment.send_task(lead, self._request.instruction)
+                word = await self._poll_until_decided(lead, launched=now, sent=self._clock())
         except InfrastructureError as error:
             if error.retryable:
                 raise  # the room itself is gone
             return error.cause or Cause.ENVIRONMENT_FAILED, error.what
-        return await self._judged(word)
+        return await self._with_screen(word)
 
-    async def end(self, cause: Cause | None, detail: str) -> AgentOutcome:
+    async def finish(self, cause: Cause | None, detail: str) -> AgentOutcome:
         """Stop the pod, keep what it left, and say what became of it."""
         self._ended_at = time.time()
-        seconds = self._clock() - self._began
+        seconds = self._clock() - self._started_at
         if self._prepared:
-            self._tell("stopping the pod")
-            names = list(self._seen) or await self._names()
+            self._on_progress("stopping the pod")
+            names = list(self._agents) or await self._listening_agents()
             problems = []
             steps: tuple[Callable[[], Awaitable[None]], ...] = (
-                lambda: self._room.stop(names, seconds=self._patience.stop),
-                lambda: self._room.harvest(Path(self._request.logs, LOGS)),
+                lambda: self._environment.stop(names, seconds=self._timeouts.stop),
+                lambda: self._environment.collect_logs(Path(self._request.logs, LOGS)),
             )
             for step in steps:
                 try:
@@ -260,10 +281,10 @@ class _Course:
         timeline = await asyncio.to_thread(self._timeline)
         if cause is None and timeline is not None:
             # How long it took, without the time in which we waited to be sure.
-            seconds = min(seconds, timeline.began + timeline.seconds - (self._ended_at - seconds))
+            seconds = min(seconds, timeline.started_at + timeline.seconds - (self._ended_at - seconds))
         metrics = self._metrics(timeline)
-        lead = adapter.lead_of(self._pod) if self._pod else ""
-        said = [line.last_words for line in timeline.lines if line.name == lead] if timeline else []
+        lead = adapter.lead_of(self._launched) if self._launched else ""
+        said = [line.final_text for line in timeline.agents if line.name == lead] if timeline else []
         return AgentOutcome(
             cause=cause,
             detail=detail,
@@ -272,81 +293,88 @@ class _Course:
             final_text=said[0] if said else "",
         )
 
-    async def _watch(self, lead: str, *, launched: float, sent: float | None) -> Word:
+    async def _poll_until_decided(self, lead: str, *, launched: float, sent: float | None) -> PodAssessment:
         """Look at the pod until there is something to be done about it."""
 
-        def seen() -> Pod:
-            return Pod(agents=tuple(self._seen.values()), lead=lead, now=self._clock(), launched=launched, sent=sent)
+        def seen() -> PodState:
+            return PodState(
+                agents=tuple(self._agents.values()), lead=lead, now=self._clock(), launched_at=launched, sent_at=sent
+            )
 
         for look in itertools.count(1):
-            self._seen = await self._room.look(self._seen, self._clock)
+            self._agents = await self._environment.poll_events(self._agents, self._clock)
             # Asking takes a process for each agent, and what h2 writes by itself tells nearly all. But the dead write
             # nothing, and what is not in its files (a queue, the words of an error) counts when it is decided.
-            if look % _ASKED_EVERY == 0 or judge(seen(), self._patience).step is not Step.WAIT:
-                self._seen = await self._room.ask(self._seen, self._clock, seconds=self._patience.status)
+            if look % _POLLS_PER_STATUS_QUERY == 0 or assess(seen(), self._timeouts).status is not PodStatus.WAITING:
+                self._agents = await self._environment.query_status(
+                    self._agents, self._clock, seconds=self._timeouts.status
+                )
             pod = seen()
-            word, now = judge(pod, self._patience), pod.now
-            if word.step is not Step.WAIT:
+            word, now = assess(pod, self._timeouts), pod.now
+            if word.status is not PodStatus.WAITING:
                 return word
             if now >= self._deadline:
-                waited = f"the pod was not done after {now - self._began:.0f} s and was stopped"
-                return Word(step=Step.FAILED, cause=Cause.AGENT_TIMEOUT, detail=waited)
-            if waiting := unsubmitted(pod, self._patience):
-                self._seen = await self._room.nudge(self._seen, waiting, self._clock)
-            self._tell(_shown(pod))
-            await asyncio.sleep(min(self._patience.look, max(0.05, self._deadline - now)))
+                waited = f"the pod was not done after {now - self._started_at:.0f} s and was stopped"
+                return PodAssessment(status=PodStatus.FAILED, cause=Cause.AGENT_TIMEOUT, detail=waited)
+            if waiting := agents_with_unsubmitted_message(pod, self._timeouts):
+                self._agents = await self._environment.press_enter(self._agents, waiting, self._clock)
+            self._on_progress(_progress_line(pod))
+            await asyncio.sleep(min(self._timeouts.poll, max(0.05, self._deadline - now)))
         raise AssertionError("one looks until there is something to be done")
 
-    async def _judged(self, word: Word) -> Judgement:
-        if word.whose is None:
-            return word.cause, word.detail
-        screen = await asyncio.to_thread(screen_of, self._sandbox, word.whose)
+    async def _with_screen(self, assessment: PodAssessment) -> CauseAndDetail:
+        if assessment.agent is None:
+            return assessment.cause, assessment.detail
+        screen = await asyncio.to_thread(screen_of, self._sandbox, assessment.agent)
         if self._request.model_path:
             screen = screen.replace(self._request.model_path, "/[redacted]")
         if not screen:
-            return word.cause, word.detail
-        file = Path(self._request.logs, f"screen-{word.whose}.txt")
+            return assessment.cause, assessment.detail
+        file = Path(self._request.logs, f"screen-{assessment.agent}.txt")
         file.write_text(screen + "\n", encoding="utf-8")  # noqa: ASYNC240 - a few lines
-        return word.cause, f"{word.detail}; on its screen: {brief(' / '.join(screen.splitlines()), 400)}"
+        return (
+            assessment.cause,
+            f"{assessment.detail}; on its screen: {truncate_line(' / '.join(screen.splitlines()), 400)}",
+        )
 
-    async def _names(self) -> list[str]:
+    async def _listening_agents(self) -> list[str]:
         """Who is running of a pod that could not be launched as a whole."""
         folder = self._sandbox / "sockets"
         found = await asyncio.to_thread(lambda: [path.name for path in folder.glob("agent.*.sock")])
-        return [adapter.agent_of(name) for name in found]
+        return [adapter.agent_of_socket(name) for name in found]
 
     def _timeline(self) -> Timeline | None:
-        if not self._pod:
+        if not self._launched:
             return None
         logs = Path(self._request.logs)
-        agents = {agent.name: agent.role for agent in self._ordered()}
-        events: dict[str, list[Event]] = {
+        agents = {agent.name: agent.role for agent in self._agents_by_index()}
+        events: dict[str, list[PodEvent]] = {
             name: list(adapter.read_events(_lines(logs / LOGS / "sessions" / name / "events.jsonl"))) for name in agents
         }
-        sent: list[Sent] = list(adapter.read_sent(_lines(logs / LOGS / "logs" / "sent.log")))
-        timeline = make_timeline(agents, events, sent, lead=adapter.lead_of(self._pod), ended=self._ended_at)
+        sent: list[SentMessage] = list(adapter.read_sent_messages(_lines(logs / LOGS / "logs" / "sent.log")))
+        timeline = build_timeline(agents, events, sent, lead=adapter.lead_of(self._launched), ended_at=self._ended_at)
         if timeline is not None:
-            (logs / TIMELINE).write_bytes(to_json(timeline))
+            (logs / TIMELINE_FILE).write_bytes(to_json(timeline))
         return timeline
 
     def _metrics(self, timeline: Timeline | None) -> AgentMetrics:
         folder = Path(self._request.logs, LOGS, "messages")
         # One of them is the task.
         messages = max(0, sum(1 for _ in folder.glob("*/*.md")) - 1) if folder.is_dir() else 0
-        return metrics_of(timeline, {agent.name: agent.role for agent in self._ordered()}, messages=messages)
+        return metrics_of(timeline, {agent.name: agent.role for agent in self._agents_by_index()}, messages=messages)
 
-    def _ordered(self) -> list[Launched]:
-        return sorted(self._pod, key=lambda agent: agent.index)
+    def _agents_by_index(self) -> list[LaunchedAgent]:
+        return sorted(self._launched, key=lambda agent: agent.index)
 
 
 def _lines(file: Path) -> list[bytes]:
     return file.read_bytes().splitlines() if file.is_file() else []
 
 
-def _shown(pod: Pod) -> str:
+def _progress_line(pod: PodState) -> str:
     """What a pod is at, in a few words."""
-    if pod.sent is None:
-        ready = sum(agent.doing is Doing.IDLE for agent in pod.agents)
+    if pod.sent_at is None:
+        ready = sum(agent.activity is AgentActivity.IDLE for agent in pod.agents)
         return f"{ready} of {len(pod.agents)} agents are ready"
-    busy = [agent.name for agent in pod.agents if agent.doing is not Doing.IDLE]
+    busy = [agent.name for agent in pod.agents if agent.activity is not AgentActivity.IDLE]
     return f"at work: {', '.join(busy)}" if busy else "all agents are idle"

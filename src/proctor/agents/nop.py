@@ -1,7 +1,7 @@
 """The agent that does nothing: what it hands in tells what a benchmark gives for free."""
 
-from proctor.agents.outcomes import keep_outcome, nothing_done
-from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup, Doing
+from proctor.agents.outcomes import not_started_outcome, write_outcome
+from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup, ProgressCallback
 from proctor.core.environment import Environment, EnvironmentSpec
 
 
@@ -9,7 +9,7 @@ class Nop:
     """Leaves everything as it is."""
 
     name = "nop"
-    needs_home = False
+    needs_sandbox = False
     needs_model = False
 
     def __init__(self, setup: AgentSetup | None = None) -> None:
@@ -19,10 +19,12 @@ class Nop:
         """No programs."""
         return {}
 
-    def furnish(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:  # noqa: ARG002 - see Agent
+    def prepare_spec(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:  # noqa: ARG002 - see Agent
         """Nothing is needed in the room."""
         return spec
 
-    async def answer(self, request: AgentRequest, environment: Environment, doing: Doing) -> AgentOutcome:  # noqa: ARG002 - see Agent
+    async def solve(
+        self, request: AgentRequest, environment: Environment, on_progress: ProgressCallback
+    ) -> AgentOutcome:  # noqa: ARG002 - see Agent
         """Do nothing."""
-        return keep_outcome(request, nothing_done(None, "it did nothing, as it should"))
+        return write_outcome(request, not_started_outcome(None, "it did nothing, as it should"))

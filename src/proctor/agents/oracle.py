@@ -8,15 +8,15 @@ import time
 from pathlib import Path
 from typing import Final
 
-from proctor.agents.outcomes import keep_outcome, nothing_done
-from proctor.agents.words import brief
-from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup, Doing
+from proctor.agents.outcomes import not_started_outcome, write_outcome
+from proctor.agents.text import truncate_line
+from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup, ProgressCallback
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, ExecResult
 from proctor.core.errors import InvalidData
 from proctor.core.result import AgentMetrics
 from proctor.core.submission import PatchKind
-from proctor.core.task import Gold
+from proctor.core.task import Oracle
 
 # Neither script leaves a copy of the answer in the room. The instruction of both is their standard input.
 _APPLY: Final = """
@@ -36,7 +36,7 @@ script=$(mktemp) && trap 'rm -f "$script"' EXIT && cat >"$script" || exit 1
 """
 
 
-class Oracle:
+class OracleAgent:
     """Applies the task's gold patch, or runs its solution script.
 
     Args:
@@ -44,9 +44,9 @@ class Oracle:
     """
 
     name = "oracle"
-    needs_home = False
+    needs_sandbox = False
     needs_model = False
-    needs_gold = True
+    needs_oracle = True
 
     def __init__(self, setup: AgentSetup | None = None) -> None:
         self._setup = AgentSetup() if setup is None else setup
@@ -55,66 +55,68 @@ class Oracle:
         """No programs."""
         return {}
 
-    def furnish(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:  # noqa: ARG002 - see Agent
+    def prepare_spec(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:  # noqa: ARG002 - see Agent
         """Nothing is needed in the room."""
         return spec
 
-    async def answer(self, request: AgentRequest, environment: Environment, doing: Doing) -> AgentOutcome:
+    async def solve(
+        self, request: AgentRequest, environment: Environment, on_progress: ProgressCallback
+    ) -> AgentOutcome:
         """Put the answer in its place."""
-        gold = self._setup.gold
+        gold = self._setup.oracle
         if gold is None:
-            return keep_outcome(request, nothing_done(Cause.NO_SUBMISSION, "the task has no reference answer"))
+            return write_outcome(request, not_started_outcome(Cause.NO_SUBMISSION, "the task has no reference answer"))
         started = time.monotonic()
         match gold.patch_kind:
             case PatchKind.PATCH_SET:
-                doing("applying the reference patch set")
-                cause, detail = await self._patch_set(gold, environment)
+                on_progress("applying the reference patch set")
+                cause, detail = await self._apply_patch_set(gold, environment)
             case PatchKind.UNIFIED_DIFF:
-                doing("applying the reference patch")
+                on_progress("applying the reference patch")
                 done = await environment.exec(
                     ["sh", "-c", _APPLY],
                     stdin=gold.text.encode("utf-8", "surrogateescape"),
                     timeout=request.wall_seconds,
                 )
-                cause, detail = _judge(done, "the reference patch")
+                cause, detail = _classify_result(done, "the reference patch")
             case None:
-                doing("running the reference solution")
+                on_progress("running the reference solution")
                 done = await environment.exec(
                     ["sh", "-c", _RUN], stdin=gold.text.encode("utf-8", "surrogateescape"), timeout=request.wall_seconds
                 )
-                cause, detail = _judge(done, "the reference solution")
+                cause, detail = _classify_result(done, "the reference solution")
         seconds = time.monotonic() - started
-        return keep_outcome(
+        return write_outcome(
             request, AgentOutcome(cause=cause, detail=detail, seconds=seconds, metrics=AgentMetrics(agents=0))
         )
 
-    async def _patch_set(self, gold: Gold, environment: Environment) -> tuple[Cause | None, str]:
+    async def _apply_patch_set(self, oracle: Oracle, environment: Environment) -> tuple[Cause | None, str]:
         """Patch copies of the files that are named, and put them back: no room has a program for this."""
         apply = self._setup.apply_patch
         if apply is None:
             return Cause.NOT_RUNNABLE_HERE, "nothing was given that applies a patch set"
-        paths = _named(gold.text)
+        paths = _patched_paths(oracle.text)
         with tempfile.TemporaryDirectory(prefix="proctor-oracle-") as folder:
             tree = Path(folder)
             for path in paths:
                 try:
-                    await environment.get(posixpath.join(environment.workdir, path), _under(tree, path))
+                    await environment.get(posixpath.join(environment.workdir, path), _path_inside(tree, path))
                 except FileNotFoundError:
                     continue  # the patch set makes it
-            await asyncio.to_thread(apply, tree, gold.text.encode("utf-8", "surrogateescape"), PatchKind.PATCH_SET)
+            await asyncio.to_thread(apply, tree, oracle.text.encode("utf-8", "surrogateescape"), PatchKind.PATCH_SET)
             for path in paths:
                 await environment.put(tree / path, posixpath.join(environment.workdir, path))
         return None, "the reference patch set is applied"
 
 
-def _named(text: str) -> list[str]:
+def _patched_paths(text: str) -> list[str]:
     try:
         return list(dict.fromkeys(str(patch["path"]) for patch in json.loads(text)["patches"]))
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidData(f"the reference answer is not a patch set: {error!r}") from error
 
 
-def _under(tree: Path, path: str) -> Path:
+def _path_inside(tree: Path, path: str) -> Path:
     if posixpath.isabs(path) or ".." in path.split("/"):
         raise InvalidData(f"the reference patch set leaves the tree: {path!r}")
     place = tree / path
@@ -122,10 +124,10 @@ def _under(tree: Path, path: str) -> Path:
     return place
 
 
-def _judge(done: ExecResult, what: str) -> tuple[Cause | None, str]:
-    if done.timed_out:
-        return Cause.AGENT_TIMEOUT, f"{what} was not done after {done.seconds:.0f} s"
-    if done.exit_code != 0:
-        said = brief((done.stderr or done.stdout).decode("utf-8", "replace")[-2000:], 300)
-        return Cause.AGENT_CRASHED, f"{what} failed with exit code {done.exit_code}: {said}"
+def _classify_result(result: ExecResult, what: str) -> tuple[Cause | None, str]:
+    if result.timed_out:
+        return Cause.AGENT_TIMEOUT, f"{what} was not done after {result.seconds:.0f} s"
+    if result.exit_code != 0:
+        said = truncate_line((result.stderr or result.stdout).decode("utf-8", "replace")[-2000:], 300)
+        return Cause.AGENT_CRASHED, f"{what} failed with exit code {result.exit_code}: {said}"
     return None, f"{what} is in place"

@@ -8,30 +8,30 @@ from proctor.core.causes import Cause
 from proctor.core.record import read_record, to_json
 from proctor.core.result import AgentMetrics
 
-FILE: Final = "outcome.json"
+OUTCOME_FILE: Final = "outcome.json"
 
 
-def keep_outcome(request: AgentRequest, outcome: AgentOutcome) -> AgentOutcome:
+def write_outcome(request: AgentRequest, outcome: AgentOutcome) -> AgentOutcome:
     """Write the outcome into the request's logs, and hand it on."""
-    file = Path(request.logs, FILE)
+    file = Path(request.logs, OUTCOME_FILE)
     file.parent.mkdir(parents=True, exist_ok=True)
     # Whole or not there, but not synced: it is read again by this very process, which must not wait for the disk here.
-    half_written = file.with_name(f".{FILE}.tmp")
+    half_written = file.with_name(f".{OUTCOME_FILE}.tmp")
     half_written.write_bytes(to_json(outcome))
     half_written.replace(file)
     return outcome
 
 
-def kept_outcome(logs: Path) -> AgentOutcome | None:
+def read_outcome(logs: Path) -> AgentOutcome | None:
     """The outcome that an agent left in its logs; None when it got no chance to.
 
     Raises:
         InvalidData: the file is not an outcome.
     """
-    file = logs / FILE
+    file = logs / OUTCOME_FILE
     return read_record(file, AgentOutcome) if file.exists() else None
 
 
-def nothing_done(cause: Cause | None, detail: str) -> AgentOutcome:
+def not_started_outcome(cause: Cause | None, detail: str) -> AgentOutcome:
     """The outcome of an agent that was not even started."""
     return AgentOutcome(cause=cause, detail=detail, seconds=0.0, metrics=AgentMetrics(agents=0))

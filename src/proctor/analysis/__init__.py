@@ -8,65 +8,65 @@ import importlib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from proctor.analysis.breakdowns import Breakdown, breakdown
     from proctor.analysis.comparability import Difference, differences
-    from proctor.analysis.gate import Decision, Rule, decide, parse_rule
-    from proctor.analysis.groups import Breakdown, breakdown
+    from proctor.analysis.gate import GateDecision, GateRule, decide, parse_rule
     from proctor.analysis.intervals import Estimate, Interval, wilson
-    from proctor.analysis.observation import Observation, observe
-    from proctor.analysis.paired import Comparison, compare, corrected
-    from proctor.analysis.pareto import Point, Standing, standings
+    from proctor.analysis.observation import Observation, to_observation
+    from proctor.analysis.paired import Comparison, adjust_p_values, compare
+    from proctor.analysis.pareto import ParetoPoint, ParetoResult, pareto_results
     from proctor.analysis.runs import RunRow, run_row
-    from proctor.analysis.score import Score, score_file, score_report, score_table
-    from proctor.analysis.team import TeamVerdict, team_verdict
+    from proctor.analysis.score import ScoreSummary, score_file, score_report, score_table
+    from proctor.analysis.team import TeamComparison, compare_team
 
 __all__ = [
     "Breakdown",
     "Comparison",
-    "Decision",
     "Difference",
     "Estimate",
+    "GateDecision",
+    "GateRule",
     "Interval",
     "Observation",
-    "Point",
-    "Rule",
+    "ParetoPoint",
+    "ParetoResult",
     "RunRow",
-    "Score",
-    "Standing",
-    "TeamVerdict",
+    "ScoreSummary",
+    "TeamComparison",
+    "adjust_p_values",
     "breakdown",
     "compare",
-    "corrected",
+    "compare_team",
     "decide",
     "differences",
-    "observe",
+    "pareto_results",
     "parse_rule",
     "run_row",
     "score_file",
     "score_report",
     "score_table",
-    "standings",
-    "team_verdict",
+    "to_observation",
     "wilson",
 ]
 
-_HOMES: Final = {
+_LAZY_MODULES: Final = {
     "comparability": ("Difference", "differences"),
-    "gate": ("Decision", "Rule", "decide", "parse_rule"),
-    "groups": ("Breakdown", "breakdown"),
+    "gate": ("GateDecision", "GateRule", "decide", "parse_rule"),
+    "breakdowns": ("Breakdown", "breakdown"),
     "intervals": ("Estimate", "Interval", "wilson"),
-    "observation": ("Observation", "observe"),
-    "paired": ("Comparison", "compare", "corrected"),
-    "pareto": ("Point", "Standing", "standings"),
+    "observation": ("Observation", "to_observation"),
+    "paired": ("Comparison", "compare", "adjust_p_values"),
+    "pareto": ("ParetoPoint", "ParetoResult", "pareto_results"),
     "runs": ("RunRow", "run_row"),
-    "score": ("Score", "score_file", "score_report", "score_table"),
-    "team": ("TeamVerdict", "team_verdict"),
+    "score": ("ScoreSummary", "score_file", "score_report", "score_table"),
+    "team": ("TeamComparison", "compare_team"),
 }
 
 
 if not TYPE_CHECKING:  # a type checker would take every name for exported
 
     def __getattr__(name: str) -> object:
-        home = next((module for module, names in _HOMES.items() if name in names), None)
+        home = next((module for module, names in _LAZY_MODULES.items() if name in names), None)
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{home}"), name)

@@ -13,9 +13,9 @@ from proctor.analysis.intervals import CONFIDENCE, Estimate
 RESAMPLES: Final = 1999
 _SEED: Final = 20260215
 # Drawn again, fewer values than this are often all but equal, and t is then of any size.
-_FEWEST: Final = 10
-_NOTHING: Final = 1e-12  # of an error: what is left by rounding
-_FARTHEST: Final = 50.0  # in powers of e: what may be anything
+_MIN_VALUES: Final = 10
+_ROUNDING_ERROR: Final = 1e-12  # of an error: what is left by rounding
+_MAX_LOG_DISTANCE: Final = 50.0  # in powers of e: what may be anything
 
 
 def mean_interval(
@@ -42,7 +42,7 @@ def mean_interval(
     error = math.sqrt(math.fsum((value - mean) ** 2 for value in values)) / number
     if error == 0 and number > 1:
         return Estimate(value=mean, low=mean, high=mean)
-    if number < _FEWEST:
+    if number < _MIN_VALUES:
         return Estimate(value=mean)
     choose = random.Random(seed).choices  # noqa: S311 - draws for statistics, not for secrets
     centred = [value - mean for value in values]  # the squares of large values that differ little lose their digits
@@ -53,7 +53,7 @@ def mean_interval(
         spread = sum(map(mul, sample, sample)) - total * total / number
         # A draw of one value over and over shows no spread: it is as far out as can be.
         drawn.append(total / math.sqrt(spread) if spread > 0 else math.copysign(math.inf, total))
-    down, up = _arms(drawn, confidence)
+    down, up = _half_widths(drawn, confidence)
     if math.isinf(down) or math.isinf(up):
         return Estimate(value=mean)
     return Estimate(value=mean, low=mean - down * error, high=mean + up * error)
@@ -82,9 +82,9 @@ def ratio_interval(
     ratio = after / before
     left = [second - ratio * first for first, second in pairs]
     error = math.sqrt(math.fsum(one * one for one in left)) / after
-    if error <= _NOTHING and number > 1:
+    if error <= _ROUNDING_ERROR and number > 1:
         return Estimate(value=ratio, low=ratio, high=ratio)
-    if number < _FEWEST:
+    if number < _MIN_VALUES:
         return Estimate(value=ratio)
     choose = random.Random(seed).choices  # noqa: S311 - as above
     # What b - R*·a comes to is told by these sums for whatever R* is drawn.
@@ -98,8 +98,8 @@ def ratio_interval(
             drawn.append(math.log1p(change / ratio) * (ratio * total + rest) / math.sqrt(spread))
         else:
             drawn.append(math.copysign(math.inf, rest))
-    down, up = _arms(drawn, confidence)
-    if max(down, up) * error > _FARTHEST:
+    down, up = _half_widths(drawn, confidence)
+    if max(down, up) * error > _MAX_LOG_DISTANCE:
         return Estimate(value=ratio)
     return Estimate(value=ratio, low=ratio * math.exp(-down * error), high=ratio * math.exp(up * error))
 
@@ -121,19 +121,19 @@ def rate_interval(
     urn = [*differences, 1.0, -1.0]
     drawn = sorted(sum(choose(urn, k=len(urn))) / len(urn) for _ in range(resamples))
     value = math.fsum(differences) / number
-    low, high = _at(drawn, (1 - confidence) / 2), _at(drawn, (1 + confidence) / 2)
+    low, high = _draw_quantile(drawn, (1 - confidence) / 2), _draw_quantile(drawn, (1 + confidence) / 2)
     return Estimate(value=value, low=min(low, value), high=max(high, value))
 
 
-def _arms(drawn: Sequence[float], confidence: float) -> tuple[float, float]:
+def _half_widths(drawn: Sequence[float], confidence: float) -> tuple[float, float]:
     """How many standard errors the interval reaches down and up, from the draws of t."""
     ordered = sorted(drawn)
-    symmetric = _at(sorted(map(abs, drawn)), confidence)
-    down, up = _at(ordered, (1 + confidence) / 2), -_at(ordered, (1 - confidence) / 2)
+    symmetric = _draw_quantile(sorted(map(abs, drawn)), confidence)
+    down, up = _draw_quantile(ordered, (1 + confidence) / 2), -_draw_quantile(ordered, (1 - confidence) / 2)
     return max(down, (down + symmetric) / 2), max(up, (up + symmetric) / 2)
 
 
-def _at(ordered: Sequence[float], share: float) -> float:
+def _draw_quantile(ordered: Sequence[float], share: float) -> float:
     """The value below which this share of the draws lies: the (B + 1)·share-th of B, as Efron and Tibshirani count."""
     place = round((len(ordered) + 1) * share) - 1
     return ordered[min(max(place, 0), len(ordered) - 1)]

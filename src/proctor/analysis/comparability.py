@@ -10,7 +10,7 @@ from proctor.core.run import RunConfig
 
 # What a comparison is usually about, and what should be the same whatever it is about.
 _SUBJECT: Final = ("agent", "command", "model", "mode", "preset", "pod_template", "variables", "briefing")
-_LONGEST: Final = 80
+_MAX_VALUE_LENGTH: Final = 80
 _CONDITIONS: Final = (
     *(
         "benchmark",
@@ -71,12 +71,12 @@ def _differences(
         elif isinstance(before, dict):
             for key in sorted(before.keys() | after.keys()):
                 if before.get(key) != after.get(key):
-                    yield unlike(f"{name} {key}", _told(before.get(key)), _told(after.get(key)))
+                    yield unlike(f"{name} {key}", _format_value(before.get(key)), _format_value(after.get(key)))
         elif before != after:
-            yield unlike(name, _told(before), _told(after))
+            yield unlike(name, _format_value(before), _format_value(after))
 
 
-def _told(value: object) -> object:
+def _format_value(value: object) -> object:
     match value:
         case list() | tuple():
             return " ".join(map(str, value)) or None
@@ -84,5 +84,9 @@ def _told(value: object) -> object:
             return " ".join(f"{name}={one}" for name, one in value.items()) or None
         case str():
             line = " ".join(value.split())
-            return line if len(line) <= _LONGEST else f"{line[:_LONGEST].rstrip()}… ({len(value):,} characters)"
+            return (
+                line
+                if len(line) <= _MAX_VALUE_LENGTH
+                else f"{line[:_MAX_VALUE_LENGTH].rstrip()}… ({len(value):,} characters)"
+            )
     return value

@@ -7,7 +7,7 @@ from proctor.analysis.observation import Observation
 from proctor.core.causes import Cause
 
 # A cause that is not the agent's doing has no failure mode; it is counted as an error, by its own name.
-MODES: Final[dict[Cause, str]] = {
+FAILURE_REASONS: Final[dict[Cause, str]] = {
     Cause.EMPTY: "handed in nothing",
     Cause.DOES_NOT_APPLY: "patch does not apply",
     Cause.UNSAFE_SUBMISSION: "unfit to be graded",
@@ -28,14 +28,14 @@ MODES: Final[dict[Cause, str]] = {
 }
 
 
-def failure_mode(observation: Observation) -> str | None:
+def failure_reason(observation: Observation) -> str | None:
     """Why an answer that counts is not resolved; None of others.
 
     An agent that was cut short failed for that reason first; what its work was like is in the verdict.
     """
     if not observation.counted or observation.resolved:
         return None
-    return MODES.get(observation.cause, observation.cause.value)
+    return FAILURE_REASONS.get(observation.cause, observation.cause.value)
 
 
 def finding_codes(observation: Observation) -> frozenset[str]:
@@ -44,6 +44,6 @@ def finding_codes(observation: Observation) -> frozenset[str]:
     return frozenset(finding.code for finding in verdict.findings) if verdict else frozenset()
 
 
-def most_first(counts: Mapping[str, int]) -> dict[str, int]:
+def sorted_by_count(counts: Mapping[str, int]) -> dict[str, int]:
     """Counts in the order of their size."""
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

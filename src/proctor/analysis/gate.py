@@ -26,7 +26,7 @@ _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
     "=": operator.eq,
 }
 _MEASURES: Final[dict[str, Callable[[Comparison], float | None]]] = {
-    "verdict": lambda it: it.verdict if it.common else None,
+    "verdict": lambda it: it.conclusion if it.common else None,
     "p": lambda it: it.adjusted_p if it.common else None,
     "common": lambda it: it.common,
     "rate": lambda it: it.second.rate.value if it.second.rate else None,
@@ -53,7 +53,7 @@ _CLAUSE: Final = re.compile(r"(?P<measure>[a-z ]+?)\s*(?P<operator>>=|<=|>|<|=)\
 _NUMBER: Final = re.compile(r"\$?([+-]?\d+(?:\.\d+)?)\s*(%?)")
 
 
-class Clause(Record):
+class GateClause(Record):
     """One condition: a measure of the comparison, and what it must be."""
 
     text: str
@@ -62,14 +62,14 @@ class Clause(Record):
     bound: float
 
 
-class Rule(Record):
+class GateRule(Record):
     """Conditions of which every one must hold."""
 
     text: str
-    clauses: tuple[Clause, ...]
+    clauses: tuple[GateClause, ...]
 
 
-class Outcome(Record):
+class ClauseResult(Record):
     """What became of one condition; `value` is None where the measure is not known, and then it does not hold."""
 
     clause: str
@@ -78,47 +78,47 @@ class Outcome(Record):
     holds: bool
 
 
-class Decision(Record):
+class GateDecision(Record):
     """Whether a comparison meets a rule, and why."""
 
     passed: bool
     sentence: str
-    outcomes: tuple[Outcome, ...]
+    clause_results: tuple[ClauseResult, ...]
 
 
-def parse_rule(text: str) -> Rule:
+def parse_rule(text: str) -> GateRule:
     """Read a rule.
 
     Raises:
         UsageError: it is none; says which part, and what there is.
     """
-    clauses = tuple(_clause(" ".join(part.lower().split())) for part in text.split(","))
-    return Rule(text=", ".join(clause.text for clause in clauses), clauses=clauses)
+    clauses = tuple(_parse_clause(" ".join(part.lower().split())) for part in text.split(","))
+    return GateRule(text=", ".join(clause.text for clause in clauses), clauses=clauses)
 
 
-def decide(rule: Rule, comparison: Comparison) -> Decision:
+def decide(rule: GateRule, comparison: Comparison) -> GateDecision:
     """Hold a comparison against a rule."""
-    outcomes = tuple(_outcome(clause, comparison) for clause in rule.clauses)
+    outcomes = tuple(_evaluate_clause(clause, comparison) for clause in rule.clauses)
     failed = [outcome for outcome in outcomes if not outcome.holds]
     pair = f"{comparison.second.run} against {comparison.first.run}"
     if not failed:
-        return Decision(passed=True, sentence=f"{pair}: the rule holds ({rule.text}).", outcomes=outcomes)
-    why = "; ".join(f"{outcome.clause!r} does not hold, {_told(outcome)}" for outcome in failed)
-    return Decision(passed=False, sentence=f"{pair}: {why}.", outcomes=outcomes)
+        return GateDecision(passed=True, sentence=f"{pair}: the rule holds ({rule.text}).", clause_results=outcomes)
+    why = "; ".join(f"{outcome.clause!r} does not hold, {_explain(outcome)}" for outcome in failed)
+    return GateDecision(passed=False, sentence=f"{pair}: {why}.", clause_results=outcomes)
 
 
-def _clause(text: str) -> Clause:
+def _parse_clause(text: str) -> GateClause:
     if text == "better":
-        return Clause(text=text, measure="verdict", operator=">=", bound=1)
+        return GateClause(text=text, measure="verdict", operator=">=", bound=1)
     if text == "not worse":
-        return Clause(text=text, measure="verdict", operator=">=", bound=0)
+        return GateClause(text=text, measure="verdict", operator=">=", bound=0)
     for words, sign in (("better by ", 1), ("not worse by ", -1)):
         if text.startswith(words):
             written = text.removeprefix(words)
-            share = _number(written, text, "gain low")
+            share = _parse_bound(written, text, "gain low")
             if share < 0:
                 raise UsageError(f"{written!r} in {text!r} has a sign", fix="the words say which way; write it without")
-            return Clause(text=text, measure="gain low", operator=">=", bound=sign * share)
+            return GateClause(text=text, measure="gain low", operator=">=", bound=sign * share)
     found = _CLAUSE.fullmatch(text)
     if found is None or found["measure"] not in MEASURES:
         raise UsageError(
@@ -126,11 +126,11 @@ def _clause(text: str) -> Clause:
             fix="say `better`, `not worse`, `better by 2%`, `not worse by 2%`, or a measure with a bound, such as "
             f"`cost ratio <= 1.2`; the measures are {', '.join(MEASURES)}",
         )
-    bound = _number(found["bound"], text, found["measure"])
-    return Clause(text=text, measure=found["measure"], operator=found["operator"], bound=bound)
+    bound = _parse_bound(found["bound"], text, found["measure"])
+    return GateClause(text=text, measure=found["measure"], operator=found["operator"], bound=bound)
 
 
-def _number(written: str, clause: str, measure: str) -> float:
+def _parse_bound(written: str, clause: str, measure: str) -> float:
     """A bound. One that is always met, or never, since its unit was forgotten would make a gate that checks nothing."""
     found = _NUMBER.fullmatch(written.strip())
     if found is None:
@@ -143,13 +143,13 @@ def _number(written: str, clause: str, measure: str) -> float:
     return number
 
 
-def _outcome(clause: Clause, comparison: Comparison) -> Outcome:
+def _evaluate_clause(clause: GateClause, comparison: Comparison) -> ClauseResult:
     value = _MEASURES[clause.measure](comparison)
     holds = value is not None and _OPERATORS[clause.operator](value, clause.bound)
-    return Outcome(clause=clause.text, measure=clause.measure, value=value, holds=holds)
+    return ClauseResult(clause=clause.text, measure=clause.measure, value=value, holds=holds)
 
 
-def _told(outcome: Outcome) -> str:
+def _explain(outcome: ClauseResult) -> str:
     if outcome.value is None and outcome.measure == "verdict":
         return "since no graded task is in common"
     if outcome.value is None:

@@ -11,7 +11,7 @@ from typing import Final
 from proctor.core.record import Record
 
 CONFIDENCE: Final = 0.95
-_USUAL_Z: Final = 1.959963984540054  # of that confidence: what would tell it takes more memory than a run
+_Z_95: Final = 1.959963984540054  # of that confidence: what would tell it takes more memory than a run
 
 
 class Interval(Record):
@@ -34,7 +34,7 @@ def z_value(confidence: float = CONFIDENCE) -> float:
     if not 0 < confidence < 1:
         raise ValueError(f"a confidence of {confidence} is not between 0 and 1")
     if confidence == CONFIDENCE:
-        return _USUAL_Z
+        return _Z_95
     from statistics import NormalDist  # noqa: PLC0415 - for other confidences only
 
     return NormalDist().inv_cdf((1 + confidence) / 2)
@@ -138,7 +138,7 @@ def clustered_mean(clusters: Sequence[Sequence[float]], *, confidence: float = C
     return Estimate(value=mean, low=mean - reach, high=mean + reach)
 
 
-def positive_mean(clusters: Sequence[Sequence[float]], *, confidence: float = CONFIDENCE) -> Estimate | None:
+def log_scale_mean(clusters: Sequence[Sequence[float]], *, confidence: float = CONFIDENCE) -> Estimate | None:
     """The mean of amounts (dollars, seconds), with a clustered interval on the log scale: amounts are skewed.
 
     mean · exp(± t · se / mean), t as above; without an interval where a spread cannot be seen. None without values.

@@ -11,13 +11,13 @@ from proctor.core.result import AgentMetrics, ModelUsage, TaskResult
 _GRADED: Final = frozenset({Status.RESOLVED, Status.UNRESOLVED})
 
 
-class SeenFinding(Record):
+class ObservedFinding(Record):
     """What kind of thing an audit found."""
 
     code: str
 
 
-class SeenVerdict(Record):
+class ObservedVerdict(Record):
     """A verdict without the tests behind it."""
 
     status: Status
@@ -26,11 +26,11 @@ class SeenVerdict(Record):
     score: float | None = None
     scores: dict[str, float] = msgspec.field(default_factory=dict)
     official: Status | None = None
-    findings: tuple[SeenFinding, ...] = ()
+    findings: tuple[ObservedFinding, ...] = ()
     flaky: tuple[str, ...] = ()
 
 
-class SeenAttempt(Record):
+class ObservedAttempt(Record):
     """One try, and where its logs are below the run's folder."""
 
     number: int
@@ -46,16 +46,16 @@ class Observation(Record):
     """
 
     task_id: str
-    sample: int
+    trial: int
     status: Status
     cause: Cause
-    verdict: SeenVerdict | None
+    verdict: ObservedVerdict | None
     usage: tuple[ModelUsage, ...]
     metrics: AgentMetrics
-    answer_seconds: float
+    agent_seconds: float
     grade_seconds: float = 0.0
     categories: dict[str, str] = msgspec.field(default_factory=dict)
-    attempts: tuple[SeenAttempt, ...] = ()
+    attempts: tuple[ObservedAttempt, ...] = ()
 
     @property
     def resolved(self) -> bool:
@@ -83,7 +83,7 @@ class Observation(Record):
         return sum(usage.tokens.total for usage in self.usage)
 
 
-def observe(result: TaskResult) -> Observation:
+def to_observation(result: TaskResult) -> Observation:
     """A result that is already in memory, as an observation."""
     seen: Observation = msgspec.convert(result, Observation, from_attributes=True)
     return seen

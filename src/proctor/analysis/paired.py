@@ -5,24 +5,31 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from proctor.analysis.bootstrap import RESAMPLES, mean_interval, rate_interval, ratio_interval
-from proctor.analysis.chance import SIGNIFICANT, exact_mcnemar, holm, p_words, tasks_needed, visible_difference
 from proctor.analysis.intervals import Estimate, clustered_rate
 from proctor.analysis.observation import Observation
+from proctor.analysis.significance import (
+    SIGNIFICANCE_LEVEL,
+    exact_mcnemar,
+    format_p_value,
+    holm,
+    minimum_detectable_difference,
+    tasks_needed,
+)
 from proctor.core.causes import Status
 from proctor.core.record import Record
 
 
-class Side(Record):
+class ComparisonSide(Record):
     """One of the two runs: its rate on the common tasks, and what else became of its answers, on all of its tasks."""
 
     run: str
     rate: Estimate | None
-    answers: int
+    trials: int
     errors: int
     findings: int
 
 
-class Change(Record):
+class MetricChange(Record):
     """A mean per task in both runs, the second less the first with its bootstrap interval, and their ratio.
 
     Attributes:
@@ -50,8 +57,8 @@ class Comparison(Record):
         visible: the smallest difference in rate that this many tasks, of which this many flip, can show.
     """
 
-    first: Side
-    second: Side
+    first: ComparisonSide
+    second: ComparisonSide
     common: int
     both: int
     neither: int
@@ -59,16 +66,16 @@ class Comparison(Record):
     lost: tuple[str, ...]
     p_value: float
     adjusted_p: float
-    rate: Change | None
-    cost: Change | None
-    seconds: Change | None
+    rate: MetricChange | None
+    cost: MetricChange | None
+    seconds: MetricChange | None
     tasks_needed: int | None
-    visible: float | None
+    minimum_detectable_difference: float | None
 
     @property
-    def verdict(self) -> int:
+    def conclusion(self) -> int:
         """1: the second run is better; -1: worse; 0: no difference that these data can show."""
-        if self.adjusted_p >= SIGNIFICANT:
+        if self.adjusted_p >= SIGNIFICANCE_LEVEL:
             return 0
         return 1 if len(self.gained) > len(self.lost) else -1
 
@@ -78,15 +85,15 @@ class Comparison(Record):
         if self.common == 0:
             return f"{self.first.run} and {self.second.run} have no graded task in common."
         tasks = "task" if self.common == 1 else "tasks"
-        p_value = p_words(self.p_value)
-        if p_words(self.adjusted_p) != p_value:
-            p_value += f", {p_words(self.adjusted_p).removeprefix('p = ')} after correction"
+        p_value = format_p_value(self.p_value)
+        if format_p_value(self.adjusted_p) != p_value:
+            p_value += f", {format_p_value(self.adjusted_p).removeprefix('p = ')} after correction"
         flips = f"{len(self.gained)} gained, {len(self.lost)} lost of {self.common} common {tasks}; {p_value}"
         names = f"between {self.first.run} and {self.second.run}"
-        if self.verdict == 0:
+        if self.conclusion == 0:
             needed = "" if self.tasks_needed is None else f" One this large takes about {self.tasks_needed:,} tasks."
             return f"No difference {names} that these data can show ({flips}).{needed}"
-        word = "better" if self.verdict > 0 else "worse"
+        word = "better" if self.conclusion > 0 else "worse"
         return f"{self.second.run} is {word} than {self.first.run} ({flips})."
 
 
@@ -99,18 +106,16 @@ def compare(
 ) -> Comparison:
     """Compare two runs, task by task. Errors and skipped answers say nothing about the agent and are left out."""
     before, after = list(first), list(second)
-    one, other = by_task(before), by_task(after)
+    one, other = counted_by_task(before), counted_by_task(after)
     common = sorted(one.keys() & other.keys())
-    was, now = ({task: majority(answers[task]) for task in common} for answers in (one, other))
+    was, now = ({task: majority_resolved(answers[task]) for task in common} for answers in (one, other))
     gained = tuple(task for task in common if now[task] and not was[task])
     lost = tuple(task for task in common if was[task] and not now[task])
     both = sum(was[task] and now[task] for task in common)
     p_value = exact_mcnemar(len(gained), len(lost))
     rates = [[[float(answer.resolved) for answer in answers[task]] for task in common] for answers in (one, other)]
     costs = [[_mean([answer.cost_usd for answer in answers[task]]) for task in common] for answers in (one, other)]
-    times = [
-        [_mean([answer.answer_seconds for answer in answers[task]]) for task in common] for answers in (one, other)
-    ]
+    times = [[_mean([answer.agent_seconds for answer in answers[task]]) for task in common] for answers in (one, other)]
     return Comparison(
         first=_side(names[0], before, rates[0]),
         second=_side(names[1], after, rates[1]),
@@ -125,32 +130,34 @@ def compare(
         cost=_change(costs[0], costs[1], resamples),
         # Nobody answers in no time: a run that says so does not know.
         seconds=_change(times[0], times[1], resamples) if any(times[0]) and any(times[1]) else None,
-        tasks_needed=tasks_needed(*_shares(gained, lost, len(common))),
-        visible=visible_difference(sum(_shares(gained, lost, len(common))), len(common)),
+        tasks_needed=tasks_needed(*_flip_fractions(gained, lost, len(common))),
+        minimum_detectable_difference=minimum_detectable_difference(
+            sum(_flip_fractions(gained, lost, len(common))), len(common)
+        ),
     )
 
 
-def corrected(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
+def adjust_p_values(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
     """Comparisons that are looked at together, their p-values adjusted for being several.
 
     What the tasks could show is told for the smallest of the p-values, which Holm's correction judges most severely.
     """
     adjusted = holm([comparison.p_value for comparison in comparisons])
-    severity = SIGNIFICANT / max(1, len(comparisons))
+    severity = SIGNIFICANCE_LEVEL / max(1, len(comparisons))
     return tuple(
         msgspec.structs.replace(
             one,
             adjusted_p=p_value,
-            tasks_needed=tasks_needed(*_shares(one.gained, one.lost, one.common), significance=severity),
-            visible=visible_difference(
-                sum(_shares(one.gained, one.lost, one.common)), one.common, significance=severity
+            tasks_needed=tasks_needed(*_flip_fractions(one.gained, one.lost, one.common), significance=severity),
+            minimum_detectable_difference=minimum_detectable_difference(
+                sum(_flip_fractions(one.gained, one.lost, one.common)), one.common, significance=severity
             ),
         )
         for one, p_value in zip(comparisons, adjusted, strict=True)
     )
 
 
-def by_task(observations: Iterable[Observation]) -> dict[str, list[Observation]]:
+def counted_by_task(observations: Iterable[Observation]) -> dict[str, list[Observation]]:
     """The answers that count, by task."""
     found: dict[str, list[Observation]] = {}
     for observation in observations:
@@ -159,20 +166,20 @@ def by_task(observations: Iterable[Observation]) -> dict[str, list[Observation]]
     return found
 
 
-def _shares(gained: Sequence[str], lost: Sequence[str], common: int) -> tuple[float, float]:
+def _flip_fractions(gained: Sequence[str], lost: Sequence[str], common: int) -> tuple[float, float]:
     return len(gained) / max(common, 1), len(lost) / max(common, 1)
 
 
-def majority(answers: Sequence[Observation]) -> bool:
+def majority_resolved(trials: Sequence[Observation]) -> bool:
     """Whether most of a task's answers are right; a tie is not most."""
-    return sum(answer.resolved for answer in answers) * 2 > len(answers)
+    return sum(answer.resolved for answer in trials) * 2 > len(trials)
 
 
-def _side(run: str, observations: Sequence[Observation], rates: Sequence[Sequence[float]]) -> Side:
-    return Side(
+def _side(run: str, observations: Sequence[Observation], rates: Sequence[Sequence[float]]) -> ComparisonSide:
+    return ComparisonSide(
         run=run,
         rate=clustered_rate(rates),
-        answers=len(observations),
+        trials=len(observations),
         errors=sum(observation.status is Status.ERROR for observation in observations),
         findings=sum(bool(seen.verdict and seen.verdict.findings) for seen in observations if seen.counted),
     )
@@ -180,7 +187,7 @@ def _side(run: str, observations: Sequence[Observation], rates: Sequence[Sequenc
 
 def _change(
     first: Sequence[float | None], second: Sequence[float | None], resamples: int, *, bounded: bool = False
-) -> Change | None:
+) -> MetricChange | None:
     known = [(before, after) for before, after in zip(first, second, strict=True) if before is not None is not after]
     if not known or len(known) < len(first):
         return None
@@ -191,7 +198,7 @@ def _change(
     if difference is None:
         return None
     ratio = None if bounded else ratio_interval(known, resamples=resamples)
-    return Change(
+    return MetricChange(
         first=before,
         second=after,
         difference=difference,

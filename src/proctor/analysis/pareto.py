@@ -14,7 +14,7 @@ _RESAMPLES: Final = 400
 _SEED: Final = 20260215
 
 
-class Point(Record):
+class ParetoPoint(Record):
     """One run: its rate, and the mean cost and time of an answer; None where that is not known."""
 
     run: str
@@ -23,7 +23,7 @@ class Point(Record):
     seconds: Estimate | None
 
 
-class Standing(Record):
+class ParetoResult(Record):
     """Where a run stands.
 
     Attributes:
@@ -32,10 +32,10 @@ class Standing(Record):
         share: how often it is on the front when the tasks are drawn again: near 1 or 0 it is sure, near ½ it is not.
     """
 
-    point: Point
-    on_front: bool | None
+    point: ParetoPoint
+    on_frontier: bool | None
     dominated_by: tuple[str, ...]
-    share: float | None
+    bootstrap_frequency: float | None
 
 
 class TaskSums:
@@ -44,33 +44,37 @@ class TaskSums:
     def __init__(self) -> None:
         self.tasks: dict[str, tuple[float, float, float, float]] = {}
 
-    def counting(self, observations: Iterable[Observation]) -> Iterator[Observation]:
+    def accumulate(self, observations: Iterable[Observation]) -> Iterator[Observation]:
         """Hand observations on, and count them in passing."""
         for one in observations:
             if one.counted:
                 count, right, spent, took = self.tasks.get(one.task_id, (0.0, 0.0, 0.0, 0.0))
                 spent += one.cost_usd or 0.0
-                self.tasks[one.task_id] = (count + 1, right + one.resolved, spent, took + one.answer_seconds)
+                self.tasks[one.task_id] = (count + 1, right + one.resolved, spent, took + one.agent_seconds)
             yield one
 
 
-def standings(
-    points: Sequence[Point],
+def pareto_results(
+    points: Sequence[ParetoPoint],
     sums: Mapping[str, TaskSums],
     *,
     objectives: Sequence[Objective] = OBJECTIVES,
     resamples: int = _RESAMPLES,
-) -> tuple[Standing, ...]:
+) -> tuple[ParetoResult, ...]:
     """Every run's standing. `sums` has those of runs of which it is to be said how sure it is."""
-    placed = {point.run: numbers for point in points if (numbers := _numbers(point, objectives)) is not None}
+    placed = {point.run: numbers for point in points if (numbers := _objective_values(point, objectives)) is not None}
     drawn = {run: sums[run] for run in placed if run in sums}
-    shares = front_shares(drawn, objectives=objectives, resamples=resamples)
+    shares = frontier_frequencies(drawn, objectives=objectives, resamples=resamples)
     found = []
     for point in points:
         mine = placed.get(point.run)
         better = tuple(run for run, other in placed.items() if mine is not None and dominates(other, mine))
         on_front = None if mine is None else not better
-        found.append(Standing(point=point, on_front=on_front, dominated_by=better, share=shares.get(point.run)))
+        found.append(
+            ParetoResult(
+                point=point, on_frontier=on_front, dominated_by=better, bootstrap_frequency=shares.get(point.run)
+            )
+        )
     return tuple(found)
 
 
@@ -79,7 +83,7 @@ def dominates(one: Sequence[float], other: Sequence[float]) -> bool:
     return all(a >= b for a, b in zip(one, other, strict=True)) and any(a > b for a, b in zip(one, other, strict=True))
 
 
-def front_shares(
+def frontier_frequencies(
     sums: Mapping[str, TaskSums],
     *,
     objectives: Sequence[Objective] = OBJECTIVES,
@@ -93,19 +97,19 @@ def front_shares(
     tasks = sorted({task for run in sums.values() for task in run.tasks})
     if not tasks:
         return {}
-    columns = {run: _columns(of, tasks, objectives) for run, of in sums.items()}
+    columns = {run: _task_columns(of, tasks, objectives) for run, of in sums.items()}
     draw = random.Random(seed)  # noqa: S311 - draws for statistics, not for secrets
     counts = dict.fromkeys(sums, 0)
     places = range(len(tasks))
     for _ in range(resamples):
         drawn = draw.choices(places, k=len(tasks))
-        means = {run: mean for run, table in columns.items() if (mean := _drawn(table, drawn)) is not None}
-        for run in _front(means):
+        means = {run: mean for run, table in columns.items() if (mean := _resampled_means(table, drawn)) is not None}
+        for run in _frontier(means):
             counts[run] += 1
     return {run: count / resamples for run, count in counts.items()}
 
 
-def _front(means: Mapping[str, tuple[float, ...]]) -> list[str]:
+def _frontier(means: Mapping[str, tuple[float, ...]]) -> list[str]:
     """The runs that no other dominates. In this order nobody is dominated by one who comes later."""
     front: list[str] = []
     for run in sorted(means, key=means.__getitem__, reverse=True):
@@ -114,7 +118,7 @@ def _front(means: Mapping[str, tuple[float, ...]]) -> list[str]:
     return front
 
 
-def _numbers(point: Point, objectives: Sequence[Objective]) -> tuple[float, ...] | None:
+def _objective_values(point: ParetoPoint, objectives: Sequence[Objective]) -> tuple[float, ...] | None:
     """What is better when it is more: the rate as it is, cost and time turned round."""
     values: dict[Objective, float | None] = {
         "rate": point.rate.value if point.rate else None,
@@ -126,7 +130,7 @@ def _numbers(point: Point, objectives: Sequence[Objective]) -> tuple[float, ...]
     return known if len(known) == len(chosen) else None
 
 
-def _columns(sums: TaskSums, tasks: Sequence[str], objectives: Sequence[Objective]) -> list[list[float]]:
+def _task_columns(sums: TaskSums, tasks: Sequence[str], objectives: Sequence[Objective]) -> list[list[float]]:
     """Sums by task: the number of answers, then each objective, such that more is better."""
     rows = [sums.tasks.get(task, (0.0, 0.0, 0.0, 0.0)) for task in tasks]
     columns: dict[Objective, list[float]] = {
@@ -137,6 +141,6 @@ def _columns(sums: TaskSums, tasks: Sequence[str], objectives: Sequence[Objectiv
     return [[count for count, *_ in rows], *(columns[objective] for objective in objectives)]
 
 
-def _drawn(table: Sequence[Sequence[float]], places: Sequence[int]) -> tuple[float, ...] | None:
-    count, *sums = [sum(map(column.__getitem__, places)) for column in table]
+def _resampled_means(table: Sequence[Sequence[float]], indices: Sequence[int]) -> tuple[float, ...] | None:
+    count, *sums = [sum(map(column.__getitem__, indices)) for column in table]
     return tuple(total / count for total in sums) if count else None

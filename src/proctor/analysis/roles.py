@@ -4,7 +4,7 @@ from proctor.analysis.observation import Observation
 from proctor.core.record import Record
 
 
-class RoleFigures(Record):
+class RoleStats(Record):
     """What the agents of one role did, over all answers of a run; the cost is None when a price is unknown."""
 
     role: str
@@ -23,14 +23,14 @@ class RoleFigures(Record):
         return self.idle_seconds / whole if whole else None
 
 
-def add_roles(found: dict[str, RoleFigures], observation: Observation) -> None:
+def add_roles(found: dict[str, RoleStats], observation: Observation) -> None:
     """Add what each role did in one answer, in the order in which roles come. Who has no role goes by its name."""
     for member in observation.metrics.members:
         role = member.role or member.name
-        known = found.get(role) or RoleFigures(role=role)
+        known = found.get(role) or RoleStats(role=role)
         costs = [usage.cost_usd for usage in member.usage]
         cost = None if None in costs else sum(price for price in costs if price is not None)
-        found[role] = RoleFigures(
+        found[role] = RoleStats(
             role=role,
             members=known.members + 1,
             cost_usd=None if known.cost_usd is None or cost is None else known.cost_usd + cost,

@@ -9,21 +9,21 @@ from typing import Final
 import msgspec
 
 from proctor.analysis.best_of import mean_best_of_k
-from proctor.analysis.failures import failure_mode, finding_codes, most_first
-from proctor.analysis.intervals import Estimate, clustered_mean, clustered_rate, positive_mean, ratio_of_sums
-from proctor.analysis.observation import Observation, SeenVerdict, observe
-from proctor.analysis.passes import Passes, passes
-from proctor.analysis.roles import RoleFigures, add_roles
-from proctor.analysis.spread import Spread, spread
+from proctor.analysis.distribution import Distribution, distribution_of
+from proctor.analysis.failures import failure_reason, finding_codes, sorted_by_count
+from proctor.analysis.intervals import Estimate, clustered_mean, clustered_rate, log_scale_mean, ratio_of_sums
+from proctor.analysis.observation import Observation, ObservedVerdict, to_observation
+from proctor.analysis.pass_at_k import PassAtK, estimate_pass_at_k
+from proctor.analysis.roles import RoleStats, add_roles
 from proctor.core.causes import Cause, Status
 from proctor.core.record import Record
 from proctor.core.result import TaskResult
 from proctor.core.run import RunConfig
 
-_MOST_PASSES: Final = 8
+_MAX_K: Final = 8
 
 
-class Healthy(Record):
+class HealthyRate(Record):
     """The rate over the tasks that proved sound on this machine; `tasks` of them have answers that count."""
 
     tasks: int
@@ -71,13 +71,13 @@ class RunRow(Record):
     rate_with_errors: float | None
     official: int
     score: Estimate | None
-    healthy: Healthy | None
+    healthy: HealthyRate | None
     errors: int
     skipped: int
     missing: int
     findings: int
     flaky: int
-    tries: int
+    retries: int
     avg_cost_usd: float | None
     avg_seconds: float | None
     cost: Estimate | None
@@ -86,8 +86,8 @@ class RunRow(Record):
     seconds_per_resolved: Estimate | None
     tokens_per_resolved: Estimate | None
     total_usd: float | None
-    costs: Spread | None
-    times: Spread | None
+    cost_distribution: Distribution | None
+    time_distribution: Distribution | None
     tokens: int
     agents: int
     turns: float | None
@@ -95,11 +95,11 @@ class RunRow(Record):
     utilisation: float | None
     compactions: float | None
     context_resets: float | None
-    failure_modes: dict[str, int]
+    failure_reasons: dict[str, int]
     error_causes: dict[str, int]
     finding_codes: dict[str, int]
-    passes: tuple[Passes, ...]
-    roles: tuple[RoleFigures, ...]
+    pass_at_k: tuple[PassAtK, ...]
+    roles: tuple[RoleStats, ...]
     scores: dict[str, float] = msgspec.field(default_factory=dict)
     best_of: dict[str, tuple[float, ...]] = msgspec.field(default_factory=dict)
 
@@ -111,107 +111,114 @@ def run_row(
 
     `healthy` are the tasks that are known to be sound, where anybody has tried.
     """
-    tally = _Tally()
+    tally = _RunRowBuilder()
     for result in results:
-        tally.add(result if isinstance(result, Observation) else observe(result))
+        tally.add(result if isinstance(result, Observation) else to_observation(result))
     return tally.row(config, healthy)
 
 
-class _Column:
+class _TaskColumn:
     """A number of each answer, beside the place of its task: sixteen bytes, where objects would take ten times that."""
 
-    __slots__ = ("_places", "_values")
+    __slots__ = ("_task_indices", "_values")
 
     def __init__(self) -> None:
-        self._places, self._values = array("L"), array("d")
+        self._task_indices, self._values = array("L"), array("d")
 
-    def add(self, place: int, value: float) -> None:
-        self._places.append(place)
+    def add(self, task_index: int, value: float) -> None:
+        self._task_indices.append(task_index)
         self._values.append(value)
 
     def by_task(self, tasks: int) -> list[list[float]]:
         """The numbers of each task's answers; none, of those that have none."""
         found: list[list[float]] = [[] for _ in range(tasks)]
-        for place, value in zip(self._places, self._values, strict=True):
+        for place, value in zip(self._task_indices, self._values, strict=True):
             found[place].append(value)
         return found
 
 
-class _Tally:
+class _RunRowBuilder:
     """Numbers that grow with every answer."""
 
     def __init__(self) -> None:
-        self.places: dict[str, int] = {}  # of the tasks that have counted answers, in the order of their coming
-        self.resolved, self.costs, self.seconds, self.tokens = _Column(), _Column(), _Column(), _Column()
-        self.scores, self.progress = _Column(), dict[str, _Column]()
-        self.seen = self.official = self.findings = self.tries = self.all_tokens = self.agents = 0
+        self.task_indices: dict[str, int] = {}  # of the tasks that have counted answers, in the order of their coming
+        self.resolved, self.costs, self.seconds, self.tokens = (
+            _TaskColumn(),
+            _TaskColumn(),
+            _TaskColumn(),
+            _TaskColumn(),
+        )
+        self.scores, self.best_of_scores = _TaskColumn(), dict[str, _TaskColumn]()
+        self.recorded = self.official = self.findings = self.retries = self.all_tokens = self.agents = 0
         self.statuses: Counter[Status] = Counter()
         self.flaky: set[str] = set()
         self.total_usd: float | None = 0.0
-        self.priced = True  # of every answer that counts, the cost is known
+        self.cost_known = True  # of every answer that counts, the cost is known
         # Nobody answers in no time: results of other tools that do not say how long it took have 0 in all of them.
-        self.timed = False
+        self.time_known = False
         self.sums: Counter[str] = Counter()
-        self.further: dict[str, array[float]] = {}
-        self.utilised = array("d")
-        self.modes: Counter[str] = Counter()
-        self.causes: Counter[str] = Counter()
-        self.codes: Counter[str] = Counter()
-        self.roles: dict[str, RoleFigures] = {}
+        self.extra_scores: dict[str, array[float]] = {}
+        self.active_shares = array("d")
+        self.failure_reasons: Counter[str] = Counter()
+        self.error_causes: Counter[str] = Counter()
+        self.finding_codes: Counter[str] = Counter()
+        self.roles: dict[str, RoleStats] = {}
 
     def add(self, one: Observation) -> None:
         cost = one.cost_usd
-        self.seen += 1
+        self.recorded += 1
         self.statuses[one.status] += 1
-        self.tries += max(0, len(one.attempts) - 1)
+        self.retries += max(0, len(one.attempts) - 1)
         self.all_tokens += one.tokens
         self.agents = max(self.agents, one.metrics.agents)
         self.total_usd = None if self.total_usd is None or cost is None else self.total_usd + cost
         if one.cause is Cause.FLAKY or (one.verdict and one.verdict.flaky):
             self.flaky.add(one.task_id)
         if one.status is Status.ERROR:
-            self.causes[one.cause.value] += 1
+            self.error_causes[one.cause.value] += 1
         if one.counted:
-            self._count(one, cost)
+            self._add_counted(one, cost)
 
-    def _count(self, one: Observation, cost: float | None) -> None:
-        place = self.places.setdefault(one.task_id, len(self.places))
+    def _add_counted(self, one: Observation, cost: float | None) -> None:
+        place = self.task_indices.setdefault(one.task_id, len(self.task_indices))
         self.resolved.add(place, one.resolved)
-        self.seconds.add(place, one.answer_seconds)
-        self.timed |= one.answer_seconds > 0
+        self.seconds.add(place, one.agent_seconds)
+        self.time_known |= one.agent_seconds > 0
         self.tokens.add(place, one.tokens)
         if cost is None:
-            self.priced = False
+            self.cost_known = False
         else:
             self.costs.add(place, cost)
         if one.verdict is not None and one.verdict.score is not None:
             self.scores.add(place, one.verdict.score)
-            for name, value in _progress(one.verdict).items():
-                self.progress.setdefault(name, _Column()).add(place, value)
+            for name, value in _best_of_scores(one.verdict).items():
+                self.best_of_scores.setdefault(name, _TaskColumn()).add(place, value)
         for name, value in (one.verdict.scores if one.verdict else {}).items():
-            self.further.setdefault(name, array("d")).append(value)
+            self.extra_scores.setdefault(name, array("d")).append(value)
         codes = finding_codes(one)
-        self.official += _official(one)
+        self.official += _officially_resolved(one)
         self.findings += bool(codes)
-        self.codes.update(codes)
-        mode = failure_mode(one)
+        self.finding_codes.update(codes)
+        mode = failure_reason(one)
         if mode is not None:
-            self.modes[mode] += 1
+            self.failure_reasons[mode] += 1
         for name in ("turns", "steps", "compactions", "context_resets"):
             self.sums[name] += getattr(one.metrics, name)
         if one.metrics.utilisation is not None:
-            self.utilised.append(one.metrics.utilisation)
+            self.active_shares.append(one.metrics.utilisation)
         add_roles(self.roles, one)
 
     def row(self, config: RunConfig, healthy: Collection[str] | None) -> RunRow:
-        number = len(self.places)
+        number = len(self.task_indices)
         marks = self.resolved.by_task(number)
         right = [sum(answers) for answers in marks]
         resolved, counted = int(sum(right)), sum(map(len, marks))
         errors = self.statuses[Status.ERROR]
         rate = clustered_rate(marks)
-        cost, per_resolved, costs = _amounts(self.costs, right) if self.priced else (None, None, None)
-        seconds, seconds_per_resolved, times = _amounts(self.seconds, right) if self.timed else (None, None, None)
+        cost, per_resolved, costs = _amount_stats(self.costs, right) if self.cost_known else (None, None, None)
+        seconds, seconds_per_resolved, times = (
+            _amount_stats(self.seconds, right) if self.time_known else (None, None, None)
+        )
         return RunRow(
             run_id=config.run_id,
             mode=config.mode.value,
@@ -228,13 +235,13 @@ class _Tally:
             rate_with_errors=resolved / (counted + errors) if counted or errors else None,
             official=self.official,
             score=_score(self.scores.by_task(number)),
-            healthy=None if healthy is None else _healthy(zip(self.places, marks, strict=True), healthy),
+            healthy=None if healthy is None else _healthy_rate(zip(self.task_indices, marks, strict=True), healthy),
             errors=errors,
             skipped=self.statuses[Status.SKIPPED],
-            missing=len(config.tasks) * config.samples - self.seen,
+            missing=len(config.tasks) * config.trials - self.recorded,
             findings=self.findings,
             flaky=len(self.flaky),
-            tries=self.tries,
+            retries=self.retries,
             avg_cost_usd=cost.value if cost else None,
             avg_seconds=seconds.value if seconds else None,
             cost=cost,
@@ -243,23 +250,25 @@ class _Tally:
             seconds_per_resolved=seconds_per_resolved,
             tokens_per_resolved=_per_resolved(self.tokens.by_task(number), right),
             total_usd=self.total_usd,
-            costs=costs,
-            times=times,
+            cost_distribution=costs,
+            time_distribution=times,
             tokens=self.all_tokens,
             agents=self.agents,
             turns=self._mean("turns", counted),
             steps=self._mean("steps", counted),
-            utilisation=sum(self.utilised) / len(self.utilised) if self.utilised else None,
+            utilisation=sum(self.active_shares) / len(self.active_shares) if self.active_shares else None,
             compactions=self._mean("compactions", counted),
             context_resets=self._mean("context_resets", counted),
-            failure_modes=most_first(self.modes),
-            error_causes=most_first(self.causes),
-            finding_codes=most_first(self.codes),
-            passes=_passes(marks),
+            failure_reasons=sorted_by_count(self.failure_reasons),
+            error_causes=sorted_by_count(self.error_causes),
+            finding_codes=sorted_by_count(self.finding_codes),
+            pass_at_k=_pass_at_k(marks),
             roles=tuple(self.roles.values()),
-            scores={name: math.fsum(values) / len(values) for name, values in sorted(self.further.items())},
+            scores={name: math.fsum(values) / len(values) for name, values in sorted(self.extra_scores.items())},
             best_of={
-                name: best for name in sorted(self.progress) if (best := _best_of(self.progress[name].by_task(number)))
+                name: best
+                for name in sorted(self.best_of_scores)
+                if (best := _best_of(self.best_of_scores[name].by_task(number)))
             },
         )
 
@@ -267,7 +276,7 @@ class _Tally:
         return self.sums[name] / counted if counted else None
 
 
-def _progress(verdict: SeenVerdict) -> dict[str, float]:
+def _best_of_scores(verdict: ObservedVerdict) -> dict[str, float]:
     """How far an answer came, beyond 1 where the benchmark's scale goes on; and how far within each time."""
     if verdict.score is None:
         return {}
@@ -275,25 +284,31 @@ def _progress(verdict: SeenVerdict) -> dict[str, float]:
     return {"score": verdict.scores.get("normalised", verdict.score), **within}
 
 
-def _best_of(progress: Sequence[Sequence[float]]) -> tuple[float, ...]:
+def _best_of(scores: Sequence[Sequence[float]]) -> tuple[float, ...]:
     """For every k that all tasks have answers for, if each has several.
 
     A budget of time that is shared by k independent answers gives each a k-th of it: the best of 4 within 2 hours is
     what 8 hours buy when they are spent on 4 answers.
     """
-    most = min(map(len, progress))
-    best = [mean_best_of_k(progress, k) for k in range(1, min(most, _MOST_PASSES) + 1)]
+    most = min(map(len, scores))
+    best = [mean_best_of_k(scores, k) for k in range(1, min(most, _MAX_K) + 1)]
     return tuple(one for one in best if one is not None) if most > 1 else ()
 
 
-def _amounts(column: _Column, right: Sequence[float]) -> tuple[Estimate | None, Estimate | None, Spread | None]:
+def _amount_stats(
+    column: _TaskColumn, resolved: Sequence[float]
+) -> tuple[Estimate | None, Estimate | None, Distribution | None]:
     """Of what answers took: the mean, how much it is by resolved task, and how it is distributed."""
-    amounts = column.by_task(len(right))
-    return positive_mean(amounts), _per_resolved(amounts, right), spread(one for some in amounts for one in some)
+    amounts = column.by_task(len(resolved))
+    return (
+        log_scale_mean(amounts),
+        _per_resolved(amounts, resolved),
+        distribution_of(one for some in amounts for one in some),
+    )
 
 
-def _per_resolved(amounts: Sequence[Sequence[float]], right: Sequence[float]) -> Estimate | None:
-    return ratio_of_sums([(sum(some), count) for some, count in zip(amounts, right, strict=True)])
+def _per_resolved(amounts: Sequence[Sequence[float]], resolved: Sequence[float]) -> Estimate | None:
+    return ratio_of_sums([(sum(some), count) for some, count in zip(amounts, resolved, strict=True)])
 
 
 def _score(scores: Sequence[Sequence[float]]) -> Estimate | None:
@@ -302,9 +317,9 @@ def _score(scores: Sequence[Sequence[float]]) -> Estimate | None:
     return clustered_rate(scores) if shares else clustered_mean(scores)
 
 
-def _healthy(tasks: Iterable[tuple[str, Sequence[float]]], healthy: Collection[str]) -> Healthy:
+def _healthy_rate(tasks: Iterable[tuple[str, Sequence[float]]], healthy: Collection[str]) -> HealthyRate:
     sound = [marks for name, marks in tasks if name in healthy]
-    return Healthy(
+    return HealthyRate(
         tasks=len(sound),
         resolved=int(sum(map(sum, sound))),
         counted=sum(map(len, sound)),
@@ -312,17 +327,17 @@ def _healthy(tasks: Iterable[tuple[str, Sequence[float]]], healthy: Collection[s
     )
 
 
-def _official(one: Observation) -> bool:
+def _officially_resolved(one: Observation) -> bool:
     """Without an opinion of their own, ours is theirs."""
     official = one.verdict.official if one.verdict else None
     return one.resolved if official is None else official is Status.RESOLVED
 
 
-def _passes(marks: Sequence[Sequence[float]]) -> tuple[Passes, ...]:
+def _pass_at_k(marks: Sequence[Sequence[float]]) -> tuple[PassAtK, ...]:
     """For every k that some task has graded answers for, if any has several: one error hides no more than its task."""
     most = max((len(answers) for answers in marks), default=0)
     if most < 2:  # noqa: PLR2004 - of one answer, k is 1 and says what the rate says
         return ()
     told = [[mark > 0 for mark in answers] for answers in marks]
-    found = (passes(told, k) for k in range(1, min(most, _MOST_PASSES) + 1))
+    found = (estimate_pass_at_k(told, k) for k in range(1, min(most, _MAX_K) + 1))
     return tuple(one for one in found if one is not None)

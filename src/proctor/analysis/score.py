@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from proctor.analysis.intervals import wilson
-from proctor.analysis.outcomes import Outcome, Outcomes, read_outcomes
+from proctor.analysis.outcomes import EvaluationOutcomes, TaskOutcome, read_outcomes
 from proctor.core.causes import Status
 from proctor.core.errors import UsageError
 from proctor.core.record import Record
@@ -27,7 +27,7 @@ class Rate(Record):
     """So many of so many, with a 95 % interval; of none there is no rate."""
 
     count: int
-    of: int
+    total: int
     rate: float | None
     low: float | None
     high: float | None
@@ -37,7 +37,7 @@ class Mean(Record):
     """A mean over so many; over none there is none."""
 
     mean: float | None
-    of: int
+    total: int
 
 
 class TagScore(Record):
@@ -49,7 +49,7 @@ class TagScore(Record):
     first_pass_compile: Rate
 
 
-class Score(Record):
+class ScoreSummary(Record):
     """The key figures.
 
     Attributes:
@@ -77,7 +77,7 @@ class Score(Record):
     schema_version: Literal["proctor.score@1"] = "proctor.score@1"
 
 
-def score_file(path: str | Path) -> Score:
+def score_file(path: str | Path) -> ScoreSummary:
     """Score the report in a file, or on standard input when the path is "-".
 
     Raises:
@@ -91,41 +91,41 @@ def score_file(path: str | Path) -> Score:
     return score_report(data, where=where)
 
 
-def score_report(data: bytes, *, where: str) -> Score:
+def score_report(data: bytes, *, where: str) -> ScoreSummary:
     """The same for the report's bytes, which came from `where`."""
     return score(read_outcomes(data, where=where))
 
 
-def score_table(figures: Score) -> str:
+def score_table(summary: ScoreSummary) -> str:
     """The score for people."""
     rates = [
-        ("resolved, of all", figures.resolved),
-        ("resolved, of graded", figures.resolved_of_graded),
-        ("resolved without errors, of all", figures.resolved_without_errors),
-        ("compiles at first pass", figures.first_pass_compile),
+        ("resolved, of all", summary.resolved),
+        ("resolved, of graded", summary.resolved_of_graded),
+        ("resolved without errors, of all", summary.resolved_without_errors),
+        ("compiles at first pass", summary.first_pass_compile),
     ]
-    lines = [f"{figures.benchmark}: {figures.total} tasks, {figures.errors} errors, {figures.skipped} skipped", ""]
-    asked = [(name, *_cells(rate)) for name, rate in rates if rate.of or rate is not figures.first_pass_compile]
+    lines = [f"{summary.benchmark}: {summary.total} tasks, {summary.errors} errors, {summary.skipped} skipped", ""]
+    asked = [(name, *_cells(rate)) for name, rate in rates if rate.total or rate is not summary.first_pass_compile]
     lines += _aligned([("", "count", "rate", "95 % interval"), *asked])
-    if figures.first_pass_unknown:
-        they, were = ("it", "was") if figures.first_pass_unknown == 1 else ("they", "were")
+    if summary.first_pass_unknown:
+        they, were = ("it", "was") if summary.first_pass_unknown == 1 else ("they", "were")
         lines.append(
-            f"{figures.first_pass_unknown} more {were} mended by a linter; whether {they} compiled before is unknown"
+            f"{summary.first_pass_unknown} more {were} mended by a linter; whether {they} compiled before is unknown"
         )
     lines.append("")
-    if figures.repair_iterations.of:
-        passes, operations = _mean_text(figures.repair_iterations), _mean_text(figures.repair_operations)
-        number = figures.repair_iterations.of
+    if summary.repair_iterations.total:
+        passes, operations = _mean_text(summary.repair_iterations), _mean_text(summary.repair_operations)
+        number = summary.repair_iterations.total
         tasks = "task" if number == 1 else "tasks"
         lines.append(f"repair: {passes} passes, {operations} operations, mean of {number} {tasks}")
-    lines.append(f"time: {figures.seconds:.1f} s, {_mean_text(figures.seconds_per_task)} s per task")
-    if figures.tags:
-        rows = [(tag.tag, *_cells(tag.resolved), _count(tag.resolved_without_errors)) for tag in figures.tags]
+    lines.append(f"time: {summary.seconds:.1f} s, {_mean_text(summary.seconds_per_task)} s per task")
+    if summary.tags:
+        rows = [(tag.tag, *_cells(tag.resolved), _count(tag.resolved_without_errors)) for tag in summary.tags]
         lines += ["", *_aligned([("tag", "resolved", "rate", "95 % interval", "without errors"), *rows])]
     return "\n".join(lines) + "\n"
 
 
-def score(outcomes: Outcomes) -> Score:
+def score(outcomes: EvaluationOutcomes) -> ScoreSummary:
     """The key figures of these outcomes."""
     tasks = outcomes.tasks
 
@@ -134,7 +134,7 @@ def score(outcomes: Outcomes) -> Score:
 
     repairs = [task.repair for task in tasks if task.repair]
     tags = sorted({tag for task in tasks for tag in task.tags})
-    return Score(
+    return ScoreSummary(
         benchmark=outcomes.benchmark,
         source=outcomes.source,
         tool_version=outcomes.tool_version,
@@ -150,12 +150,12 @@ def score(outcomes: Outcomes) -> Score:
         repair_iterations=_mean([iterations for iterations, _ in repairs]),
         repair_operations=_mean([operations for _, operations in repairs]),
         seconds=outcomes.seconds,
-        seconds_per_task=Mean(mean=outcomes.seconds / len(tasks) if tasks else None, of=len(tasks)),
+        seconds_per_task=Mean(mean=outcomes.seconds / len(tasks) if tasks else None, total=len(tasks)),
         tags=tuple(_tag_score(tag, [task for task in tasks if tag in task.tags]) for tag in tags),
     )
 
 
-def _tag_score(tag: str, outcomes: Sequence[Outcome]) -> TagScore:
+def _tag_score(tag: str, outcomes: Sequence[TaskOutcome]) -> TagScore:
     return TagScore(
         tag=tag,
         resolved=_resolved(outcomes),
@@ -164,29 +164,29 @@ def _tag_score(tag: str, outcomes: Sequence[Outcome]) -> TagScore:
     )
 
 
-def _resolved(outcomes: Sequence[Outcome]) -> Rate:
+def _resolved(outcomes: Sequence[TaskOutcome]) -> Rate:
     return _rate(sum(outcome.status is Status.RESOLVED for outcome in outcomes), len(outcomes))
 
 
-def _resolved_without_errors(outcomes: Sequence[Outcome]) -> Rate:
+def _resolved_without_errors(outcomes: Sequence[TaskOutcome]) -> Rate:
     clean = [outcome for outcome in outcomes if outcome.status is Status.RESOLVED and outcome.without_errors]
     return _rate(len(clean), len(outcomes))
 
 
-def _first_pass(outcomes: Sequence[Outcome]) -> Rate:
+def _first_pass(outcomes: Sequence[TaskOutcome]) -> Rate:
     known = [outcome.first_pass for outcome in outcomes if outcome.has_first_pass and outcome.first_pass is not None]
     return _rate(sum(known), len(known))
 
 
-def _rate(count: int, of: int) -> Rate:
-    interval = wilson(count, of)
+def _rate(count: int, total: int) -> Rate:
+    interval = wilson(count, total)
     if interval is None:
-        return Rate(count=count, of=of, rate=None, low=None, high=None)
-    return Rate(count=count, of=of, rate=count / of, low=interval.low, high=interval.high)
+        return Rate(count=count, total=total, rate=None, low=None, high=None)
+    return Rate(count=count, total=total, rate=count / total, low=interval.low, high=interval.high)
 
 
 def _mean(values: Sequence[float]) -> Mean:
-    return Mean(mean=sum(values) / len(values) if values else None, of=len(values))
+    return Mean(mean=sum(values) / len(values) if values else None, total=len(values))
 
 
 def _cells(rate: Rate) -> tuple[str, str, str]:
@@ -196,7 +196,7 @@ def _cells(rate: Rate) -> tuple[str, str, str]:
 
 
 def _count(rate: Rate) -> str:
-    return f"{rate.count} of {rate.of}"
+    return f"{rate.count} of {rate.total}"
 
 
 def _mean_text(mean: Mean) -> str:

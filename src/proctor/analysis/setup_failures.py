@@ -17,7 +17,7 @@ from msgspec import field
 from proctor.core.record import Record
 
 # The paper leaves the first three steps out: everybody looks around.
-_FIRST: Final = 3
+_SKIPPED_STEPS: Final = 3
 _TOOLS: Final = {
     "Bash": ("command", "command"),
     "Read": ("read", "file_path"),
@@ -29,9 +29,9 @@ _TOOLS: Final = {
     "Glob": ("look", "pattern"),
     "Grep": ("look", "pattern"),
 }
-_READERS: Final = frozenset({"cat", "head", "less", "more", "sed", "tail"})
-_LOOKERS: Final = frozenset({"find", "ls", "tree"})
-_WAITERS: Final = frozenset({"jobs", "kill", "killall", "pgrep", "pkill", "ps", "sleep", "wait"})
+_READ_COMMANDS: Final = frozenset({"cat", "head", "less", "more", "sed", "tail"})
+_LIST_COMMANDS: Final = frozenset({"find", "ls", "tree"})
+_WAIT_COMMANDS: Final = frozenset({"jobs", "kill", "killall", "pgrep", "pkill", "ps", "sleep", "wait"})
 _CHECK: Final = re.compile(r"^(?:which|type|command -v|dpkg -[lsL]|whereis)\b|(?:^|\s)(?:--version|-V)\s*$")
 _OFF_TARGET: Final = re.compile(
     r"(?:^|/)(?:LICEN[CS]E|CHANGE(?:S|LOG)|AUTHORS|CODE_OF_CONDUCT|SECURITY|\.gitignore|\.editorconfig)[^/]*$"
@@ -45,22 +45,24 @@ _NOT_FOUND: Final = re.compile(
     r"(?:^|[\s:])(?P<tool>[\w.+-]+): (?:command )?not found|No module named '?(?P<module>[\w.]+)|"
     r"can't open file|exec: \"?(?P<exec>[\w.+-]+)\"?: executable file not found"
 )
-_OF_THIS_SHELL: Final = re.compile(
+_SHELL_SESSION_ONLY: Final = re.compile(
     r"\bnvm\b|\bpyenv\b|\bconda\b|\bvirtualenv\b|-m venv\b|\bsource\b|^\s*export PATH|\.bashrc|\.profile|\.cargo/env|"
     r"rustup"
 )
 _PORT: Final = re.compile(r"(?:\bPORT=|--port[= ]|-p |listen\s+|port:?\s+)(\d{2,5})\b", re.IGNORECASE)
-_REFUSED: Final = re.compile(r"connection refused|could not connect|failed to connect|can't connect", re.IGNORECASE)
+_CONNECTION_REFUSED: Final = re.compile(
+    r"connection refused|could not connect|failed to connect|can't connect", re.IGNORECASE
+)
 
 
-class Action(Record):
+class SetupAction(Record):
     """One thing that an agent did: ran a command, read, edited or looked for files, or something else."""
 
     kind: Literal["command", "read", "edit", "look", "other"]
     text: str
 
 
-class Cause(StrEnum):
+class WasteCause(StrEnum):
     """Why a step was one that a person would not have needed."""
 
     REREAD = "reread"  # a file that had been read before
@@ -69,7 +71,7 @@ class Cause(StrEnum):
     OFF_TARGET = "off_target"  # a file that cannot help
 
 
-class Waste(Record):
+class SetupWaste(Record):
     """The steps of one answer.
 
     Attributes:
@@ -80,7 +82,7 @@ class Waste(Record):
 
     steps: int
     reads: int
-    looks: int
+    listings: int
     causes: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -89,7 +91,7 @@ class Waste(Record):
         return sum(self.causes.values())
 
 
-class FailureMode(StrEnum):
+class SetupFailureMode(StrEnum):
     """Why a set-up failed."""
 
     TEST_TOOLS_MISSING = "test_tools_missing"
@@ -99,35 +101,35 @@ class FailureMode(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Failure(Record):
+class SetupFailure(Record):
     """A failure mode, and what it was seen by."""
 
-    mode: FailureMode
+    mode: SetupFailureMode
     evidence: str
 
 
-def actions_of(lines: Iterable[str]) -> tuple[Action, ...]:
+def parse_actions(lines: Iterable[str]) -> tuple[SetupAction, ...]:
     """The actions in a log of Claude Code's stream; lines that are none of its are passed over."""
-    return tuple(action for line in lines for action in _actions_in(line))
+    return tuple(action for line in lines for action in _parse_line(line))
 
 
-def waste(actions: Sequence[Action]) -> Waste:
+def count_waste(actions: Sequence[SetupAction]) -> SetupWaste:
     """Which steps of an answer were not needed, as far as can be told from them alone."""
-    counted = [action for action in actions if not _is_waiting(action)][_FIRST:]
+    counted = [action for action in actions if not _is_waiting(action)][_SKIPPED_STEPS:]
     seen: set[str] = set()
-    for action in actions[:_FIRST]:
+    for action in actions[:_SKIPPED_STEPS]:
         seen.update(files_read(action))
     causes: Counter[str] = Counter()
     reads = looks = 0
     for action in counted:
         files = files_read(action)
         reads += len(files)
-        looks += _is_look(action)
+        looks += _is_listing(action)
         cause = _cause(action, files, seen)
         if cause is not None:
             causes[cause.value] += 1
         seen.update(files)
-    return Waste(steps=len(counted), reads=reads, looks=looks, causes=dict(sorted(causes.items())))
+    return SetupWaste(steps=len(counted), reads=reads, listings=looks, causes=dict(sorted(causes.items())))
 
 
 def optimal_steps(check_dir: int, read_file: int) -> int:
@@ -135,38 +137,38 @@ def optimal_steps(check_dir: int, read_file: int) -> int:
     return 2 * check_dir + read_file
 
 
-def waste_rate(answers: Iterable[tuple[int, int]]) -> float | None:
+def waste_rate(trials: Iterable[tuple[int, int]]) -> float | None:
     """The paper's share of wasted steps, over pairs of steps taken and steps needed.
 
     What one answer saves does not make up for what another wastes: each is cut off at nothing wasted.
     """
-    pairs = list(answers)
+    pairs = list(trials)
     taken = sum(steps for steps, _ in pairs)
     return sum(max(0, steps - needed) for steps, needed in pairs) / taken if taken else None
 
 
-def failure_mode(said: str, actions: Sequence[Action]) -> Failure:
+def setup_failure(output: str, actions: Sequence[SetupAction]) -> SetupFailure:
     """Why a set-up failed: from what the grader's command printed, and from what the agent had done before."""
     commands = [action.text for action in actions if action.kind == "command"]
-    if match := _NOT_FOUND.search(said):
+    if match := _NOT_FOUND.search(output):
         tool = match["tool"] or match["module"] or match["exec"] or ""
         for command in commands:
-            if tool and tool in command and _OF_THIS_SHELL.search(command):
-                return Failure(mode=FailureMode.NOT_PERSISTENT, evidence=_short(command))
+            if tool and tool in command and _SHELL_SESSION_ONLY.search(command):
+                return SetupFailure(mode=SetupFailureMode.NOT_PERSISTENT, evidence=_short(command))
         installed = any(tool and tool in command and _INSTALL.search(command) for command in commands)
-        shells = [command for command in commands if _OF_THIS_SHELL.search(command)]
+        shells = [command for command in commands if _SHELL_SESSION_ONLY.search(command)]
         if installed and shells:
-            return Failure(mode=FailureMode.NOT_PERSISTENT, evidence=_short(shells[-1]))
-        return Failure(mode=FailureMode.TEST_TOOLS_MISSING, evidence=_short(match[0].strip(": ")))
-    if _REFUSED.search(said):
+            return SetupFailure(mode=SetupFailureMode.NOT_PERSISTENT, evidence=_short(shells[-1]))
+        return SetupFailure(mode=SetupFailureMode.TEST_TOOLS_MISSING, evidence=_short(match[0].strip(": ")))
+    if _CONNECTION_REFUSED.search(output):
         chosen = [command for command in commands if _PORT.search(command)]
         if chosen:
-            return Failure(mode=FailureMode.INVENTED_CONSTRAINT, evidence=_short(chosen[-1]))
-        return Failure(mode=FailureMode.SERVICE_DOWN, evidence=_short(said))
-    return Failure(mode=FailureMode.UNKNOWN, evidence=_short(said))
+            return SetupFailure(mode=SetupFailureMode.INVENTED_CONSTRAINT, evidence=_short(chosen[-1]))
+        return SetupFailure(mode=SetupFailureMode.SERVICE_DOWN, evidence=_short(output))
+    return SetupFailure(mode=SetupFailureMode.UNKNOWN, evidence=_short(output))
 
 
-def files_read(action: Action) -> tuple[str, ...]:
+def files_read(action: SetupAction) -> tuple[str, ...]:
     """The files that an action shows: by a reading tool, or by a command that prints them."""
     if action.kind == "read":
         return (action.text,)
@@ -174,45 +176,45 @@ def files_read(action: Action) -> tuple[str, ...]:
         return ()
     found = []
     for part in re.split(r"&&|\|\||;|\|", action.text):
-        words = _words(part)
-        if words and words[0] in _READERS:
+        words = _split_command(part)
+        if words and words[0] in _READ_COMMANDS:
             found += [word for word in words[1:] if not word.startswith(("-", "'")) and ("." in word or "/" in word)]
     return tuple(found)
 
 
-def _cause(action: Action, files: Sequence[str], seen: set[str]) -> Cause | None:
-    words = _words(action.text) if action.kind == "command" else []
+def _cause(action: SetupAction, files: Sequence[str], seen: set[str]) -> WasteCause | None:
+    words = _split_command(action.text) if action.kind == "command" else []
     if "sudo" in words:
-        return Cause.SUDO
+        return WasteCause.SUDO
     if words and _CHECK.search(action.text.strip()):
-        return Cause.CHECKED
+        return WasteCause.CHECKED
     if files and all(_OFF_TARGET.search(file) for file in files):
-        return Cause.OFF_TARGET
+        return WasteCause.OFF_TARGET
     if files and all(file in seen for file in files):
-        return Cause.REREAD
+        return WasteCause.REREAD
     return None
 
 
-def _is_waiting(action: Action) -> bool:
+def _is_waiting(action: SetupAction) -> bool:
     if action.kind == "other":
         return True
-    words = _words(action.text) if action.kind == "command" else []
-    return bool(words) and words[0] in _WAITERS
+    words = _split_command(action.text) if action.kind == "command" else []
+    return bool(words) and words[0] in _WAIT_COMMANDS
 
 
-def _is_look(action: Action) -> bool:
-    words = _words(action.text) if action.kind == "command" else []
-    return action.kind == "look" or bool(words and words[0] in _LOOKERS)
+def _is_listing(action: SetupAction) -> bool:
+    words = _split_command(action.text) if action.kind == "command" else []
+    return action.kind == "look" or bool(words and words[0] in _LIST_COMMANDS)
 
 
-def _words(command: str) -> list[str]:
+def _split_command(command: str) -> list[str]:
     try:
         return shlex.split(command, comments=True)
     except ValueError:
         return command.split()
 
 
-def _actions_in(line: str) -> Iterable[Action]:
+def _parse_line(line: str) -> Iterable[SetupAction]:
     try:
         event: Any = json.loads(line)
         blocks = event["message"]["content"] if event["type"] == "assistant" else []
@@ -223,7 +225,7 @@ def _actions_in(line: str) -> Iterable[Action]:
         kind, argument = _TOOLS.get(str(call.get("name")), ("other", ""))
         given = call.get("input")
         text = given.get(argument, "") if isinstance(given, dict) else ""
-        yield Action(kind=kind, text=str(text))  # type: ignore[arg-type]
+        yield SetupAction(kind=kind, text=str(text))  # type: ignore[arg-type]
 
 
 def _short(text: str) -> str:

@@ -3,15 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from proctor.analysis.gate import Decision, Rule, decide, parse_rule
+from proctor.analysis.gate import GateDecision, GateRule, decide, parse_rule
 from proctor.analysis.observation import Observation
-from proctor.analysis.paired import Comparison, compare, corrected
+from proctor.analysis.paired import Comparison, adjust_p_values, compare
 from proctor.analysis.runs import RunRow, run_row
 from proctor.core.record import Record
 from proctor.core.sweep import Sweep
 
 
-class Contender(Record):
+class SweepRunOutcome(Record):
     """One configuration of a sweep.
 
     Attributes:
@@ -23,7 +23,7 @@ class Contender(Record):
     run_id: str
     row: RunRow
     comparison: Comparison | None = None
-    decision: Decision | None = None
+    decision: GateDecision | None = None
 
 
 class SweepOutcome(Record):
@@ -38,23 +38,23 @@ class SweepOutcome(Record):
     sweep_id: str
     name: str
     benchmark: str
-    baseline: str
+    reference: str
     rule: str | None
     missing: int
-    contenders: tuple[Contender, ...]
+    runs: tuple[SweepRunOutcome, ...]
     chosen: tuple[str, ...]
     sentence: str
     schema_version: Literal["proctor.sweep_outcome@1"] = "proctor.sweep_outcome@1"
 
 
-def sweep_outcome(sweep: Sweep, answers: Mapping[str, Sequence[Observation]]) -> SweepOutcome:
+def sweep_outcome(sweep: Sweep, trials: Mapping[str, Sequence[Observation]]) -> SweepOutcome:
     """Hold every configuration's answers, by label, against the baseline's. Pure, and the same whenever it is asked."""
     rule = None if sweep.rule is None else parse_rule(sweep.rule)
-    rows = {run.label: run_row(run.config, answers[run.label]) for run in sweep.runs}
+    rows = {run.label: run_row(run.config, trials[run.label]) for run in sweep.runs}
     missing = sum(row.missing for row in rows.values())
-    others = [label for label in rows if label != sweep.baseline]
-    compared = corrected(
-        [compare(answers[sweep.baseline], answers[label], names=(sweep.baseline, label)) for label in others]
+    others = [label for label in rows if label != sweep.reference]
+    compared = adjust_p_values(
+        [compare(trials[sweep.reference], trials[label], names=(sweep.reference, label)) for label in others]
     )
     comparisons = dict(zip(others, compared, strict=True))
     decisions = {label: decide(rule, comparisons[label]) for label in others} if rule and not missing else {}
@@ -63,11 +63,11 @@ def sweep_outcome(sweep: Sweep, answers: Mapping[str, Sequence[Observation]]) ->
         sweep_id=sweep.sweep_id,
         name=sweep.name,
         benchmark=sweep.benchmark,
-        baseline=sweep.baseline,
+        reference=sweep.reference,
         rule=rule.text if rule else None,
         missing=missing,
-        contenders=tuple(
-            Contender(
+        runs=tuple(
+            SweepRunOutcome(
                 label=run.label,
                 run_id=run.config.run_id,
                 row=rows[run.label],
@@ -77,11 +77,11 @@ def sweep_outcome(sweep: Sweep, answers: Mapping[str, Sequence[Observation]]) ->
             for run in sweep.runs
         ),
         chosen=chosen,
-        sentence=_sentence(rule, chosen, baseline=sweep.baseline, others=len(others), missing=missing),
+        sentence=_sentence(rule, chosen, reference=sweep.reference, others=len(others), missing=missing),
     )
 
 
-def _sentence(rule: Rule | None, chosen: Sequence[str], *, baseline: str, others: int, missing: int) -> str:
+def _sentence(rule: GateRule | None, chosen: Sequence[str], *, reference: str, others: int, missing: int) -> str:
     if missing:
         return f"Nothing is decided: {missing} answers are missing."
     if rule is None:
@@ -89,6 +89,6 @@ def _sentence(rule: Rule | None, chosen: Sequence[str], *, baseline: str, others
     if not others:
         return "There is one configuration only, and nothing to hold it against."
     if not chosen:
-        return f"No configuration meets the rule ({rule.text}): stay with {baseline}."
+        return f"No configuration meets the rule ({rule.text}): stay with {reference}."
     which = " and ".join(chosen) if len(chosen) < 3 else f"{', '.join(chosen[:-1])} and {chosen[-1]}"  # noqa: PLR2004
-    return f"{which} meet{'s' if len(chosen) == 1 else ''} the rule ({rule.text}) against {baseline}."
+    return f"{which} meet{'s' if len(chosen) == 1 else ''} the rule ({rule.text}) against {reference}."

@@ -14,13 +14,13 @@ from collections.abc import Iterable, Sequence
 
 from proctor.analysis.intervals import Estimate
 from proctor.analysis.observation import Observation
-from proctor.analysis.paired import by_task
-from proctor.analysis.passes import passes
+from proctor.analysis.paired import counted_by_task
+from proctor.analysis.pass_at_k import estimate_pass_at_k
 from proctor.core.record import Record
 from proctor.core.text import money
 
 
-class BestOf(Record):
+class BestOfN(Record):
     """The chance that the best of n answers is right, or the bounds of it.
 
     Attributes:
@@ -30,7 +30,7 @@ class BestOf(Record):
     """
 
     n: float
-    samples: int
+    trials: int
     low: Estimate
     high: Estimate
     exact: bool
@@ -39,11 +39,11 @@ class BestOf(Record):
     def sentence(self) -> str:
         """How it was estimated."""
         how = "estimated from" if self.exact else "bounds from"
-        number = "one answer" if self.samples == 1 else f"{self.samples} answers"
+        number = "one answer" if self.trials == 1 else f"{self.trials} answers"
         return f"{how} {number} to each task, a perfect judge choosing among {self.n:.1f}"
 
 
-class TeamVerdict(Record):
+class TeamComparison(Record):
     """A team against single agents, on common tasks, for the same money."""
 
     team: str
@@ -52,17 +52,17 @@ class TeamVerdict(Record):
     team_rate: Estimate
     team_cost: float
     single_cost: float
-    best_of: BestOf
+    best_of: BestOfN
 
     @property
-    def cheap(self) -> bool:
+    def costs_no_more(self) -> bool:
         """The team costs no more than one answer of the single agent: then the plain comparison is all there is."""
         return self.team_cost <= self.single_cost
 
     @property
-    def verdict(self) -> int:
+    def conclusion(self) -> int:
         """1: the team is worth it; -1: it is not; 0: these data cannot say, or there is nothing to weigh."""
-        if self.cheap:
+        if self.costs_no_more:
             return 0
         team, best = self.team_rate, self.best_of
         if team.low is not None and best.high.high is not None and team.low > best.high.high:
@@ -73,7 +73,7 @@ class TeamVerdict(Record):
     def sentence(self) -> str:
         """What can be said, and no more."""
         best = self.best_of
-        if self.cheap:
+        if self.costs_no_more:
             costs = f"{money(self.team_cost)} and {money(self.single_cost)} a task"
             return (
                 f"{self.team} costs no more than one answer of {self.single} ({costs}): the money buys no second try."
@@ -89,10 +89,10 @@ class TeamVerdict(Record):
             -1: "The team is not worth it",
             0: "These data cannot say if the team is worth it",
         }
-        return f"{says[self.verdict]}: {numbers}."
+        return f"{says[self.conclusion]}: {numbers}."
 
 
-def best_of(tasks: Sequence[Sequence[bool]], n: float) -> BestOf | None:
+def best_of_n(tasks: Sequence[Sequence[bool]], n: float) -> BestOfN | None:
     """The best of n answers, from the answers that there are; None without any.
 
     Between whole numbers it is a mixture: the money buys the smaller number, and at times one more.
@@ -104,41 +104,41 @@ def best_of(tasks: Sequence[Sequence[bool]], n: float) -> BestOf | None:
         return None
     if n <= samples:
         whole, part = int(n), n - int(n)
-        here, more = passes(tasks, whole), passes(tasks, whole + 1) if part else None
+        here, more = estimate_pass_at_k(tasks, whole), estimate_pass_at_k(tasks, whole + 1) if part else None
         if here is None:
             return None
-        mixed = here.any_of if more is None else _mixture(here.any_of, more.any_of, part)
-        return BestOf(n=n, samples=samples, low=mixed, high=mixed, exact=True)
-    known = passes(tasks, samples)
+        mixed = here.pass_at_k if more is None else _mixture(here.pass_at_k, more.pass_at_k, part)
+        return BestOfN(n=n, trials=samples, low=mixed, high=mixed, exact=True)
+    known = estimate_pass_at_k(tasks, samples)
     if known is None:
         return None
 
     def jensen(rate: float | None) -> float | None:
         return None if rate is None else 1 - (1 - rate) ** (n / samples)
 
-    at_most = 1 - (1 - known.any_of.value) ** (n / samples)
-    high = Estimate(value=at_most, low=jensen(known.any_of.low), high=jensen(known.any_of.high))
-    return BestOf(n=n, samples=samples, low=known.any_of, high=high, exact=False)
+    at_most = 1 - (1 - known.pass_at_k.value) ** (n / samples)
+    high = Estimate(value=at_most, low=jensen(known.pass_at_k.low), high=jensen(known.pass_at_k.high))
+    return BestOfN(n=n, trials=samples, low=known.pass_at_k, high=high, exact=False)
 
 
-def team_verdict(
+def compare_team(
     team: tuple[str, Iterable[Observation]], single: tuple[str, Iterable[Observation]]
-) -> TeamVerdict | None:
+) -> TeamComparison | None:
     """Hold a team's run against a single agent's; None without common tasks, or where a cost is not known."""
-    ours, theirs = by_task(team[1]), by_task(single[1])
+    ours, theirs = counted_by_task(team[1]), counted_by_task(single[1])
     common = sorted(ours.keys() & theirs.keys())
     spent, price = _mean_cost(ours[task] for task in common), _mean_cost(theirs[task] for task in common)
     if spent is None or not price:
         return None
-    one = passes([[answer.resolved for answer in ours[task]] for task in common], 1)
-    best = best_of([[answer.resolved for answer in theirs[task]] for task in common], max(1.0, spent / price))
+    one = estimate_pass_at_k([[answer.resolved for answer in ours[task]] for task in common], 1)
+    best = best_of_n([[answer.resolved for answer in theirs[task]] for task in common], max(1.0, spent / price))
     if one is None or best is None:
         return None
-    return TeamVerdict(
+    return TeamComparison(
         team=team[0],
         single=single[0],
         tasks=len(common),
-        team_rate=one.any_of,
+        team_rate=one.pass_at_k,
         team_cost=spent,
         single_cost=price,
         best_of=best,

@@ -5,7 +5,7 @@ The registry is imported when one of its names is first used.
 
 from typing import TYPE_CHECKING
 
-from proctor.benchmarks.registered import published_rows
+from proctor.benchmarks.plugins import published_rows
 
 if TYPE_CHECKING:
     from proctor.benchmarks.registry import (
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
         benchmark_source,
         benchmark_table,
         checked_split,
-        foreign_outcomes,
+        harness_outcomes,
         parity,
         read_predictions,
         reopen,
@@ -30,7 +30,7 @@ __all__ = [
     "benchmark_source",
     "benchmark_table",
     "checked_split",
-    "foreign_outcomes",
+    "harness_outcomes",
     "parity",
     "published_rows",
     "read_predictions",

@@ -5,17 +5,17 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from proctor.benchmarks.registered import GROUP, registered
-from proctor.core.benchmark import Benchmark, BenchmarkSource, Health, ReadsPredictions
+from proctor.benchmarks.plugins import GROUP, registered_source
+from proctor.core.benchmark import Benchmark, BenchmarkSource, ReadsPredictions, TaskHealth
 from proctor.core.errors import InvalidData, UsageError
-from proctor.core.evaluation import Evaluated, EvaluationReport, Prediction
+from proctor.core.evaluation import EvaluationReport, Prediction, TaskEvaluation
 from proctor.core.programs import find_x07, first_line
 from proctor.core.record import Record
 from proctor.core.task import Task
 
 if TYPE_CHECKING:
+    from proctor.benchmarks.swe.harness_reports import SweOutcome
     from proctor.benchmarks.swe.parity import Parity
-    from proctor.benchmarks.swe.reports import SweOutcome
 
 
 class BenchmarkRow(Record):
@@ -37,7 +37,7 @@ def benchmark(name: str, split: str | None = None) -> Benchmark:
     """
     from proctor.benchmarks.suites.load import shipped_suites  # noqa: PLC0415 - for names that need it only
 
-    source = registered(name)
+    source = registered_source(name)
     if source is not None:
         return source.open(checked_split(name, source, split))
     shipped = shipped_suites()
@@ -57,7 +57,7 @@ def benchmark_source(name: str) -> BenchmarkSource:
     Raises:
         UsageError: no benchmark is called so, or it is a suite, which lies on this machine already.
     """
-    source = registered(name)
+    source = registered_source(name)
     if source is None:
         names = ", ".join(sorted(entry.name for entry in entry_points(group=GROUP)))
         raise UsageError(f"{name!r} is no benchmark whose data is fetched", fix=f"choose one of {names or 'none'}")
@@ -103,19 +103,19 @@ def read_predictions(file: Path, source: object = None) -> dict[str, Prediction]
     return read(file)
 
 
-def foreign_outcomes(file: Path) -> "Sequence[SweOutcome]":
+def harness_outcomes(file: Path) -> "Sequence[SweOutcome]":
     """What another harness's report says of each answer.
 
     Raises:
         UsageError: it cannot be read, or nothing there is a report.
         InvalidData: it is no report that we know.
     """
-    from proctor.benchmarks.swe.reports import read_outcomes  # noqa: PLC0415 - as above
+    from proctor.benchmarks.swe.harness_reports import read_outcomes  # noqa: PLC0415 - as above
 
     return read_outcomes(file)
 
 
-def parity(name: str, theirs: "Sequence[SweOutcome]", ours: Mapping[str, Evaluated]) -> "Parity":
+def parity(name: str, theirs: "Sequence[SweOutcome]", ours: Mapping[str, TaskEvaluation]) -> "Parity":
     """Where another harness's verdicts and the official rule here differ."""
     from proctor.benchmarks.swe.parity import compare  # noqa: PLC0415 - as above
 
@@ -125,7 +125,7 @@ def parity(name: str, theirs: "Sequence[SweOutcome]", ours: Mapping[str, Evaluat
 def x07_document(source: Benchmark, report: EvaluationReport) -> tuple[bytes, int]:
     """A report in x07's words, and how many of its instances x07 calls errors."""
     from proctor.benchmarks.suites.benchmark import SuiteBenchmark  # noqa: PLC0415 - as above
-    from proctor.benchmarks.suites.x07_report import x07_json, x07_report  # noqa: PLC0415
+    from proctor.benchmarks.x07.report import x07_json, x07_report  # noqa: PLC0415
 
     suite = source.suite if isinstance(source, SuiteBenchmark) else None
     document = x07_report(report, suite=suite, x07_version=_x07_version())
@@ -142,16 +142,16 @@ def _x07_version() -> str | None:
 
 def x07_list_document(source: Benchmark, tasks: Sequence[Task]) -> bytes:
     """A list of tasks in x07's words."""
-    from proctor.benchmarks.suites.x07_report import x07_json, x07_list_report  # noqa: PLC0415 - as above
+    from proctor.benchmarks.x07.report import x07_json, x07_list_report  # noqa: PLC0415 - as above
 
     return x07_json(x07_list_report(source.source, source.name, [task.id for task in tasks]))
 
 
-def x07_health_document(source: Benchmark, healths: Sequence[Health], seconds: float) -> bytes:
+def x07_health_document(source: Benchmark, health: Sequence[TaskHealth], seconds: float) -> bytes:
     """What `validate` found, in x07's words."""
-    from proctor.benchmarks.suites.x07_report import x07_json, x07_validate_report  # noqa: PLC0415 - as above
+    from proctor.benchmarks.x07.report import x07_json, x07_validate_report  # noqa: PLC0415 - as above
 
-    return x07_json(x07_validate_report(healths, suite_path=source.source, suite_id=source.name, seconds=seconds))
+    return x07_json(x07_validate_report(health, suite_path=source.source, suite_id=source.name, seconds=seconds))
 
 
 def reopen(name: str, source: str, split: str | None = None) -> Benchmark:
@@ -173,12 +173,12 @@ def benchmark_table() -> tuple[BenchmarkRow, ...]:
 
 def _row(name: str, source: BenchmarkSource) -> BenchmarkRow:
     """A benchmark's line; its tasks are counted where its data is here."""
-    from proctor.benchmarks.data import fetched  # noqa: PLC0415 - as above
+    from proctor.benchmarks.data import stored_dataset  # noqa: PLC0415 - as above
 
     split = source.splits[0] if source.splits else None
     try:
         # What has no splits lies on this machine already.
-        tasks = len(source.open(None).tasks()) if split is None else fetched(name, split)[0].tasks
+        tasks = len(source.open(None).tasks()) if split is None else stored_dataset(name, split)[0].tasks
     except (UsageError, InvalidData):
         tasks = None
     return BenchmarkRow(name=name, kind="benchmark", tasks=tasks, about=source.about, splits=source.splits)

@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from proctor.cli import COMMANDS
-from proctor.cli.output import let_go, note
+from proctor.cli.output import log, redirect_to_devnull
 from proctor.core.errors import InfrastructureError, ProctorError, UsageError
 
 INTERRUPTED: Final = 128 + signal.SIGINT
@@ -34,37 +34,37 @@ def dispatch(arguments: list[str]) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of our output has gone, as in `proctor … | head`: nothing is left to say.
-        let_go(sys.stdout)
+        redirect_to_devnull(sys.stdout)
         return 0
     except Exception as error:  # noqa: BLE001 - the last fence: a traceback must not reach a user
-        code = _explained(error)
+        code = _report_error(error)
     except KeyboardInterrupt:
-        code = _complain("interrupted", INTERRUPTED)
+        code = _print_error("interrupted", INTERRUPTED)
     try:
         sys.stdout.flush()
     except OSError:
-        let_go(sys.stdout)  # what it could not take has been complained about, if it was not a closed pipe
+        redirect_to_devnull(sys.stdout)  # what it could not take has been complained about, if it was not a closed pipe
     return code
 
 
-def _explained(error: Exception) -> int:
+def _report_error(error: Exception) -> int:
     """Say what went wrong, and which exit code it has."""
     if isinstance(error, ProctorError):
         for detail in error.details:
-            note(f"  {detail}")
-        return _complain(error.sentence, error.exit_code)
+            log(f"  {detail}")
+        return _print_error(error.sentence, error.exit_code)
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        note(error.format_message())
+        log(error.format_message())
         return UsageError.exit_code
     if isinstance(error, click.ClickException):
-        return _complain(_usage_sentence(error), UsageError.exit_code)
+        return _print_error(_usage_sentence(error), UsageError.exit_code)
     if isinstance(error, click.Abort):
-        return _complain("interrupted", INTERRUPTED)
+        return _print_error("interrupted", INTERRUPTED)
     if isinstance(error, OSError) and error.errno in _OUR_ERRNOS:
         place = f"{error.filename}: " if error.filename else ""
         kind = UsageError if error.errno == errno.ENAMETOOLONG else InfrastructureError
-        return _complain(f"{place}{error.strerror}", kind.exit_code)
-    return _bug(error)
+        return _print_error(f"{place}{error.strerror}", kind.exit_code)
+    return _report_bug(error)
 
 
 def _run(arguments: list[str]) -> int:
@@ -92,15 +92,15 @@ def _usage_sentence(error: click.ClickException) -> str:
     return f"{message}; see `{context.command_path} --help`" if context else message
 
 
-def _complain(sentence: str, code: int) -> int:
-    note(f"proctor: {sentence}")
+def _print_error(sentence: str, code: int) -> int:
+    log(f"proctor: {sentence}")
     return code
 
 
-def _bug(error: Exception) -> int:
+def _report_bug(error: Exception) -> int:
     if os.environ.get("PROCTOR_TRACEBACK"):
         import traceback  # noqa: PLC0415 - likewise
 
         traceback.print_exception(error)
     detail = " ".join(f"{type(error).__name__}: {error}".split())
-    return _complain(f"internal error ({detail}); this is a bug in Proctor: PROCTOR_TRACEBACK=1 shows where", BUG)
+    return _print_error(f"internal error ({detail}); this is a bug in Proctor: PROCTOR_TRACEBACK=1 shows where", BUG)

@@ -4,9 +4,9 @@ import asyncio
 
 import click
 
-from proctor.cli.output import note, print_json, print_table
+from proctor.cli.output import log, print_json, print_table
 from proctor.core.errors import InfrastructureError
-from proctor.doctor import State, diagnose
+from proctor.doctor import CheckState, diagnose
 
 
 @click.command()
@@ -19,9 +19,9 @@ def command(*, as_json: bool, clean: bool) -> int:
     """
     diagnosis = diagnose()
     if clean:
-        has_engine = any(check.name == "docker" and check.state is State.OK for check in diagnosis.checks)
+        has_engine = any(check.name == "docker" and check.state is CheckState.OK for check in diagnosis.checks)
         removed = _clean(docker=has_engine)
-        note(f"removed {removed}")
+        log(f"removed {removed}")
     if as_json:
         print_json(diagnosis)
     else:
@@ -30,8 +30,8 @@ def command(*, as_json: bool, clean: bool) -> int:
             [[check.name, check.state, check.detail, check.needed_for] for check in diagnosis.checks],
         )
         for check in diagnosis.checks:
-            if check.state is not State.OK:
-                note(f"{check.name}: {check.remedy}")
+            if check.state is not CheckState.OK:
+                log(f"{check.name}: {check.remedy}")
     return 0 if diagnosis.usable else InfrastructureError.exit_code
 
 
@@ -39,4 +39,4 @@ def _clean(*, docker: bool) -> str:
     from proctor.environments import reap  # noqa: PLC0415 - for this option only
 
     gone = asyncio.run(reap(docker=docker))
-    return f"{len(gone.rooms)} rooms, {len(gone.containers)} containers, {len(gone.networks)} networks"
+    return f"{len(gone.local_environments)} rooms, {len(gone.containers)} containers, {len(gone.networks)} networks"

@@ -29,15 +29,15 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, err: 
         click.echo(line, err=err)
 
 
-def note(message: str) -> None:
+def log(message: str) -> None:
     """Say something about progress; results go to stdout, this does not. Work goes on where nobody can hear it."""
     try:
         click.echo(visible(message), err=True)
     except OSError:
-        let_go(sys.stderr)
+        redirect_to_devnull(sys.stderr)
 
 
-class Tally:
+class TaskCounter:
     """Counts tasks that are done with, and says so of each on stderr."""
 
     def __init__(self, total: int, *, quiet: bool) -> None:
@@ -49,13 +49,13 @@ class Tally:
         """One more."""
         self._count += 1
         if not self._quiet:
-            note(f"[{self._count}/{self._total}] {state:11} {task_id}")
+            log(f"[{self._count}/{self._total}] {state:11} {task_id}")
 
     def __str__(self) -> str:
         return f"{self._count} of {self._total} tasks"
 
 
-def let_go(stream: TextIO) -> None:
+def redirect_to_devnull(stream: TextIO) -> None:
     """Send what is still said to this stream nowhere: its reader has gone, or its disk is full."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import click
 
-from proctor.cli.output import note, print_json, print_table
+from proctor.cli.output import log, print_json, print_table
 from proctor.core.errors import InfrastructureError, ProctorError, UsageError
 from proctor.sandboxes import Sandboxes
 
@@ -51,7 +51,7 @@ def create(names: tuple[str, ...], preset: str, auth_from: str | None, model: st
     def make(name: str) -> str:
         return f"created {name}: {store.create(name, preset=preset, model=model, auth_from=source).home}"
 
-    return _each(wanted, make)
+    return _for_each_name(wanted, make)
 
 
 @command.command(name="list")
@@ -68,7 +68,7 @@ def list_(*, as_json: bool) -> None:
         return
     print_table(
         ["NAME", "PRESET", "AUTH", "AGENTS", "CREATED"],
-        [[each.name, each.preset or "?", each.auth, str(each.agents), _local(each.created)] for each in listed],
+        [[each.name, each.preset or "?", each.auth, str(each.agents), _local_time(each.created)] for each in listed],
     )
 
 
@@ -87,7 +87,7 @@ def reset(names: tuple[str, ...], preset: str | None, model: str | None) -> int:
     def again(name: str) -> str:
         return f"reset {name}: preset {store.reset(name, preset=preset, model=model).preset}"
 
-    return _each(names, again)
+    return _for_each_name(names, again)
 
 
 @command.command()
@@ -101,7 +101,7 @@ def destroy(names: tuple[str, ...]) -> int:
         store.destroy(name)
         return f"destroyed {name}"
 
-    return _each(names, remove)
+    return _for_each_name(names, remove)
 
 
 @command.command()
@@ -112,8 +112,8 @@ def shell(name: str) -> NoReturn:
 
     sandbox = _store().get(name)
     arguments, variables = shell_command(user_shell(os.environ), sandbox.variables())
-    note(f"sandbox {name} at {sandbox.home}; `exit` leaves it")
-    _become(arguments, variables)
+    log(f"sandbox {name} at {sandbox.home}; `exit` leaves it")
+    _exec_command(arguments, variables)
 
 
 @command.command(name="exec", context_settings={"allow_interspersed_args": False})
@@ -129,14 +129,14 @@ def exec_(name: str, arguments: tuple[str, ...]) -> NoReturn:
     if not words:
         raise UsageError("exec needs a command", fix="as in: proctor sandbox exec b1 -- h2 list")
     sandbox = _store().get(name)
-    _become(list(words), sandbox.variables())
+    _exec_command(list(words), sandbox.variables())
 
 
 def _store() -> Sandboxes:
-    return Sandboxes(tell=note)
+    return Sandboxes(report=log)
 
 
-def _each(names: Sequence[str], action: Callable[[str], str]) -> int:
+def _for_each_name(names: Sequence[str], action: Callable[[str], str]) -> int:
     """Do it for each name; what fails is reported, does not stop the others, and decides the exit code."""
     worst = 0
     reader_has_gone: BrokenPipeError | None = None
@@ -144,11 +144,11 @@ def _each(names: Sequence[str], action: Callable[[str], str]) -> int:
         try:
             done = action(name)
         except ProctorError as error:
-            note(f"proctor: {error.sentence}")
+            log(f"proctor: {error.sentence}")
             worst = max(worst, error.exit_code)
         except OSError as error:
             place = f"{error.filename}: " if error.filename else ""
-            note(f"proctor: sandbox {name}: {place}{error.strerror}")
+            log(f"proctor: sandbox {name}: {place}{error.strerror}")
             worst = InfrastructureError.exit_code
         else:
             try:
@@ -160,7 +160,7 @@ def _each(names: Sequence[str], action: Callable[[str], str]) -> int:
     return worst
 
 
-def _become(arguments: list[str], variables: dict[str, str]) -> NoReturn:
+def _exec_command(arguments: list[str], variables: dict[str, str]) -> NoReturn:
     """Replace this process by a command."""
     sys.stdout.flush()
     sys.stderr.flush()
@@ -170,12 +170,12 @@ def _become(arguments: list[str], variables: dict[str, str]) -> NoReturn:
     try:
         os.execvpe(arguments[0], arguments, variables)  # noqa: S606 - the command is what the user asked for
     except (FileNotFoundError, NotADirectoryError):
-        note(f"proctor: {arguments[0]}: no such command")
+        log(f"proctor: {arguments[0]}: no such command")
         sys.exit(NOT_FOUND)
     except (OSError, ValueError) as error:
-        note(f"proctor: {arguments[0]}: cannot be run: {getattr(error, 'strerror', None) or error}")
+        log(f"proctor: {arguments[0]}: cannot be run: {getattr(error, 'strerror', None) or error}")
         sys.exit(NOT_EXECUTABLE)
 
 
-def _local(moment: datetime | None) -> str:
+def _local_time(moment: datetime | None) -> str:
     return moment.astimezone().strftime("%Y-%m-%d %H:%M") if moment else "?"

@@ -21,12 +21,12 @@ def command(runs: tuple[str, ...], port: int | None, *, open_browser: bool) -> N
     It listens on this machine's loopback only, changes nothing, and ends with Ctrl-C.
     """
     from proctor.report.viewer import serve  # noqa: PLC0415 - the help page needs none of it
-    from proctor.report.viewer.shelf import Shelf  # noqa: PLC0415
+    from proctor.report.viewer.run_index import RunIndex  # noqa: PLC0415
     from proctor.results import find_run  # noqa: PLC0415
     from proctor.results.store import results_root  # noqa: PLC0415
 
     chosen = [find_run(run) for run in runs]
-    shelf = Shelf(results_root(), chosen)
+    shelf = RunIndex(results_root(), chosen)
 
     def ready(address: str) -> None:
         names = shelf.names() if chosen else []
@@ -42,7 +42,7 @@ def command(runs: tuple[str, ...], port: int | None, *, open_browser: bool) -> N
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stopped.set)
         await serve(
-            shelf, port=_PORT if port is None else port, strict_port=port is not None, ready=ready, until=stopped
+            shelf, port=_PORT if port is None else port, strict_port=port is not None, on_ready=ready, stop=stopped
         )
 
     asyncio.run(main())

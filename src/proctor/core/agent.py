@@ -9,15 +9,15 @@ from typing import Protocol
 
 from msgspec import field
 
-from proctor.core.briefing import Briefing
+from proctor.core.agent_options import AgentOptions
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec
 from proctor.core.record import Record
 from proctor.core.result import AgentMetrics, ModelUsage
 from proctor.core.submission import PatchKind
-from proctor.core.task import Gold
+from proctor.core.task import Oracle
 
-Doing = Callable[[str], None]
+ProgressCallback = Callable[[str], None]
 
 
 class AgentRequest(Record):
@@ -37,7 +37,7 @@ class AgentRequest(Record):
     task_id: str
     instruction: str
     logs: str
-    home: str | None = None
+    claude_config_dir: str | None = None
     sandbox: str | None = None
     own_login: bool = False
     model: str | None = None
@@ -76,7 +76,7 @@ class AgentSetup(Record):
         command: the words of the command, for an agent that is one.
         briefing: what it is told beside the task.
         in_place: rooms show the host as it is (no isolation), so programs and homes are used where they lie.
-        gold: the task's reference answer; only an agent whose factory says `needs_gold` is ever given it.
+        oracle: the task's reference answer; only an agent whose factory says `needs_oracle` is ever given it.
         apply_patch: applies a patch to a tree on the host, for agents that hand in a ready one.
         h2_program: h2, where it is not to be looked for.
         pod_template: for a pod of agents, a template's name in the sandbox's preset, or a file.
@@ -85,9 +85,9 @@ class AgentSetup(Record):
 
     program: str | None = None
     command: tuple[str, ...] = ()
-    briefing: Briefing = Briefing()
+    agent_options: AgentOptions = AgentOptions()
     in_place: bool = False
-    gold: Gold | None = None
+    oracle: Oracle | None = None
     apply_patch: ApplyPatch | None = None
     h2_program: str | None = None
     pod_template: str | None = None
@@ -107,7 +107,7 @@ class Agent(Protocol):
         """
         ...
 
-    def furnish(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:
+    def prepare_spec(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:
         """Add what this agent needs in the room: its programs, its home, its variables.
 
         Raises:
@@ -115,7 +115,9 @@ class Agent(Protocol):
         """
         ...
 
-    async def answer(self, request: AgentRequest, environment: Environment, doing: Doing) -> AgentOutcome:
+    async def solve(
+        self, request: AgentRequest, environment: Environment, on_progress: ProgressCallback
+    ) -> AgentOutcome:
         """Work on the task until done. `doing` is told, in a few words, what the agent is at.
 
         Being cancelled ends the agent: first politely, at a second cancellation at once.
@@ -129,7 +131,7 @@ class Agent(Protocol):
 class AgentFactory(Protocol):
     """What an entry point of the group ``proctor.agents`` names; usually the agent's class.
 
-    It may have members `needs_gold` (to be given the task's reference answer; no, if not said), `needs_home` (a
+    It may have members `needs_oracle` (to be given the task's reference answer; no, if not said), `needs_sandbox` (a
     sandbox's home; yes, if not said) and `needs_model` (it cannot do without a model; yes, if not said).
     """
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final, Literal, Protocol, runtime_checkable
 
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
-from proctor.core.evaluation import Evaluated, Prediction
-from proctor.core.published import Published
+from proctor.core.evaluation import Prediction, TaskEvaluation
+from proctor.core.published_result import PublishedResult
 from proctor.core.record import Record
 from proctor.core.run import Machine
 from proctor.core.task import Task
@@ -35,11 +35,11 @@ class GradeOptions(Record):
     keep_artifacts: bool = False
 
 
-_AT_ONCE: Final[AbstractAsyncContextManager[object]] = nullcontext()
+_NO_PERMIT: Final[AbstractAsyncContextManager[object]] = nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class GradingContext:
     """Where one task is graded: who makes the rooms, and the folder for what is left of it.
 
     Attributes:
@@ -50,10 +50,10 @@ class Place:
     folder: Path
     options: GradeOptions
     use_cache: bool = True
-    turn: AbstractAsyncContextManager[object] = _AT_ONCE
+    permit: AbstractAsyncContextManager[object] = _NO_PERMIT
 
 
-class Health(Record):
+class TaskHealth(Record):
     """What was learned about a task on this machine before anything was spent.
 
     Attributes:
@@ -67,7 +67,7 @@ class Health(Record):
     task_id: str
     environment: str
     healthy: bool
-    baseline_ok: bool
+    pre_patch_ok: bool
     oracle_ok: bool
     determinism_ok: bool
     problems: tuple[str, ...] = ()
@@ -79,14 +79,14 @@ class Health(Record):
     schema_version: Literal["proctor.health@1"] = "proctor.health@1"
 
 
-class Unusable(Record):
+class InvalidTask(Record):
     """A task of the source that cannot be used, and every reason."""
 
     task_id: str
     problems: tuple[str, ...]
 
 
-class Fetched(Record):
+class DatasetInfo(Record):
     """A data set that was brought to this machine.
 
     Attributes:
@@ -121,7 +121,7 @@ class Benchmark(Protocol):
         """Identifies all of one task's data that a verdict depends on."""
         ...
 
-    def room(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
+    def environment_spec(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
         """The room in which this task's submissions are graded, but for the tree in it."""
         ...
 
@@ -129,11 +129,11 @@ class Benchmark(Protocol):
         """Every task that can be used, in the order of their ids."""
         ...
 
-    def unusable(self) -> Sequence[Unusable]:
+    def invalid_tasks(self) -> Sequence[InvalidTask]:
         """The tasks whose data is broken."""
         ...
 
-    def gold(self, task: Task) -> Prediction | None:
+    def oracle(self, task: Task) -> Prediction | None:
         """The reference answer, where there is one."""
         ...
 
@@ -145,36 +145,36 @@ class Benchmark(Protocol):
         """Turn what the agent left behind into its submission."""
         ...
 
-    async def grade(self, task: Task, prediction: Prediction, place: Place) -> Evaluated:
+    async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
         """Grade one submission in fresh rooms."""
         ...
 
-    async def validate(self, task: Task, place: Place) -> Health:
+    async def validate(self, task: Task, context: GradingContext) -> TaskHealth:
         """Prove on this machine that the task can be failed, can be solved, and is graded alike each time."""
         ...
 
 
 @runtime_checkable
-class TakesTurns(Protocol):
+class UsesPermit(Protocol):
     """A benchmark that holds the turn of its `Place` whenever it runs anything, and so can do the rest ahead of it."""
 
-    takes_turns: bool
+    uses_permit: bool
 
 
 @runtime_checkable
-class Sited(Protocol):
+class ProviderAware(Protocol):
     """A benchmark that has to know who makes its rooms, since what it prepares depends on it."""
 
-    def at(self, provider: EnvironmentProvider) -> Benchmark:
+    def for_provider(self, provider: EnvironmentProvider) -> Benchmark:
         """The same benchmark, in rooms of this provider."""
         ...
 
 
 @runtime_checkable
-class Attending(Protocol):
+class ServesEnvironment(Protocol):
     """A benchmark that sees to a room from inside: before the agent comes, and while it works."""
 
-    def attend(self, task: Task, environment: Environment, folder: Path) -> AbstractAsyncContextManager[None]:
+    def serve(self, task: Task, environment: Environment, folder: Path) -> AbstractAsyncContextManager[None]:
         """Entered, the room is in the state that the task starts from; left, the agent has ended.
 
         What the agent asks meanwhile is answered: a score, say. `folder` is the one that `prepare` laid out and that
@@ -186,9 +186,9 @@ class Attending(Protocol):
         ...
 
 
-def sited(benchmark: Benchmark, provider: EnvironmentProvider) -> Benchmark:
+def for_provider(benchmark: Benchmark, provider: EnvironmentProvider) -> Benchmark:
     """The benchmark in rooms of this provider, where that makes a difference to it."""
-    return benchmark.at(provider) if isinstance(benchmark, Sited) else benchmark
+    return benchmark.for_provider(provider) if isinstance(benchmark, ProviderAware) else benchmark
 
 
 @runtime_checkable
@@ -205,10 +205,10 @@ class ReadsPredictions(Protocol):
 
 
 @runtime_checkable
-class StatesNeeds(Protocol):
+class ChecksRequirements(Protocol):
     """What a benchmark may do besides: say what a machine lacks for a task, before anything is spent on it."""
 
-    def lacks(self, task: Task, machine: Machine, runner: str) -> str | None:
+    def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:
         """What is not there, in one sentence; None when nothing is missing. Images are looked for by the runner."""
         ...
 
@@ -233,7 +233,7 @@ class BenchmarkSource(Protocol):
         """
         ...
 
-    async def fetch(self, split: str | None, origin: Path | None, tell: Callable[[str], None]) -> Fetched:
+    async def fetch(self, split: str | None, origin: Path | None, log: Callable[[str], None]) -> DatasetInfo:
         """Bring the data here: from its official place, or from `origin`. `tell` hears what is being done.
 
         Raises:
@@ -242,6 +242,6 @@ class BenchmarkSource(Protocol):
         """
         ...
 
-    def published(self) -> Sequence[Published]:
+    def published(self) -> Sequence[PublishedResult]:
         """What others have published of it."""
         ...

@@ -83,7 +83,7 @@ class Consequence(Record):
 
 _GRADED: Final = Consequence(status=None, graded=True)
 _FAILED: Final = Consequence(status=Status.UNRESOLVED)
-_OURS: Final = Consequence(status=Status.ERROR, retry=True, counted=False)
+_INFRASTRUCTURE: Final = Consequence(status=Status.ERROR, retry=True, counted=False)
 _FINAL: Final = Consequence(status=Status.ERROR, counted=False)
 _STOP: Final = Consequence(status=Status.ERROR, counted=False, stops_run=True)
 _SKIPPED: Final = Consequence(status=Status.SKIPPED, counted=False)
@@ -107,13 +107,13 @@ CONSEQUENCES: Final[dict[Cause, Consequence]] = {
     Cause.TURN_LIMIT: _GRADED,
     Cause.REFUSED: _GRADED,
     Cause.AGENT_CRASHED: _GRADED,
-    Cause.PROVIDER_ERROR: _OURS,
-    Cause.RATE_LIMITED: _OURS,
+    Cause.PROVIDER_ERROR: _INFRASTRUCTURE,
+    Cause.RATE_LIMITED: _INFRASTRUCTURE,
     Cause.BAD_LOGIN: _STOP,
-    Cause.ENVIRONMENT_FAILED: _OURS,
-    Cause.ENGINE_GONE: _OURS,
+    Cause.ENVIRONMENT_FAILED: _INFRASTRUCTURE,
+    Cause.ENGINE_GONE: _INFRASTRUCTURE,
     Cause.DISK_FULL: _STOP,
-    Cause.GRADER_FAILED: _OURS,
+    Cause.GRADER_FAILED: _INFRASTRUCTURE,
     Cause.MISSING_PROGRAM: _FINAL,
     Cause.REPLAY_DIVERGED: _FINAL,
     Cause.RUN_BUDGET: _STOP,

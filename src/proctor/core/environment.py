@@ -15,8 +15,8 @@ from msgspec import field
 
 from proctor.core.record import Record
 
-Output = Callable[[bytes], None]
-COPY_BYTES: Final = 2_000_000_000
+OutputCallback = Callable[[bytes], None]
+MAX_COPY_BYTES: Final = 2_000_000_000
 
 
 class Network(StrEnum):
@@ -101,7 +101,7 @@ class ExecResult(Record):
     truncated: bool = False
 
 
-class Errand(Record):
+class OneShotCommand(Record):
     """One command that has a room to itself: the room is made for it, and gone with it.
 
     Attributes:
@@ -121,10 +121,10 @@ class Errand(Record):
     report_bytes: int = 10_000_000
 
 
-class ErrandResult(Record):
+class OneShotResult(Record):
     """How an errand ended; its two streams of output come as one, in `ended.stdout`."""
 
-    ended: ExecResult
+    exec_result: ExecResult
     report: bytes
     report_truncated: bool = False
 
@@ -155,8 +155,8 @@ class Environment(Protocol):
         variables: Mapping[str, str] | None = None,
         cwd: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - the room's clock, which also kills what the command started
-        on_stdout: Output | None = None,
-        on_stderr: Output | None = None,
+        on_stdout: OutputCallback | None = None,
+        on_stderr: OutputCallback | None = None,
         output_bytes: int | None = None,
     ) -> ExecResult:
         """Run one command to its end.
@@ -180,7 +180,7 @@ class Environment(Protocol):
         """
         ...
 
-    async def get(self, path: str, target: Path, *, max_bytes: int = COPY_BYTES) -> None:
+    async def get(self, path: str, target: Path, *, max_bytes: int = MAX_COPY_BYTES) -> None:
         """Copy a file or a tree out to the host, symlinks as symlinks, sockets and devices left behind.
 
         What runs inside cannot make this write outside `target`, or more than `max_bytes`, in which every
@@ -234,14 +234,18 @@ class EnvironmentProvider(Protocol):
 
 
 @runtime_checkable
-class ErrandRunner(Protocol):
+class OneShotRunner(Protocol):
     """A provider that can make a room for a single command at less cost than for many, if `runs_errands` says so."""
 
-    runs_errands: bool
+    supports_run_once: bool
 
-    async def run_errand(
-        self, spec: EnvironmentSpec, errand: Errand, *, turn: AbstractAsyncContextManager[object] | None = None
-    ) -> ErrandResult:
+    async def run_once(
+        self,
+        spec: EnvironmentSpec,
+        command: OneShotCommand,
+        *,
+        permit: AbstractAsyncContextManager[object] | None = None,
+    ) -> OneShotResult:
         """Make a room, run one command in it to its end, and remove the room. Nothing outlives the command.
 
         With `turn`, the room is made at once, and the command waits for its turn and runs within it; its clock starts
@@ -255,26 +259,26 @@ class ErrandRunner(Protocol):
 
 
 @runtime_checkable
-class Foresighted(Protocol):
+class PrefetchingProvider(Protocol):
     """What a provider may do besides: have what rooms are made from at hand before they are asked for."""
 
-    def expect(self, specs: Sequence[EnvironmentSpec]) -> None:
+    def prefetch(self, specs: Sequence[EnvironmentSpec]) -> None:
         """The rooms that will be asked for, one for each piece of work, in order. Replaces what was told before."""
         ...
 
-    def finished(self, spec: EnvironmentSpec) -> None:
+    def release(self, spec: EnvironmentSpec) -> None:
         """One piece of the expected work is over: for it, no room like this will be asked for again."""
         ...
 
 
 @runtime_checkable
-class Stocked(Protocol):
+class ChecksAvailability(Protocol):
     """What a provider may do besides: tell whether what rooms are made from is there, or can be had."""
 
-    async def has(self, spec: EnvironmentSpec) -> bool:
+    async def is_available(self, spec: EnvironmentSpec) -> bool:
         """Whether what such a room is made from is on this machine already."""
         ...
 
-    async def obstacle(self, spec: EnvironmentSpec) -> str | None:
+    async def unavailable_reason(self, spec: EnvironmentSpec) -> str | None:
         """Why what such a room is made from cannot be had, as far as can be told without bringing it here."""
         ...

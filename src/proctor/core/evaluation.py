@@ -60,7 +60,7 @@ class RepairSummary(Record):
     first_pass_ok: bool | None = None
 
 
-class Evaluated(Record):
+class TaskEvaluation(Record):
     """One task of an evaluation. `healthy` is what `validate` found on this machine; None when nobody has tried."""
 
     task_id: str
@@ -70,8 +70,8 @@ class Evaluated(Record):
     model: str | None = None
     patch_kind: PatchKind | None = None
     patch_sha256: str | None = None
-    baseline: TestSummary | None = None
-    after_patch: TestSummary | None = None
+    pre_patch: TestSummary | None = None
+    post_patch: TestSummary | None = None
     repair: RepairSummary | None = None
     healthy: bool | None = None
     artifacts: str | None = None
@@ -120,5 +120,5 @@ class EvaluationReport(Record):
     environment: str
     invocation: Invocation
     summary: EvaluationSummary
-    tasks: tuple[Evaluated, ...]
+    tasks: tuple[TaskEvaluation, ...]
     schema_version: Literal["proctor.report@1"] = "proctor.report@1"

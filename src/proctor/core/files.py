@@ -11,7 +11,7 @@ from pathlib import Path
 from proctor.core.errors import RetryableError, UsageError
 
 
-def read_given(file: Path, what: str) -> str:
+def read_user_file(file: Path, what: str) -> str:
     """The text of a file that a user names. An editor may have put a mark before it that says that it is UTF-8.
 
     Raises:
@@ -71,7 +71,7 @@ def sync_directory(path: Path) -> None:
 
 
 @contextmanager
-def locked(
+def file_lock(
     path: Path, *, what: str, wait_seconds: float = 60.0, on_wait: Callable[[], None] | None = None
 ) -> Iterator[int]:
     """Hold an exclusive lock on the file `path`; the kernel drops it when the holder dies.

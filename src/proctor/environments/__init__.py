@@ -10,12 +10,20 @@ from typing import Any, Final
 
 from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import ProctorError, UsageError
-from proctor.environments.reaper import Reaped, reap
+from proctor.environments.reaper import ReapResult, reap
 
-__all__ = ["Reaped", "docker_available", "docker_rooms", "local_available", "local_rooms", "provider", "reap"]
+__all__ = [
+    "ReapResult",
+    "docker_unavailable_reason",
+    "docker_version",
+    "local_unavailable_reason",
+    "local_version",
+    "provider",
+    "reap",
+]
 
 _GROUP: Final = "proctor.environments"
-_ANSWER_SECONDS: Final = 10.0
+_VERSION_SECONDS: Final = 10.0
 
 
 def provider(name: str, *, isolation: bool = True, **options: Any) -> EnvironmentProvider:
@@ -35,7 +43,7 @@ def provider(name: str, *, isolation: bool = True, **options: Any) -> Environmen
     return made
 
 
-async def local_rooms() -> str:
+async def local_version() -> str:
     """What makes local rooms on this machine, with its version.
 
     Raises:
@@ -46,36 +54,36 @@ async def local_rooms() -> str:
     return probe()
 
 
-async def docker_rooms(url: str | None = None) -> str:
+async def docker_version(url: str | None = None) -> str:
     """The version of the engine that makes rooms in containers.
 
     Raises:
         InfrastructureError: there is none, or it does not answer.
     """
-    from proctor.environments.engine import connect, disconnect, engine_errors  # noqa: PLC0415 - likewise
+    from proctor.environments.docker_engine import connect, disconnect, engine_errors  # noqa: PLC0415 - likewise
 
     docker = connect(url)
     try:
         with engine_errors("say its version"):
-            async with asyncio.timeout(_ANSWER_SECONDS):
+            async with asyncio.timeout(_VERSION_SECONDS):
                 return str((await docker.version())["Version"])
     finally:
         await disconnect(docker)
 
 
-async def local_available() -> str | None:
+async def local_unavailable_reason() -> str | None:
     """Why no local room can be made on this machine; None when one can."""
     try:
-        await local_rooms()
+        await local_version()
     except ProctorError as error:
         return error.sentence
     return None
 
 
-async def docker_available(url: str | None = None) -> str | None:
+async def docker_unavailable_reason(url: str | None = None) -> str | None:
     """Why no room can be made in a container here; None when one can."""
     try:
-        await docker_rooms(url)
+        await docker_version(url)
     except ProctorError as error:
         return error.sentence
     return None

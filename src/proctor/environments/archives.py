@@ -11,24 +11,24 @@ from typing import IO, Final, cast
 
 from proctor.core.errors import LimitReached, RetryableError
 from proctor.environments.trees import (
-    DEEPEST,
     ENTRY_BYTES,
+    MAX_DEPTH,
     Copier,
-    Place,
-    Stopped,
+    CopyStopped,
+    DirFdPath,
     create_file,
-    enter_directory,
-    open_anyway,
-    opened,
-    opened_target,
+    open_forced,
+    open_or_make_directory,
+    open_parent,
+    open_target_parent,
     write_all,
-    write_link,
+    write_symlink,
 )
 
 _CHUNK: Final = 1 << 20
-_WAITING: Final = 8
+_QUEUE_CHUNKS: Final = 8
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-_END: Final = b"\0" * 1024
+_END_OF_ARCHIVE: Final = b"\0" * 1024
 
 
 def pack(source: Path | bytes, target: str, mode: int | None) -> Iterator[bytes]:
@@ -39,7 +39,7 @@ def pack(source: Path | bytes, target: str, mode: int | None) -> Iterator[bytes]
         if len(waiting) >= _CHUNK:
             yield bytes(waiting)
             waiting.clear()
-    yield bytes(waiting) + _END
+    yield bytes(waiting) + _END_OF_ARCHIVE
 
 
 def _pack(source: Path | bytes, name: str, mode: int | None) -> Iterator[bytes]:
@@ -50,34 +50,34 @@ def _pack(source: Path | bytes, name: str, mode: int | None) -> Iterator[bytes]:
         yield source
         yield b"\0" * (-len(source) % tarfile.BLOCKSIZE)
         return
-    with opened(source.resolve()) as place:
+    with open_parent(source.resolve()) as place:
         yield from _pack_entry(place, name, mode, 0)
 
 
-def _pack_entry(place: Place, name: str, mode: int | None, depth: int) -> Iterator[bytes]:
-    if depth > DEEPEST:
-        raise LimitReached("depth of the copied tree", value=depth, limit=DEEPEST)
-    info = os.stat(place.name, dir_fd=place.directory, follow_symlinks=False)
+def _pack_entry(source: DirFdPath, name: str, mode: int | None, depth: int) -> Iterator[bytes]:
+    if depth > MAX_DEPTH:
+        raise LimitReached("depth of the copied tree", value=depth, limit=MAX_DEPTH)
+    info = os.stat(source.name, dir_fd=source.dir_fd, follow_symlinks=False)
     permissions = stat.S_IMODE(info.st_mode) & 0o777
     if stat.S_ISLNK(info.st_mode):
         link = _entry(name, tarfile.SYMTYPE, 0o777, info.st_mtime)
-        link.linkname = os.readlink(place.name, dir_fd=place.directory)
+        link.linkname = os.readlink(source.name, dir_fd=source.dir_fd)
         yield _header(link)
     elif stat.S_ISREG(info.st_mode):
-        yield from _pack_file(place, name, permissions if mode is None else mode)
+        yield from _pack_file(source, name, permissions if mode is None else mode)
     elif stat.S_ISDIR(info.st_mode):
         yield _header(_entry(name, tarfile.DIRTYPE, permissions, info.st_mtime))
-        directory = open_anyway(place, _READ | os.O_DIRECTORY)
+        directory = open_forced(source, _READ | os.O_DIRECTORY)
         try:
             with os.scandir(directory) as entries:
                 for entry in entries:
-                    yield from _pack_entry(Place(directory, entry.name), f"{name}/{entry.name}", None, depth + 1)
+                    yield from _pack_entry(DirFdPath(directory, entry.name), f"{name}/{entry.name}", None, depth + 1)
         finally:
             os.close(directory)
 
 
-def _pack_file(place: Place, name: str, permissions: int) -> Iterator[bytes]:
-    reader = open_anyway(place, _READ)
+def _pack_file(source: DirFdPath, name: str, permissions: int) -> Iterator[bytes]:
+    reader = open_forced(source, _READ)
     try:
         info = os.fstat(reader)
         entry = _entry(name, tarfile.REGTYPE, permissions, info.st_mtime)
@@ -87,7 +87,7 @@ def _pack_file(place: Place, name: str, permissions: int) -> Iterator[bytes]:
         while rest:
             piece = os.read(reader, min(rest, _CHUNK))
             if not piece:
-                raise RetryableError("a file shrank while it was copied", where=place.name)
+                raise RetryableError("a file shrank while it was copied", where=source.name)
             rest -= len(piece)
             yield piece
         yield b"\0" * (-info.st_size % tarfile.BLOCKSIZE)
@@ -95,11 +95,11 @@ def _pack_file(place: Place, name: str, permissions: int) -> Iterator[bytes]:
         os.close(reader)
 
 
-def _entry(name: str, kind: bytes, mode: int, changed: float) -> tarfile.TarInfo:
+def _entry(name: str, kind: bytes, mode: int, mtime: float) -> tarfile.TarInfo:
     entry = tarfile.TarInfo(name)
     entry.type = kind
     entry.mode = mode
-    entry.mtime = int(changed)
+    entry.mtime = int(mtime)
     return entry
 
 
@@ -107,15 +107,15 @@ def _header(entry: tarfile.TarInfo) -> bytes:
     return entry.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
 
 
-class Chunks:
+class ChunkPipe:
     """A file for one thread to read, made of pieces that another one gives."""
 
     def __init__(self) -> None:
-        self._pieces: queue.Queue[bytes] = queue.Queue(_WAITING)
+        self._pieces: queue.Queue[bytes] = queue.Queue(_QUEUE_CHUNKS)
         self._rest = memoryview(b"")
         self._stopped = False
 
-    def give(self, piece: bytes) -> bool:
+    def put(self, piece: bytes) -> bool:
         """Add a piece, empty at the end of the file; False when there is no room for it right now."""
         try:
             self._pieces.put_nowait(piece)
@@ -126,7 +126,7 @@ class Chunks:
     def stop(self) -> None:
         """Make the reader end with `Stopped`."""
         self._stopped = True
-        self.give(b"")  # wakes it; when there is no room, it is not asleep
+        self.put(b"")  # wakes it; when there is no room, it is not asleep
 
     def read(self, size: int) -> bytes:
         """What the tar reader calls."""
@@ -135,7 +135,7 @@ class Chunks:
             if not self._rest:
                 self._rest = memoryview(self._pieces.get())
                 if self._stopped:
-                    raise Stopped
+                    raise CopyStopped
                 if not self._rest:
                     self._pieces.put(b"")  # stay at the end
                     break
@@ -145,7 +145,7 @@ class Chunks:
         return b"".join(parts)
 
 
-def unpack(chunks: Chunks, target: Path, max_bytes: int) -> None:
+def unpack(chunks: ChunkPipe, target: Path, max_bytes: int) -> None:
     """Write what a tar stream of one file or tree holds to `target`, and to no other place whatever it says.
 
     Raises:
@@ -153,33 +153,33 @@ def unpack(chunks: Chunks, target: Path, max_bytes: int) -> None:
         RetryableError: it is broken.
     """
     try:
-        with opened_target(target) as place, closing(_Unpacking(place, Copier(max_bytes))) as unpacking:
+        with open_target_parent(target) as place, closing(_Unpacker(place, Copier(max_bytes))) as unpacking:
             unpacking.run(chunks)
     except tarfile.TarError as error:
         raise RetryableError(f"the engine sent a broken archive: {error}") from error
 
 
-class _Unpacking:
+class _Unpacker:
     """Writes the entries of one archive, each below the target by a walk that follows no symlink."""
 
-    def __init__(self, target: Place, copier: Copier) -> None:
+    def __init__(self, target: DirFdPath, copier: Copier) -> None:
         self._target = target
         self._copier = copier
         self._modes: list[tuple[list[str], int]] = []
         self._folders: list[str] | None = None
         self._current = -1
 
-    def run(self, chunks: Chunks) -> None:
+    def run(self, chunks: ChunkPipe) -> None:
         file = cast("IO[bytes]", chunks)
         with tarfile.open(fileobj=file, mode="r|", encoding="utf-8", errors="surrogateescape") as archive:
             for entry in archive:
-                self._copier.take(ENTRY_BYTES)
+                self._copier.count_bytes(ENTRY_BYTES)
                 path = self._path(entry.name)
                 if path is not None:
                     self._write(archive, entry, path)
         # Last, and from the inside out: a directory that may not be written could not have been filled.
         for path, mode in reversed(self._modes):
-            directory, _ = enter_directory(self._enter(path))
+            directory, _ = open_or_make_directory(self._enter(path))
             os.fchmod(directory, mode)
             os.close(directory)
 
@@ -188,18 +188,18 @@ class _Unpacking:
         parts = [part for part in name.split("/") if part not in {"", "."}]
         if not parts or ".." in parts:
             return None
-        if len(parts) > DEEPEST:
-            raise LimitReached("depth of the copied tree", value=len(parts), limit=DEEPEST)
+        if len(parts) > MAX_DEPTH:
+            raise LimitReached("depth of the copied tree", value=len(parts), limit=MAX_DEPTH)
         return [self._target.name, *parts[1:]]
 
-    def _enter(self, path: list[str]) -> Place:
+    def _enter(self, path: list[str]) -> DirFdPath:
         """A path as a place, with the directories above it made if need be. Good until the next call."""
         folders = path[:-1]
         if folders != self._folders:
-            current = os.dup(self._target.directory)
+            current = os.dup(self._target.dir_fd)
             try:
                 for name in folders:
-                    following, _ = enter_directory(Place(current, name))
+                    following, _ = open_or_make_directory(DirFdPath(current, name))
                     os.close(current)
                     current = following
             except BaseException:
@@ -207,7 +207,7 @@ class _Unpacking:
                 raise
             self.close()
             self._folders, self._current = folders, current
-        return Place(self._current, path[-1])
+        return DirFdPath(self._current, path[-1])
 
     def close(self) -> None:
         """Let go of the directory that was entered last."""
@@ -218,41 +218,41 @@ class _Unpacking:
     def _write(self, archive: tarfile.TarFile, entry: tarfile.TarInfo, path: list[str]) -> None:
         place = self._enter(path)
         if entry.isdir():
-            directory, made = enter_directory(place)
+            directory, made = open_or_make_directory(place)
             os.close(directory)
             if made:
                 self._modes.append((path, entry.mode & 0o777))
         elif entry.issym():
-            write_link(entry.linkname, place)
+            write_symlink(entry.linkname, place)
         elif entry.isreg():
             self._write_file(archive, entry, place)
         elif entry.islnk():
-            self._copy_twin(entry, path)
+            self._copy_hard_link(entry, path)
 
-    def _write_file(self, archive: tarfile.TarFile, entry: tarfile.TarInfo, place: Place) -> None:
-        self._copier.expect(entry.size)
+    def _write_file(self, archive: tarfile.TarFile, entry: tarfile.TarInfo, target: DirFdPath) -> None:
+        self._copier.check_size(entry.size)
         source = archive.extractfile(entry)
         if source is None:
             return
-        writer = create_file(place)
+        writer = create_file(target)
         try:
             while piece := source.read(_CHUNK):
-                self._copier.take(len(piece))
+                self._copier.count_bytes(len(piece))
                 write_all(writer, piece)
             os.fchmod(writer, entry.mode & 0o777)
             os.utime(writer, (entry.mtime, entry.mtime))
         finally:
             os.close(writer)
 
-    def _copy_twin(self, entry: tarfile.TarInfo, path: list[str]) -> None:
+    def _copy_hard_link(self, entry: tarfile.TarInfo, path: list[str]) -> None:
         """A hard link is a file of its own on this side. What links to anything but a file is no link of a room's."""
         original = self._path(entry.linkname)
         if original is None:
             return
         twin = self._enter(original)
-        directory = os.dup(twin.directory)  # it is good until the next call only
+        directory = os.dup(twin.dir_fd)  # it is good until the next call only
         try:
-            twin = Place(directory, twin.name)
+            twin = DirFdPath(directory, twin.name)
             with suppress(FileNotFoundError):
                 if stat.S_ISREG(os.stat(twin.name, dir_fd=directory, follow_symlinks=False).st_mode):
                     self._copier.copy(twin, self._enter(path))

@@ -11,7 +11,7 @@ from proctor.environments.inside import wire
 
 _MODULES: Final = ("__init__", "wire", "loop", "processes", "relay", "init")
 
-START: Final = """\
+BOOTSTRAP_SCRIPT: Final = """\
 import _socket, marshal, sys
 control = _socket.socket(fileno=int(sys.argv[1]))
 def receive(size):
@@ -31,7 +31,7 @@ sys.modules["inside.init"].main(control, sys.argv[2:])
 
 
 @functools.cache
-def program() -> bytes:
+def init_program() -> bytes:
     """What `START` waits for."""
     folder = Path(__file__).parent / "inside"
     modules = []

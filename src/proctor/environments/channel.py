@@ -13,11 +13,11 @@ import msgspec
 from proctor.core.record import Record
 from proctor.environments.inside import wire
 
-_MOST_DESCRIPTORS: Final = 8
+_MAX_DESCRIPTORS: Final = 8
 _CLOEXEC: Final = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
-class Program(Record):
+class ExecSpec(Record):
     """What the first process needs to know of a command, in the order in which it takes it."""
 
     argv: list[bytes]
@@ -27,7 +27,7 @@ class Program(Record):
     processors: list[int]
 
 
-class Gone(Exception):
+class ChannelClosed(Exception):
     """The room's first process has ended."""
 
 
@@ -44,23 +44,23 @@ class Channel:
         self._loop = asyncio.get_running_loop()
         self._numbers = itertools.count(1)
         self._sending = asyncio.Lock()
-        self._waiting: dict[int, asyncio.Future[int]] = {}
+        self._pending: dict[int, asyncio.Future[int]] = {}
         self._received = bytearray()
         self._descriptors: list[int] = []
         self.ready: asyncio.Future[int] = self._loop.create_future()
-        self.gone = asyncio.Event()
+        self.closed = asyncio.Event()
         self._loop.add_reader(control, self._read)
 
-    def expect(self) -> tuple[int, asyncio.Future[int]]:
+    def new_request(self) -> tuple[int, asyncio.Future[int]]:
         """A number for a request, and what its reply will be."""
         number = next(self._numbers)
         future: asyncio.Future[int] = self._loop.create_future()
-        self._waiting[number] = future
+        self._pending[number] = future
         return number, future
 
-    async def start(self, number: int, program: Program, descriptors: Sequence[int]) -> None:
+    async def start(self, number: int, command: ExecSpec, descriptors: Sequence[int]) -> None:
         """Start a command with these as its stdin, stdout and stderr; the reply will be its exit code."""
-        await self._send((wire.EXEC, number, *msgspec.structs.astuple(program)), descriptors)
+        await self._send((wire.EXEC, number, *msgspec.structs.astuple(command)), descriptors)
 
     async def kill(self, number: int) -> None:
         """Kill a command and what is still its own; its future then gets its exit code."""
@@ -72,11 +72,11 @@ class Channel:
         Raises:
             OSError: what the room's first process got when it tried.
         """
-        number, future = self.expect()
+        number, future = self.new_request()
         await self._send((wire.OPEN, number, os.fsencode(path), make))
         return await future
 
-    def hang_up(self) -> None:
+    def shutdown(self) -> None:
         """Make the first process end, and with it the room; `gone` is set when it has."""
         with suppress(OSError):
             self._control.shutdown(socket.SHUT_WR)
@@ -86,7 +86,7 @@ class Channel:
         if self._control.fileno() >= 0:
             self._loop.remove_reader(self._control)
             self._control.close()
-        self._fail()
+        self._fail_pending()
 
     async def _send(self, request: tuple[Any, ...], descriptors: Sequence[int] = ()) -> None:
         await self.send(wire.pack_request(request), descriptors)
@@ -103,14 +103,14 @@ class Channel:
 
     async def _send_all(self, data: memoryview, descriptors: Sequence[int]) -> None:
         async with self._sending:
-            if self.gone.is_set():
-                raise Gone
+            if self.closed.is_set():
+                raise ChannelClosed
             try:
                 sent = await self._send_first(data, descriptors)
                 if sent < len(data):
                     await self._loop.sock_sendall(self._control, data[sent:])
             except OSError as error:
-                raise Gone from error
+                raise ChannelClosed from error
 
     async def _send_first(self, data: memoryview, descriptors: Sequence[int]) -> int:
         while True:
@@ -121,7 +121,7 @@ class Channel:
 
     def _read(self) -> None:
         try:
-            data, descriptors, _, _ = socket.recv_fds(self._control, 65536, _MOST_DESCRIPTORS, _CLOEXEC)
+            data, descriptors, _, _ = socket.recv_fds(self._control, 65536, _MAX_DESCRIPTORS, _CLOEXEC)
         except BlockingIOError:
             return
         except OSError:
@@ -129,21 +129,21 @@ class Channel:
         self._descriptors += descriptors
         if not data:
             self._loop.remove_reader(self._control)
-            self._fail()
+            self._fail_pending()
             return
         self._received += data
         while len(self._received) >= wire.REPLY_BYTES:
             reply = wire.unpack_reply(bytes(self._received[: wire.REPLY_BYTES]))
             del self._received[: wire.REPLY_BYTES]
-            self._take(*reply)
+            self._handle_reply(*reply)
 
-    def _take(self, number: int, kind: int, value: int) -> None:
+    def _handle_reply(self, number: int, kind: int, value: int) -> None:
         if kind == wire.READY:
             if not self.ready.done():
                 self.ready.set_result(value)
             return
         result = self._descriptors.pop(0) if kind == wire.OPENED else value
-        future = self._waiting.pop(number, None)
+        future = self._pending.pop(number, None)
         if future is None or future.done():
             if kind == wire.OPENED:
                 os.close(result)
@@ -152,13 +152,13 @@ class Channel:
         else:
             future.set_result(result)
 
-    def _fail(self) -> None:
-        self.gone.set()
-        for future in (self.ready, *self._waiting.values()):
+    def _fail_pending(self) -> None:
+        self.closed.set()
+        for future in (self.ready, *self._pending.values()):
             if not future.done():
-                future.set_exception(Gone())
+                future.set_exception(ChannelClosed())
                 future.exception()  # not every one of them is waited for any more
-        self._waiting.clear()
+        self._pending.clear()
         for descriptor in self._descriptors:
             os.close(descriptor)
         self._descriptors.clear()

@@ -10,9 +10,9 @@ from typing import Final
 
 from proctor.core.environment import Mount
 
-_RELEASES: Final = ("/etc/os-release", "/usr/lib/os-release")
+_OS_RELEASE_FILES: Final = ("/etc/os-release", "/usr/lib/os-release")
 # What each family of systems records about what is installed.
-_PACKAGES: Final = (
+_PACKAGE_DATABASES: Final = (
     "/var/lib/dpkg/status",
     "/usr/lib/sysimage/rpm/rpmdb.sqlite",
     "/var/lib/rpm/rpmdb.sqlite",
@@ -39,8 +39,8 @@ def _system() -> bytes:
 
 def _facts() -> Iterator[bytes]:
     yield _line(platform.machine(), platform.python_version())
-    yield _first(_RELEASES) or b""
-    packages = _first(_PACKAGES)
+    yield _first_readable(_OS_RELEASE_FILES) or b""
+    packages = _first_readable(_PACKAGE_DATABASES)
     yield packages if packages is not None else _line(*sorted(path.name for path in Path("/usr/bin").iterdir()))
     for place in map(Path, _OUTSIDE_PACKAGES):
         if place.is_dir():
@@ -48,7 +48,7 @@ def _facts() -> Iterator[bytes]:
                 yield _line(str(path), path.stat().st_size if path.is_file() else "")
 
 
-def _first(files: Iterable[str]) -> bytes | None:
+def _first_readable(files: Iterable[str]) -> bytes | None:
     """What the first of these files that can be read holds."""
     for file in files:
         if os.access(file, os.R_OK):

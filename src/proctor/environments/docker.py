@@ -11,18 +11,18 @@ from aiodocker.networks import DockerNetwork
 
 from proctor.core.environment import EnvironmentSpec, Network
 from proctor.core.errors import InfrastructureError, UsageError
-from proctor.core.places import cache_root
+from proctor.core.paths import cache_root
 from proctor.core.record import Record
 from proctor.environments.docker_build import base_images, build, build_context, build_tag
-from proctor.environments.docker_model import ModelDoor, host_address
-from proctor.environments.docker_room import DockerRoom
-from proctor.environments.engine import connect, disconnect, engine_errors, own_labels
-from proctor.environments.images import Images, in_registry, inspect
-from proctor.environments.netns import CannotEnter, may_enter
+from proctor.environments.docker_engine import connect, disconnect, engine_errors, own_labels
+from proctor.environments.docker_environment import DockerEnvironment
+from proctor.environments.docker_model_relay import ModelRelayFactory, host_address
+from proctor.environments.images import ImageManager, check_in_registry, inspect_image
+from proctor.environments.netns import CannotEnterNamespace, may_enter_namespace
 
 DEFAULT_IMAGE: Final = "python:3.12-bookworm"
 # Says that it is there, and ends when its input does, which is when this process does.
-_MAIN: Final = ["/bin/sh", "-c", "echo up; while read -r _; do :; done"]
+_MAIN_COMMAND: Final = ["/bin/sh", "-c", "echo up; while read -r _; do :; done"]
 _VARIABLES: Final = {
     "HOME": "/root",
     "LANG": "C.UTF-8",
@@ -34,8 +34,8 @@ _VARIABLES: Final = {
 }
 
 
-BUILDING: Final = "Building"
-BUILT: Final = "Built"
+BUILDING_STATUS: Final = "Building"
+BUILT_STATUS: Final = "Built"
 
 
 class PullProgress(Record):
@@ -82,32 +82,35 @@ class DockerProvider:
         no_new_privileges: bool = True,
         image_map: Mapping[str, str] | None = None,
         image_disk: int | None = None,
-        brought: Path | None = None,
+        image_index_dir: Path | None = None,
         on_pull: Callable[[PullProgress], None] | None = None,
     ) -> None:
         self._url = url
         self._image = image
-        self._private_relay = private_relay and may_enter()
+        self._private_relay = private_relay and may_enter_namespace()
         self._no_new_privileges = no_new_privileges
         self._image_map = dict(image_map or {})
         self._on_pull = on_pull
         self._client: Docker | None = None
         self._network: DockerNetwork | None = None
-        self._making_network = asyncio.Lock()
-        self._building: dict[str, asyncio.Lock] = {}
-        self._images = Images(
-            self._docker, budget=image_disk, folder=brought or cache_root() / "images", tell=self._tell
+        self._network_lock = asyncio.Lock()
+        self._build_locks: dict[str, asyncio.Lock] = {}
+        self._images = ImageManager(
+            self._docker,
+            budget=image_disk,
+            index_dir=image_index_dir or cache_root() / "images",
+            on_progress=self._report_progress,
         )
 
-    async def start(self, spec: EnvironmentSpec) -> DockerRoom:
+    async def start(self, spec: EnvironmentSpec) -> DockerEnvironment:
         """Make a room.
 
         Raises:
             InfrastructureError: there is no engine, or no such image; says what to do.
             UsageError: the room is described wrongly.
         """
-        _check(spec)
-        holds = [self._images.hold(image) for image in self._images_of(spec)]
+        _check_spec(spec)
+        holds = [self._images.pin(image) for image in self._images_of(spec)]
 
         def release() -> None:
             for let_go in holds:
@@ -118,35 +121,35 @@ class DockerProvider:
         except BaseException:
             release()
             raise
-        room.when_stopped(release)
+        room.on_stopped(release)
         return room
 
-    def expect(self, specs: Sequence[EnvironmentSpec]) -> None:
+    def prefetch(self, specs: Sequence[EnvironmentSpec]) -> None:
         """See to it that the images of these rooms are there when they are needed."""
-        self._images.expect([image for spec in specs for image in self._images_of(spec)])
+        self._images.prefetch([image for spec in specs for image in self._images_of(spec)])
 
-    def finished(self, spec: EnvironmentSpec) -> None:
+    def release(self, spec: EnvironmentSpec) -> None:
         """One piece of the expected work is over, and its image may be let go."""
         for image in self._images_of(spec):
-            self._images.finished(image)
+            self._images.release(image)
 
-    async def has(self, spec: EnvironmentSpec) -> bool:
+    async def is_available(self, spec: EnvironmentSpec) -> bool:
         """Whether the room's image is on this machine."""
-        return await inspect(self._docker(), self._image_of(spec)) is not None
+        return await inspect_image(self._docker(), self._image_of(spec)) is not None
 
-    async def obstacle(self, spec: EnvironmentSpec) -> str | None:
+    async def unavailable_reason(self, spec: EnvironmentSpec) -> str | None:
         """Why the room's image can be neither found here nor in its registry."""
-        if await self.has(spec):
+        if await self.is_available(spec):
             return None
         try:
-            await in_registry(self._docker(), self._image_of(spec))
+            await check_in_registry(self._docker(), self._image_of(spec))
         except InfrastructureError as error:
             return error.sentence
         return None
 
     async def digest(self, spec: EnvironmentSpec) -> str:
         """Of the image, by its id; it is pulled if it is not there."""
-        described = await self._described(self._docker(), spec)
+        described = await self._image_info(self._docker(), spec)
         return f"docker:{described['Id']}"
 
     async def host_address(self) -> str:
@@ -169,22 +172,22 @@ class DockerProvider:
         finally:
             await disconnect(docker)
 
-    async def _make(self, spec: EnvironmentSpec) -> DockerRoom:
+    async def _make(self, spec: EnvironmentSpec) -> DockerEnvironment:
         docker = self._docker()
-        described = await self._described(docker, spec)
+        described = await self._image_info(docker, spec)
         image = described["Id"]
         digest = f"docker:{described['Id']}"
         if self._private_relay and spec.model_socket is not None and spec.network is not Network.NONE:
             mode = "bridge" if spec.network is Network.OPEN else "none"
-            inside = ModelDoor(spec.model_socket, private=True, network=None)
+            inside = ModelRelayFactory(spec.model_socket, private=True, network=None)
             try:
                 config = self._config(spec, image, described, mode)
-                return await DockerRoom.make(docker, config, spec, digest=digest, door=inside)
-            except CannotEnter:
+                return await DockerEnvironment.make(docker, config, spec, digest=digest, relay_factory=inside)
+            except CannotEnterNamespace:
                 self._private_relay = False
-        mode, door = await self._network_and_door(docker, spec)
+        mode, door = await self._network_and_relay(docker, spec)
         config = self._config(spec, image, described, mode)
-        return await DockerRoom.make(docker, config, spec, digest=digest, door=door)
+        return await DockerEnvironment.make(docker, config, spec, digest=digest, relay_factory=door)
 
     def _image_of(self, spec: EnvironmentSpec) -> str:
         image = spec.image or self._image
@@ -199,25 +202,25 @@ class DockerProvider:
             self._client = connect(self._url)
         return self._client
 
-    async def _described(self, docker: Docker, spec: EnvironmentSpec) -> dict[str, Any]:
+    async def _image_info(self, docker: Docker, spec: EnvironmentSpec) -> dict[str, Any]:
         """The engine's description of the image that a room is made from, which is built or pulled if need be."""
         if spec.build is None:
-            return await self._images.describe(self._image_of(spec))
+            return await self._images.ensure(self._image_of(spec))
         context = await asyncio.to_thread(build_context, spec.build, self._image_map)
         bases = self._images_of(spec)
-        tag = build_tag(context, [str((await self._images.describe(base))["Id"]) for base in bases])
-        async with self._building.setdefault(tag, asyncio.Lock()):
-            known = await inspect(docker, tag)
+        tag = build_tag(context, [str((await self._images.ensure(base))["Id"]) for base in bases])
+        async with self._build_locks.setdefault(tag, asyncio.Lock()):
+            known = await inspect_image(docker, tag)
             if known is not None:
                 return known
-            self._tell(str(spec.build), {"status": BUILDING})
+            self._report_progress(str(spec.build), {"status": BUILDING_STATUS})
             await build(docker, context, tag, where=spec.build)
-            self._tell(str(spec.build), {"status": BUILT})
-            made = await self._images.describe(tag)
-            await self._images.built(made, bases)
+            self._report_progress(str(spec.build), {"status": BUILT_STATUS})
+            made = await self._images.ensure(tag)
+            await self._images.record_build(made, bases)
             return made
 
-    def _tell(self, image: str, step: dict[str, Any]) -> None:
+    def _report_progress(self, image: str, step: dict[str, Any]) -> None:
         if self._on_pull is None:
             return
         detail = step.get("progressDetail") or {}
@@ -236,7 +239,7 @@ class DockerProvider:
 
         Containers on it reach this host, not each other.
         """
-        async with self._making_network:
+        async with self._network_lock:
             if self._network is None:
                 labels = own_labels({})
                 self._network = await docker.networks.create(
@@ -250,7 +253,7 @@ class DockerProvider:
                 )
             return self._network
 
-    async def _network_and_door(self, docker: Docker, spec: EnvironmentSpec) -> tuple[str, ModelDoor | None]:
+    async def _network_and_relay(self, docker: Docker, spec: EnvironmentSpec) -> tuple[str, ModelRelayFactory | None]:
         if spec.network is Network.NONE:
             return "none", None
         network = None
@@ -259,13 +262,13 @@ class DockerProvider:
                 network = await self._shared_network(docker)
         door = None
         if spec.model_socket is not None:
-            door = ModelDoor(spec.model_socket, private=False, network=network)
+            door = ModelRelayFactory(spec.model_socket, private=False, network=network)
         return network.id if network else "bridge", door
 
-    def _config(self, spec: EnvironmentSpec, image: str, described: dict[str, Any], network: str) -> dict[str, Any]:
+    def _config(self, spec: EnvironmentSpec, image: str, image_info: dict[str, Any], network: str) -> dict[str, Any]:
         """What the engine is asked to make."""
         limits = spec.limits
-        own = dict(entry.partition("=")[::2] for entry in described.get("Config", {}).get("Env") or [])
+        own = dict(entry.partition("=")[::2] for entry in image_info.get("Config", {}).get("Env") or [])
         ulimits = [{"Name": "core", "Soft": 0, "Hard": 0}]
         if limits.disk_mb is not None:
             size = limits.disk_mb << 20
@@ -290,7 +293,7 @@ class DockerProvider:
         return {
             "Image": image,
             "Entrypoint": [],
-            "Cmd": _MAIN,
+            "Cmd": _MAIN_COMMAND,
             "User": "0:0",
             "Hostname": "localhost",
             "WorkingDir": spec.workdir,
@@ -304,7 +307,7 @@ class DockerProvider:
         }
 
 
-def _check(spec: EnvironmentSpec) -> None:
+def _check_spec(spec: EnvironmentSpec) -> None:
     if spec.workspace is not None and not spec.workspace.is_dir():
         raise UsageError("the workspace is not a directory", where=spec.workspace)
     if not spec.workdir.startswith("/") or spec.workdir == "/" or posixpath.normpath(spec.workdir) != spec.workdir:

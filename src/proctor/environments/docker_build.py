@@ -12,15 +12,15 @@ from typing import Final
 from aiodocker import Docker, DockerError
 
 from proctor.core.errors import InfrastructureError, InvalidData
-from proctor.environments.engine import LABEL, engine_errors
+from proctor.environments.docker_engine import LABEL, engine_errors
 
 _FROM: Final = re.compile(
     r"^(?P<before>[ \t]*FROM[ \t]+(?:--platform=\S+[ \t]+)?)(?P<image>\S+)(?P<after>.*)$", re.IGNORECASE | re.MULTILINE
 )
 _STAGE: Final = re.compile(r"[ \t]+AS[ \t]+(\S+)", re.IGNORECASE)
-_TOLD_LINES: Final = 5
+_DETAIL_LINES: Final = 5
 # Whoever looks at the images of an engine sees which ones were made here.
-BUILT: Final = {f"{LABEL}.built": "1"}
+BUILT_LABELS: Final = {f"{LABEL}.built": "1"}
 
 
 def mapped_dockerfile(text: str, image_map: Mapping[str, str]) -> str:
@@ -103,7 +103,7 @@ async def build(docker: Docker, context: bytes, tag: str, *, where: Path) -> Non
     with engine_errors(f"build the image of {where}"):
         try:
             steps = docker.images.build(
-                fileobj=io.BytesIO(context), encoding="identity", tag=tag, labels=BUILT, rm=True, stream=True
+                fileobj=io.BytesIO(context), encoding="identity", tag=tag, labels=BUILT_LABELS, rm=True, stream=True
             )
             async for step in steps:
                 said += str(step.get("stream", "")).splitlines()
@@ -112,5 +112,5 @@ async def build(docker: Docker, context: bytes, tag: str, *, where: Path) -> Non
                 f"the image cannot be built: {' '.join(str(error.message).split())}",
                 where=where / "Dockerfile",
                 fix="see what it needs; the images that it starts from can be replaced with --image-map",
-                details=[line for line in said if line.strip()][-_TOLD_LINES:],
+                details=[line for line in said if line.strip()][-_DETAIL_LINES:],
             ) from error

@@ -12,18 +12,18 @@ from aiodocker.containers import DockerContainer
 from aiodocker.execs import Exec
 from aiodocker.stream import Stream
 
-from proctor.core.environment import Output
-from proctor.environments.output import Kept
+from proctor.core.environment import OutputCallback
+from proctor.environments.output_buffer import HeadTailBuffer
 
 _STDOUT: Final = 1
 _STDIN_CHUNK: Final = 1 << 16
 _END_SECONDS: Final = 10
-_FIRST_LOOK_SECONDS: Final = 0.1
-_LOOK_SECONDS: Final = 1.0
-_SILENCE_SECONDS: Final = 2.0
-_WRAPPER: Final = 'echo $$; cd -- "$1" || exit 126; shift; unset PWD OLDPWD; exec "$@"'
+_FIRST_POLL_SECONDS: Final = 0.1
+_MAX_POLL_SECONDS: Final = 1.0
+_IDLE_SECONDS: Final = 2.0
+_START_SCRIPT: Final = 'echo $$; cd -- "$1" || exit 126; shift; unset PWD OLDPWD; exec "$@"'
 # As `inside.processes` does it, with nothing but a shell: stop all that belong to the leader, then kill them.
-_KILLER: Final = r"""
+_KILL_SCRIPT: Final = r"""
 leader=$1 stopped=" " pass=0
 while [ "$pass" -lt 20 ]; do
   family=" $leader " grown=1 fresh=
@@ -58,7 +58,7 @@ done
 """
 
 
-class NotStarted(Exception):
+class ExecNotStarted(Exception):
     """Not even the shell was started. Carries what the engine said."""
 
 
@@ -70,17 +70,17 @@ class CallbackFailed(Exception):
         self.error = error
 
 
-class Command:
+class ContainerCommand:
     """One command, from its start to its end."""
 
-    def __init__(self, keep_bytes: int, on_stdout: Output | None, on_stderr: Output | None) -> None:
-        self.stdout = Kept(keep_bytes)
-        self.stderr = Kept(keep_bytes)
+    def __init__(self, keep_bytes: int, on_stdout: OutputCallback | None, on_stderr: OutputCallback | None) -> None:
+        self.stdout = HeadTailBuffer(keep_bytes)
+        self.stderr = HeadTailBuffer(keep_bytes)
         self._on_stdout = on_stdout
         self._on_stderr = on_stderr
         self._leader: int | None = None
-        self._head = b""
-        self._heard = 0
+        self._first_output = b""
+        self._messages_read = 0
 
     async def run(
         self,
@@ -96,17 +96,17 @@ class Command:
             CallbackFailed: a callback has raised.
             NotStarted: the container had no shell, or no room for one more process.
         """
-        self._head = b""
-        command = ["/bin/sh", "-c", _WRAPPER, "sh", cwd, *argv]
+        self._first_output = b""
+        command = ["/bin/sh", "-c", _START_SCRIPT, "sh", cwd, *argv]
         execution = await container.exec(command, stdin=bool(stdin), environment=dict(variables), user="0:0")
         async with execution.start() as stream:
             if stdin:
-                await self._converse(execution, stream, stdin)
+                await self._write_and_read(execution, stream, stdin)
             else:
-                await self._listen(stream)
+                await self._read_output(stream)
         code = await _exit_code(execution)
         if self._leader is None:
-            raise NotStarted(self._head.decode(errors="replace").strip())
+            raise ExecNotStarted(self._first_output.decode(errors="replace").strip())
         return code
 
     async def kill(self, container: DockerContainer) -> None:
@@ -117,7 +117,7 @@ class Command:
             await asyncio.sleep(0.05)  # the shell's first words are on their way
         if self._leader is None:
             return
-        command = ["/bin/sh", "-c", _KILLER, "sh", str(self._leader)]
+        command = ["/bin/sh", "-c", _KILL_SCRIPT, "sh", str(self._leader)]
         execution = await container.exec(command, stderr=False, user="0:0")
         async with execution.start() as stream:
             while await stream.read_out() is not None:
@@ -127,59 +127,59 @@ class Command:
     def truncated(self) -> bool:
         return self.stdout.truncated or self.stderr.truncated
 
-    async def _listen(self, stream: Stream) -> None:
+    async def _read_output(self, stream: Stream) -> None:
         while (message := await stream.read_out()) is not None:
-            self._heard += 1
-            self._take(message.stream, message.data)
+            self._messages_read += 1
+            self._process_message(message.stream, message.data)
 
-    async def _converse(self, execution: Exec, stream: Stream, stdin: bytes) -> None:
+    async def _write_and_read(self, execution: Exec, stream: Stream, stdin: bytes) -> None:
         """Listen while the command's input is written.
 
         The engine ends the stream only when it has passed all input on, which a command that does not read it never
         lets it do. So we look whether the command still runs; when it does not, what it said is on its way to us.
         """
-        feeding = asyncio.create_task(_feed(stream, stdin))
-        listening = asyncio.create_task(self._listen(stream))
-        pause = _FIRST_LOOK_SECONDS
+        feeding = asyncio.create_task(_write_stdin(stream, stdin))
+        listening = asyncio.create_task(self._read_output(stream))
+        pause = _FIRST_POLL_SECONDS
         try:
             while not listening.done():
                 await asyncio.wait({listening}, timeout=pause)
-                pause = min(pause * 1.5, _LOOK_SECONDS)
+                pause = min(pause * 1.5, _MAX_POLL_SECONDS)
                 if not listening.done() and not (await execution.inspect())["Running"]:
-                    await self._hear_out(listening)
+                    await self._drain(listening)
                     break
             if listening.done():
                 listening.result()
             else:
-                _break_off(stream)
+                _abort_connection(stream)
         finally:
             feeding.cancel()
             listening.cancel()
             await asyncio.gather(feeding, listening, return_exceptions=True)
 
-    async def _hear_out(self, listening: "asyncio.Task[None]") -> None:
+    async def _drain(self, reading: "asyncio.Task[None]") -> None:
         """Wait for the last words of a command that has ended: until the stream does, or falls silent."""
         heard = -1
-        while heard != self._heard and not listening.done():
-            heard = self._heard
-            await asyncio.wait({listening}, timeout=_SILENCE_SECONDS)
+        while heard != self._messages_read and not reading.done():
+            heard = self._messages_read
+            await asyncio.wait({reading}, timeout=_IDLE_SECONDS)
 
-    def _take(self, stream: int, data: bytes) -> None:
+    def _process_message(self, stream: int, data: bytes) -> None:
         if stream != _STDOUT:
-            _hand_on(data, self.stderr, self._on_stderr)
+            _deliver(data, self.stderr, self._on_stderr)
             return
         if self._leader is None:
-            self._head += data
-            number, newline, data = self._head.partition(b"\n")
+            self._first_output += data
+            number, newline, data = self._first_output.partition(b"\n")
             if not newline or not number.isdigit():
                 return
             self._leader = int(number)
         if data:
-            _hand_on(data, self.stdout, self._on_stdout)
+            _deliver(data, self.stdout, self._on_stdout)
 
 
-def _hand_on(data: bytes, kept: Kept, output: Output | None) -> None:
-    kept.add(data)
+def _deliver(data: bytes, buffer: HeadTailBuffer, output: OutputCallback | None) -> None:
+    buffer.add(data)
     if output is not None:
         try:
             output(data)
@@ -187,23 +187,23 @@ def _hand_on(data: bytes, kept: Kept, output: Output | None) -> None:
             raise CallbackFailed(error) from error
 
 
-async def _feed(stream: Stream, data: bytes) -> None:
+async def _write_stdin(stream: Stream, data: bytes) -> None:
     try:
         for start in range(0, len(data), _STDIN_CHUNK):
             await stream.write_in(data[start : start + _STDIN_CHUNK])
-        _end_input(stream)
+        _close_stdin(stream)
     except (OSError, RuntimeError):
         return  # the command has ended without reading all of it
 
 
-def _end_input(stream: Stream) -> None:
+def _close_stdin(stream: Stream) -> None:
     """Close the command's stdin and keep listening, for which the library has no call."""
     transport = _transport(stream)
     if transport is not None:
         transport.write_eof()
 
 
-def _break_off(stream: Stream) -> None:
+def _abort_connection(stream: Stream) -> None:
     """Drop the connection with what is still to be written: to close it would be to wait for that."""
     transport = _transport(stream)
     if transport is not None:

@@ -15,7 +15,7 @@ from proctor.core.record import Record
 _COUNTS_BY_NAMESPACE: Final = (5, 14)
 
 
-class Rules(Record):
+class CommandLimits(Record):
     """What every command of a room is given before it becomes its program.
 
     Attributes:
@@ -23,25 +23,25 @@ class Rules(Record):
         processors: the processors it may run on; empty for all.
     """
 
-    resources: dict[int, int]
+    rlimits: dict[int, int]
     processors: tuple[int, ...] = ()
 
 
-def rules_for(limits: Limits, held: frozenset[str], *, isolated: bool) -> Rules:
+def limits_for_command(limits: Limits, enforced: frozenset[str], *, isolated: bool) -> CommandLimits:
     """The rules for limits of which a control group already holds the controllers `held`."""
     resources = {resource.RLIMIT_CORE: 0}
     if limits.disk_mb is not None:
         resources[resource.RLIMIT_FSIZE] = limits.disk_mb << 20
-    if limits.memory_mb is not None and "memory" not in held:
+    if limits.memory_mb is not None and "memory" not in enforced:
         resources[resource.RLIMIT_DATA] = limits.memory_mb << 20
-    if limits.processes is not None and "pids" not in held and isolated and _counts_by_namespace():
+    if limits.processes is not None and "pids" not in enforced and isolated and _counts_by_namespace():
         resources[resource.RLIMIT_NPROC] = limits.processes + 1  # process 1 counts too
     processors: tuple[int, ...] = ()
-    if limits.cpus is not None and "cpu" not in held and hasattr(os, "sched_getaffinity"):
+    if limits.cpus is not None and "cpu" not in enforced and hasattr(os, "sched_getaffinity"):
         allowed = sorted(os.sched_getaffinity(0))
         # At random, so that rooms side by side do not all crowd on the first ones.
         processors = tuple(random.sample(allowed, min(len(allowed), max(1, math.ceil(limits.cpus)))))
-    return Rules(resources=resources, processors=processors)
+    return CommandLimits(rlimits=resources, processors=processors)
 
 
 def _counts_by_namespace() -> bool:

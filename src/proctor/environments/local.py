@@ -10,30 +10,30 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from proctor.core.environment import EnvironmentSpec, Errand, ErrandResult, Mount, Network
+from proctor.core.environment import EnvironmentSpec, Mount, Network, OneShotCommand, OneShotResult
 from proctor.core.errors import InfrastructureError, UsageError
-from proctor.environments.body import Body, NotStarted
 from proctor.environments.bubblewrap import (
     HOME,
-    Layout,
-    errand_command,
+    EnvironmentLayout,
+    bubblewrap_error,
+    environment_argv,
+    one_shot_argv,
     overlay_failed,
-    plain_command,
-    refusal,
-    room_command,
+    unisolated_argv,
 )
+from proctor.environments.cgroup_pool import CgroupPool
 from proctor.environments.digest import local_digest
-from proctor.environments.errand import run as run_errand
-from proctor.environments.folder import rooms_folder
-from proctor.environments.groups import Groups
-from proctor.environments.hiding import PATH, hidden, interpreter, is_visible
-from proctor.environments.limits import rules_for
-from proctor.environments.local_room import LocalRoom
-from proctor.environments.trees import Copier, has_foreign_files, opened, remove_tree
-from proctor.environments.work import in_thread
+from proctor.environments.environment_dir import default_environments_dir
+from proctor.environments.environment_process import EnvironmentNotStarted, EnvironmentProcess
+from proctor.environments.limits import limits_for_command
+from proctor.environments.local_environment import LocalEnvironment
+from proctor.environments.one_shot import run_one_shot as run_errand
+from proctor.environments.threads import run_in_thread
+from proctor.environments.trees import Copier, has_foreign_files, open_parent, remove_tree
+from proctor.environments.visibility import PATH, hidden_paths, interpreter, is_visible
 
 _SHARED_MEMORY_BYTES: Final = 256 << 20
-_RESERVED: Final = ("/dev", "/home/user", "/proc", "/run", "/tmp", "/var")  # noqa: S108 - the room's own
+_RESERVED_DIRS: Final = ("/dev", "/home/user", "/proc", "/run", "/tmp", "/var")  # noqa: S108 - the room's own
 
 T = TypeVar("T")
 
@@ -50,63 +50,67 @@ class LocalProvider:
 
     name = "local"
 
-    def __init__(self, *, isolation: bool = True, overlay: bool = True, rooms: Path | None = None) -> None:
+    def __init__(self, *, isolation: bool = True, overlay: bool = True, environments_dir: Path | None = None) -> None:
         self._isolation = isolation
         self._overlay = overlay and isolation
-        self._rooms = (rooms or rooms_folder()).resolve()
-        self._foreign: dict[tuple[str, int, int, int], bool] = {}
-        self._clearing: set[asyncio.Task[None]] = set()
-        self._groups = Groups(self._rooms)
+        self._environments_dir = (environments_dir or default_environments_dir()).resolve()
+        self._foreign_files: dict[tuple[str, int, int, int], bool] = {}
+        self._removing: set[asyncio.Task[None]] = set()
+        self._cgroup_pool = CgroupPool(self._environments_dir)
 
-    async def start(self, spec: EnvironmentSpec) -> LocalRoom:
+    async def start(self, spec: EnvironmentSpec) -> LocalEnvironment:
         """Make a room.
 
         Raises:
             InfrastructureError: this machine cannot; says why and what to do.
             UsageError: the room is described wrongly.
         """
-        spec = _checked(spec, isolation=self._isolation)
-        body = Body(self._rooms, spec.limits, self._groups)
+        spec = _validated(spec, isolation=self._isolation)
+        body = EnvironmentProcess(self._environments_dir, spec.limits, self._cgroup_pool)
         try:
-            body.folder.label(spec.labels)
-            port = await self._furnish(spec, body, lambda layout: self._launch(body, layout))
-            return await self._open(spec, body, port)
+            body.folder.write_labels(spec.labels)
+            port = await self._prepare_and_launch(spec, body, lambda layout: self._launch(body, layout))
+            return await self._open_environment(spec, body, port)
         except BaseException:
             await asyncio.shield(body.remove())
             raise
 
     @property
-    def runs_errands(self) -> bool:
+    def supports_run_once(self) -> bool:
         """Whether a room for a single command costs less than one for many."""
         return self._isolation
 
-    async def run_errand(
-        self, spec: EnvironmentSpec, errand: Errand, *, turn: AbstractAsyncContextManager[object] | None = None
-    ) -> ErrandResult:
+    async def run_once(
+        self,
+        spec: EnvironmentSpec,
+        command: OneShotCommand,
+        *,
+        permit: AbstractAsyncContextManager[object] | None = None,
+    ) -> OneShotResult:
         """Make a room, run one command in it to its end, and remove the room; `close` waits for its files to be gone.
 
         Raises:
             InfrastructureError: this machine cannot; says why and what to do.
             LimitReached: a limit of the whole room ended it.
         """
-        spec = _checked(spec, isolation=self._isolation)
-        body = Body(self._rooms, spec.limits, self._groups)
-        variables = self._variables(body) | spec.variables | errand.variables
-        cwd = posixpath.join(spec.workdir, errand.cwd) if errand.cwd else spec.workdir
+        spec = _validated(spec, isolation=self._isolation)
+        body = EnvironmentProcess(self._environments_dir, spec.limits, self._cgroup_pool)
+        variables = self._variables(body) | spec.variables | command.variables
+        cwd = posixpath.join(spec.workdir, command.cwd) if command.cwd else spec.workdir
         try:
 
-            async def launch(layout: Layout) -> ErrandResult:
+            async def launch(layout: EnvironmentLayout) -> OneShotResult:
                 return await run_errand(
-                    errand,
-                    lambda gates, argv: errand_command(layout, gates, variables, cwd, argv),
+                    command,
+                    lambda gates, argv: one_shot_argv(layout, gates, variables, cwd, argv),
                     spec.limits,
                     body,
-                    turn or nullcontext(),
+                    permit or nullcontext(),
                 )
 
-            return await self._furnish(spec, body, launch)
+            return await self._prepare_and_launch(spec, body, launch)
         finally:
-            self._clear_away(body)
+            self._remove_in_background(body)
 
     async def digest(self, spec: EnvironmentSpec) -> str:
         """Of the system that the room shows, and its mounts."""
@@ -114,18 +118,20 @@ class LocalProvider:
 
     async def close(self) -> None:
         """See that the folders of rooms that have ended are gone, and their control groups."""
-        await asyncio.gather(*self._clearing)
-        await asyncio.to_thread(self._groups.close)
+        await asyncio.gather(*self._removing)
+        await asyncio.to_thread(self._cgroup_pool.close)
 
-    def _clear_away(self, body: Body) -> None:
+    def _remove_in_background(self, process: EnvironmentProcess) -> None:
         """Give back what a room used whose processes have ended, while the next one is made."""
-        task = asyncio.create_task(body.remove())
-        self._clearing.add(task)
-        task.add_done_callback(self._clearing.discard)
+        task = asyncio.create_task(process.remove())
+        self._removing.add(task)
+        task.add_done_callback(self._removing.discard)
 
-    async def _furnish(self, spec: EnvironmentSpec, body: Body, launch: Callable[[Layout], Awaitable[T]]) -> T:
+    async def _prepare_and_launch(
+        self, spec: EnvironmentSpec, process: EnvironmentProcess, launch: Callable[[EnvironmentLayout], Awaitable[T]]
+    ) -> T:
         """Put the workspace in its place and launch what is to run there, over the prepared tree where that can be."""
-        place = body.folder.workspace
+        place = process.folder.workspace
         while True:
             overlay = self._overlay
             lower = spec.workspace if spec.workspace and await self._can_overlay(spec.workspace) else None
@@ -134,24 +140,26 @@ class LocalProvider:
             else:
                 await _copy(spec.workspace, place)
             if lower is not None:
-                body.folder.work.mkdir(mode=0o755, exist_ok=True)
+                process.folder.overlay_work.mkdir(mode=0o755, exist_ok=True)
             try:
-                return await launch(_layout(spec, body, lower=lower, mounts=await self._private(spec, body)))
-            except NotStarted as error:
-                if not (overlay and overlay_failed(error.said)):
-                    raise refusal(error.said) from error
+                return await launch(
+                    _layout(spec, process, lower=lower, mounts=await self._effective_mounts(spec, process))
+                )
+            except EnvironmentNotStarted as error:
+                if not (overlay and overlay_failed(error.output)):
+                    raise bubblewrap_error(error.output) from error
                 self._overlay = False  # not to be had here, and not asked for again
             await asyncio.to_thread(remove_tree, place)
 
-    async def _private(self, spec: EnvironmentSpec, body: Body) -> tuple[Mount, ...]:
+    async def _effective_mounts(self, spec: EnvironmentSpec, process: EnvironmentProcess) -> tuple[Mount, ...]:
         """The room's mounts; where no changes can be laid over a private one, a copy of it stands in its place."""
         mounts: list[Mount] = []
         for number, mount in enumerate(spec.mounts):
-            source = _real(mount)
+            source = _resolved_source(mount)
             if not mount.private or await self._can_overlay(source):
                 mounts.append(mount)
                 continue
-            own = body.folder.path / f"private-{number}"
+            own = process.folder.path / f"private-{number}"
             await _copy(source, own)
             mounts.append(Mount(source=str(own), target=mount.target, writable=True))
         return tuple(mounts)
@@ -166,34 +174,36 @@ class LocalProvider:
             return False
         info = tree.stat()  # noqa: ASYNC240 - of a directory that was looked at a moment ago
         key = (str(tree), info.st_dev, info.st_ino, info.st_mtime_ns)
-        if key not in self._foreign:
+        if key not in self._foreign_files:
             try:
-                self._foreign[key] = await asyncio.to_thread(has_foreign_files, tree)
+                self._foreign_files[key] = await asyncio.to_thread(has_foreign_files, tree)
             except OSError:
                 return False  # the copy will say what cannot be read
-        return not self._foreign[key]
+        return not self._foreign_files[key]
 
-    async def _launch(self, body: Body, layout: Layout) -> int:
+    async def _launch(self, process: EnvironmentProcess, layout: EnvironmentLayout) -> int:
         if not self._isolation:
             socket = layout.model_socket
-            return await body.launch(lambda descriptors: plain_command(descriptors, socket), filtered=False)
-        return await body.launch(lambda descriptors: room_command(layout, descriptors), filtered=True)
+            return await process.launch(lambda descriptors: unisolated_argv(descriptors, socket), filtered=False)
+        return await process.launch(lambda descriptors: environment_argv(layout, descriptors), filtered=True)
 
-    async def _open(self, spec: EnvironmentSpec, body: Body, port: int) -> LocalRoom:
-        workdir = spec.workdir if self._isolation else str(body.folder.workspace)
-        return LocalRoom(
-            body=body,
+    async def _open_environment(
+        self, spec: EnvironmentSpec, process: EnvironmentProcess, port: int
+    ) -> LocalEnvironment:
+        workdir = spec.workdir if self._isolation else str(process.folder.workspace)
+        return LocalEnvironment(
+            process=process,
             spec=spec,
             isolated=self._isolation,
             workdir=workdir,
-            workspace=await body.channel.open_directory(workdir),
+            workspace_fd=await process.channel.open_directory(workdir),
             digest=await self.digest(spec),
             model_url=f"http://127.0.0.1:{port}" if port else None,
-            variables=self._variables(body) | spec.variables,
-            rules=rules_for(spec.limits, body.controllers, isolated=self._isolation),
+            variables=self._variables(process) | spec.variables,
+            command_limits=limits_for_command(spec.limits, process.controllers, isolated=self._isolation),
         )
 
-    def _variables(self, body: Body) -> dict[str, str]:
+    def _variables(self, process: EnvironmentProcess) -> dict[str, str]:
         """The small, fixed environment of every command."""
         variables = {
             "HOME": HOME,
@@ -205,7 +215,7 @@ class LocalProvider:
             "USER": "user",
         }
         if not self._isolation:
-            own = {"HOME": str(body.folder.home), "TMPDIR": str(body.folder.tmp)}
+            own = {"HOME": str(process.folder.home), "TMPDIR": str(process.folder.tmp)}
             return variables | own | {"PATH": os.environ.get("PATH", os.defpath)}
         python = interpreter()[0].parent
         if not is_visible(python):
@@ -213,25 +223,27 @@ class LocalProvider:
         return variables
 
 
-def _layout(spec: EnvironmentSpec, body: Body, *, lower: Path | None, mounts: tuple[Mount, ...]) -> Layout:
+def _layout(
+    spec: EnvironmentSpec, process: EnvironmentProcess, *, lower: Path | None, mounts: tuple[Mount, ...]
+) -> EnvironmentLayout:
     memory = spec.limits.memory_mb
     has_model = spec.model_socket is not None and spec.network is not Network.NONE
-    return Layout(
+    return EnvironmentLayout(
         workdir=spec.workdir,
-        workspace=str(body.folder.workspace),
-        tmp=str(body.folder.tmp),
-        home=str(body.folder.home),
-        work=str(body.folder.work),
-        lower=None if lower is None else str(lower),
+        workspace=str(process.folder.workspace),
+        tmp=str(process.folder.tmp),
+        home=str(process.folder.home),
+        overlay_work=str(process.folder.overlay_work),
+        overlay_lower=None if lower is None else str(lower),
         network=spec.network,
         mounts=mounts,
-        hidden=hidden(spec.hidden),
+        hidden=hidden_paths(spec.hidden),
         shared_memory_bytes=_SHARED_MEMORY_BYTES if memory is None else min(_SHARED_MEMORY_BYTES, memory << 19),
         model_socket=str(spec.model_socket) if has_model else None,
     )
 
 
-def _real(mount: Mount) -> Path:
+def _resolved_source(mount: Mount) -> Path:
     return Path(mount.source).resolve()
 
 
@@ -239,16 +251,16 @@ async def _copy(source: Path, target: Path) -> None:
     copier = Copier()
 
     def copy() -> None:
-        with opened(source) as inner, opened(target) as outer:
+        with open_parent(source) as inner, open_parent(target) as outer:
             copier.copy(inner, outer)
 
     try:
-        await in_thread(copy, copier.stop)
+        await run_in_thread(copy, copier.stop)
     except OSError as error:
         raise InfrastructureError(f"cannot copy the workspace: {error.strerror}", where=error.filename) from error
 
 
-def _checked(spec: EnvironmentSpec, *, isolation: bool) -> EnvironmentSpec:
+def _validated(spec: EnvironmentSpec, *, isolation: bool) -> EnvironmentSpec:
     """The same, with real paths; or what is wrong with it."""
     if spec.workspace is not None:
         if not spec.workspace.is_dir():
@@ -267,6 +279,8 @@ def _checked(spec: EnvironmentSpec, *, isolation: bool) -> EnvironmentSpec:
     workdir = posixpath.normpath(spec.workdir)
     if not workdir.startswith("/") or workdir == "/" or workdir != spec.workdir:
         raise UsageError(f"a room's workdir must be a plain absolute path, not {spec.workdir!r}")
-    if is_visible(Path(workdir)) or any(workdir == place or workdir.startswith(f"{place}/") for place in _RESERVED):
+    if is_visible(Path(workdir)) or any(
+        workdir == place or workdir.startswith(f"{place}/") for place in _RESERVED_DIRS
+    ):
         raise UsageError(f"a local room has the system at {workdir}", fix="choose another workdir, such as /workspace")
     return spec

@@ -17,16 +17,16 @@ from typing import Final
 _CLONE_NEWNET: Final = 0x40000000
 
 
-class CannotEnter(Exception):
+class CannotEnterNamespace(Exception):
     """This process cannot enter a container's network."""
 
 
-def may_enter() -> bool:
+def may_enter_namespace() -> bool:
     """Whether it is worth a try."""
     return sys.platform.startswith("linux") and os.geteuid() == 0
 
 
-def listen_inside(process: int, container: str, port: int) -> socket.socket:
+def listen_inside(pid: int, container: str, port: int) -> socket.socket:
     """Listen on 127.0.0.1 in the network of a container's process, as the engine numbers it.
 
     Raises:
@@ -37,9 +37,9 @@ def listen_inside(process: int, container: str, port: int) -> socket.socket:
     def work() -> None:
         # In a thread that ends with this: a thread that has moved to another network stays there.
         try:
-            result.set_result(_listen(process, container, port))
+            result.set_result(_listen(pid, container, port))
         except OSError as error:
-            result.set_exception(CannotEnter(str(error)))
+            result.set_exception(CannotEnterNamespace(str(error)))
 
     thread = Thread(target=work, name="enter-network")
     thread.start()
@@ -47,11 +47,11 @@ def listen_inside(process: int, container: str, port: int) -> socket.socket:
     return result.result()
 
 
-def _listen(process: int, container: str, port: int) -> socket.socket:
-    handle = os.open(f"/proc/{process}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+def _listen(pid: int, container: str, port: int) -> socket.socket:
+    handle = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
         # In another process namespace than the engine's, the number is somebody else's.
-        if container not in Path(f"/proc/{process}/cgroup").read_text(encoding="utf-8"):
+        if container not in Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8"):
             raise ProcessLookupError("not the container's process")
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.setns(handle, _CLONE_NEWNET) != 0:

@@ -7,15 +7,17 @@ from pathlib import Path
 from proctor.core.record import Record
 
 
-class Reaped(Record):
+class ReapResult(Record):
     """What was removed: ids of containers and networks, names of local rooms."""
 
     containers: tuple[str, ...] = ()
     networks: tuple[str, ...] = ()
-    rooms: tuple[str, ...] = ()
+    local_environments: tuple[str, ...] = ()
 
 
-async def reap(*, docker_url: str | None = None, rooms: Path | None = None, docker: bool = True) -> Reaped:
+async def reap(
+    *, docker_url: str | None = None, environments_dir: Path | None = None, docker: bool = True
+) -> ReapResult:
     """Remove what belongs to no living process: containers and networks with our label, folders of local rooms.
 
     Their processes are dead already; this is about disks and address pools. What another machine's Proctor has made
@@ -29,34 +31,34 @@ async def reap(*, docker_url: str | None = None, rooms: Path | None = None, dock
     Raises:
         InfrastructureError: the engine does not answer.
     """
-    from proctor.environments.folder import remove_abandoned, rooms_folder  # noqa: PLC0415 - a caller pays for its own
+    from proctor.environments.environment_dir import default_environments_dir, remove_abandoned  # noqa: PLC0415 - a caller pays for its own
 
-    folders = await asyncio.to_thread(remove_abandoned, rooms or rooms_folder())
+    folders = await asyncio.to_thread(remove_abandoned, environments_dir or default_environments_dir())
     if not docker:
-        return Reaped(rooms=tuple(folders))
+        return ReapResult(local_environments=tuple(folders))
     containers, networks = await _reap_engine(docker_url)
-    return Reaped(containers=tuple(containers), networks=tuple(networks), rooms=tuple(folders))
+    return ReapResult(containers=tuple(containers), networks=tuple(networks), local_environments=tuple(folders))
 
 
 async def _reap_engine(url: str | None) -> tuple[list[str], list[str]]:
-    from proctor.environments import engine  # noqa: PLC0415
+    from proctor.environments import docker_engine  # noqa: PLC0415
 
-    docker = engine.connect(url)
+    docker = docker_engine.connect(url)
     containers: list[str] = []
     networks: list[str] = []
     try:
-        with engine.engine_errors("clear away old rooms"):
-            filters = {"label": [engine.LABEL]}
+        with docker_engine.engine_errors("clear away old rooms"):
+            filters = {"label": [docker_engine.LABEL]}
             for container in await docker.containers.list(all="true", filters=json.dumps(filters)):
-                if engine.is_gone(container["Labels"].get(engine.OWNER, "")):
-                    with engine.somebody_else_did():
+                if docker_engine.owner_has_ended(container["Labels"].get(docker_engine.OWNER_LABEL, "")):
+                    with docker_engine.ignore_already_removed():
                         await container.delete(force=True, v=True)
                         containers.append(container.id)
             for network in await docker.networks.list(filters=filters):
-                if engine.is_gone(network["Labels"].get(engine.OWNER, "")):
-                    with engine.somebody_else_did():
+                if docker_engine.owner_has_ended(network["Labels"].get(docker_engine.OWNER_LABEL, "")):
+                    with docker_engine.ignore_already_removed():
                         await (await docker.networks.get(network["Id"])).delete()
                         networks.append(network["Id"])
     finally:
-        await engine.disconnect(docker)
+        await docker_engine.disconnect(docker)
     return containers, networks

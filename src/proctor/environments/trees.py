@@ -15,25 +15,25 @@ from typing import Final, NamedTuple
 from proctor.core.errors import LimitReached
 
 ENTRY_BYTES: Final = 512
-DEEPEST: Final = 128
+MAX_DEPTH: Final = 128
 _CHUNK: Final = 1 << 20
-_OWN: Final = 0o700
+_OWNER_BITS: Final = 0o700
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY: Final = _READ | os.O_DIRECTORY
 _NO_KERNEL_COPY: Final = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF}
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_TRIES: Final = 10
-_IN_THE_WAY: Final = {errno.ENOTDIR, errno.ELOOP, errno.EMLINK}
+_MAX_RETRIES: Final = 10
+_NOT_A_DIRECTORY: Final = {errno.ENOTDIR, errno.ELOOP, errno.EMLINK}
 
 
-class Place(NamedTuple):
+class DirFdPath(NamedTuple):
     """A name in an open directory."""
 
-    directory: int
+    dir_fd: int
     name: str
 
 
-class Stopped(Exception):
+class CopyStopped(Exception):
     """The copy was told to stop."""
 
 
@@ -54,44 +54,44 @@ class Copier:
         """Make the copy, which runs in another thread, end with `Stopped` soon."""
         self._stopped = True
 
-    def take(self, size: int) -> None:
+    def count_bytes(self, size: int) -> None:
         """Count bytes against the limit."""
         if self._stopped:
-            raise Stopped
-        self.expect(size)
+            raise CopyStopped
+        self.check_size(size)
         self._used += size
 
-    def expect(self, size: int) -> None:
+    def check_size(self, size: int) -> None:
         """Refuse what would be too much before it is read."""
         if self._limit is not None and self._used + size > self._limit:
             raise LimitReached("size of the copy", value=self._used + size, limit=self._limit)
 
-    def copy(self, source: Place, target: Place, *, mode: int | None = None) -> None:
+    def copy(self, source: DirFdPath, target: DirFdPath, *, mode: int | None = None) -> None:
         """Copy one entry and all below it; `mode` is for a file."""
         self._copy(source, target, mode, 0)
 
-    def _copy(self, source: Place, target: Place, mode: int | None, depth: int) -> None:
-        if depth > DEEPEST:
-            raise LimitReached("depth of the copied tree", value=depth, limit=DEEPEST)
-        self.take(ENTRY_BYTES)
-        info = os.stat(source.name, dir_fd=source.directory, follow_symlinks=False)
+    def _copy(self, source: DirFdPath, target: DirFdPath, mode: int | None, depth: int) -> None:
+        if depth > MAX_DEPTH:
+            raise LimitReached("depth of the copied tree", value=depth, limit=MAX_DEPTH)
+        self.count_bytes(ENTRY_BYTES)
+        info = os.stat(source.name, dir_fd=source.dir_fd, follow_symlinks=False)
         permissions = stat.S_IMODE(info.st_mode) & 0o777  # as they are now: to read it they may have to be changed
         if stat.S_ISLNK(info.st_mode):
-            write_link(os.readlink(source.name, dir_fd=source.directory), target)
+            write_symlink(os.readlink(source.name, dir_fd=source.dir_fd), target)
         elif stat.S_ISREG(info.st_mode):
             self._copy_file(source, target, permissions if mode is None else mode)
         elif stat.S_ISDIR(info.st_mode):
             self._copy_directory(source, target, permissions, depth)
 
-    def _copy_directory(self, source: Place, target: Place, permissions: int, depth: int) -> None:
-        reading = open_anyway(source, _DIRECTORY)
+    def _copy_directory(self, source: DirFdPath, target: DirFdPath, permissions: int, depth: int) -> None:
+        reading = open_forced(source, _DIRECTORY)
         try:
-            writing, made = enter_directory(target)
+            writing, made = open_or_make_directory(target)
             try:
                 with os.scandir(reading) as entries:
                     for entry in entries:
                         try:
-                            self._copy(Place(reading, entry.name), Place(writing, entry.name), None, depth + 1)
+                            self._copy(DirFdPath(reading, entry.name), DirFdPath(writing, entry.name), None, depth + 1)
                         except FileNotFoundError:
                             continue  # gone between the listing and the copy
                 if made:
@@ -101,13 +101,13 @@ class Copier:
         finally:
             os.close(reading)
 
-    def _copy_file(self, source: Place, target: Place, permissions: int) -> None:
-        reader = open_anyway(source, _READ)
+    def _copy_file(self, source: DirFdPath, target: DirFdPath, permissions: int) -> None:
+        reader = open_forced(source, _READ)
         try:
             info = os.fstat(reader)
             if not stat.S_ISREG(info.st_mode):
                 return  # swapped since it was looked at
-            self.expect(info.st_size)  # a sparse terabyte is refused before it is read
+            self.check_size(info.st_size)  # a sparse terabyte is refused before it is read
             writer = create_file(target)
             try:
                 self._copy_bytes(reader, writer)
@@ -127,74 +127,74 @@ class Copier:
                     raise
                 self._in_kernel = False
                 break
-            self.take(count)
+            self.count_bytes(count)
             if count == 0:
                 return
         while piece := os.read(reader, _CHUNK):
-            self.take(len(piece))
+            self.count_bytes(len(piece))
             write_all(writer, piece)
 
 
-def open_anyway(place: Place, flags: int) -> int:
+def open_forced(path: DirFdPath, flags: int) -> int:
     """Open what is there, not through a symlink, and even if its owner, who we are, has no permission left."""
     try:
-        return os.open(place.name, flags, dir_fd=place.directory)
+        return os.open(path.name, flags, dir_fd=path.dir_fd)
     except PermissionError:
         if not hasattr(os, "O_PATH"):
             raise
-        handle = os.open(place.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.directory)
+        handle = os.open(path.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=path.dir_fd)
         try:
             mode = os.fstat(handle).st_mode
             if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
                 raise
             # Through the handle, so that it is this very file, whatever has taken its name since.
             own = f"/proc/self/fd/{handle}"
-            os.chmod(own, stat.S_IMODE(mode) | _OWN)  # noqa: PTH101 - it is no path
+            os.chmod(own, stat.S_IMODE(mode) | _OWNER_BITS)  # noqa: PTH101 - it is no path
             return os.open(own, flags & ~os.O_NOFOLLOW)
         finally:
             os.close(handle)
 
 
-def enter_directory(place: Place) -> tuple[int, bool]:
+def open_or_make_directory(path: DirFdPath) -> tuple[int, bool]:
     """Open a directory to write into it, made if need be, and say whether it was made."""
     made = False
-    for _ in range(_TRIES):
+    for _ in range(_MAX_RETRIES):
         try:
-            descriptor = open_anyway(place, _DIRECTORY)
+            descriptor = open_forced(path, _DIRECTORY)
         except FileNotFoundError:
             with suppress(FileExistsError):
-                os.mkdir(place.name, _OWN, dir_fd=place.directory)
+                os.mkdir(path.name, _OWNER_BITS, dir_fd=path.dir_fd)
                 made = True
             continue
         except OSError as error:
-            if error.errno not in _IN_THE_WAY:
+            if error.errno not in _NOT_A_DIRECTORY:
                 raise
-            remove_entry(place)
+            remove_entry(path)
             continue
         mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
-        if not made and mode & _OWN != _OWN:
-            os.fchmod(descriptor, mode | _OWN)
+        if not made and mode & _OWNER_BITS != _OWNER_BITS:
+            os.fchmod(descriptor, mode | _OWNER_BITS)
         return descriptor, made
-    raise OSError(errno.EBUSY, "something keeps getting in the way", place.name)
+    raise OSError(errno.EBUSY, "something keeps getting in the way", path.name)
 
 
-def create_file(place: Place) -> int:
+def create_file(path: DirFdPath) -> int:
     """Open a new, private file for writing in the place of whatever has this name."""
-    for _ in range(_TRIES):
+    for _ in range(_MAX_RETRIES):
         try:
-            return os.open(place.name, _CREATE, 0o600, dir_fd=place.directory)
+            return os.open(path.name, _CREATE, 0o600, dir_fd=path.dir_fd)
         except FileExistsError:
-            remove_entry(place)
-    raise OSError(errno.EBUSY, "something keeps getting in the way", place.name)
+            remove_entry(path)
+    raise OSError(errno.EBUSY, "something keeps getting in the way", path.name)
 
 
-def write_link(text: str, place: Place) -> None:
+def write_symlink(text: str, path: DirFdPath) -> None:
     """Make a symlink in the place of whatever has this name."""
     try:
-        os.symlink(text, place.name, dir_fd=place.directory)
+        os.symlink(text, path.name, dir_fd=path.dir_fd)
     except FileExistsError:
-        remove_entry(place)
-        os.symlink(text, place.name, dir_fd=place.directory)
+        remove_entry(path)
+        os.symlink(text, path.name, dir_fd=path.dir_fd)
 
 
 def write_all(descriptor: int, data: bytes) -> None:
@@ -205,21 +205,21 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Place]:
+def open_parent(path: Path) -> Iterator[DirFdPath]:
     """A path of the host as a place."""
     path = path.absolute()
     directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield Place(directory, path.name)
+        yield DirFdPath(directory, path.name)
     finally:
         os.close(directory)
 
 
 @contextmanager
-def opened_target(path: Path) -> Iterator[Place]:
+def open_target_parent(path: Path) -> Iterator[DirFdPath]:
     """The same, for a copy that leaves nothing behind when it fails, unless something was there before."""
     there = os.path.lexists(path)
-    with opened(path) as place:
+    with open_parent(path) as place:
         try:
             yield place
         except BaseException:
@@ -230,48 +230,48 @@ def opened_target(path: Path) -> Iterator[Place]:
 
 def remove_tree(path: Path) -> None:
     """Remove a file or a tree, however deep and whatever its permissions; nothing there is fine."""
-    with opened(path) as place:
+    with open_parent(path) as place:
         remove_entry(place)
 
 
-def remove_entry(place: Place) -> None:
+def remove_entry(path: DirFdPath) -> None:
     """Remove one name from a directory, and all below it."""
     try:
-        os.unlink(place.name, dir_fd=place.directory)
+        os.unlink(path.name, dir_fd=path.dir_fd)
     except FileNotFoundError:
         return
     except (IsADirectoryError, PermissionError):
-        top = open_anyway(place, _DIRECTORY)
+        top = open_forced(path, _DIRECTORY)
         try:
             # What lies too deep is moved up to here first, and goes in the next round.
-            while _empty(top, top, 0):
+            while _empty_directory(top, top, 0):
                 pass
         finally:
             os.close(top)
-        os.rmdir(place.name, dir_fd=place.directory)
+        os.rmdir(path.name, dir_fd=path.dir_fd)
 
 
-def _empty(directory: int, top: int, depth: int) -> bool:
+def _empty_directory(directory: int, top: int, depth: int) -> bool:
     """Remove all that is in a directory; True when something was moved to `top` instead."""
     mode = stat.S_IMODE(os.fstat(directory).st_mode)
-    if mode & _OWN != _OWN:
-        os.fchmod(directory, mode | _OWN)
+    if mode & _OWNER_BITS != _OWNER_BITS:
+        os.fchmod(directory, mode | _OWNER_BITS)
     with os.scandir(directory) as entries:
         found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     moved = False
     for name, is_directory in found:
         if not is_directory:
             os.unlink(name, dir_fd=directory)
-        elif depth < DEEPEST:
-            inner = open_anyway(Place(directory, name), _DIRECTORY)
+        elif depth < MAX_DEPTH:
+            inner = open_forced(DirFdPath(directory, name), _DIRECTORY)
             try:
-                moved = _empty(inner, top, depth + 1) or moved
+                moved = _empty_directory(inner, top, depth + 1) or moved
             finally:
                 os.close(inner)
             os.rmdir(name, dir_fd=directory)
         else:
             # Only a directory that may be written can be moved.
-            os.close(open_anyway(Place(directory, name), _DIRECTORY))
+            os.close(open_forced(DirFdPath(directory, name), _DIRECTORY))
             os.rename(name, f"{os.urandom(8).hex()}-deep", src_dir_fd=directory, dst_dir_fd=top)
             moved = True
     return moved
@@ -301,16 +301,16 @@ def disk_bytes(tree: Path) -> int:
     Raises:
         LimitReached: it is nested deeper than a copy may be.
     """
-    with opened(tree) as place:
+    with open_parent(tree) as place:
         return _disk_bytes(place, 0)
 
 
-def _disk_bytes(place: Place, depth: int) -> int:
-    if depth > DEEPEST:
-        raise LimitReached("depth of the tree", value=depth, limit=DEEPEST)
+def _disk_bytes(path: DirFdPath, depth: int) -> int:
+    if depth > MAX_DEPTH:
+        raise LimitReached("depth of the tree", value=depth, limit=MAX_DEPTH)
     try:
         # Taking away its own permissions does not hide a directory's size.
-        directory = open_anyway(place, _DIRECTORY)
+        directory = open_forced(path, _DIRECTORY)
     except OSError:
         return 0  # gone, or no directory any more
     total = 0
@@ -322,7 +322,7 @@ def _disk_bytes(place: Place, depth: int) -> int:
                 except FileNotFoundError:
                     continue
                 if entry.is_dir(follow_symlinks=False):
-                    total += _disk_bytes(Place(directory, entry.name), depth + 1)
+                    total += _disk_bytes(DirFdPath(directory, entry.name), depth + 1)
     finally:
         os.close(directory)
     return total

@@ -3,41 +3,41 @@
 A `Gateway` listens, has one backend (a provider, a recording, a script) and opens a `Session` for each attempt.
 """
 
-from proctor.gateway.backend import SessionSpec
-from proctor.gateway.budget import Ledger
-from proctor.gateway.cassette import read_cassette
-from proctor.gateway.events import Answered, Diverged, LimitHit, SessionEvent, Trouble
+from proctor.gateway.backend import GatewaySessionSpec
+from proctor.gateway.budget import RunBudget
+from proctor.gateway.events import BudgetLimitHit, ExchangeFinished, GatewayEvent, GatewayFailure, ReplayDivergence
 from proctor.gateway.gateway import Gateway
-from proctor.gateway.meter import ConversationUsage, SessionUsage
-from proctor.gateway.player import ScriptBackend
+from proctor.gateway.meter import ConversationUsage, GatewayUsage
 from proctor.gateway.prices import Prices
+from proctor.gateway.recording import load_recording
 from proctor.gateway.redact import Redactor, Secret
-from proctor.gateway.replay import ReplayBackend
+from proctor.gateway.replay_backend import ReplayBackend
 from proctor.gateway.script import parse_script, read_script
-from proctor.gateway.session import Session
-from proctor.gateway.upstream import Auth, RetryPolicy, Upstream
+from proctor.gateway.script_backend import ScriptBackend
+from proctor.gateway.session import GatewaySession
+from proctor.gateway.upstream import ProviderAuth, RetryPolicy, Upstream
 
 __all__ = [
-    "Answered",
-    "Auth",
+    "BudgetLimitHit",
     "ConversationUsage",
-    "Diverged",
+    "ExchangeFinished",
     "Gateway",
-    "Ledger",
-    "LimitHit",
+    "GatewayEvent",
+    "GatewayFailure",
+    "GatewaySession",
+    "GatewaySessionSpec",
+    "GatewayUsage",
     "Prices",
+    "ProviderAuth",
     "Redactor",
     "ReplayBackend",
+    "ReplayDivergence",
     "RetryPolicy",
+    "RunBudget",
     "ScriptBackend",
     "Secret",
-    "Session",
-    "SessionEvent",
-    "SessionSpec",
-    "SessionUsage",
-    "Trouble",
     "Upstream",
+    "load_recording",
     "parse_script",
-    "read_cassette",
     "read_script",
 ]

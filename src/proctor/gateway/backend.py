@@ -10,18 +10,18 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, runtime_checkable
 import msgspec
 
 from proctor.core.record import Record
-from proctor.gateway.classify import Call
-from proctor.gateway.events import Diverged, Trouble
+from proctor.gateway.events import GatewayFailure, ReplayDivergence
+from proctor.gateway.model_call import ModelCall
 
-JSON: Final = {"content-type": "application/json"}
-EVENT_STREAM: Final = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
+JSON_HEADERS: Final = {"content-type": "application/json"}
+EVENT_STREAM_HEADERS: Final = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
 # Claude Code gives up at once on this status, as on 402 and 403, and nothing else answers with it.
-FINAL: Final = HTTPStatus.UNAVAILABLE_FOR_LEGAL_REASONS
+FINAL_STATUS: Final = HTTPStatus.UNAVAILABLE_FOR_LEGAL_REASONS
 
 Sleep = Callable[[float], Awaitable[None]]
 
 
-class SessionSpec(Record):
+class GatewaySessionSpec(Record):
     """A session to be opened: one attempt at one task.
 
     Attributes:
@@ -35,13 +35,13 @@ class SessionSpec(Record):
     task_id: str
     label: str = ""
     cap_usd: float | None = None
-    cassette: Path | None = None
-    earlier: tuple[Path, ...] = ()
+    recording: Path | None = None
+    earlier_recordings: tuple[Path, ...] = ()
     values: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Incoming:
+class IncomingRequest:
     """A request as the client sent it; `path` begins after the session's own part and holds the query.
 
     Header names are in lower case.
@@ -62,7 +62,7 @@ class StreamBroken(Exception):
 
 
 @dataclass(slots=True)
-class Reply:
+class BackendReply:
     """An answer on its way: what comes first, and the body as it arrives.
 
     Attributes:
@@ -77,28 +77,28 @@ class Reply:
     chunks: AsyncGenerator[bytes, None]
     errors: tuple[int, ...] = ()
     paid: bool = False
-    trouble: Trouble | None = None
-    diverged: Diverged | None = None
+    failure: GatewayFailure | None = None
+    divergence: ReplayDivergence | None = None
     close: Callable[[], None] = field(default=lambda: None)
 
 
 class Responder(Protocol):
     """Answers the requests of one session."""
 
-    async def answer(self, call: Call, conversation: str, incoming: Incoming) -> Reply:
+    async def respond(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> BackendReply:
         """Answer a model request; raises `StreamBroken` when the connection shall end without an answer."""
         ...
 
-    async def other(self, incoming: Incoming) -> Reply:
+    async def respond_other(self, incoming: IncomingRequest) -> BackendReply:
         """Answer whatever else is asked: token counts, the list of models, paths unknown to the gateway."""
         ...
 
 
 @runtime_checkable
-class Ordered(Protocol):
+class SequentialResponder(Protocol):
     """A responder whose answers come in an order of their own, as those of a script do."""
 
-    def passed(self, call: Call, conversation: str, incoming: Incoming) -> None:
+    def skip(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> None:
         """This request was answered from elsewhere, as it was before: what stands for it here is done with."""
         ...
 
@@ -129,25 +129,25 @@ class Backend(Protocol):
         """Let go of all connections."""
         ...
 
-    def responder(self, spec: SessionSpec) -> Responder:
+    def responder(self, spec: GatewaySessionSpec) -> Responder:
         """The one that will answer this session."""
         ...
 
 
-class Beat(NamedTuple):
+class TimedChunk(NamedTuple):
     """Some bytes of an answer, and how long to wait before they are sent."""
 
-    wait: float
+    delay: float
     data: bytes
 
 
-Ending = Literal["done", "close", "reset", "hang"]
+StreamEnd = Literal["done", "close", "reset", "hang"]
 
 
-async def _play(beats: Iterable[Beat], ending: Ending, sleep: Sleep) -> AsyncGenerator[bytes, None]:
-    for beat in beats:
-        if beat.wait > 0:
-            await sleep(beat.wait)
+async def _send_chunks(chunks: Iterable[TimedChunk], ending: StreamEnd, sleep: Sleep) -> AsyncGenerator[bytes, None]:
+    for beat in chunks:
+        if beat.delay > 0:
+            await sleep(beat.delay)
         if beat.data:
             yield beat.data
     if ending == "hang":
@@ -156,34 +156,38 @@ async def _play(beats: Iterable[Beat], ending: Ending, sleep: Sleep) -> AsyncGen
         raise StreamBroken("cut on purpose", reset=ending == "reset")
 
 
-def played(
+def synthetic_reply(
     status: int,
     headers: Mapping[str, str],
-    beats: Iterable[Beat],
+    chunks: Iterable[TimedChunk],
     *,
-    ending: Ending = "done",
+    ending: StreamEnd = "done",
     sleep: Sleep = asyncio.sleep,
-    diverged: Diverged | None = None,
-) -> Reply:
+    divergence: ReplayDivergence | None = None,
+) -> BackendReply:
     """An answer that is made here."""
-    return Reply(status=status, headers=headers, chunks=_play(beats, ending, sleep), diverged=diverged)
+    return BackendReply(
+        status=status, headers=headers, chunks=_send_chunks(chunks, ending, sleep), divergence=divergence
+    )
 
 
-def json_reply(status: int, value: Any, *, headers: Mapping[str, str] | None = None) -> Reply:
+def json_reply(status: int, value: Any, *, headers: Mapping[str, str] | None = None) -> BackendReply:
     """A whole JSON answer."""
-    return played(status, {**JSON, **(headers or {})}, [Beat(0, msgspec.json.encode(value))])
+    return synthetic_reply(status, {**JSON_HEADERS, **(headers or {})}, [TimedChunk(0, msgspec.json.encode(value))])
 
 
-def diverged_reply(diverged: Diverged) -> Reply:
+def divergence_reply(divergence: ReplayDivergence) -> BackendReply:
     """The final answer to a request that nothing was recorded or written for."""
-    body = msgspec.json.encode(error_value("invalid_request_error", diverged.message))
-    return played(FINAL, {**JSON, **NO_RETRY}, [Beat(0, body)], diverged=diverged)
+    body = msgspec.json.encode(error_body("invalid_request_error", divergence.message))
+    return synthetic_reply(
+        FINAL_STATUS, {**JSON_HEADERS, **NO_RETRY_HEADERS}, [TimedChunk(0, body)], divergence=divergence
+    )
 
 
-NO_RETRY: Final = {"x-should-retry": "false"}
+NO_RETRY_HEADERS: Final = {"x-should-retry": "false"}
 
 
-def error_value(kind: str, message: str) -> dict[str, Any]:
+def error_body(kind: str, message: str) -> dict[str, Any]:
     """An error as the Messages API writes it."""
     return {"type": "error", "error": {"type": kind, "message": message}}
 
@@ -193,7 +197,7 @@ def estimated_tokens(data: bytes | str) -> int:
     return max(1, len(data) // 4)
 
 
-async def offline_other(incoming: Incoming, models: Iterable[str]) -> Reply:
+async def offline_reply(incoming: IncomingRequest, models: Iterable[str]) -> BackendReply:
     """What a backend without a provider says to everything that is no model request."""
     path = incoming.path.partition("?")[0]
     if incoming.method == "POST" and path == "/v1/messages/count_tokens":
@@ -204,4 +208,4 @@ async def offline_other(incoming: Incoming, models: Iterable[str]) -> Reply:
         ]
         first, last = (listed[0]["id"], listed[-1]["id"]) if listed else (None, None)
         return json_reply(200, {"data": listed, "has_more": False, "first_id": first, "last_id": last})
-    return json_reply(404, error_value("not_found_error", f"{incoming.method} {path} is not served here"))
+    return json_reply(404, error_body("not_found_error", f"{incoming.method} {path} is not served here"))

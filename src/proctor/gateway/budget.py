@@ -16,7 +16,7 @@ from proctor.core.record import Record
 _UNITS: Final = 10**12
 
 
-class Spent(Record):
+class ExhaustedBudget(Record):
     """A limit that has been used up: the task's own, or the run's."""
 
     cause: Cause
@@ -24,13 +24,13 @@ class Spent(Record):
     limit_usd: float
 
 
-class Ledger:
+class RunBudget:
     """A run's money. None is no limit; `spent_usd` is what earlier sittings of the same run have spent."""
 
     def __init__(self, limit_usd: float | None = None, *, spent_usd: float = 0.0) -> None:
         self._limit = None if limit_usd is None else _units(limit_usd)
         self._spent = _units(spent_usd)
-        self._open: set[Account] = set()
+        self._reservations: set[BudgetReservation] = set()
         self._changed = asyncio.Event()
 
     @property
@@ -53,17 +53,17 @@ class Ledger:
         """Whether nothing is left."""
         return self._limit is not None and self._spent >= self._limit
 
-    def try_reserve(self, cap_usd: float | None = None) -> "Account | None":
+    def try_reserve(self, cap_usd: float | None = None) -> "BudgetReservation | None":
         """Open an account for one task if its cap fits now; a task without a cap needs something to be left."""
         if self._limit is not None:
             cap = 1 if cap_usd is None else _units(cap_usd)
             if self._spent + self._reserved() + cap > self._limit:
                 return None
-        account = Account(self, cap_usd)
-        self._open.add(account)
+        account = BudgetReservation(self, cap_usd)
+        self._reservations.add(account)
         return account
 
-    async def reserve(self, cap_usd: float | None = None) -> "Account":
+    async def reserve(self, cap_usd: float | None = None) -> "BudgetReservation":
         """Open an account for one task, waiting for running tasks to give back what they did not need.
 
         Raises:
@@ -71,39 +71,39 @@ class Ledger:
         """
         while (account := self.try_reserve(cap_usd)) is None:
             cap = 1 if cap_usd is None else _units(cap_usd)
-            if self._limit is not None and (self._spent + cap > self._limit or not self._open):
+            if self._limit is not None and (self._spent + cap > self._limit or not self._reservations):
                 raise LimitReached("run cost", value=self.spent_usd + (cap_usd or 0.0), limit=self._limit / _UNITS)
             await self._changed.wait()
         return account
 
     def _reserved(self) -> int:
-        return sum(account.left for account in self._open)
+        return sum(account.remaining_units for account in self._reservations)
 
     def _charge(self, amount: int) -> None:
         self._spent += amount
-        self._wake()
+        self._notify()
 
-    def _close(self, account: "Account") -> None:
-        self._open.discard(account)
-        self._wake()
+    def _release(self, reservation: "BudgetReservation") -> None:
+        self._reservations.discard(reservation)
+        self._notify()
 
-    def _wake(self) -> None:
+    def _notify(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 
 
-class Account:
+class BudgetReservation:
     """One task's money, reserved in a run's ledger until it is released."""
 
-    def __init__(self, ledger: Ledger, cap_usd: float | None) -> None:
-        self._ledger = ledger
+    def __init__(self, budget: RunBudget, cap_usd: float | None) -> None:
+        self._budget = budget
         self._cap = None if cap_usd is None else _units(cap_usd)
         self._spent = 0
 
     @property
-    def limited(self) -> bool:
+    def has_limit(self) -> bool:
         """Whether any limit applies, the task's or the run's."""
-        return self._cap is not None or self._ledger.limit_usd is not None
+        return self._cap is not None or self._budget.limit_usd is not None
 
     @property
     def spent_usd(self) -> float:
@@ -111,7 +111,7 @@ class Account:
         return self._spent / _UNITS
 
     @property
-    def left(self) -> int:
+    def remaining_units(self) -> int:
         """What is still reserved, in the ledger's units; a task without a cap reserves nothing."""
         return 0 if self._cap is None else max(self._cap - self._spent, 0)
 
@@ -119,19 +119,19 @@ class Account:
         """Book what an answer cost."""
         amount = _units(usd)
         self._spent += amount
-        self._ledger._charge(amount)  # noqa: SLF001 - an account is a page of its ledger
+        self._budget._charge(amount)  # noqa: SLF001 - an account is a page of its ledger
 
     def release(self) -> None:
         """Give back what was reserved and not spent. What is charged later still counts for the run."""
-        self._ledger._close(self)  # noqa: SLF001 - likewise
+        self._budget._release(self)  # noqa: SLF001 - likewise
 
-    def exhausted(self) -> Spent | None:
+    def exhausted_budget(self) -> ExhaustedBudget | None:
         """The limit that forbids one more request, if there is one."""
         if self._cap is not None and self._spent >= self._cap:
-            return Spent(cause=Cause.TASK_BUDGET, value_usd=self.spent_usd, limit_usd=self._cap / _UNITS)
-        if self._ledger.exhausted:
-            limit = self._ledger.limit_usd or 0.0
-            return Spent(cause=Cause.RUN_BUDGET, value_usd=self._ledger.spent_usd, limit_usd=limit)
+            return ExhaustedBudget(cause=Cause.TASK_BUDGET, value_usd=self.spent_usd, limit_usd=self._cap / _UNITS)
+        if self._budget.exhausted:
+            limit = self._budget.limit_usd or 0.0
+            return ExhaustedBudget(cause=Cause.RUN_BUDGET, value_usd=self._budget.spent_usd, limit_usd=limit)
         return None
 
 

@@ -3,10 +3,10 @@
 from proctor.core.causes import Cause
 from proctor.core.record import Record
 from proctor.core.result import Tokens
-from proctor.gateway.classify import Role
+from proctor.gateway.model_call import Role
 
 
-class Answered(Record):
+class ExchangeFinished(Record):
     """One exchange has ended, well or badly; for live progress.
 
     Attributes:
@@ -24,7 +24,7 @@ class Answered(Record):
     cut: str | None = None
 
 
-class LimitHit(Record):
+class BudgetLimitHit(Record):
     """The session will answer nothing more: stop the agent.
 
     `cause` is TASK_BUDGET or RUN_BUDGET; the latter also when a model has no price and a budget must be kept.
@@ -34,7 +34,7 @@ class LimitHit(Record):
     message: str
 
 
-class Trouble(Record):
+class GatewayFailure(Record):
     """Not the agent's doing: the provider failed for too long, refused the login, or nothing can be recorded."""
 
     cause: Cause
@@ -42,7 +42,7 @@ class Trouble(Record):
     status: int | None = None
 
 
-class Diverged(Record):
+class ReplayDivergence(Record):
     """A replayed session asked for something that was not recorded, or a script has no answer left."""
 
     conversation: str
@@ -50,4 +50,4 @@ class Diverged(Record):
     message: str
 
 
-SessionEvent = Answered | LimitHit | Trouble | Diverged
+GatewayEvent = ExchangeFinished | BudgetLimitHit | GatewayFailure | ReplayDivergence

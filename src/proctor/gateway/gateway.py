@@ -8,19 +8,19 @@ from types import TracebackType
 from typing import Final, Self
 
 from proctor.core.errors import InfrastructureError
-from proctor.gateway.backend import Backend, SessionSpec
-from proctor.gateway.budget import Ledger
-from proctor.gateway.continued import continued
-from proctor.gateway.front import Front
-from proctor.gateway.http import Server
+from proctor.gateway.app import GatewayApp
+from proctor.gateway.backend import Backend, GatewaySessionSpec
+from proctor.gateway.budget import RunBudget
+from proctor.gateway.http import HttpServer
 from proctor.gateway.prices import Prices
 from proctor.gateway.recorder import Clock, utc_now
 from proctor.gateway.redact import Redactor
-from proctor.gateway.session import Listener, Session
+from proctor.gateway.resumed_recording import resumed_responder
+from proctor.gateway.session import GatewayEventCallback, GatewaySession
 
 # Connections that may wait to be accepted: a whole run's agents may call at once.
 _BACKLOG: Final = 1024
-_LONGEST_BODY: Final = 64 * 1024 * 1024
+_MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 
 
 class Gateway:
@@ -38,19 +38,19 @@ class Gateway:
         backend: Backend,
         *,
         prices: Prices | None = None,
-        ledger: Ledger | None = None,
+        budget: RunBudget | None = None,
         allow_unpriced: bool = False,
         clock: Clock = utc_now,
     ) -> None:
-        self.ledger = ledger or Ledger()
+        self.budget = budget or RunBudget()
         self.prices = prices or Prices.load()
         self._backend = backend
         self._allow_unpriced = allow_unpriced
         self._clock = clock
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, GatewaySession] = {}
         self._closed: set[str] = set()
-        front = Front(self._sessions, self._closed, passes_login=backend.passes_login)
-        self._server = Server(front.handle, longest_body=_LONGEST_BODY)
+        front = GatewayApp(self._sessions, self._closed, passes_login=backend.passes_login)
+        self._server = HttpServer(front.handle, max_body_bytes=_MAX_BODY_BYTES)
 
     async def __aenter__(self) -> Self:
         await self._backend.start()
@@ -95,7 +95,9 @@ class Gateway:
         return path
 
     @asynccontextmanager
-    async def session(self, spec: SessionSpec, *, on_event: Listener | None = None) -> AsyncIterator[Session]:
+    async def session(
+        self, spec: GatewaySessionSpec, *, on_event: GatewayEventCallback | None = None
+    ) -> AsyncIterator[GatewaySession]:
         """Open a session for one attempt; it is closed for good at the end of the block.
 
         Waits until the attempt's cap fits into what the run has left.
@@ -106,17 +108,17 @@ class Gateway:
         """
         responder = self._backend.responder(spec)
         redactor = Redactor(self._backend.secrets)
-        if spec.earlier:
+        if spec.earlier_recordings:
             responder = await asyncio.to_thread(
-                continued, spec.earlier, responder, values=spec.values, redactor=redactor
+                resumed_responder, spec.earlier_recordings, responder, values=spec.values, redactor=redactor
             )
-        account = await self.ledger.reserve(spec.cap_usd)
+        account = await self.budget.reserve(spec.cap_usd)
         try:
-            session = Session(
+            session = GatewaySession(
                 spec,
                 backend=self._backend.name,
                 responder=responder,
-                account=account,
+                reservation=account,
                 prices=self.prices,
                 redactor=redactor,
                 allow_unpriced=self._allow_unpriced,
@@ -132,7 +134,7 @@ class Gateway:
         finally:
             await self._close(session)
 
-    async def _close(self, session: Session) -> None:
+    async def _close(self, session: GatewaySession) -> None:
         try:
             await session.close()
         finally:

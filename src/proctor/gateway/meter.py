@@ -11,7 +11,7 @@ import msgspec
 
 from proctor.core.record import Record
 from proctor.core.result import ModelUsage, Tokens
-from proctor.gateway.classify import Role
+from proctor.gateway.model_call import Role
 from proctor.gateway.prices import Prices, Usage
 
 
@@ -24,7 +24,7 @@ class _ServerTools(msgspec.Struct):
     web_search_requests: int | None = None
 
 
-class _Counts(msgspec.Struct):
+class _WireTokenCounts(msgspec.Struct):
     """The provider's token counts, as they stand in `usage` and in each of its iterations."""
 
     input_tokens: int | None = None
@@ -51,30 +51,30 @@ class _Counts(msgspec.Struct):
         )
 
 
-class WireUsage(_Counts):
+class WireUsage(_WireTokenCounts):
     """The `usage` object of a message or of a message_delta event."""
 
     server_tool_use: _ServerTools | None = None
     speed: str | None = None
     inference_geo: str | None = None
-    iterations: list[_Counts] | None = None
+    iterations: list[_WireTokenCounts] | None = None
 
 
-class UsageTally:
+class UsageAccumulator:
     """Puts the usage of one answer together. Later reports are cumulative, so they replace earlier ones."""
 
     def __init__(self, model: str) -> None:
         self.model = model
-        self.seen = False
+        self.has_usage = False
         self._merged = WireUsage()
 
-    def report(self, usage: WireUsage | None, model: str | None = None) -> None:
+    def update(self, usage: WireUsage | None, model: str | None = None) -> None:
         """Take in what a message, a message_start or a message_delta says."""
         if model:
             self.model = model
         if usage is None:
             return
-        self.seen = True
+        self.has_usage = True
         for name in WireUsage.__struct_fields__:
             value: Any = getattr(usage, name)
             if value is not None:
@@ -82,7 +82,7 @@ class UsageTally:
 
     def total(self) -> tuple[Usage, ...]:
         """What was used, by model; empty when nothing was reported."""
-        if not self.seen:
+        if not self.has_usage:
             return ()
         merged = self._merged
         searches = merged.server_tool_use.web_search_requests if merged.server_tool_use else 0
@@ -104,7 +104,7 @@ class UsageTally:
         )
 
 
-class Outcome(Record):
+class ExchangeOutcome(Record):
     """One finished exchange, as the meter sees it.
 
     Attributes:
@@ -144,7 +144,7 @@ class AgentUsage(Record):
     compactions: int
 
 
-class SessionUsage(Record):
+class GatewayUsage(Record):
     """What a session has used so far.
 
     Attributes:
@@ -172,7 +172,7 @@ class SessionUsage(Record):
     web_searches: int = 0
 
 
-class _Sum:
+class _RunningTotal:
     """A running total under one key."""
 
     def __init__(self) -> None:
@@ -187,7 +187,7 @@ class _Sum:
         self.cost = None if self.cost is None or cost is None else round(self.cost + cost, 12)
 
 
-def total_cost(costs: Iterable[float | None]) -> float | None:
+def sum_costs(costs: Iterable[float | None]) -> float | None:
     """The sum; None when any part of it is unknown."""
     known = 0.0
     for cost in costs:
@@ -202,22 +202,22 @@ class Meter:
 
     def __init__(self, prices: Prices) -> None:
         self._prices = prices
-        self._models: dict[str, _Sum] = {}
-        self._conversations: dict[tuple[str, Role, str], _Sum] = {}
-        self._agents: dict[str, dict[str, _Sum]] = {}
+        self._models: dict[str, _RunningTotal] = {}
+        self._conversations: dict[tuple[str, Role, str], _RunningTotal] = {}
+        self._agents: dict[str, dict[str, _RunningTotal]] = {}
         self._roles: Counter[tuple[str, Role]] = Counter()
         self._errors: Counter[str] = Counter()
         self._counts: Counter[str] = Counter()
 
     def cost(self, usages: tuple[Usage, ...]) -> float | None:
         """What an answer cost; None when any part of it has no price."""
-        return total_cost(self._prices.cost(usage) for usage in usages)
+        return sum_costs(self._prices.cost(usage) for usage in usages)
 
-    def refuse(self) -> None:
+    def add_refusal(self) -> None:
         """Count a request that was turned away."""
         self._counts["refused"] += 1
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: ExchangeOutcome) -> None:
         """Take in one finished exchange."""
         self._counts["requests"] += 1
         self._counts["retries"] += len(outcome.errors)
@@ -234,14 +234,14 @@ class Meter:
         for usage in outcome.usages:
             self._counts["web_searches"] += usage.web_searches
             for sums in (self._models, models):
-                sums.setdefault(usage.model, _Sum()).add(usage.tokens, self._prices.cost(usage))
+                sums.setdefault(usage.model, _RunningTotal()).add(usage.tokens, self._prices.cost(usage))
         key = (outcome.conversation, outcome.role, outcome.agent)
         tokens = sum((usage.tokens for usage in outcome.usages), Tokens())
-        self._conversations.setdefault(key, _Sum()).add(tokens, outcome.cost_usd)
+        self._conversations.setdefault(key, _RunningTotal()).add(tokens, outcome.cost_usd)
 
-    def snapshot(self) -> SessionUsage:
+    def snapshot(self) -> GatewayUsage:
         """The totals so far."""
-        return SessionUsage(
+        return GatewayUsage(
             models=_by_model(self._models),
             agents=tuple(
                 AgentUsage(
@@ -264,7 +264,7 @@ class Meter:
                 for (conversation, role, agent), entry in self._conversations.items()
             ),
             tokens=sum((entry.tokens for entry in self._models.values()), Tokens()),
-            cost_usd=total_cost(entry.cost for entry in self._models.values()),
+            cost_usd=sum_costs(entry.cost for entry in self._models.values()),
             requests=self._counts["requests"],
             retries=self._counts["retries"],
             errors=dict(sorted(self._errors.items())),
@@ -276,7 +276,7 @@ class Meter:
         )
 
 
-def _by_model(sums: dict[str, _Sum]) -> tuple[ModelUsage, ...]:
+def _by_model(sums: dict[str, _RunningTotal]) -> tuple[ModelUsage, ...]:
     return tuple(
         ModelUsage(model=name, requests=entry.requests, tokens=entry.tokens, cost_usd=entry.cost)
         for name, entry in sorted(sums.items())

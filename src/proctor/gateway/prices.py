@@ -13,11 +13,11 @@ import msgspec
 from msgspec import field
 
 from proctor.core.errors import InvalidData
-from proctor.core.files import read_given
+from proctor.core.files import read_user_file
 from proctor.core.record import Record
 from proctor.core.result import Tokens
 
-PER: Final = 1_000_000
+TOKENS_PER_RATE: Final = 1_000_000
 _WRITE_5M, _WRITE_1H, _READ = 1.25, 2.0, 0.1
 _PROVIDER: Final = re.compile(r"^(?:[a-z]{2,6}\.)?anthropic[./]")
 _SUFFIX: Final = re.compile(r"(?:\[1m\]|-v\d+(?::\d+)?|[-@]\d{8}|[-@]latest)$")
@@ -45,7 +45,7 @@ class Rates(Record):
             + tokens.cache_write_5m * write_5m
             + tokens.cache_write_1h * write_1h
             + tokens.cache_read * read
-        ) / PER
+        ) / TOKENS_PER_RATE
 
 
 class LongPrompt(Rates, kw_only=True):
@@ -124,7 +124,7 @@ class Prices:
         """
         built_in = importlib.resources.files("proctor.gateway") / "prices.json"
         tables = [msgspec.json.decode(built_in.read_bytes(), type=PriceFile)]
-        tables.extend(_read(path) for path in extra)
+        tables.extend(_read_price_file(path) for path in extra)
         return cls(*tables, files=(f"built-in {tables[0].date}", *map(str, extra)))
 
     @property
@@ -132,7 +132,7 @@ class Prices:
         """The names of all priced models."""
         return tuple(sorted(self._models))
 
-    def knows(self, model: str) -> bool:
+    def has_price(self, model: str) -> bool:
         """Whether this model has a price."""
         return canonical_model(model) in self._models
 
@@ -156,10 +156,10 @@ class Prices:
         return rates.cost(tokens) * self._geo.get(usage.geo or "", 1.0) + searches
 
 
-def _read(path: Path) -> PriceFile:
+def _read_price_file(path: Path) -> PriceFile:
     import yaml  # noqa: PLC0415 - only a user's own table needs it
 
-    text = read_given(path, "the price table")
+    text = read_user_file(path, "the price table")
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:

@@ -13,18 +13,25 @@ import msgspec
 from msgspec import Raw
 
 from proctor.core.record import Record
-from proctor.gateway.cassette import Exchange, Header, Part, Refusal, Request, Response
-from proctor.gateway.classify import Call
-from proctor.gateway.readable import UNREADABLE, as_text, readable
+from proctor.gateway.model_call import ModelCall
+from proctor.gateway.recording import (
+    RecordedExchange,
+    RecordedRefusal,
+    RecordedRequest,
+    RecordedResponse,
+    RecordingHeader,
+    SharedPart,
+)
 from proctor.gateway.redact import Redactor
+from proctor.gateway.safe_json import DECODE_ERRORS, decode_or_text, decode_text
 
 # A tape longer than this goes to a temporary file, so that a stream of any length takes the same memory.
-IN_MEMORY: Final = 64 * 1024
+MAX_IN_MEMORY_BYTES: Final = 64 * 1024
 # Joined deltas are written out after this many characters, at a space if one comes in time: a secret has none.
-RUN_SOFT: Final = 16 * 1024
-RUN_HARD: Final = 64 * 1024
+SOFT_DELTA_LIMIT: Final = 16 * 1024
+HARD_DELTA_LIMIT: Final = 64 * 1024
 _BLOCK: Final = 256 * 1024
-_SEPARATE: Final = frozenset({"model", "stream", "system", "tools", "messages", "metadata"})
+_SEPARATE_FIELDS: Final = frozenset({"model", "stream", "system", "tools", "messages", "metadata"})
 
 Clock = Callable[[], datetime]
 
@@ -34,35 +41,35 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def stamp(moment: datetime) -> str:
+def format_timestamp(moment: datetime) -> str:
     """A moment as cassettes have it."""
     return moment.isoformat(timespec="milliseconds")
 
 
-class _Text(msgspec.Struct, tag_field="type", tag="text_delta", forbid_unknown_fields=True):
+class _TextDelta(msgspec.Struct, tag_field="type", tag="text_delta", forbid_unknown_fields=True):
     text: str
 
 
-class _Thinking(msgspec.Struct, tag_field="type", tag="thinking_delta", forbid_unknown_fields=True):
+class _ThinkingDelta(msgspec.Struct, tag_field="type", tag="thinking_delta", forbid_unknown_fields=True):
     thinking: str
 
 
-class _Input(msgspec.Struct, tag_field="type", tag="input_json_delta", forbid_unknown_fields=True):
+class _InputJsonDelta(msgspec.Struct, tag_field="type", tag="input_json_delta", forbid_unknown_fields=True):
     partial_json: str
 
 
-class _Delta(msgspec.Struct, tag_field="type", tag="content_block_delta", forbid_unknown_fields=True):
+class _ContentBlockDelta(msgspec.Struct, tag_field="type", tag="content_block_delta", forbid_unknown_fields=True):
     """A delta that holds a piece of text and nothing else, so that pieces can be joined and cut again."""
 
     index: int
-    delta: _Text | _Thinking | _Input
+    delta: _TextDelta | _ThinkingDelta | _InputJsonDelta
 
 
-_DELTA = msgspec.json.Decoder(_Delta)
+_DELTA = msgspec.json.Decoder(_ContentBlockDelta)
 _DELTA_MARK: Final = b'"content_block_delta"'
 
 
-class Tape:
+class EventBuffer:
     """The events of one streamed answer, written down while they pass."""
 
     def __init__(self, redactor: Redactor, directory: Path) -> None:
@@ -71,50 +78,50 @@ class Tape:
         self._written = bytearray()
         self._file: IO[bytes] | None = None
         self._empty = True
-        self._run: _Delta | None = None
+        self._pending: _ContentBlockDelta | None = None
         self._texts: list[str] = []
         self._pieces: list[tuple[int, int]] = []
         self._length = 0
 
-    def event(self, payload: bytes, at_ms: int) -> None:
+    def add(self, payload: bytes, at_ms: int) -> None:
         """Take down the data of one event."""
         if _DELTA_MARK in payload:
             try:
                 self._join(_DELTA.decode(payload), at_ms)
-            except UNREADABLE:
+            except DECODE_ERRORS:
                 pass  # a delta of another kind, or text that only mentions one: kept as it is
             else:
                 return
         self._flush()
-        self._write(b"%d,%b" % (at_ms, _as_json(self._redactor.data(payload))))
+        self._write(b"%d,%b" % (at_ms, _as_json(self._redactor.redact_bytes(payload))))
 
-    def _join(self, delta: _Delta, at_ms: int) -> None:
-        text = _text(delta)
-        run = self._run
+    def _join(self, delta: _ContentBlockDelta, at_ms: int) -> None:
+        text = _delta_text(delta)
+        run = self._pending
         fits = run is not None and run.index == delta.index and type(run.delta) is type(delta.delta)
-        full = self._length > RUN_HARD or (self._length > RUN_SOFT and text[:1].isspace())
+        full = self._length > HARD_DELTA_LIMIT or (self._length > SOFT_DELTA_LIMIT and text[:1].isspace())
         if not fits or full:
             self._flush()
-            self._run = delta
+            self._pending = delta
         self._texts.append(text)
         self._pieces.append((len(text), at_ms))
         self._length += len(text)
 
     def _flush(self) -> None:
-        if self._run is None:
+        if self._pending is None:
             return
         whole = "".join(self._texts)
-        clean = self._redactor.text(whole)
+        clean = self._redactor.redact_text(whole)
         pieces = b"" if clean != whole or len(self._pieces) == 1 else b"," + msgspec.json.encode(self._pieces)
-        kind = type(self._run.delta)
-        event = _Delta(index=self._run.index, delta=kind(clean))
+        kind = type(self._pending.delta)
+        event = _ContentBlockDelta(index=self._pending.index, delta=kind(clean))
         self._write(b"%d,%b%b" % (self._pieces[0][1], msgspec.json.encode(event), pieces))
-        self._run, self._texts, self._pieces, self._length = None, [], [], 0
+        self._pending, self._texts, self._pieces, self._length = None, [], [], 0
 
     def _write(self, entry: bytes) -> None:
         self._written += b"[%b]" % entry if self._empty else b",[%b]" % entry
         self._empty = False
-        if len(self._written) > IN_MEMORY:
+        if len(self._written) > MAX_IN_MEMORY_BYTES:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(dir=self._directory)  # noqa: SIM115 - closed in `close`
             self._file.write(self._written)
@@ -135,22 +142,22 @@ class Tape:
             self._file.close()
 
 
-class Entry(Record):
+class ExchangeStart(Record):
     """The place of an exchange in the cassette: exchanges are read in the order in which they were asked."""
 
     number: int
     at: datetime
 
 
-class Prepared(Record):
+class PreparedRequest(Record):
     """A request that is ready to be written as soon as its answer has ended."""
 
-    entry: Entry
-    request: Request
+    start: ExchangeStart
+    request: RecordedRequest
     digests: tuple[bytes, ...]
 
 
-class _Message(NamedTuple):
+class _DigestedMessage(NamedTuple):
     """One message of a request: what identifies it, cache marks aside. Only one that is new is decoded for that."""
 
     digest: bytes
@@ -164,7 +171,7 @@ class _Message(NamedTuple):
 class Recorder:
     """Appends to one session's cassette. It blocks for as long as it takes to write a line to the page cache."""
 
-    def __init__(self, path: Path, header: Header, redactor: Redactor, *, clock: Clock = utc_now) -> None:
+    def __init__(self, path: Path, header: RecordingHeader, redactor: Redactor, *, clock: Clock = utc_now) -> None:
         self.path = path
         self._redactor = redactor
         self._clock = clock
@@ -175,7 +182,7 @@ class Recorder:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._drop_torn_line()
-        self._line([redactor.data(msgspec.json.encode(header))])
+        self._write_line([redactor.redact_bytes(msgspec.json.encode(header))])
 
     def __enter__(self) -> Self:
         return self
@@ -185,56 +192,62 @@ class Recorder:
     ) -> None:
         self.close()
 
-    def tape(self) -> Tape:
+    def new_event_buffer(self) -> EventBuffer:
         """A tape for one streamed answer."""
-        return Tape(self._redactor, self.path.parent)
+        return EventBuffer(self._redactor, self.path.parent)
 
-    def enter(self) -> Entry:
+    def start_exchange(self) -> ExchangeStart:
         """A request has come."""
         self._numbers += 1
-        return Entry(number=self._numbers, at=self._clock())
+        return ExchangeStart(number=self._numbers, at=self._clock())
 
-    def prepare(self, entry: Entry, call: Call, conversation: str) -> Prepared:
+    def prepare_request(self, start: ExchangeStart, call: ModelCall, conversation: str) -> PreparedRequest:
         """Note a request: what is new in it is kept, what many requests share is written now."""
         fields = call.fields()
-        rest = {name: value for name, value in sorted(fields.items()) if name not in _SEPARATE}
+        rest = {name: value for name, value in sorted(fields.items()) if name not in _SEPARATE_FIELDS}
         messages = [self._message(raw) for raw in call.messages]
         digests = tuple(message.digest for message in messages)
         base, before = self._written.get(conversation, (None, ()))
         keep = next((i for i, (old, new) in enumerate(zip(before, digests, strict=False)) if old != new), None)
         keep = min(len(before), len(digests)) if keep is None else keep
-        request = Request(
+        request = RecordedRequest(
             model=call.model,
             stream=call.stream,
-            system=self._part(fields.get("system"), strip_blocks),
-            tools=self._part(fields.get("tools"), strip_blocks),
-            params=self._part(Raw(msgspec.json.encode(rest)), lambda value: value) if rest else None,
+            system=self._shared_part(fields.get("system"), strip_blocks),
+            tools=self._shared_part(fields.get("tools"), strip_blocks),
+            params=self._shared_part(Raw(msgspec.json.encode(rest)), lambda value: value) if rest else None,
             base=base if keep else None,
             keep=keep,
-            add=[Raw(self._redactor.data(message.value())) for message in messages[keep:]],
+            add=[Raw(self._redactor.redact_bytes(message.value())) for message in messages[keep:]],
         )
-        return Prepared(entry=entry, request=request, digests=digests)
+        return PreparedRequest(start=start, request=request, digests=digests)
 
-    def write(self, exchange: Exchange, prepared: Prepared, tape: Tape | None = None) -> None:
+    def write_exchange(
+        self, exchange: RecordedExchange, prepared: PreparedRequest, buffer: EventBuffer | None = None
+    ) -> None:
         """Append one finished exchange."""
         head = msgspec.json.encode(exchange)
         pieces: Iterable[bytes] = [head]
-        if tape is not None:
+        if buffer is not None:
             # `events` is the last member and None until here: it is replaced by what is on the tape.
-            pieces = _chain(head.removesuffix(b"null}") + b"[", tape.blocks(), b"]}")
-        self._line(pieces)
-        self._written[exchange.conversation] = (prepared.entry.number, prepared.digests)
+            pieces = _chain(head.removesuffix(b"null}") + b"[", buffer.blocks(), b"]}")
+        self._write_line(pieces)
+        self._written[exchange.conversation] = (prepared.start.number, prepared.digests)
 
-    def refuse(self, conversation: str, status: int, message: str) -> None:
+    def write_refusal(self, conversation: str, status: int, message: str) -> None:
         """Append a request that was turned away."""
-        refusal = Refusal(conversation=conversation, at=stamp(self._clock()), status=status, message=message)
-        self._line([self._redactor.data(msgspec.json.encode(refusal))])
+        refusal = RecordedRefusal(
+            conversation=conversation, at=format_timestamp(self._clock()), status=status, message=message
+        )
+        self._write_line([self._redactor.redact_bytes(msgspec.json.encode(refusal))])
 
-    def response(self, status: int | None, headers: dict[str, str], ms: int, body: bytes, cut: str | None) -> Response:
+    def make_response(
+        self, status: int | None, headers: dict[str, str], ms: int, body: bytes, cut: str | None
+    ) -> RecordedResponse:
         """An answer, fit to be written."""
-        clean = {name: self._redactor.text(value) for name, value in headers.items()}
-        value = Raw(_as_json(self._redactor.data(body))) if body else None
-        return Response(status=status, headers=clean, ms=ms, body=value, cut=cut)
+        clean = {name: self._redactor.redact_text(value) for name, value in headers.items()}
+        value = Raw(_as_json(self._redactor.redact_bytes(body))) if body else None
+        return RecordedResponse(status=status, headers=clean, ms=ms, body=value, cut=cut)
 
     def close(self) -> None:
         """Make what was written last, and stop."""
@@ -243,28 +256,28 @@ class Recorder:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _message(self, raw: Raw) -> "_Message":
+    def _message(self, raw: Raw) -> "_DigestedMessage":
         seen = digest(raw)
         if (known := self._canonical.get(seen)) is not None:
-            return _Message(known, raw, None)
+            return _DigestedMessage(known, raw, None)
         value = _canonical(raw, strip_message)
         self._canonical[seen] = digest(value)
-        return _Message(self._canonical[seen], raw, value)
+        return _DigestedMessage(self._canonical[seen], raw, value)
 
-    def _part(self, raw: Raw | None, strip: Callable[[Any], Any]) -> str | None:
+    def _shared_part(self, raw: Raw | None, strip: Callable[[Any], Any]) -> str | None:
         if raw is None:
             return None
         seen = digest(raw)
         if seen not in self._canonical:
-            value = self._redactor.data(_canonical(raw, strip))
+            value = self._redactor.redact_bytes(_canonical(raw, strip))
             self._canonical[seen] = digest(value)
             identity = self._canonical[seen].hex()
             if identity not in self._parts:
-                self._line([msgspec.json.encode(Part(id=identity, value=Raw(value)))])
+                self._write_line([msgspec.json.encode(SharedPart(id=identity, value=Raw(value)))])
                 self._parts.add(identity)
         return self._canonical[seen].hex()
 
-    def _line(self, pieces: Iterable[bytes]) -> None:
+    def _write_line(self, pieces: Iterable[bytes]) -> None:
         """Write one line; when that fails half-way, as on a full disk, what was written of it is taken back."""
         start = os.lseek(self._descriptor, 0, os.SEEK_END)
         try:
@@ -315,13 +328,13 @@ def _strip_block(block: Any) -> Any:
     return clean
 
 
-def _text(delta: _Delta) -> str:
+def _delta_text(delta: _ContentBlockDelta) -> str:
     match delta.delta:
-        case _Text(text=text):
+        case _TextDelta(text=text):
             return text
-        case _Thinking(thinking=text):
+        case _ThinkingDelta(thinking=text):
             return text
-        case _Input(partial_json=text):
+        case _InputJsonDelta(partial_json=text):
             return text
 
 
@@ -329,13 +342,13 @@ def _as_json(data: bytes) -> bytes:
     """The same JSON on one line; what is not JSON becomes a string."""
     try:
         value = msgspec.json.decode(data)
-    except UNREADABLE:
-        return msgspec.json.encode(as_text(data))
+    except DECODE_ERRORS:
+        return msgspec.json.encode(decode_text(data))
     return msgspec.json.encode(value) if b"\n" in data else data
 
 
 def _canonical(raw: Raw, strip: Callable[[Any], Any]) -> bytes:
-    return msgspec.json.encode(strip(readable(raw)))
+    return msgspec.json.encode(strip(decode_or_text(raw)))
 
 
 def digest(data: bytes | Raw) -> bytes:

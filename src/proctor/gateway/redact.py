@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from typing import Final
 
 REDACTED: Final = "[redacted]"
-_SHAPES: Final = re.compile(rb"sk-ant-[A-Za-z0-9_-]{6,}|(?i:bearer)\s+[A-Za-z0-9._~+/=-]{12,}")
-_SHORTEST: Final = 4
+_KEY_PATTERN: Final = re.compile(rb"sk-ant-[A-Za-z0-9_-]{6,}|(?i:bearer)\s+[A-Za-z0-9._~+/=-]{12,}")
+_MIN_SECRET_LENGTH: Final = 4
 
 
 class Secret:
@@ -41,18 +41,18 @@ class Redactor:
     def add(self, secret: str) -> None:
         """Learn one more secret; one too short to be told from ordinary text is left alone."""
         literal = secret.encode()
-        if len(literal) >= _SHORTEST and literal not in self._literals:
+        if len(literal) >= _MIN_SECRET_LENGTH and literal not in self._literals:
             self._literals.append(literal)
             # A secret that holds another one goes first, or its rest would stay behind.
             self._literals.sort(key=len, reverse=True)
 
-    def data(self, data: bytes) -> bytes:
+    def redact_bytes(self, data: bytes) -> bytes:
         """The same bytes without secrets."""
         for literal in self._literals:
             if literal in data:
                 data = data.replace(literal, REDACTED.encode())
-        return _SHAPES.sub(REDACTED.encode(), data)
+        return _KEY_PATTERN.sub(REDACTED.encode(), data)
 
-    def text(self, text: str) -> str:
+    def redact_text(self, text: str) -> str:
         """The same text without secrets."""
-        return self.data(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+        return self.redact_bytes(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")

@@ -9,23 +9,23 @@ import msgspec
 from msgspec import Meta, field
 
 from proctor.core.errors import InvalidData
-from proctor.core.files import read_given
+from proctor.core.files import read_user_file
 from proctor.core.record import Record
-from proctor.gateway.classify import Role
+from proctor.gateway.model_call import Role
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
 
 Count = Annotated[int, Meta(ge=0)]
 Seconds = Annotated[float, Meta(ge=0)]
-Status = Annotated[int, Meta(ge=100, le=599)]
+StatusCode = Annotated[int, Meta(ge=100, le=599)]
 
 
-class _Strict(Record, forbid_unknown_fields=True):
+class _ScriptRecord(Record, forbid_unknown_fields=True):
     """A part of a script: a name that is not known is a mistake, not a newer version."""
 
 
-class StepUsage(_Strict):
+class ScriptUsage(_ScriptRecord):
     """What an answer says that it used, in tokens."""
 
     input: Count = 0
@@ -35,30 +35,30 @@ class StepUsage(_Strict):
     cache_write_1h: Count = 0
 
 
-class ErrorAnswer(_Strict):
+class ScriptError(_ScriptRecord):
     """An error instead of an answer; kind and message follow from the status where they are not given."""
 
-    status: Status
+    status: StatusCode
     type: str | None = None
     message: str | None = None
     headers: dict[str, str] = field(default_factory=dict)
 
 
-class Cut(_Strict):
+class ScriptCut(_ScriptRecord):
     """The connection ends after so many events, by an orderly close or by a reset."""
 
     after: Count = 0
     reset: bool = False
 
 
-class Silence(_Strict):
+class ScriptSilence(_ScriptRecord):
     """Nothing comes for a while after so many events; without `seconds`, nothing ever."""
 
     after: Count = 0
     seconds: Seconds | None = None
 
 
-class ErrorEvent(_Strict):
+class ScriptErrorEvent(_ScriptRecord):
     """The stream itself reports an error after so many events, and ends."""
 
     after: Count = 0
@@ -66,22 +66,22 @@ class ErrorEvent(_Strict):
     message: str = "Overloaded"
 
 
-class RawAnswer(_Strict):
+class ScriptRawResponse(_ScriptRecord):
     """Any bytes at all, for instance a proxy's HTML page."""
 
     body: str
-    status: Status = 200
+    status: StatusCode = 200
     content_type: str = "text/html"
 
 
-class TooLong(_Strict):
+class ScriptPromptTooLong(_ScriptRecord):
     """The conversation does not fit into the model; Claude Code then compacts it and asks again."""
 
     tokens: Count = 250_000
     maximum: Count = 200_000
 
 
-class Step(_Strict, rename={"if_": "if", "else_": "else"}):
+class ScriptStep(_ScriptRecord, rename={"if_": "if", "else_": "else"}):
     """One answer, one kind of bad weather, or steps that depend on what was said or are played again.
 
     Attributes:
@@ -100,28 +100,28 @@ class Step(_Strict, rename={"if_": "if", "else_": "else"}):
     tools: list[dict[str, dict[str, Any]]] | None = None
     content: list[dict[str, Any]] | None = None
     stop_reason: str | None = None
-    usage: StepUsage | None = None
+    usage: ScriptUsage | None = None
     model: str | None = None
     delay: Seconds = 0.0
     pace: Seconds = 0.0
     piece: Count = 0
-    error: Status | ErrorAnswer | None = None
-    too_long: TooLong | None = None
-    raw: RawAnswer | None = None
+    error: StatusCode | ScriptError | None = None
+    too_long: ScriptPromptTooLong | None = None
+    raw: ScriptRawResponse | None = None
     drop: bool = False
-    cut: Count | Cut | None = None
-    silence: Silence | None = None
-    error_event: ErrorEvent | None = None
+    cut: Count | ScriptCut | None = None
+    silence: ScriptSilence | None = None
+    error_event: ScriptErrorEvent | None = None
     malformed: Count | None = None
     repeat: Count | Literal["forever"] | None = None
     until: str | None = None
-    steps: "list[Step] | None" = None
+    steps: "list[ScriptStep] | None" = None
     if_: str | None = None
-    then: "list[Step]" = field(default_factory=list)
-    else_: "list[Step]" = field(default_factory=list)
+    then: "list[ScriptStep]" = field(default_factory=list)
+    else_: "list[ScriptStep]" = field(default_factory=list)
 
 
-class Conversation(_Strict):
+class ScriptConversation(_ScriptRecord):
     """What is said in conversations other than the main one. All that is given must match.
 
     Attributes:
@@ -129,21 +129,21 @@ class Conversation(_Strict):
         system, prompt: patterns for the system prompt and for the first message.
     """
 
-    steps: list[Step]
+    steps: list[ScriptStep]
     agent: str | None = None
     role: Role | None = None
     system: str | None = None
     prompt: str | None = None
 
 
-class TaskScript(_Strict):
+class TaskScript(_ScriptRecord):
     """What is said in one task: in its main conversation, and in others."""
 
-    steps: list[Step] = field(default_factory=list)
-    conversations: list[Conversation] = field(default_factory=list)
+    steps: list[ScriptStep] = field(default_factory=list)
+    conversations: list[ScriptConversation] = field(default_factory=list)
 
 
-class Script(_Strict):
+class Script(_ScriptRecord):
     """A whole script.
 
     Attributes:
@@ -153,9 +153,9 @@ class Script(_Strict):
         models: what the list of models holds.
     """
 
-    tasks: dict[str, TaskScript | list[Step]] = field(default_factory=dict)
-    default: TaskScript | list[Step] | None = None
-    usage: StepUsage | None = None
+    tasks: dict[str, TaskScript | list[ScriptStep]] = field(default_factory=dict)
+    default: TaskScript | list[ScriptStep] | None = None
+    usage: ScriptUsage | None = None
     values: dict[str, str] = field(default_factory=dict)
     models: tuple[str, ...] = ()
     schema_version: Literal["proctor.script@1"] = "proctor.script@1"
@@ -175,7 +175,7 @@ def read_script(path: Path) -> Script:
     """
     import yaml  # noqa: PLC0415 - slow, and only scripts are YAML
 
-    text = read_given(path, "the script")
+    text = read_user_file(path, "the script")
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -189,7 +189,7 @@ def parse_script(document: Any, *, where: object = None) -> Script:
     Raises:
         InvalidData: it breaks the rules; names every problem and where in the document it is.
     """
-    problems = list(_shape_problems(document))
+    problems = list(_schema_problems(document))
     if not problems:
         script = msgspec.convert(document, Script)
         problems = list(_rule_problems(script))
@@ -199,18 +199,18 @@ def parse_script(document: Any, *, where: object = None) -> Script:
     return script
 
 
-def _shape_problems(document: Any) -> Iterator[str]:
+def _schema_problems(document: Any) -> Iterator[str]:
     """Where the document is not of the types above. The schema made from them reports all at once."""
     from jsonschema import Draft202012Validator  # noqa: PLC0415 - slow, and only needed here
 
-    bad_keys = list(_keys_that_are_no_text(document))
+    bad_keys = list(_non_string_keys(document))
     if bad_keys:
         yield from bad_keys
         return
     validator = Draft202012Validator(msgspec.json.schema(Script))
     for error in validator.iter_errors(document):
         for single in _single_errors(error):
-            yield f"{_place(single.absolute_path)}: {single.message}"
+            yield f"{_location(single.absolute_path)}: {single.message}"
 
 
 def _single_errors(error: "ValidationError") -> "Iterator[ValidationError]":
@@ -226,23 +226,23 @@ def _single_errors(error: "ValidationError") -> "Iterator[ValidationError]":
         yield from _single_errors(inner)
 
 
-def _keys_that_are_no_text(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[str]:
+def _non_string_keys(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[str]:
     if isinstance(value, dict):
         for key, inner in value.items():
             if not isinstance(key, str):
-                yield f"{_place(place)}: the key {key!r} must be in quotes"
+                yield f"{_location(path)}: the key {key!r} must be in quotes"
             else:
-                yield from _keys_that_are_no_text(inner, (*place, key))
+                yield from _non_string_keys(inner, (*path, key))
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            yield from _keys_that_are_no_text(inner, (*place, index))
+            yield from _non_string_keys(inner, (*path, index))
 
 
 def _rule_problems(script: Script) -> Iterator[str]:
     """What the types cannot say."""
     if not script.tasks and script.default is None:
         yield "the script: it has neither `tasks` nor `default`"
-    entries: dict[tuple[str | int, ...], TaskScript | list[Step]]
+    entries: dict[tuple[str | int, ...], TaskScript | list[ScriptStep]]
     entries = {("tasks", name): entry for name, entry in script.tasks.items()}
     if script.default is not None:
         entries["default",] = script.default
@@ -258,12 +258,12 @@ def _rule_problems(script: Script) -> Iterator[str]:
             yield from _steps_problems(conversation.steps, (*inner, "steps"))
 
 
-def _steps_problems(steps: list[Step], place: tuple[str | int, ...]) -> Iterator[str]:
+def _steps_problems(steps: list[ScriptStep], path: tuple[str | int, ...]) -> Iterator[str]:
     for index, step in enumerate(steps):
-        yield from _step_problems(step, (*place, index))
+        yield from _step_problems(step, (*path, index))
 
 
-def _step_problems(step: Step, place: tuple[str | int, ...]) -> Iterator[str]:
+def _step_problems(step: ScriptStep, path: tuple[str | int, ...]) -> Iterator[str]:
     says = [name for name in ("text", "thinking", "tools") if getattr(step, name) is not None]
     kinds = ["an answer"] if says or step.content is not None or step.stop_reason is not None else []
     kinds += [name for name in ("error", "too_long", "raw", "steps") if getattr(step, name) is not None]
@@ -271,30 +271,30 @@ def _step_problems(step: Step, place: tuple[str | int, ...]) -> Iterator[str]:
     kinds += ["if"] if step.if_ is not None else []
     weather = [name for name in ("cut", "silence", "error_event", "malformed") if getattr(step, name) is not None]
     if not kinds and not weather:
-        yield f"{_place(place)}: the step says and does nothing"
+        yield f"{_location(path)}: the step says and does nothing"
     if len(kinds) > 1:
-        yield f"{_place(place)}: a step is one thing, not {' and '.join(kinds)}"
+        yield f"{_location(path)}: a step is one thing, not {' and '.join(kinds)}"
     if step.content is not None and says:
-        yield f"{_place(place)}: `content` stands instead of {', '.join(says)}"
+        yield f"{_location(path)}: `content` stands instead of {', '.join(says)}"
     if (step.then or step.else_) and step.if_ is None:
-        yield f"{_place(place)}: `then` and `else` need an `if`"
+        yield f"{_location(path)}: `then` and `else` need an `if`"
     for tool_index, tool in enumerate(step.tools or ()):
         if len(tool) != 1:
-            yield f"{_place((*place, 'tools', tool_index))}: a tool call is one name with its input"
-    yield from _pattern_problems(step.until, (*place, "until"))
-    yield from _pattern_problems(step.if_, (*place, "if"))
+            yield f"{_location((*path, 'tools', tool_index))}: a tool call is one name with its input"
+    yield from _pattern_problems(step.until, (*path, "until"))
+    yield from _pattern_problems(step.if_, (*path, "if"))
     for name, inner in (("steps", step.steps or []), ("then", step.then), ("else", step.else_)):
-        yield from _steps_problems(inner, (*place, name))
+        yield from _steps_problems(inner, (*path, name))
 
 
-def _pattern_problems(pattern: str | None, place: tuple[str | int, ...]) -> Iterator[str]:
+def _pattern_problems(pattern: str | None, path: tuple[str | int, ...]) -> Iterator[str]:
     try:
         re.compile(pattern or "")
     except re.error as error:
-        yield f"{_place(place)}: not a regular expression: {error}"
+        yield f"{_location(path)}: not a regular expression: {error}"
 
 
-def _place(path: Any) -> str:
+def _location(path: Any) -> str:
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)

@@ -9,25 +9,25 @@ from typing import Final
 from proctor.core.causes import Cause
 from proctor.core.record import Record
 from proctor.core.result import Tokens
-from proctor.gateway.backend import Responder, SessionSpec
-from proctor.gateway.budget import Account
-from proctor.gateway.cassette import Header
-from proctor.gateway.classify import Call, Conversations
-from proctor.gateway.events import Answered, Diverged, LimitHit, SessionEvent, Trouble
-from proctor.gateway.meter import Meter, Outcome, SessionUsage
+from proctor.gateway.backend import GatewaySessionSpec, Responder
+from proctor.gateway.budget import BudgetReservation
+from proctor.gateway.events import BudgetLimitHit, ExchangeFinished, GatewayEvent, GatewayFailure, ReplayDivergence
+from proctor.gateway.meter import ExchangeOutcome, GatewayUsage, Meter
+from proctor.gateway.model_call import ConversationNames, ModelCall
 from proctor.gateway.prices import Prices
-from proctor.gateway.recorder import Clock, Recorder, stamp, utc_now
+from proctor.gateway.recorder import Clock, Recorder, format_timestamp, utc_now
+from proctor.gateway.recording import RecordingHeader
 from proctor.gateway.redact import Redactor
 
 # How long an answer that is already complete may take to leave, when its session closes.
 GRACE_SECONDS: Final = 1.0
-MOST_LOGINS: Final = 100
+MAX_LOGINS: Final = 100
 _LOGIN: Final = re.compile(r"(?:Bearer )?([A-Za-z0-9._~+/=-]{16,})")
 
-Listener = Callable[[SessionEvent], None]
+GatewayEventCallback = Callable[[GatewayEvent], None]
 
 
-class Refusal(Record):
+class GatewayRefusal(Record):
     """A final answer of the gateway's own."""
 
     status: int
@@ -35,10 +35,12 @@ class Refusal(Record):
     message: str
 
 
-SESSION_CLOSED: Final = Refusal(status=403, kind="permission_error", message="session_closed: this attempt has ended")
+SESSION_CLOSED: Final = GatewayRefusal(
+    status=403, kind="permission_error", message="session_closed: this attempt has ended"
+)
 
 
-class Session:
+class GatewaySession:
     """One attempt's way to the model.
 
     Attributes:
@@ -50,15 +52,15 @@ class Session:
 
     def __init__(
         self,
-        spec: SessionSpec,
+        spec: GatewaySessionSpec,
         *,
         backend: str,
         responder: Responder,
-        account: Account,
+        reservation: BudgetReservation,
         prices: Prices,
         redactor: Redactor,
         allow_unpriced: bool = False,
-        on_event: Listener | None = None,
+        on_event: GatewayEventCallback | None = None,
         clock: Clock = utc_now,
     ) -> None:
         self.spec = spec
@@ -66,78 +68,82 @@ class Session:
         self.path = f"/t/{self.token}"
         self.responder = responder
         self.closed = False
-        self.limit: LimitHit | None = None
-        self.trouble: Trouble | None = None
-        self.diverged: Diverged | None = None
+        self.limit: BudgetLimitHit | None = None
+        self.failure: GatewayFailure | None = None
+        self.divergence: ReplayDivergence | None = None
         self.tasks: set[asyncio.Task[object]] = set()
-        self._account = account
+        self._reservation = reservation
         self._prices = prices
         self.meter = Meter(prices)
-        self._conversations = Conversations()
+        self._conversations = ConversationNames()
         self._allow_unpriced = allow_unpriced
         self._on_event = on_event
         self._logins: set[str] = set()
         self._redactor = redactor
         redactor.add(self.token)
         self.recorder: Recorder | None = None
-        if spec.cassette is not None:
-            header = Header(
-                task_id=spec.task_id, label=spec.label, backend=backend, created_at=stamp(clock()), values=spec.values
+        if spec.recording is not None:
+            header = RecordingHeader(
+                task_id=spec.task_id,
+                label=spec.label,
+                backend=backend,
+                created_at=format_timestamp(clock()),
+                values=spec.values,
             )
-            self.recorder = Recorder(spec.cassette, header, redactor, clock=clock)
+            self.recorder = Recorder(spec.recording, header, redactor, clock=clock)
 
     def agent_path(self, agent: str) -> str:
         """What the base URL of one named agent of a pod ends in."""
         return f"{self.path}/a/{agent}"
 
     @property
-    def usage(self) -> SessionUsage:
+    def usage(self) -> GatewayUsage:
         """What has been used so far."""
         return self.meter.snapshot()
 
-    def refusal(self, model: str | None = None) -> Refusal | None:
+    def refusal(self, model: str | None = None) -> GatewayRefusal | None:
         """Why the next request is turned away, if it is. Once a limit is hit, all are."""
         if self.closed:
             return SESSION_CLOSED
         if self.limit is None:
-            spent = self._account.exhausted()
+            spent = self._reservation.exhausted_budget()
             if spent is not None:
                 whose = "task" if spent.cause is Cause.TASK_BUDGET else "run"
                 amounts = f"${spent.value_usd:.6g} of ${spent.limit_usd:.6g}"
-                self._hit(spent.cause, f"budget_exhausted: the {whose}'s budget is spent ({amounts})")
-            elif model is not None and not self._prices.knows(model):
-                self._unpriced(model)
+                self._reach_limit(spent.cause, f"budget_exhausted: the {whose}'s budget is spent ({amounts})")
+            elif model is not None and not self._prices.has_price(model):
+                self._check_unpriced(model)
         if self.limit is None:
             return None
-        return Refusal(status=402, kind="billing_error", message=self.limit.message)
+        return GatewayRefusal(status=402, kind="billing_error", message=self.limit.message)
 
-    def refuse(self, refusal: Refusal, conversation: str) -> None:
+    def record_refusal(self, refusal: GatewayRefusal, conversation: str) -> None:
         """Count a request that was turned away."""
-        self.meter.refuse()
-        self.keep(lambda recorder: recorder.refuse(conversation, refusal.status, refusal.message))
+        self.meter.add_refusal()
+        self.record(lambda recorder: recorder.write_refusal(conversation, refusal.status, refusal.message))
 
-    def learn_login(self, headers: Mapping[str, str]) -> None:
+    def redact_login(self, headers: Mapping[str, str]) -> None:
         """Remember the agent's own login as a secret."""
         for name in ("authorization", "x-api-key"):
             login = _LOGIN.fullmatch(headers.get(name, ""))
             # Each secret is looked for in all that is recorded: an agent must not be able to make them many.
-            if login is not None and len(self._logins) < MOST_LOGINS:
+            if login is not None and len(self._logins) < MAX_LOGINS:
                 self._logins.add(login[1])
                 self._redactor.add(login[1])
 
-    def conversation(self, call: Call) -> str:
+    def conversation_name(self, call: ModelCall) -> str:
         """The name of the conversation that a request belongs to."""
         return self._conversations.name(call)
 
-    def fail(self, trouble: Trouble) -> None:
+    def report_failure(self, failure: GatewayFailure) -> None:
         """Note what went wrong; the first is kept, all are told."""
-        self.trouble = self.trouble or trouble
-        self._tell(trouble)
+        self.failure = self.failure or failure
+        self._emit(failure)
 
-    def diverge(self, diverged: Diverged) -> None:
+    def report_divergence(self, divergence: ReplayDivergence) -> None:
         """Note where a replay or a script could not go on."""
-        self.diverged = self.diverged or diverged
-        self._tell(diverged)
+        self.divergence = self.divergence or divergence
+        self._emit(divergence)
 
     async def close(self) -> None:
         """Refuse whatever comes from now on, end what is under way, and give back what was not spent."""
@@ -150,30 +156,30 @@ class Session:
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
-            self._account.release()
+            self._reservation.release()
             if self.recorder is not None:
                 recorder, self.recorder = self.recorder, None
                 await asyncio.to_thread(recorder.close)
 
-    def _hit(self, cause: Cause, message: str) -> None:
+    def _reach_limit(self, cause: Cause, message: str) -> None:
         if self.limit is None:
-            self.limit = LimitHit(cause=cause, message=message)
-            self._tell(self.limit)
+            self.limit = BudgetLimitHit(cause=cause, message=message)
+            self._emit(self.limit)
 
-    def _unpriced(self, model: str) -> None:
-        if self._account.limited and not self._allow_unpriced:
-            self._hit(
+    def _check_unpriced(self, model: str) -> None:
+        if self._reservation.has_limit and not self._allow_unpriced:
+            self._reach_limit(
                 Cause.RUN_BUDGET,
                 f"model_without_price: no price is known for {model}, so no budget can be kept;"
                 " add it to a price table or allow models without a price",
             )
 
-    def _tell(self, event: SessionEvent) -> None:
+    def _emit(self, event: GatewayEvent) -> None:
         if self._on_event is not None:
             # Not from here: what the listener does must neither delay nor break an answer.
             asyncio.get_running_loop().call_soon(self._on_event, event)
 
-    def keep(self, write: Callable[[Recorder], None]) -> None:
+    def record(self, write: Callable[[Recorder], None]) -> None:
         """Record something. A disk that is full ends the recording and is reported; the answer goes on."""
         if self.recorder is None:
             return
@@ -182,17 +188,17 @@ class Session:
         except OSError as error:
             recorder, self.recorder = self.recorder, None
             message = f"the cassette {recorder.path} cannot be written: {error.strerror}"
-            self.fail(Trouble(cause=Cause.DISK_FULL, message=message))
+            self.report_failure(GatewayFailure(cause=Cause.DISK_FULL, message=message))
 
-    def finish(self, outcome: Outcome, seconds: float, cut: str | None) -> None:
+    def finish_exchange(self, outcome: ExchangeOutcome, seconds: float, cut: str | None) -> None:
         """Count an exchange that has ended, and charge it."""
         self.meter.add(outcome)
         if outcome.cost_usd is None:
-            self._unpriced(outcome.model)
+            self._check_unpriced(outcome.model)
         else:
-            self._account.charge(outcome.cost_usd)
-        self._tell(
-            Answered(
+            self._reservation.charge(outcome.cost_usd)
+        self._emit(
+            ExchangeFinished(
                 conversation=outcome.conversation,
                 role=outcome.role,
                 model=outcome.model,

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-Event = dict[str, Any]
-LONGEST_EVENT: Final = 4 * 1024 * 1024
+SseEvent = dict[str, Any]
+MAX_EVENT_BYTES: Final = 4 * 1024 * 1024
 # What each kind of delta adds to, in its own member and in the content block's.
 _DELTAS: Final = {
     "text_delta": ("text", "text"),
@@ -27,7 +27,7 @@ class EventSplitter:
         self._dropping = False
 
     @property
-    def clean(self) -> bool:
+    def at_boundary(self) -> bool:
         """Whether the stream stands between two events."""
         return not self._rest and not self._dropping
 
@@ -40,7 +40,7 @@ class EventSplitter:
         if self._dropping and blocks:
             blocks.pop(0)
             self._dropping = False
-        if len(self._rest) > LONGEST_EVENT:
+        if len(self._rest) > MAX_EVENT_BYTES:
             self._rest = b""
             self._dropping = True
         return [payload for block in blocks if (payload := _payload(block))]
@@ -51,14 +51,14 @@ def _payload(block: bytes) -> bytes:
     return lines[0] if len(lines) == 1 else b"\n".join(lines)
 
 
-def encode_event(event: Event | str) -> bytes:
+def encode_event(event: SseEvent | str) -> bytes:
     """One event on the wire; a string is sent as its data, whatever it is."""
     if isinstance(event, str):
         return b"data: " + event.encode() + b"\n\n"
     return b"event: " + str(event.get("type", "message")).encode() + b"\ndata: " + msgspec.json.encode(event) + b"\n\n"
 
 
-def fold(events: Iterable[Event]) -> dict[str, Any]:
+def message_from_events(events: Iterable[SseEvent]) -> dict[str, Any]:
     """The message that a stream of events amounts to, as the same request without `stream` would get it."""
     message: dict[str, Any] = {}
     partial: dict[int, str] = {}
@@ -70,7 +70,7 @@ def fold(events: Iterable[Event]) -> dict[str, Any]:
         elif kind == "content_block_start":
             message["content"].append(copy.deepcopy(event["content_block"]))
         elif kind == "content_block_delta":
-            _apply(event["delta"], message["content"][event["index"]], partial, event["index"])
+            _apply_delta(event["delta"], message["content"][event["index"]], partial, event["index"])
         elif kind == "content_block_stop" and event["index"] in partial:
             text = partial.pop(event["index"])
             message["content"][event["index"]]["input"] = msgspec.json.decode(text) if text else {}
@@ -81,7 +81,7 @@ def fold(events: Iterable[Event]) -> dict[str, Any]:
     return message
 
 
-def _apply(delta: dict[str, Any], block: dict[str, Any], partial: dict[int, str], index: int) -> None:
+def _apply_delta(delta: dict[str, Any], block: dict[str, Any], partial: dict[int, str], index: int) -> None:
     kind = delta["type"]
     if kind == "input_json_delta":
         partial[index] = partial.get(index, "") + delta["partial_json"]
@@ -98,7 +98,7 @@ def _apply(delta: dict[str, Any], block: dict[str, Any], partial: dict[int, str]
                 block[name] = old + value if isinstance(old, str) and isinstance(value, str) else value
 
 
-def unfold(message: dict[str, Any], *, piece: int = 0) -> Iterator[Event]:
+def events_from_message(message: dict[str, Any], *, piece_length: int = 0) -> Iterator[SseEvent]:
     """The events that stream this message; `piece` is the number of characters per delta, 0 for all in one."""
     usage = dict(message.get("usage") or {})
     final = usage.get("output_tokens", 0)
@@ -109,7 +109,7 @@ def unfold(message: dict[str, Any], *, piece: int = 0) -> Iterator[Event]:
         empty, deltas = _deltas(block)
         yield {"type": "content_block_start", "index": index, "content_block": empty}
         for kind, name, text in deltas:
-            for part in _pieces(text, piece):
+            for part in _pieces(text, piece_length):
                 yield {"type": "content_block_delta", "index": index, "delta": {"type": kind, name: part}}
         yield {"type": "content_block_stop", "index": index}
     stop = {"stop_reason": message.get("stop_reason"), "stop_sequence": message.get("stop_sequence")}

@@ -12,36 +12,36 @@ from proctor.core.causes import Cause
 from proctor.core.errors import UsageError
 from proctor.core.record import Record
 from proctor.gateway.backend import (
-    JSON,
-    NO_RETRY,
-    Beat,
-    Incoming,
-    Reply,
+    JSON_HEADERS,
+    NO_RETRY_HEADERS,
+    BackendReply,
+    GatewaySessionSpec,
+    IncomingRequest,
     Responder,
-    SessionSpec,
     Sleep,
     StreamBroken,
-    error_value,
+    TimedChunk,
+    error_body,
     json_reply,
-    played,
+    synthetic_reply,
 )
-from proctor.gateway.classify import Call
-from proctor.gateway.events import Trouble
-from proctor.gateway.http import Broken, Client, Response
+from proctor.gateway.events import GatewayFailure
+from proctor.gateway.http import HttpClient, HttpConnectionError, HttpResponse
+from proctor.gateway.model_call import ModelCall
 from proctor.gateway.redact import Redactor, Secret
 
-PROVIDER: Final = "https://api.anthropic.com"
+DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
 NO_CONNECTION: Final = 0
 _OK: Final = 200
 _UNAUTHORIZED: Final = 401
-_LOGIN: Final = frozenset({_UNAUTHORIZED, 402, 403})
-_RATE: Final = 429
+_AUTH_STATUSES: Final = frozenset({_UNAUTHORIZED, 402, 403})
+_RATE_LIMITED: Final = 429
 _OVERLOADED: Final = 529
-_RETRYABLE: Final = frozenset({408, 409, _RATE})
+_RETRYABLE: Final = frozenset({408, 409, _RATE_LIMITED})
 _SERVER_ERROR: Final = 500
 # Where the provider itself begins its message so: elsewhere in an error stand words that the agent chose.
 _NO_CREDIT: Final = re.compile(r'"message"\s*:\s*"Your credit balance is too low')
-_LONGEST_ERROR: Final = 1024 * 1024
+_MAX_ERROR_BYTES: Final = 1024 * 1024
 _NOT_FORWARDED: Final = frozenset(
     {
         *("host", "content-length", "connection", "keep-alive", "transfer-encoding", "upgrade", "te", "trailer"),
@@ -57,7 +57,7 @@ _NOT_RETURNED: Final = frozenset(
 )
 
 
-class Auth(StrEnum):
+class ProviderAuth(StrEnum):
     """How the gateway proves itself to the provider, or that it lets the agent do so with its own login."""
 
     API_KEY = "x-api-key"
@@ -76,14 +76,14 @@ class RetryPolicy(Record):
 
     tries: int = 8
     base_seconds: float = 0.5
-    most_seconds: float = 32.0
+    max_seconds: float = 32.0
     total_seconds: float = 240.0
 
-    def wait(self, failed: int, waited: float, retry_after: float | None, chance: float) -> float | None:
+    def wait(self, failures: int, waited: float, retry_after: float | None, jitter: float) -> float | None:
         """How long to wait after the `failed`th failure, having waited so long already; None to give up."""
-        if failed >= self.tries:
+        if failures >= self.tries:
             return None
-        own = min(self.base_seconds * 2 ** (failed - 1), self.most_seconds) * (1 + chance / 4)
+        own = min(self.base_seconds * 2 ** (failures - 1), self.max_seconds) * (1 + jitter / 4)
         wait = max(own, retry_after or 0.0)
         return wait if waited + wait <= self.total_seconds else None
 
@@ -100,30 +100,30 @@ class Upstream:
 
     def __init__(
         self,
-        base_url: str = PROVIDER,
+        base_url: str = DEFAULT_BASE_URL,
         *,
         key: Secret | None = None,
-        auth: Auth = Auth.API_KEY,
+        auth: ProviderAuth = ProviderAuth.API_KEY,
         retry: RetryPolicy | None = None,
         idle_seconds: float = 600.0,
         proxies: Mapping[str, str] | None = None,
         sleep: Sleep = asyncio.sleep,
-        chance: Callable[[], float] = random.random,
+        jitter: Callable[[], float] = random.random,
     ) -> None:
-        if auth is not Auth.PASS_THROUGH and key is None:
+        if auth is not ProviderAuth.PASS_THROUGH and key is None:
             raise UsageError("the gateway has no key for the provider", fix="set ANTHROPIC_API_KEY")
         self.base_url = base_url.rstrip("/")
         self.auth = auth
         self._key = key
-        self._proof = {} if key is None else _proof(key.reveal(), auth)
-        self._dropped = _NOT_FORWARDED if auth is Auth.PASS_THROUGH else _NOT_FORWARDED | _CREDENTIALS
+        self._auth = {} if key is None else _auth_headers(key.reveal(), auth)
+        self._dropped = _NOT_FORWARDED if auth is ProviderAuth.PASS_THROUGH else _NOT_FORWARDED | _CREDENTIALS
         self._retry = RetryPolicy() if retry is None else retry
         try:
-            self._client = Client(self.base_url, idle_seconds=idle_seconds, environ=proxies)
+            self._client = HttpClient(self.base_url, idle_seconds=idle_seconds, environ=proxies)
         except ValueError as error:
             raise UsageError(f"the way to the provider: {error}", fix="see docs/gateway.md") from None
         self._sleep = sleep
-        self._chance = chance
+        self._jitter = jitter
 
     @property
     def name(self) -> str:
@@ -138,7 +138,7 @@ class Upstream:
     @property
     def passes_login(self) -> bool:
         """Whether the agent proves itself."""
-        return self.auth is Auth.PASS_THROUGH
+        return self.auth is ProviderAuth.PASS_THROUGH
 
     async def start(self) -> None:
         """Connections are made when they are needed."""
@@ -147,136 +147,140 @@ class Upstream:
         """Close all connections."""
         await self._client.close()
 
-    def responder(self, spec: SessionSpec) -> Responder:  # noqa: ARG002 - every session is asked of the same provider
+    def responder(self, spec: GatewaySessionSpec) -> Responder:  # noqa: ARG002 - every session is asked of the same provider
         """The provider itself: it needs nothing of its own for a session."""
         return self
 
-    async def answer(self, call: Call, conversation: str, incoming: Incoming) -> Reply:  # noqa: ARG002 - passed on whole
+    async def respond(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> BackendReply:  # noqa: ARG002 - passed on whole
         """Pass a model request on."""
-        return await self._ask(incoming)
+        return await self._send(incoming)
 
-    async def other(self, incoming: Incoming) -> Reply:
+    async def respond_other(self, incoming: IncomingRequest) -> BackendReply:
         """Pass anything else on, but never let our key pay for what the gateway cannot meter."""
         path = incoming.path.partition("?")[0]
         harmless = incoming.method in {"GET", "HEAD"} or path == "/v1/messages/count_tokens"
-        if self.auth is not Auth.PASS_THROUGH and not harmless:
+        if self.auth is not ProviderAuth.PASS_THROUGH and not harmless:
             message = f"{incoming.method} {path} cannot be metered, so it is not passed on"
-            return json_reply(403, error_value("permission_error", message), headers=NO_RETRY)
-        return await self._ask(incoming)
+            return json_reply(403, error_body("permission_error", message), headers=NO_RETRY_HEADERS)
+        return await self._send(incoming)
 
-    async def _ask(self, incoming: Incoming) -> Reply:
+    async def _send(self, incoming: IncomingRequest) -> BackendReply:
         errors: list[int] = []
         waited = 0.0
         while True:
-            response, reason = await self._try(incoming)
+            response, reason = await self._send_once(incoming)
             if response is not None and response.status < 400:  # noqa: PLR2004 - where errors begin
                 return self._relay(response, tuple(errors))
             status = NO_CONNECTION if response is None else response.status
             body = b"" if response is None else await _error_body(response)
             headers: Mapping[str, str] = {} if response is None else response.headers
             wait = None
-            if _worth_another(status, headers):
-                wait = self._retry.wait(len(errors) + 1, waited, _seconds(headers.get("retry-after")), self._chance())
+            if _is_retryable(status, headers):
+                wait = self._retry.wait(
+                    len(errors) + 1, waited, _retry_after_seconds(headers.get("retry-after")), self._jitter()
+                )
             if wait is None:
-                return self._give_up(status, headers, body, reason, tuple(errors))
+                return self._error_reply(status, headers, body, reason, tuple(errors))
             errors.append(status)
             waited += wait
             await self._sleep(wait)
 
-    async def _try(self, incoming: Incoming) -> tuple[Response | None, str]:
+    async def _send_once(self, incoming: IncomingRequest) -> tuple[HttpResponse | None, str]:
         try:
-            headers = self._headers(incoming.headers)
+            headers = self._forwarded_headers(incoming.headers)
             return await self._client.request(incoming.method, incoming.path, headers, incoming.body), ""
-        except Broken as error:
+        except HttpConnectionError as error:
             return None, str(error)
 
-    def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        forwarded = _passed_on(headers, self._dropped)
+    def _forwarded_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        forwarded = _filtered_headers(headers, self._dropped)
         # Usage is read from the answer, so it must not be compressed.
         forwarded["accept-encoding"] = "identity"
-        forwarded |= self._proof
+        forwarded |= self._auth
         return forwarded
 
-    def _relay(self, response: Response, errors: tuple[int, ...]) -> Reply:
-        headers = _returned(response.headers)
+    def _relay(self, response: HttpResponse, errors: tuple[int, ...]) -> BackendReply:
+        headers = _returned_headers(response.headers)
         length = response.headers.get("content-length")
         if length is not None and "content-encoding" not in response.headers:
             headers["content-length"] = length
-        return Reply(response.status, headers, _chunks(response), errors, close=response.close)
+        return BackendReply(response.status, headers, _response_chunks(response), errors, close=response.close)
 
-    def _give_up(
+    def _error_reply(
         self, status: int, headers: Mapping[str, str], body: bytes, reason: str, errors: tuple[int, ...]
-    ) -> Reply:
+    ) -> BackendReply:
         clean = Redactor(self.secrets)
-        returned = _returned(headers)
-        final = self._retry.tries > 1 and _worth_another(status, headers)
-        if final or (status in _LOGIN and self.auth is not Auth.PASS_THROUGH):
-            returned |= NO_RETRY
+        returned = _returned_headers(headers)
+        final = self._retry.tries > 1 and _is_retryable(status, headers)
+        if final or (status in _AUTH_STATUSES and self.auth is not ProviderAuth.PASS_THROUGH):
+            returned |= NO_RETRY_HEADERS
             if status == _OVERLOADED:
                 # Older Claude Code retries a 529 whatever `x-should-retry` says, unless it is told to wait long.
                 returned["retry-after"] = "3600"
         if status == NO_CONNECTION:
-            message = clean.text(f"the provider cannot be reached: {reason}")
-            reply = json_reply(502, error_value("api_error", message), headers={**returned, **JSON})
+            message = clean.redact_text(f"the provider cannot be reached: {reason}")
+            reply = json_reply(502, error_body("api_error", message), headers={**returned, **JSON_HEADERS})
         else:
-            reply = played(status, returned, [Beat(0, clean.data(body))])
+            reply = synthetic_reply(status, returned, [TimedChunk(0, clean.redact_bytes(body))])
         reply.errors = errors
-        reply.trouble = self._trouble(status, clean.text(reason or body.decode("utf-8", "replace")), len(errors) + 1)
+        reply.failure = self._provider_error(
+            status, clean.redact_text(reason or body.decode("utf-8", "replace")), len(errors) + 1
+        )
         return reply
 
-    def _trouble(self, status: int, detail: str, tries: int) -> Trouble | None:
+    def _provider_error(self, status: int, detail: str, tries: int) -> GatewayFailure | None:
         said = " ".join(detail.split())[:300]
-        if status == _UNAUTHORIZED and self.auth is Auth.PASS_THROUGH:
+        if status == _UNAUTHORIZED and self.auth is ProviderAuth.PASS_THROUGH:
             return None  # the agent may renew its own login and ask again
-        if status in _LOGIN or _NO_CREDIT.search(detail):
+        if status in _AUTH_STATUSES or _NO_CREDIT.search(detail):
             message = f"the provider refused the login with status {status}: {said}"
-            return Trouble(cause=Cause.BAD_LOGIN, status=status, message=message)
-        if status == _RATE:
+            return GatewayFailure(cause=Cause.BAD_LOGIN, status=status, message=message)
+        if status == _RATE_LIMITED:
             message = f"the provider limited the rate at {tries} tries in a row: {said}"
-            return Trouble(cause=Cause.RATE_LIMITED, status=status, message=message)
+            return GatewayFailure(cause=Cause.RATE_LIMITED, status=status, message=message)
         if status == NO_CONNECTION or status >= _SERVER_ERROR:
             what = "could not be reached" if status == NO_CONNECTION else f"failed with status {status}"
             message = f"the provider {what} at {tries} tries in a row: {said}"
-            return Trouble(cause=Cause.PROVIDER_ERROR, status=status or None, message=message)
+            return GatewayFailure(cause=Cause.PROVIDER_ERROR, status=status or None, message=message)
         return None
 
 
-def _proof(key: str, auth: Auth) -> dict[str, str]:
+def _auth_headers(key: str, auth: ProviderAuth) -> dict[str, str]:
     """The header that proves us to the provider."""
     if not (key.isascii() and key.isprintable()):
         raise UsageError("the key for the provider holds a line break or another character that no key has")
-    return {"x-api-key": key} if auth is Auth.API_KEY else {"authorization": f"Bearer {key}"}
+    return {"x-api-key": key} if auth is ProviderAuth.API_KEY else {"authorization": f"Bearer {key}"}
 
 
-async def _chunks(response: Response) -> AsyncGenerator[bytes, None]:
+async def _response_chunks(response: HttpResponse) -> AsyncGenerator[bytes, None]:
     try:
         async with aclosing(response.chunks()) as chunks:
             async for chunk in chunks:
                 yield chunk
-    except Broken as error:
+    except HttpConnectionError as error:
         raise StreamBroken(f"the provider's stream broke off: {error}") from error
 
 
-async def _error_body(response: Response) -> bytes:
+async def _error_body(response: HttpResponse) -> bytes:
     body = b""
     try:
         async with aclosing(response.chunks()) as chunks:
             async for chunk in chunks:
                 body += chunk
-                if len(body) > _LONGEST_ERROR:
+                if len(body) > _MAX_ERROR_BYTES:
                     break
-    except Broken:
+    except HttpConnectionError:
         return body  # an error that broke off is the same error
     finally:
         response.close()
     return body
 
 
-def _returned(headers: Mapping[str, str]) -> dict[str, str]:
-    return _passed_on(headers, _NOT_RETURNED)
+def _returned_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    return _filtered_headers(headers, _NOT_RETURNED)
 
 
-def _passed_on(headers: Mapping[str, str], dropped: frozenset[str]) -> dict[str, str]:
+def _filtered_headers(headers: Mapping[str, str], dropped: frozenset[str]) -> dict[str, str]:
     """All but what is dropped, and what the sender says is meant for its neighbour alone."""
     passed = {name: value for name, value in headers.items() if name not in dropped}
     for name in headers.get("connection", "").split(","):
@@ -284,7 +288,7 @@ def _passed_on(headers: Mapping[str, str], dropped: frozenset[str]) -> dict[str,
     return passed
 
 
-def _worth_another(status: int, headers: Mapping[str, str]) -> bool:
+def _is_retryable(status: int, headers: Mapping[str, str]) -> bool:
     match headers.get("x-should-retry"):
         case "true":
             return True
@@ -293,7 +297,7 @@ def _worth_another(status: int, headers: Mapping[str, str]) -> bool:
     return status in _RETRYABLE or status >= _SERVER_ERROR or status == NO_CONNECTION
 
 
-def _seconds(value: str | None) -> float | None:
+def _retry_after_seconds(value: str | None) -> float | None:
     try:
         return None if value is None else max(0.0, float(value))
     except ValueError:

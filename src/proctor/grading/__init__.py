@@ -6,45 +6,53 @@ smells; `is_protected` tells which of its paths are put back before the tests ru
 docs/grading.md says what each format guarantees.
 """
 
-from proctor.grading.audit import Change, Code, audit, audit_diff, audit_trees, sightings, tampering
-from proctor.grading.outcome import Results, Sight, TestRun, Trouble, Unreadable
+from proctor.grading.audit import (
+    AuditCode,
+    ChangedFile,
+    audit,
+    audit_diff,
+    audit_trees,
+    tamper_event_findings,
+    tampering_findings,
+)
+from proctor.grading.execution import run_tests, run_tests_in_new_environment
+from proctor.grading.outcome import InconclusiveKind, InconclusiveRun, TamperEvent, TestResults, TestRun
+from proctor.grading.outcome_reader import EXIT_CODE_TEST
 from proctor.grading.plan import ConfigFile, TestFormat, TestPlan, pytest_config
-from proctor.grading.protect import MACHINERY, is_protected, protected_paths
-from proctor.grading.reading import EXIT_CODE_TEST
-from proctor.grading.resolve import Expectation, Resolution, baseline_trouble, flipped, resolve
-from proctor.grading.running import run_tests, run_tests_apart
-from proctor.grading.validation import Problem, ProblemCode, Validation, validate
+from proctor.grading.protection import TEST_MACHINERY, is_protected, protected_paths
+from proctor.grading.resolve import Expectation, Resolution, flaky_tests, pre_patch_problem, resolve
+from proctor.grading.validation import TaskProblem, TaskProblemCode, TaskValidation, validate
 
 __all__ = [
     "EXIT_CODE_TEST",
-    "MACHINERY",
-    "Change",
-    "Code",
+    "TEST_MACHINERY",
+    "AuditCode",
+    "ChangedFile",
     "ConfigFile",
     "Expectation",
-    "Problem",
-    "ProblemCode",
+    "InconclusiveKind",
+    "InconclusiveRun",
     "Resolution",
-    "Results",
-    "Sight",
+    "TamperEvent",
+    "TaskProblem",
+    "TaskProblemCode",
+    "TaskValidation",
     "TestFormat",
     "TestPlan",
+    "TestResults",
     "TestRun",
-    "Trouble",
-    "Unreadable",
-    "Validation",
     "audit",
     "audit_diff",
     "audit_trees",
-    "baseline_trouble",
-    "flipped",
+    "flaky_tests",
     "is_protected",
+    "pre_patch_problem",
     "protected_paths",
     "pytest_config",
     "resolve",
     "run_tests",
-    "run_tests_apart",
-    "sightings",
-    "tampering",
+    "run_tests_in_new_environment",
+    "tamper_event_findings",
+    "tampering_findings",
     "validate",
 ]

@@ -21,7 +21,7 @@ FROM_BEST_TO_WORST: Final = (
 _RANK: Final = {status: rank for rank, status in enumerate(FROM_BEST_TO_WORST)}
 
 
-class Trouble(StrEnum):
+class InconclusiveKind(StrEnum):
     """Why a run gave no results."""
 
     NOT_STARTED = "not_started"  # the test program is missing, or could not be loaded
@@ -32,14 +32,14 @@ class Trouble(StrEnum):
     MALFORMED = "malformed"  # what it wrote is not what the format says
 
 
-class Sight(Record):
+class TamperEvent(Record):
     """Something that code of the workspace did at run time: what, and the file that did it."""
 
     event: str
-    place: str
+    path: str
 
 
-class Results(Record, tag="results"):
+class TestResults(Record, tag="results"):
     """A complete run.
 
     Attributes:
@@ -53,10 +53,10 @@ class Results(Record, tag="results"):
     tests: dict[str, TestStatus] = field(default_factory=dict)
     broken: dict[str, str] = field(default_factory=dict)
     tampered: tuple[str, ...] = ()
-    seen: tuple[Sight, ...] = ()
+    tamper_events: tuple[TamperEvent, ...] = ()
 
 
-class Unreadable(Record, tag="unreadable"):
+class InconclusiveRun(Record, tag="unreadable"):
     """A run that proves nothing.
 
     Attributes:
@@ -64,11 +64,11 @@ class Unreadable(Record, tag="unreadable"):
         tampered, seen: as in `Results`.
     """
 
-    trouble: Trouble
+    kind: InconclusiveKind
     reason: str
     partial: dict[str, TestStatus] = field(default_factory=dict)
     tampered: tuple[str, ...] = ()
-    seen: tuple[Sight, ...] = ()
+    tamper_events: tuple[TamperEvent, ...] = ()
 
 
 class TestRun(Record):
@@ -76,7 +76,7 @@ class TestRun(Record):
 
     __test__ = False
 
-    outcome: Results | Unreadable
+    outcome: TestResults | InconclusiveRun
     exit_code: int
     seconds: float = 0.0
     log: bytes = b""
@@ -84,15 +84,15 @@ class TestRun(Record):
     @property
     def complete(self) -> bool:
         """Whether every test was accounted for."""
-        return isinstance(self.outcome, Results)
+        return isinstance(self.outcome, TestResults)
 
     @property
     def tests(self) -> Mapping[str, TestStatus]:
         """Results that can be believed; empty when the run proves nothing."""
-        return self.outcome.tests if isinstance(self.outcome, Results) else {}
+        return self.outcome.tests if isinstance(self.outcome, TestResults) else {}
 
 
-def note(tests: dict[str, TestStatus], test_id: str, status: TestStatus) -> None:
+def record_status(tests: dict[str, TestStatus], test_id: str, status: TestStatus) -> None:
     """Enter a status; what is already known of the test can only get worse."""
     known = tests.get(test_id)
     if known is None or _RANK[status] > _RANK[known]:

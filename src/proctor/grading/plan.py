@@ -18,8 +18,8 @@ from msgspec import field
 from proctor.core.errors import InvalidData
 from proctor.core.record import Record
 
-REPORT: Final = "{report}"
-NO_DIRECTORY: Final = 125
+REPORT_PLACEHOLDER: Final = "{report}"
+EXIT_NO_REPORT_DIRECTORY: Final = 125
 
 
 class TestFormat(StrEnum):
@@ -35,7 +35,7 @@ class TestFormat(StrEnum):
     EXIT_CODE = "exit-code"
 
 
-REPORTED: Final = frozenset({TestFormat.PYTEST, TestFormat.UNITTEST})
+REPORTER_FORMATS: Final = frozenset({TestFormat.PYTEST, TestFormat.UNITTEST})
 
 
 class ConfigFile(Record):
@@ -76,7 +76,7 @@ class TestPlan(Record):
     variables: dict[str, str] = field(default_factory=dict)
 
 
-class Prepared(Record):
+class TestCommand(Record):
     """A command ready to run, once, and what is needed to read its outcome.
 
     Attributes:
@@ -87,38 +87,40 @@ class Prepared(Record):
     argv: tuple[str, ...]
     stdin: bytes
     variables: dict[str, str]
-    report: str | None
+    report_path: str | None
     key: bytes
 
 
-def prepare(plan: TestPlan, *, workdir: str) -> Prepared:
+def build_test_command(plan: TestPlan, *, workdir: str) -> TestCommand:
     """Turn a plan into one command. Every call makes a new key and a new path: nothing can be left over for it."""
     key = secrets.token_bytes(32)
-    if plan.format in REPORTED:
-        return Prepared(
+    if plan.format in REPORTER_FORMATS:
+        return TestCommand(
             format=plan.format,
-            argv=(plan.python, "-I", "-S", "-B", "-c", _BOOT),
-            stdin=_program(plan, workdir, key),
+            argv=(plan.python, "-I", "-S", "-B", "-c", _SUPERVISOR_BOOT),
+            stdin=_supervisor_program(plan, workdir, key),
             variables=dict(plan.variables),
-            report=None,
+            report_path=None,
             key=key,
         )
     if not plan.command:
         raise InvalidData(f"a test step of format {plan.format.value!r} needs a command", fix="name it in `command`")
-    if not any(REPORT in word for word in plan.command):
-        return _foreign(plan, plan.command, None, key)
+    if not any(REPORT_PLACEHOLDER in word for word in plan.command):
+        return _external_command(plan, plan.command, None, key)
     directory = f"/tmp/proctor-{secrets.token_hex(16)}"  # noqa: S108 - inside the room, and unguessable
     report = f"{directory}/report"
-    command = tuple(word.replace(REPORT, report) for word in plan.command)
-    make = f'mkdir -m 700 "$0" || exit {NO_DIRECTORY}; exec "$@"'
-    return _foreign(plan, ("sh", "-c", make, directory, *command), report, key)
+    command = tuple(word.replace(REPORT_PLACEHOLDER, report) for word in plan.command)
+    make = f'mkdir -m 700 "$0" || exit {EXIT_NO_REPORT_DIRECTORY}; exec "$@"'
+    return _external_command(plan, ("sh", "-c", make, directory, *command), report, key)
 
 
-def _foreign(plan: TestPlan, argv: tuple[str, ...], report: str | None, key: bytes) -> Prepared:
-    return Prepared(format=plan.format, argv=argv, stdin=b"", variables=dict(plan.variables), report=report, key=key)
+def _external_command(plan: TestPlan, argv: tuple[str, ...], report: str | None, key: bytes) -> TestCommand:
+    return TestCommand(
+        format=plan.format, argv=argv, stdin=b"", variables=dict(plan.variables), report_path=report, key=key
+    )
 
 
-_BOOT: Final = "import sys; exec(compile(sys.stdin.buffer.read(), '<proctor>', 'exec'))"
+_SUPERVISOR_BOOT: Final = "import sys; exec(compile(sys.stdin.buffer.read(), '<proctor>', 'exec'))"
 
 
 def worker_program(plan: TestPlan, *, workdir: str) -> bytes:
@@ -145,8 +147,8 @@ def _reporter(form: TestFormat) -> tuple[bytes, bytes]:
     """The parts of the reporter and its worker: marshalled, and as two expressions."""
     files = {
         "runner": f"run_{form.value}.py",
-        "watch": "watch.py",
-        "sights": "sights.py",
+        "tamper_watch": "tamper_watch.py",
+        "audit_hook": "audit_hook.py",
         "result": "unittest_result.py",
     }
     sources = {part: _source(file) for part, file in files.items()}
@@ -159,7 +161,7 @@ def _compiled(source: str) -> CodeType:
     return compile(source, "<proctor>", "exec", dont_inherit=True)
 
 
-def _program(plan: TestPlan, workdir: str, key: bytes) -> bytes:
+def _supervisor_program(plan: TestPlan, workdir: str, key: bytes) -> bytes:
     """The supervisor as one Python program, with the worker's in it."""
     call = f"sys.exit(main({key.hex()!a}, {worker_program(plan, workdir=workdir)!a}))"
     return f"{_source('supervisor.py')}\n{call}\n".encode()

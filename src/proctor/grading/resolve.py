@@ -14,12 +14,12 @@ from typing import Final
 from proctor.core.causes import Cause, Status
 from proctor.core.record import Record
 from proctor.core.verdict import TestOutcome, TestStatus
-from proctor.grading.outcome import Results, TestRun, Trouble, Unreadable
+from proctor.grading.outcome import InconclusiveKind, InconclusiveRun, TestResults, TestRun
 
 # A test that is skipped, or expected to fail, may stay so; it may not become so.
 _NEUTRAL: Final = frozenset({TestStatus.SKIPPED, TestStatus.XFAILED, TestStatus.XPASSED})
-_NAMED_AT_MOST: Final = 3
-_NAME_AT_MOST: Final = 200
+_MAX_NAMES: Final = 3
+_MAX_NAME_LENGTH: Final = 200
 
 
 class Expectation(Record):
@@ -66,7 +66,7 @@ def resolve(
     `before` is the pristine tree with the task's tests (None: not run, and then not judged), `after` the submission,
     `reruns` the submission again.
     """
-    flaky = flipped([after, *reruns])
+    flaky = flaky_tests([after, *reruns])
     status, cause, reason = _judge(before, after, expectation, reruns, flaky)
     return Resolution(
         status=status, cause=cause, reason=reason, tests=_outcomes(before, after, expectation), flaky=flaky
@@ -80,64 +80,64 @@ def _judge(
     before: TestRun | None, after: TestRun, expectation: Expectation, reruns: Sequence[TestRun], flaky: tuple[str, ...]
 ) -> _Judgement:
     if before is not None:
-        trouble = baseline_trouble(before, expectation)
+        trouble = pre_patch_problem(before, expectation)
         if trouble is not None:
             return Status.ERROR, *trouble
     verdicts = [_judge_run(before, run, expectation) for run in (after, *reruns)]
     if len({status for status, _, _ in verdicts}) > 1:
-        reason = f"the same submission gave different results: {listed(flaky) or 'not every run was complete'}"
+        reason = f"the same submission gave different results: {join_names(flaky) or 'not every run was complete'}"
         if expectation.proven_stable:
             return Status.UNRESOLVED, Cause.TESTS_FAILED, reason
         return Status.ERROR, Cause.FLAKY, reason
     return verdicts[0]
 
 
-def baseline_trouble(before: TestRun, expectation: Expectation) -> tuple[Cause, str] | None:
+def pre_patch_problem(before: TestRun, expectation: Expectation) -> tuple[Cause, str] | None:
     """What is wrong with the task, or with this machine, as far as the pristine tree shows; None when all is well."""
     outcome = before.outcome
-    if isinstance(outcome, Unreadable) and outcome.trouble is Trouble.NOT_STARTED:
+    if isinstance(outcome, InconclusiveRun) and outcome.kind is InconclusiveKind.NOT_STARTED:
         return Cause.MISSING_PROGRAM, f"the tests could not be started: {outcome.reason}"
     both = set(expectation.fail_to_pass) & set(expectation.pass_to_pass)
     if both:
-        return Cause.INVALID_TASK, f"labelled both fail_to_pass and pass_to_pass: {listed(sorted(both))}"
+        return Cause.INVALID_TASK, f"labelled both fail_to_pass and pass_to_pass: {join_names(sorted(both))}"
     if not expectation.labels:
         if is_green(before, None, expectation):
             return Cause.INVALID_TASK, "the tests already pass without a submission"
         return None
-    known = outcome.tests if isinstance(outcome, Results) else outcome.partial
+    known = outcome.tests if isinstance(outcome, TestResults) else outcome.partial
     for test in expectation.fail_to_pass:
         if known.get(test) in expectation.passing:
             return Cause.INVALID_TASK, f"fail_to_pass {test!r} passes already without a submission"
     for test in expectation.pass_to_pass:
         if known.get(test) not in expectation.passing:
             found = f"is {known[test].value}" if test in known else "is not there"
-            why = "" if isinstance(outcome, Results) else f" ({outcome.reason})"
+            why = "" if isinstance(outcome, TestResults) else f" ({outcome.reason})"
             return Cause.INVALID_TASK, f"pass_to_pass {test!r} {found} without a submission{why}"
     return None
 
 
 def _judge_run(before: TestRun | None, after: TestRun, expectation: Expectation) -> _Judgement:
     outcome = after.outcome
-    if isinstance(outcome, Unreadable):
-        return _judge_unreadable(before, outcome)
+    if isinstance(outcome, InconclusiveRun):
+        return _judge_inconclusive(before, outcome)
     if tampered := _newly_tampered(before, outcome):
-        reason = f"the submission changed the test machinery while it was running: {listed(tampered)}"
+        reason = f"the submission changed the test machinery while it was running: {join_names(tampered)}"
         return Status.UNRESOLVED, Cause.TAMPERED, reason
     judge = _judge_labels if expectation.labels else _judge_all
     return judge(before, after, outcome, expectation)
 
 
-def _judge_unreadable(before: TestRun | None, outcome: Unreadable) -> _Judgement:
-    if outcome.trouble is Trouble.TIMED_OUT:
+def _judge_inconclusive(before: TestRun | None, outcome: InconclusiveRun) -> _Judgement:
+    if outcome.kind is InconclusiveKind.TIMED_OUT:
         return Status.UNRESOLVED, Cause.TEST_TIMEOUT, outcome.reason
-    if outcome.trouble is Trouble.NOT_STARTED and before is None:
+    if outcome.kind is InconclusiveKind.NOT_STARTED and before is None:
         return Status.ERROR, Cause.MISSING_PROGRAM, f"the tests could not be started: {outcome.reason}"
     # They started on the pristine tree, in the same kind of room: what stopped them came with the submission.
-    cause = Cause.TAMPERED if outcome.trouble is Trouble.FORGED else Cause.TESTS_VANISHED
+    cause = Cause.TAMPERED if outcome.kind is InconclusiveKind.FORGED else Cause.TESTS_VANISHED
     return Status.UNRESOLVED, cause, f"there are no results: {outcome.reason}"
 
 
-def _newly_tampered(before: TestRun | None, outcome: Results) -> list[str]:
+def _newly_tampered(before: TestRun | None, outcome: TestResults) -> list[str]:
     """What the pristine tree does to the test machinery by itself is the repository's way, not the submission's."""
     usual = before.outcome.tampered if before is not None else ()
     return [name for name in outcome.tampered if name not in usual]
@@ -146,41 +146,41 @@ def _newly_tampered(before: TestRun | None, outcome: Results) -> list[str]:
 def _judge_labels(
     before: TestRun | None,  # noqa: ARG001 - the two judges are called alike
     after: TestRun,
-    outcome: Results,
+    outcome: TestResults,
     expectation: Expectation,
 ) -> _Judgement:
     tests = outcome.tests
-    vanished = _vanished(tests, (*expectation.labels, *expectation.expected))
+    vanished = _missing_tests(tests, (*expectation.labels, *expectation.expected))
     unfixed = [test for test in expectation.fail_to_pass if tests.get(test) not in expectation.passing]
     hurt = [test for test in expectation.pass_to_pass if tests.get(test) not in expectation.passing]
     if vanished and outcome.broken:
         cause = Cause.TESTS_FAILED if unfixed else Cause.REGRESSION
-        return Status.UNRESOLVED, cause, f"could not be loaded: {listed(outcome.broken)}"
+        return Status.UNRESOLVED, cause, f"could not be loaded: {join_names(outcome.broken)}"
     if vanished or len(tests) < expectation.count:
-        return _gone(vanished, tests, expectation)
+        return _judge_missing_tests(vanished, tests, expectation)
     if unfixed:
-        return Status.UNRESOLVED, Cause.TESTS_FAILED, f"still failing: {listed(unfixed)}"
+        return Status.UNRESOLVED, Cause.TESTS_FAILED, f"still failing: {join_names(unfixed)}"
     if hurt:
-        return Status.UNRESOLVED, Cause.REGRESSION, f"passed before and no longer do: {listed(hurt)}"
+        return Status.UNRESOLVED, Cause.REGRESSION, f"passed before and no longer do: {join_names(hurt)}"
     if expectation.exit_zero and after.exit_code != 0:
         reason = f"the labelled tests pass, but the test step ended with exit code {after.exit_code}"
         return Status.UNRESOLVED, Cause.TESTS_FAILED, reason
     return Status.RESOLVED, Cause.SOLVED, f"all {len(expectation.labels)} labelled tests pass"
 
 
-def _judge_all(before: TestRun | None, after: TestRun, outcome: Results, expectation: Expectation) -> _Judgement:
+def _judge_all(before: TestRun | None, after: TestRun, outcome: TestResults, expectation: Expectation) -> _Judgement:
     tests = outcome.tests
     if outcome.broken:
-        return Status.UNRESOLVED, Cause.TESTS_FAILED, f"could not be loaded: {listed(outcome.broken)}"
+        return Status.UNRESOLVED, Cause.TESTS_FAILED, f"could not be loaded: {join_names(outcome.broken)}"
     earlier = before.tests if before is not None else {}
-    vanished = _vanished(tests, (*expectation.expected, *earlier))
+    vanished = _missing_tests(tests, (*expectation.expected, *earlier))
     if vanished or len(tests) < expectation.count or not tests:
-        return _gone(vanished, tests, expectation)
-    failing = [test for test in tests if not _holds(test, before, after, expectation)]
+        return _judge_missing_tests(vanished, tests, expectation)
+    failing = [test for test in tests if not _is_acceptable(test, before, after, expectation)]
     if failing:
         all_new = all(earlier.get(test) in expectation.passing for test in failing)
         cause = Cause.REGRESSION if all_new else Cause.TESTS_FAILED
-        return Status.UNRESOLVED, cause, f"not passing: {listed(failing)}"
+        return Status.UNRESOLVED, cause, f"not passing: {join_names(failing)}"
     if not is_green(after, before, expectation):
         reason = f"no test failed, but the test step ended with exit code {after.exit_code}"
         if after.exit_code == 0:
@@ -189,18 +189,18 @@ def _judge_all(before: TestRun | None, after: TestRun, outcome: Results, expecta
     return Status.RESOLVED, Cause.SOLVED, f"all {len(tests)} tests pass"
 
 
-def _gone(vanished: list[str], tests: dict[str, TestStatus], expectation: Expectation) -> _Judgement:
+def _judge_missing_tests(vanished: list[str], tests: dict[str, TestStatus], expectation: Expectation) -> _Judgement:
     if vanished:
-        return Status.UNRESOLVED, Cause.TESTS_VANISHED, f"gone since the submission: {listed(vanished)}"
+        return Status.UNRESOLVED, Cause.TESTS_VANISHED, f"gone since the submission: {join_names(vanished)}"
     reason = f"only {len(tests)} tests ran, of at least {max(expectation.count, 1)}"
     return Status.UNRESOLVED, Cause.TESTS_VANISHED, reason
 
 
-def _vanished(tests: dict[str, TestStatus], wanted: Iterable[str]) -> list[str]:
+def _missing_tests(tests: dict[str, TestStatus], wanted: Iterable[str]) -> list[str]:
     return [test for test in dict.fromkeys(wanted) if tests.get(test, TestStatus.MISSING) is TestStatus.MISSING]
 
 
-def _holds(test: str, before: TestRun | None, after: TestRun, expectation: Expectation) -> bool:
+def _is_acceptable(test: str, before: TestRun | None, after: TestRun, expectation: Expectation) -> bool:
     status = after.tests[test]
     if status in expectation.passing:
         return True
@@ -209,15 +209,15 @@ def _holds(test: str, before: TestRun | None, after: TestRun, expectation: Expec
 
 def is_green(run: TestRun, before: TestRun | None, expectation: Expectation) -> bool:
     """Whether a whole test step succeeded: complete, exit code 0, nothing failing, something passing."""
-    if not isinstance(run.outcome, Results) or run.outcome.broken or run.exit_code != 0:
+    if not isinstance(run.outcome, TestResults) or run.outcome.broken or run.exit_code != 0:
         return False
     tests = run.outcome.tests
     return any(status in expectation.passing for status in tests.values()) and all(
-        _holds(test, before, run, expectation) for test in tests
+        _is_acceptable(test, before, run, expectation) for test in tests
     )
 
 
-def flipped(runs: Sequence[TestRun]) -> tuple[str, ...]:
+def flaky_tests(runs: Sequence[TestRun]) -> tuple[str, ...]:
     """The tests that did not end alike in all of these runs."""
     seen: dict[str, set[TestStatus]] = {}
     names = {name for run in runs for name in run.tests}
@@ -240,9 +240,9 @@ def _outcomes(before: TestRun | None, after: TestRun, expectation: Expectation) 
     )
 
 
-def listed(names: Iterable[str]) -> str:
+def join_names(names: Iterable[str]) -> str:
     """The first few names, each on one line and of bearable length, and how many more there are."""
-    every = [" ".join(name.split())[:_NAME_AT_MOST] for name in names]
-    text = ", ".join(every[:_NAMED_AT_MOST])
-    rest = len(every) - _NAMED_AT_MOST
+    every = [" ".join(name.split())[:_MAX_NAME_LENGTH] for name in names]
+    text = ", ".join(every[:_MAX_NAMES])
+    rest = len(every) - _MAX_NAMES
     return f"{text} and {rest} more" if rest > 0 else text

@@ -6,31 +6,31 @@ from enum import StrEnum
 from proctor.core.causes import Status
 from proctor.core.record import Record
 from proctor.core.verdict import TestStatus
-from proctor.grading.outcome import TestRun, Unreadable
-from proctor.grading.resolve import Expectation, baseline_trouble, flipped, listed, resolve
+from proctor.grading.outcome import InconclusiveRun, TestRun
+from proctor.grading.resolve import Expectation, flaky_tests, join_names, pre_patch_problem, resolve
 
 
-class ProblemCode(StrEnum):
+class TaskProblemCode(StrEnum):
     """What can be wrong with a task."""
 
-    BASELINE = "baseline"  # the pristine tree does not fail for the labelled reason
+    PRE_PATCH = "baseline"  # the pristine tree does not fail for the labelled reason
     ORACLE = "oracle"  # the reference answer is not graded as resolved
     LABEL_MISSING = "label_missing"  # a label names a test that does not exist even with the reference answer
     UNLABELLED_CHANGE = "unlabelled_change"  # the reference answer changes a test that no label names
     NOT_REPEATABLE = "not_repeatable"  # the same tree gave different results
 
 
-class Problem(Record):
+class TaskProblem(Record):
     """One thing that is wrong, in a sentence."""
 
-    code: ProblemCode
+    code: TaskProblemCode
     detail: str
 
 
-class Validation(Record):
+class TaskValidation(Record):
     """What was learned about a task. `flaky` names the tests that did not end alike in all runs."""
 
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[TaskProblem, ...] = ()
     flaky: tuple[str, ...] = ()
 
     @property
@@ -39,37 +39,37 @@ class Validation(Record):
         return not self.problems
 
 
-def validate(baseline: Sequence[TestRun], oracle: Sequence[TestRun], expectation: Expectation) -> Validation:
+def validate(pre_patch: Sequence[TestRun], oracle: Sequence[TestRun], expectation: Expectation) -> TaskValidation:
     """Judge a task by one or more runs of its pristine tree and of its reference answer."""
-    flaky = tuple(sorted({*flipped(baseline), *flipped(oracle)}))
+    flaky = tuple(sorted({*flaky_tests(pre_patch), *flaky_tests(oracle)}))
     problems = [
-        *_baseline_problems(baseline[0], expectation),
+        *_pre_patch_problems(pre_patch[0], expectation),
         *_oracle_problems(oracle[0], expectation),
-        *_unlabelled_problems(baseline[0], oracle[0], expectation),
-        *_repeat_problems("without a submission", baseline),
+        *_unlabelled_problems(pre_patch[0], oracle[0], expectation),
+        *_repeat_problems("without a submission", pre_patch),
         *_repeat_problems("with the reference answer", oracle),
     ]
-    return Validation(problems=tuple(problems), flaky=flaky)
+    return TaskValidation(problems=tuple(problems), flaky=flaky)
 
 
-def _baseline_problems(run: TestRun, expectation: Expectation) -> list[Problem]:
-    trouble = baseline_trouble(run, expectation)
-    return [] if trouble is None else [Problem(code=ProblemCode.BASELINE, detail=trouble[1])]
+def _pre_patch_problems(run: TestRun, expectation: Expectation) -> list[TaskProblem]:
+    trouble = pre_patch_problem(run, expectation)
+    return [] if trouble is None else [TaskProblem(code=TaskProblemCode.PRE_PATCH, detail=trouble[1])]
 
 
-def _oracle_problems(run: TestRun, expectation: Expectation) -> list[Problem]:
+def _oracle_problems(run: TestRun, expectation: Expectation) -> list[TaskProblem]:
     # Without the baseline, so that what is wrong there is told once.
     resolution = resolve(None, run, expectation)
     if resolution.status is Status.RESOLVED:
         return []
     missing = [label for label in expectation.labels if run.complete and label not in run.tests]
     if missing:
-        detail = f"not there even with the reference answer: {listed(missing)}"
-        return [Problem(code=ProblemCode.LABEL_MISSING, detail=detail)]
-    return [Problem(code=ProblemCode.ORACLE, detail=f"with the reference answer: {resolution.reason}")]
+        detail = f"not there even with the reference answer: {join_names(missing)}"
+        return [TaskProblem(code=TaskProblemCode.LABEL_MISSING, detail=detail)]
+    return [TaskProblem(code=TaskProblemCode.ORACLE, detail=f"with the reference answer: {resolution.reason}")]
 
 
-def _unlabelled_problems(before: TestRun, after: TestRun, expectation: Expectation) -> list[Problem]:
+def _unlabelled_problems(before: TestRun, after: TestRun, expectation: Expectation) -> list[TaskProblem]:
     if not expectation.labels or not before.complete or not after.complete:
         return []
     problems = []
@@ -78,18 +78,20 @@ def _unlabelled_problems(before: TestRun, after: TestRun, expectation: Expectati
         became = after.tests.get(test, TestStatus.MISSING)
         if was is not became:
             detail = f"no label names {test!r}, which goes from {was.value} to {became.value}"
-            problems.append(Problem(code=ProblemCode.UNLABELLED_CHANGE, detail=detail))
+            problems.append(TaskProblem(code=TaskProblemCode.UNLABELLED_CHANGE, detail=detail))
     return problems
 
 
-def _repeat_problems(when: str, runs: Sequence[TestRun]) -> list[Problem]:
-    changed = flipped(runs)
+def _repeat_problems(when: str, runs: Sequence[TestRun]) -> list[TaskProblem]:
+    changed = flaky_tests(runs)
     if changed:
-        return [Problem(code=ProblemCode.NOT_REPEATABLE, detail=f"{when}, these flip: {listed(changed)}")]
-    if len({(run.exit_code, _trouble(run)) for run in runs}) > 1:
-        return [Problem(code=ProblemCode.NOT_REPEATABLE, detail=f"{when}, the test step ends in different ways")]
+        return [TaskProblem(code=TaskProblemCode.NOT_REPEATABLE, detail=f"{when}, these flip: {join_names(changed)}")]
+    if len({(run.exit_code, _inconclusive_kind(run)) for run in runs}) > 1:
+        return [
+            TaskProblem(code=TaskProblemCode.NOT_REPEATABLE, detail=f"{when}, the test step ends in different ways")
+        ]
     return []
 
 
-def _trouble(run: TestRun) -> str:
-    return run.outcome.trouble.value if isinstance(run.outcome, Unreadable) else ""
+def _inconclusive_kind(run: TestRun) -> str:
+    return run.outcome.kind.value if isinstance(run.outcome, InconclusiveRun) else ""

@@ -6,7 +6,7 @@ write those down. What is not named here is imported from where it is: a report 
 
 from proctor.analysis.comparability import differences
 from proctor.analysis.runs import RunRow, run_row
-from proctor.report.reading import run_names, run_rows
-from proctor.report.words import money
+from proctor.report.formatting import money
+from proctor.report.stored_runs import run_names, run_rows
 
 __all__ = ["RunRow", "differences", "money", "run_names", "run_row", "run_rows"]

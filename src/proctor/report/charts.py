@@ -8,20 +8,20 @@ in the dark, in the light and on paper.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from proctor.analysis.groups import Breakdown
+from proctor.analysis.breakdowns import Breakdown
 from proctor.analysis.paired import Comparison
-from proctor.analysis.pareto import Standing
+from proctor.analysis.pareto import ParetoResult
 from proctor.analysis.runs import RunRow
 from proctor.core.errors import UsageError
-from proctor.core.published import Published
+from proctor.core.published_result import PublishedResult
 from proctor.report.document import Chart
 
 _INK, _MUTED, _LINE, _MARK, _OTHER = "var(--ink)", "var(--muted)", "var(--line)", "var(--mark)", "var(--other)"
 _WIDTH: Final = 320
 _ROW: Final = 26
-_MOST_PUBLISHED: Final = 8
-_FEW: Final = 10
-_FEW_NAMES: Final = 6
+_MAX_PUBLISHED: Final = 8
+_MAX_INTEGER_TICKS: Final = 10
+_MAX_LABELS: Final = 6
 _MINUTE: Final = 60
 _TWO_MINUTES: Final = 120
 _STYLE: Final[Mapping[str, Any]] = {
@@ -56,7 +56,7 @@ _STYLE: Final[Mapping[str, Any]] = {
 _PERCENT: Final = {"format": "%", "tickCount": 5}
 
 
-def draw(chart: Chart) -> str:
+def render_svg(chart: Chart) -> str:
     """The picture, as SVG to be put into a page.
 
     Raises:
@@ -72,7 +72,7 @@ def draw(chart: Chart) -> str:
     return picture
 
 
-def rates_chart(rows: Sequence[RunRow], published: Sequence[Published] = ()) -> Chart:
+def rates_chart(rows: Sequence[RunRow], published: Sequence[PublishedResult] = ()) -> Chart:
     """Every run's rate with its interval; what others have published below, hollow and without one."""
     ours = [
         {"name": row.run_id, "rate": row.rate, "low": row.low, "high": row.high, "whose": "ours"}
@@ -81,16 +81,22 @@ def rates_chart(rows: Sequence[RunRow], published: Sequence[Published] = ()) -> 
     ]
     theirs = [
         {"name": f"{one.model} + {one.agent}", "rate": one.rate, "whose": "published"}
-        for one in published[:_MOST_PUBLISHED]
+        for one in published[:_MAX_PUBLISHED]
         if one.rate is not None
     ]
     values: list[dict[str, Any]] = [*ours, *theirs]
-    across = {"field": "rate", "type": "quantitative", "title": "resolved", "axis": _PERCENT, "scale": _whole(values)}
+    across = {
+        "field": "rate",
+        "type": "quantitative",
+        "title": "resolved",
+        "axis": _PERCENT,
+        "scale": _rate_scale(values),
+    }
     return {
         "width": _WIDTH,
         "height": _ROW * len(values),
         "data": {"values": values},
-        "encoding": {"y": _down("name", [str(value["name"]) for value in values])},
+        "encoding": {"y": _row_axis("name", [str(value["name"]) for value in values])},
         "layer": [
             {"mark": "rule", "encoding": {"x": {**across, "field": "low"}, "x2": {"field": "high"}}},
             {
@@ -107,7 +113,7 @@ def rates_chart(rows: Sequence[RunRow], published: Sequence[Published] = ()) -> 
     }
 
 
-def front_chart(standings: Sequence[Standing]) -> Chart:
+def pareto_chart(results: Sequence[ParetoResult]) -> Chart:
     """Cost against rate, each with its interval; the runs that no other beats in both are joined."""
     values: list[dict[str, Any]] = [
         {
@@ -119,14 +125,14 @@ def front_chart(standings: Sequence[Standing]) -> Chart:
             "least": standing.point.cost.low if standing.point.cost.low is not None else standing.point.cost.value,
             "most": standing.point.cost.high if standing.point.cost.high is not None else standing.point.cost.value,
         }
-        for standing in standings
+        for standing in results
         if standing.point.rate is not None and standing.point.cost is not None
     ]
     for place, value in enumerate(sorted(values, key=lambda value: (value["cost"], value["rate"]))):
         value["above"] = place % 2 == 0  # neighbours' names do not lie on each other
-        value["front"] = "on the front" if _unbeaten(value, values) else "beaten in both"
+        value["front"] = "on the front" if _is_undominated(value, values) else "beaten in both"
         # Among many, the names of those that matter can be read; all of them would lie on each other.
-        value["named"] = value["run"] if len(values) <= _FEW_NAMES or value["front"] == "on the front" else ""
+        value["named"] = value["run"] if len(values) <= _MAX_LABELS or value["front"] == "on the front" else ""
     costs = [float(value["cost"]) for value in values]
     wide = len(costs) > 1 and min(costs) > 0 and max(costs) / min(costs) > 30  # noqa: PLR2004 - more than one axis shows
     across = {
@@ -136,7 +142,7 @@ def front_chart(standings: Sequence[Standing]) -> Chart:
         "axis": {"format": "$~r", "tickCount": 5},
         "scale": {"type": "log"} if wide else {"zero": True, "nice": True},
     }
-    up = {"field": "rate", "type": "quantitative", "title": "resolved", "axis": _PERCENT, "scale": _whole(values)}
+    up = {"field": "rate", "type": "quantitative", "title": "resolved", "axis": _PERCENT, "scale": _rate_scale(values)}
     colour = {
         "field": "front",
         "type": "nominal",
@@ -176,16 +182,16 @@ def front_chart(standings: Sequence[Standing]) -> Chart:
 
 def times_chart(rows: Sequence[RunRow]) -> Chart:
     """How long answers took: from the shortest to the longest, the middle half as a bar, the median as a tick."""
-    times = {row.run_id: row.times for row in rows if row.times is not None}
+    times = {row.run_id: row.time_distribution for row in rows if row.time_distribution is not None}
     short = all(time.maximum < _TWO_MINUTES for time in times.values())
     unit, name = (1, "seconds") if short else (_MINUTE, "minutes")
     values = [
         {
             "run": run,
             "minimum": time.minimum / unit,
-            "quarter": time.quarter / unit,
-            "median": time.median / unit,
-            "three_quarters": time.three_quarters / unit,
+            "quarter": time.p25 / unit,
+            "median": time.p50 / unit,
+            "three_quarters": time.p75 / unit,
             "maximum": time.maximum / unit,
         }
         for run, time in times.items()
@@ -195,7 +201,7 @@ def times_chart(rows: Sequence[RunRow]) -> Chart:
         "width": _WIDTH,
         "height": _ROW * len(values),
         "data": {"values": values},
-        "encoding": {"y": _down("run", [str(value["run"]) for value in values])},
+        "encoding": {"y": _row_axis("run", [str(value["run"]) for value in values])},
         "layer": [
             {
                 "mark": {"type": "rule", "strokeWidth": 1},
@@ -227,12 +233,12 @@ def flips_chart(comparisons: Sequence[Comparison]) -> Chart:
         "data": {"values": values},
         "mark": {"type": "bar", "height": 14},
         "encoding": {
-            "y": _down("run", [one.second.run for one in comparisons]),
+            "y": _row_axis("run", [one.second.run for one in comparisons]),
             "x": {
                 "field": "tasks",
                 "type": "quantitative",
                 "title": f"tasks lost and gained against {comparisons[0].first.run}",
-                "axis": {"format": "+d", **_whole_numbers(-most, most)},
+                "axis": {"format": "+d", **_integer_ticks(-most, most)},
                 "scale": {"domain": [-most, most]},
             },
             "color": {
@@ -253,10 +259,16 @@ def breakdown_chart(found: Breakdown) -> Chart:
         for run, estimate in zip(found.runs, (group.rate, group.second), strict=False)
         if estimate is not None
     ]
-    across = {"field": "rate", "type": "quantitative", "title": "resolved", "axis": _PERCENT, "scale": _whole(values)}
+    across = {
+        "field": "rate",
+        "type": "quantitative",
+        "title": "resolved",
+        "axis": _PERCENT,
+        "scale": _rate_scale(values),
+    }
     groups = [group.value for group in found.groups]
     shared = {
-        "y": _down("group", groups),
+        "y": _row_axis("group", groups),
         "yOffset": {"field": "run", "type": "nominal", "sort": list(found.runs)},
         "color": {
             "field": "run",
@@ -277,25 +289,25 @@ def breakdown_chart(found: Breakdown) -> Chart:
     }
 
 
-def _down(field: str, order: Sequence[str]) -> dict[str, Any]:
+def _row_axis(field: str, order: Sequence[str]) -> dict[str, Any]:
     return {"field": field, "type": "nominal", "title": None, "sort": list(order), "axis": {"ticks": False}}
 
 
-def _whole(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _rate_scale(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """From nothing to a little above the highest rate shown, so that small rates can be told apart."""
     highest = max((float(value.get("high") or value["rate"]) for value in values), default=1.0)
     return {"domain": [0, min(1.0, max(0.1, highest * 1.05))], "nice": True, "clamp": True}
 
 
-def _whole_numbers(low: int, high: int) -> dict[str, Any]:
+def _integer_ticks(low: int, high: int) -> dict[str, Any]:
     """Where an axis of few whole numbers has its ticks: left alone, it would have some in between."""
-    return {"values": list(range(low, high + 1))} if high - low < _FEW else {}
+    return {"values": list(range(low, high + 1))} if high - low < _MAX_INTEGER_TICKS else {}
 
 
-def _unbeaten(mine: Mapping[str, Any], values: Sequence[Mapping[str, Any]]) -> bool:
+def _is_undominated(point: Mapping[str, Any], values: Sequence[Mapping[str, Any]]) -> bool:
     return not any(
-        other["rate"] >= mine["rate"]
-        and other["cost"] <= mine["cost"]
-        and (other["rate"], other["cost"]) != (mine["rate"], mine["cost"])
+        other["rate"] >= point["rate"]
+        and other["cost"] <= point["cost"]
+        and (other["rate"], other["cost"]) != (point["rate"], point["cost"])
         for other in values
     )

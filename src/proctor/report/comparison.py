@@ -6,23 +6,23 @@ from typing import Literal
 from msgspec.structs import replace
 
 from proctor.analysis.comparability import Difference, differences
-from proctor.analysis.gate import Decision, Rule, decide
+from proctor.analysis.gate import GateDecision, GateRule, decide
 from proctor.analysis.observation import Observation
-from proctor.analysis.paired import Change, Comparison, compare, corrected
+from proctor.analysis.paired import Comparison, MetricChange, adjust_p_values, compare
 from proctor.analysis.runs import RunRow, run_row
-from proctor.analysis.team import TeamVerdict, team_verdict
+from proctor.analysis.team import TeamComparison, compare_team
 from proctor.core.errors import UsageError
 from proctor.core.record import Record
 from proctor.report.charts import flips_chart, rates_chart
 from proctor.report.document import Document, Section
-from proctor.report.reading import run_names
+from proctor.report.formatting import NO_VALUE, duration, money, percent, plural
 from proctor.report.runs import runs_table
+from proctor.report.stored_runs import run_names
 from proctor.report.tables import Table
-from proctor.report.words import NOTHING, duration, many, money, percent
 from proctor.results import RunStore
 
 
-class Held(Record):
+class RunComparison(Record):
     """One run held against the first: what flipped and what changed, in what else they differ, what a gate makes of it.
 
     Attributes:
@@ -31,8 +31,8 @@ class Held(Record):
 
     comparison: Comparison
     differences: tuple[Difference, ...]
-    team: TeamVerdict | None = None
-    decision: Decision | None = None
+    team: TeamComparison | None = None
+    decision: GateDecision | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -44,11 +44,11 @@ class Held(Record):
 class TeamReport(Record):
     """What a team is worth, and that in a sentence."""
 
-    numbers: TeamVerdict
+    comparison: TeamComparison
     sentence: str
 
 
-class HeldReport(Record):
+class RunComparisonReport(Record):
     """One run held against the first, for programs.
 
     Attributes:
@@ -57,22 +57,22 @@ class HeldReport(Record):
     """
 
     comparison: Comparison
-    verdict: int
+    conclusion: int
     sentence: str
     differences: tuple[Difference, ...]
     team: TeamReport | None
-    gate: Decision | None
+    gate: GateDecision | None
 
 
 class ComparisonReport(Record):
     """What `bench compare` says, for programs: all runs in numbers, and all but the first held against it."""
 
     runs: tuple[RunRow, ...]
-    comparisons: tuple[HeldReport, ...]
+    comparisons: tuple[RunComparisonReport, ...]
     schema_version: Literal["proctor.comparison@1"] = "proctor.comparison@1"
 
 
-def hold(stores: Sequence[RunStore], gate: Rule | None = None) -> tuple[list[RunRow], list[Held]]:
+def compare_runs(stores: Sequence[RunStore], gate: GateRule | None = None) -> tuple[list[RunRow], list[RunComparison]]:
     """Hold runs against the first of them, and each against a rule if there is one.
 
     Raises:
@@ -91,78 +91,80 @@ def hold(stores: Sequence[RunStore], gate: Rule | None = None) -> tuple[list[Run
         second = list(store.results_as(Observation))
         rows.append(replace(run_row(config, second), run_id=name))
         found.append(compare(first, second, names=(names[0], name)))
-        teams.append(_team((rows[0], first), (rows[-1], second)))
+        teams.append(_team_comparison((rows[0], first), (rows[-1], second)))
     return rows, [
-        Held(
+        RunComparison(
             comparison=comparison,
             differences=differences(configs[0], config),
             team=team,
             decision=None if gate is None else decide(gate, comparison),
         )
-        for comparison, config, team in zip(corrected(found), configs[1:], teams, strict=True)
+        for comparison, config, team in zip(adjust_p_values(found), configs[1:], teams, strict=True)
     ]
 
 
-def comparison_document(rows: Sequence[RunRow], held: Sequence[Held]) -> Document:
+def comparison_document(rows: Sequence[RunRow], pairs: Sequence[RunComparison]) -> Document:
     """What `compare` says."""
     names = [row.run_id for row in rows]
     title = f"{', '.join(names[1:])} against {names[0]}"
-    comparisons = [one.comparison for one in held]
+    comparisons = [one.comparison for one in pairs]
     sections = [
         Section(table=runs_table(title, rows), charts=(("Resolved, with 95 % intervals", rates_chart(rows)),)),
     ]
     if any(one.common for one in comparisons):
-        sections.append(Section(table=_changes([one for one in comparisons if one.common])))
-    flips = _flips(comparisons)
+        sections.append(Section(table=_changes_table([one for one in comparisons if one.common])))
+    flips = _flips_table(comparisons)
     if flips.rows:
         sections.append(Section(table=flips, charts=(("Tasks lost and gained", flips_chart(comparisons)),)))
-    subjects = dict.fromkeys(str(unlike) for one in held for unlike in one.differences if unlike.subject)
+    subjects = dict.fromkeys(str(unlike) for one in pairs for unlike in one.differences if unlike.subject)
     if subjects:
         sections.append(Section(sentences=tuple(f"Under test, {difference}" for difference in subjects)))
     return Document(
         title=title,
         sections=tuple(sections),
         summary=(
-            *(one.team.sentence for one in held if one.team),
-            *(one.comparison.sentence for one in held),
-            *(f"Gate: {one.decision.sentence}" for one in held if one.decision),
+            *(one.team.sentence for one in pairs if one.team),
+            *(one.comparison.sentence for one in pairs),
+            *(f"Gate: {one.decision.sentence}" for one in pairs if one.decision),
         ),
-        warnings=tuple(warning for one in held for warning in one.warnings),
+        warnings=tuple(warning for one in pairs for warning in one.warnings),
     )
 
 
-def comparison_report(rows: Sequence[RunRow], held: Sequence[Held]) -> ComparisonReport:
+def comparison_report(rows: Sequence[RunRow], pairs: Sequence[RunComparison]) -> ComparisonReport:
     """The same for programs."""
     return ComparisonReport(
         runs=tuple(rows),
         comparisons=tuple(
-            HeldReport(
+            RunComparisonReport(
                 comparison=one.comparison,
-                verdict=one.comparison.verdict,
+                conclusion=one.comparison.conclusion,
                 sentence=one.comparison.sentence,
                 differences=one.differences,
-                team=None if one.team is None else TeamReport(numbers=one.team, sentence=one.team.sentence),
+                team=None if one.team is None else TeamReport(comparison=one.team, sentence=one.team.sentence),
                 gate=one.decision,
             )
-            for one in held
+            for one in pairs
         ),
     )
 
 
-def _team(one: tuple[RunRow, Sequence[Observation]], other: tuple[RunRow, Sequence[Observation]]) -> TeamVerdict | None:
+def _team_comparison(
+    one: tuple[RunRow, Sequence[Observation]], other: tuple[RunRow, Sequence[Observation]]
+) -> TeamComparison | None:
     """What the team is worth, if one of the two runs is a team's and the other is not."""
     (single, answers), (team, teams) = sorted((one, other), key=lambda run: run[0].agents)
     if not single.agents <= 1 < team.agents:
         return None
-    return team_verdict((team.run_id, teams), (single.run_id, answers))
+    return compare_team((team.run_id, teams), (single.run_id, answers))
 
 
-def _changes(comparisons: Sequence[Comparison]) -> Table:
+def _changes_table(comparisons: Sequence[Comparison]) -> Table:
     return Table(
         title="What changed, per task",
         headings=("Run ID", "", comparisons[0].first.run, "Here", "Change (95 % interval)"),
         rows=tuple((one.second.run, *cells) for one in comparisons for cells in _change_rows(one)),
-        notes=tuple(_power(one) for one in comparisons if one.visible is not None),
+        notes=tuple(_power_note(one) for one in comparisons if one.minimum_detectable_difference is not None),
     )
 
 
@@ -175,30 +177,30 @@ def _change_rows(one: Comparison) -> Iterator[tuple[str, ...]]:
         yield "rate", percent(one.rate.first), percent(one.rate.second), f"{100 * found.value:+.1f} points{ends}"
     for name, change, words in (("cost", one.cost, money), ("time", one.seconds, duration)):
         if change is None:
-            yield name, "unknown", "unknown", NOTHING
+            yield name, "unknown", "unknown", NO_VALUE
         else:
             yield name, words(change.first), words(change.second), _relative(change)
 
 
-def _relative(change: Change) -> str:
+def _relative(change: MetricChange) -> str:
     if change.ratio is None:
-        return NOTHING
+        return NO_VALUE
     ends = ""
     if change.ratio_low is not None and change.ratio_high is not None:
         ends = f" ({change.ratio_low - 1:+.0%} to {change.ratio_high - 1:+.0%})"
     return f"{change.ratio - 1:+.0%}{ends}"
 
 
-def _power(one: Comparison) -> str:
+def _power_note(one: Comparison) -> str:
     flips = len(one.gained) + len(one.lost)
-    smallest = f"{100 * (one.visible or 0):.1f} points"
+    smallest = f"{100 * (one.minimum_detectable_difference or 0):.1f} points"
     return (
-        f"{one.second.run}: with {many(one.common, 'common task')}, of which {flips} flipped, a true difference of "
+        f"{one.second.run}: with {plural(one.common, 'common task')}, of which {flips} flipped, a true difference of "
         f"{smallest} would be shown four times out of five."
     )
 
 
-def _flips(comparisons: Sequence[Comparison]) -> Table:
+def _flips_table(comparisons: Sequence[Comparison]) -> Table:
     rows = [
         (task, flip, one.second.run)
         for one in comparisons

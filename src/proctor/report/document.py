@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from proctor.core.record import Record
-from proctor.report.tables import Table, as_markdown, as_sentences, as_text, plain
+from proctor.report.tables import Table, as_markdown, as_sentences, as_text, escape_markdown
 
 Chart = dict[str, Any]  # a Vega-Lite specification
 _UNDERLINES: Final = "=-"
@@ -19,7 +19,7 @@ class Section(Record):
     sentences: tuple[str, ...] = ()
     table: Table | None = None
     charts: tuple[tuple[str, Chart], ...] = ()
-    reference: bool = False
+    page_only: bool = False
 
 
 class Document(Record):
@@ -43,7 +43,7 @@ def document_text(document: Document, *, width: int | None = None) -> str:
     """
     parts: list[str] = []
     for section in document.sections:
-        if section.reference:
+        if section.page_only:
             continue
         if section.table is not None:
             parts.append(as_text(section.table, underline=_UNDERLINES[bool(parts)], width=width))
@@ -56,10 +56,10 @@ def document_text(document: Document, *, width: int | None = None) -> str:
 
 def document_markdown(document: Document) -> str:
     """For a page or a pull request."""
-    parts = [f"> {plain(warning)}\n" for warning in document.warnings]
-    parts += [f"{plain(sentence)}\n" for sentence in document.summary]
+    parts = [f"> {escape_markdown(warning)}\n" for warning in document.warnings]
+    parts += [f"{escape_markdown(sentence)}\n" for sentence in document.summary]
     for section in document.sections:
         if section.table is not None:
             parts.append(as_markdown(section.table))
-        parts += [f"{plain(sentence)}\n" for sentence in section.sentences]
+        parts += [f"{escape_markdown(sentence)}\n" for sentence in section.sentences]
     return "\n".join(parts)

@@ -7,7 +7,7 @@ import proctor
 from proctor.core.errors import UsageError
 from proctor.core.files import write_atomic
 from proctor.core.text import visible
-from proctor.report.charts import draw
+from proctor.report.charts import render_svg
 from proctor.report.document import Document
 
 
@@ -22,7 +22,7 @@ def document_html(document: Document) -> str:
         {
             "table": section.table,
             "sentences": section.sentences,
-            "pictures": [(caption, draw(chart)) for caption, chart in section.charts],
+            "pictures": [(caption, render_svg(chart)) for caption, chart in section.charts],
         }
         for section in document.sections
     ]

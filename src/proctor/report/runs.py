@@ -5,22 +5,31 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Final
 
 from proctor.analysis.intervals import Estimate
-from proctor.analysis.log_figures import LogFigures
-from proctor.analysis.pareto import Point, standings
+from proctor.analysis.log_stats import LogStats
+from proctor.analysis.pareto import ParetoPoint, pareto_results
 from proctor.analysis.runs import RunRow
-from proctor.core.published import Published
-from proctor.report.charts import front_chart, rates_chart, times_chart
+from proctor.core.published_result import PublishedResult
+from proctor.report.charts import pareto_chart, rates_chart, times_chart
 from proctor.report.document import Document, Section
-from proctor.report.others import MOST_LINES, published_lines, published_table
+from proctor.report.formatting import (
+    NO_VALUE,
+    duration,
+    excluded_errors_note,
+    interval,
+    money,
+    number,
+    percent,
+    short_count,
+)
+from proctor.report.published import MAX_LINES, published_lines, published_table
 from proctor.report.tables import Table, records_csv
-from proctor.report.words import NOTHING, count, duration, errors_left_out, interval, money, number, percent
 
 HEADINGS: Final = ("Run ID", "Mode", "Preset", "Resolved", "Avg Cost", "Avg Time", "Agents", "95 % interval", "Errors")
-_ACROSS: Final = 6  # more runs than this do not fit beside each other
+_MAX_RUN_COLUMNS: Final = 6  # more runs than this do not fit beside each other
 
 
 def runs_table(
-    title: str, rows: Sequence[RunRow], published: Sequence[Published] = (), tasks: Collection[str] = ()
+    title: str, rows: Sequence[RunRow], published: Sequence[PublishedResult] = (), tasks: Collection[str] = ()
 ) -> Table:
     """The table that the report begins with, what others have published below it and never in it.
 
@@ -30,24 +39,24 @@ def runs_table(
         title=title,
         headings=HEADINGS,
         rows=tuple(_cells(row) for row in rows),
-        notes=(*published_lines(published, tasks), *_rates_below(rows)),
+        notes=(*published_lines(published, tasks), *_error_notes(rows)),
     )
 
 
-def who_table(rows: Sequence[RunRow]) -> Table:
+def agent_table(rows: Sequence[RunRow]) -> Table:
     """Who answered: what a run's name does not tell, and its reader must know."""
     pods = any(row.pod_template for row in rows)
     return Table(
         title="Who answered",
         headings=("Run ID", "Agent", "Model", *(["Pod"] if pods else [])),
         rows=tuple(
-            (row.run_id, row.agent, row.model or NOTHING, *([row.pod_template or NOTHING] if pods else []))
+            (row.run_id, row.agent, row.model or NO_VALUE, *([row.pod_template or NO_VALUE] if pods else []))
             for row in rows
         ),
     )
 
 
-def resolved_table(rows: Sequence[RunRow]) -> Table:
+def per_resolved_table(rows: Sequence[RunRow]) -> Table:
     """What a resolved task took: all that was spent on counted answers, by those that are right."""
     return Table(
         title="Per resolved task",
@@ -55,16 +64,16 @@ def resolved_table(rows: Sequence[RunRow]) -> Table:
         rows=tuple(
             (
                 row.run_id,
-                *_with_ends(row.cost_per_resolved_usd, money),
-                *_with_ends(row.seconds_per_resolved, duration),
-                count((row.tokens_per_resolved.value or None) if row.tokens_per_resolved else None),
+                *_value_and_interval(row.cost_per_resolved_usd, money),
+                *_value_and_interval(row.seconds_per_resolved, duration),
+                short_count((row.tokens_per_resolved.value or None) if row.tokens_per_resolved else None),
             )
             for row in rows
         ),
     )
 
 
-def answers_table(rows: Sequence[RunRow]) -> Table:
+def per_trial_table(rows: Sequence[RunRow]) -> Table:
     """What an answer took, right or wrong, and how that is distributed."""
     return Table(
         title="Per answer",
@@ -72,9 +81,9 @@ def answers_table(rows: Sequence[RunRow]) -> Table:
         rows=tuple(
             (
                 row.run_id,
-                money(row.costs.median) if row.costs else NOTHING,
-                duration(row.times.median if row.times else None),
-                duration(row.times.nine_tenths if row.times else None),
+                money(row.cost_distribution.p50) if row.cost_distribution else NO_VALUE,
+                duration(row.time_distribution.p50 if row.time_distribution else None),
+                duration(row.time_distribution.p90 if row.time_distribution else None),
                 # Who took no turn asked no model, or nobody has counted.
                 *(number(mean if row.turns else None) for mean in (row.turns, row.steps, row.compactions)),
                 percent(row.utilisation),
@@ -88,16 +97,16 @@ def failures_table(rows: Sequence[RunRow]) -> Table:
     """Why answers are not resolved, how often in each run; what was not the agent's doing after that."""
     counts = [
         {
-            **row.failure_modes,
+            **row.failure_reasons,
             **{f"error: {cause}": number for cause, number in row.error_causes.items()},
             **{f"finding: {code}": number for code, number in row.finding_codes.items()},
             **({"flaky: tasks": row.flaky} if row.flaky else {}),
         }
         for row in rows
     ]
-    names = sorted(_union(counts), key=lambda name: ": " in name)
+    names = sorted(_names_by_frequency(counts), key=lambda name: ": " in name)
     cells = [[str(one.get(name, 0)) for one in counts] for name in names]
-    if len(rows) <= _ACROSS:
+    if len(rows) <= _MAX_RUN_COLUMNS:
         headings: tuple[str, ...] = ("", *(row.run_id for row in rows))
         lines = [(name, *line) for name, line in zip(names, cells, strict=True)]
     else:
@@ -106,7 +115,7 @@ def failures_table(rows: Sequence[RunRow]) -> Table:
     return Table(title="Why not", headings=headings, rows=tuple(lines))
 
 
-def passes_table(rows: Sequence[RunRow]) -> Table:
+def pass_at_k_table(rows: Sequence[RunRow]) -> Table:
     """Runs with several answers to each task: at least one of k right, all of k right, where k were graded."""
     return Table(
         title="Several answers to each task",
@@ -116,13 +125,13 @@ def passes_table(rows: Sequence[RunRow]) -> Table:
                 row.run_id,
                 str(one.k),
                 f"{one.tasks}/{row.tasks}",
-                percent(one.any_of.value),
-                interval(one.any_of.low, one.any_of.high),
-                percent(one.all_of.value),
-                interval(one.all_of.low, one.all_of.high),
+                percent(one.pass_at_k.value),
+                interval(one.pass_at_k.low, one.pass_at_k.high),
+                percent(one.pass_hat_k.value),
+                interval(one.pass_hat_k.low, one.pass_hat_k.high),
             )
             for row in rows
-            for one in row.passes
+            for one in row.pass_at_k
         ),
     )
 
@@ -151,7 +160,7 @@ def roles_table(rows: Sequence[RunRow]) -> Table:
     )
 
 
-def healthy_table(rows: Sequence[RunRow]) -> Table:
+def alternative_scores_table(rows: Sequence[RunRow]) -> Table:
     """The score on all tasks, on those known to be sound, with errors counted as failures, and as others grade."""
     return Table(
         title="The score, counted otherwise",
@@ -168,18 +177,18 @@ def healthy_table(rows: Sequence[RunRow]) -> Table:
             (
                 row.run_id,
                 f"{row.resolved}/{row.counted}",
-                f"{row.healthy.resolved}/{row.healthy.counted}" if row.healthy else NOTHING,
-                interval(row.healthy.rate.low, row.healthy.rate.high) if row.healthy and row.healthy.rate else NOTHING,
+                f"{row.healthy.resolved}/{row.healthy.counted}" if row.healthy else NO_VALUE,
+                interval(row.healthy.rate.low, row.healthy.rate.high) if row.healthy and row.healthy.rate else NO_VALUE,
                 percent(row.rate_with_errors),
                 f"{row.official}/{row.counted}",
-                number(row.score.value, 3) if row.score else NOTHING,
+                number(row.score.value, 3) if row.score else NO_VALUE,
             )
             for row in rows
         ),
     )
 
 
-def logs_table(logs: Sequence[LogFigures]) -> Table:
+def log_stats_table(log_stats: Sequence[LogStats]) -> Table:
     """What the steps were spent on; below it, why machines were not set up, where that was the task."""
     return Table(
         title="Steps, as far as the logs show",
@@ -187,30 +196,30 @@ def logs_table(logs: Sequence[LogFigures]) -> Table:
         rows=tuple(
             (
                 one.run,
-                f"{one.read}/{one.read + one.lacking}",
-                str(one.effort.calls),
-                percent(one.effort.wasted / one.effort.calls if one.effort.calls else None),
-                str(one.effort.failed),
-                str(one.effort.reread),
-                str(one.effort.repeated),
+                f"{one.trajectories_read}/{one.trajectories_read + one.trajectories_missing}",
+                str(one.tool_calls.calls),
+                percent(one.tool_calls.wasted / one.tool_calls.calls if one.tool_calls.calls else None),
+                str(one.tool_calls.failed),
+                str(one.tool_calls.reread),
+                str(one.tool_calls.repeated),
                 str(one.gave_up),
             )
-            for one in logs
+            for one in log_stats
         ),
-        notes=tuple(note for one in logs for note in _set_up(one)),
+        notes=tuple(note for one in log_stats for note in _setup_notes(one)),
     )
 
 
-def _set_up(logs: LogFigures) -> Iterator[str]:
-    if logs.setup_failures:
-        yield f"{logs.run}, set-ups that failed: {_counted(logs.setup_failures)}."
-    if logs.setup_steps:
-        wasted = sum(logs.setup_waste.values())
-        told = f" ({_counted(logs.setup_waste)})" if wasted else ""
-        yield f"{logs.run}, steps that a person would not have needed: {wasted} of {logs.setup_steps}{told}."
+def _setup_notes(log_stats: LogStats) -> Iterator[str]:
+    if log_stats.setup_failures:
+        yield f"{log_stats.run}, set-ups that failed: {_format_counts(log_stats.setup_failures)}."
+    if log_stats.setup_steps:
+        wasted = sum(log_stats.setup_waste.values())
+        told = f" ({_format_counts(log_stats.setup_waste)})" if wasted else ""
+        yield f"{log_stats.run}, steps that a person would not have needed: {wasted} of {log_stats.setup_steps}{told}."
 
 
-def _counted(counts: Mapping[str, int]) -> str:
+def _format_counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {times}" for name, times in counts.items())
 
 
@@ -226,29 +235,29 @@ def scores_table(rows: Sequence[RunRow]) -> Table:
     return Table(title="Scores", headings=("", *(row.run_id for row in rows)), rows=tuple(lines))
 
 
-def _best_of(row: RunRow, name: str, place: int) -> float | None:
+def _best_of(row: RunRow, name: str, index: int) -> float | None:
     best = row.best_of.get(name, ())
-    return best[place] if place < len(best) else None
+    return best[index] if index < len(best) else None
 
 
 def _mean_score(row: RunRow) -> str:
     if row.score is None:
-        return NOTHING
+        return NO_VALUE
     return f"{number(row.score.value, 3)} ({number(row.score.low, 3)} to {number(row.score.high, 3)})"
 
 
 def run_tables(
-    title: str, rows: Sequence[RunRow], published: Sequence[Published] = (), tasks: Collection[str] = ()
+    title: str, rows: Sequence[RunRow], published: Sequence[PublishedResult] = (), tasks: Collection[str] = ()
 ) -> tuple[Table, ...]:
     """All tables that have anything to say about these runs."""
     candidates = (
-        who_table(rows),
-        resolved_table(rows),
-        answers_table(rows),
-        healthy_table(rows) if any(_counted_otherwise(row) for row in rows) else None,
+        agent_table(rows),
+        per_resolved_table(rows),
+        per_trial_table(rows),
+        alternative_scores_table(rows) if any(_has_alternative_scores(row) for row in rows) else None,
         scores_table(rows) if any(row.score is not None for row in rows) else None,
         failures_table(rows),
-        passes_table(rows),
+        pass_at_k_table(rows),
         roles_table(rows),
     )
     return (
@@ -260,30 +269,32 @@ def run_tables(
 def runs_document(
     title: str,
     rows: Sequence[RunRow],
-    published: Sequence[Published] = (),
+    published: Sequence[PublishedResult] = (),
     *,
     tasks: Collection[str] = (),
-    logs: Sequence[LogFigures] = (),
+    log_stats: Sequence[LogStats] = (),
 ) -> Document:
     """The report on a benchmark's runs, and on their logs if they were read."""
     tables = run_tables(title, rows, published, tasks)
     charts = [("Resolved, with 95 % intervals", rates_chart(rows, published))]
-    if any(row.times is not None for row in rows):
+    if any(row.time_distribution is not None for row in rows):
         charts.append(("Time of an answer: all, the middle half, the median", times_chart(rows)))
     if any(row.cost is not None and row.rate is not None for row in rows):
-        charts.append(("Cost against rate, with the front", front_chart(standings(list(map(point_of, rows)), {}))))
+        charts.append(
+            ("Cost against rate, with the front", pareto_chart(pareto_results(list(map(pareto_point, rows)), {})))
+        )
     first = Section(table=tables[0], charts=tuple(charts))
-    more = [*tables[1:], *([logs_table(logs)] if logs else [])]
+    more = [*tables[1:], *([log_stats_table(log_stats)] if log_stats else [])]
     sections = [first, *(Section(table=table) for table in more)]
-    if len(published) > MOST_LINES or any(one.rate is one.score is None for one in published):
-        sections.append(Section(table=published_table(published, tasks), reference=True))
+    if len(published) > MAX_LINES or any(one.rate is one.score is None for one in published):
+        sections.append(Section(table=published_table(published, tasks), page_only=True))
     return Document(title=title, sections=tuple(sections))
 
 
-def point_of(row: RunRow) -> Point:
+def pareto_point(row: RunRow) -> ParetoPoint:
     """Where a run is in rate, cost and time."""
     rate = None if row.rate is None else Estimate(value=row.rate, low=row.low, high=row.high)
-    return Point(run=row.run_id, rate=rate, cost=row.cost, seconds=row.seconds)
+    return ParetoPoint(run=row.run_id, rate=rate, cost=row.cost, seconds=row.seconds)
 
 
 def runs_csv(rows: Sequence[RunRow]) -> str:
@@ -291,9 +302,9 @@ def runs_csv(rows: Sequence[RunRow]) -> str:
     return records_csv(RunRow, rows)
 
 
-def _rates_below(rows: Sequence[RunRow]) -> tuple[str, ...]:
+def _error_notes(rows: Sequence[RunRow]) -> tuple[str, ...]:
     errors = sum(row.errors for row in rows)
-    return (errors_left_out(errors),) if errors else ()
+    return (excluded_errors_note(errors),) if errors else ()
 
 
 def _cells(row: RunRow) -> tuple[str, ...]:
@@ -302,38 +313,40 @@ def _cells(row: RunRow) -> tuple[str, ...]:
         row.mode,
         row.preset,
         f"{row.resolved}/{row.counted}",
-        money(row.avg_cost_usd) if row.counted else NOTHING,
+        money(row.avg_cost_usd) if row.counted else NO_VALUE,
         duration(row.avg_seconds),
         str(row.agents),
         interval(row.low, row.high),
-        str(row.errors) + _missing(row.missing),
+        str(row.errors) + _missing_trials(row.missing),
     )
 
 
-def _missing(answers: int) -> str:
+def _missing_trials(trials: int) -> str:
     """Of answers that are not there; or that nobody has asked the run for, which somebody else must have put there."""
-    if not answers:
+    if not trials:
         return ""
-    return f" ({answers} missing)" if answers > 0 else f" ({-answers} too many)"
+    return f" ({trials} missing)" if trials > 0 else f" ({-trials} too many)"
 
 
-def _with_ends(estimate: Estimate | None, words: Callable[[float | None], str]) -> tuple[str, str]:
+def _value_and_interval(estimate: Estimate | None, format_value: Callable[[float | None], str]) -> tuple[str, str]:
     if estimate is None:
-        return NOTHING, NOTHING
+        return NO_VALUE, NO_VALUE
     known = estimate.low is not None and estimate.high is not None
-    return words(estimate.value), f"{words(estimate.low)} to {words(estimate.high)}" if known else NOTHING
+    return format_value(
+        estimate.value
+    ), f"{format_value(estimate.low)} to {format_value(estimate.high)}" if known else NO_VALUE
 
 
-def _counted_otherwise(row: RunRow) -> bool:
+def _has_alternative_scores(row: RunRow) -> bool:
     return row.healthy is not None or row.errors > 0 or row.official != row.resolved or row.score is not None
 
 
 def _share(cost: float | None, every: Sequence[float | None]) -> str:
     known = [one for one in every if one is not None]
-    return NOTHING if cost is None or len(known) < len(every) or not sum(known) else percent(cost / sum(known))
+    return NO_VALUE if cost is None or len(known) < len(every) or not sum(known) else percent(cost / sum(known))
 
 
-def _union(counts: Iterable[Mapping[str, int]]) -> list[str]:
+def _names_by_frequency(counts: Iterable[Mapping[str, int]]) -> list[str]:
     """All names, most frequent first."""
     total: Counter[str] = Counter()
     for one in counts:

@@ -4,9 +4,9 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
-from proctor.analysis.log_figures import LogFigures
+from proctor.analysis.log_stats import LogStats
 from proctor.analysis.runs import RunRow
-from proctor.core.published import Published
+from proctor.core.published_result import PublishedResult
 from proctor.core.record import Record
 
 
@@ -19,6 +19,6 @@ class RunsReport(Record):
 
     benchmark: str
     runs: tuple[RunRow, ...]
-    published: tuple[Published, ...]
-    logs: tuple[LogFigures, ...] | UnsetType = UNSET
+    published: tuple[PublishedResult, ...]
+    log_stats: tuple[LogStats, ...] | UnsetType = UNSET
     schema_version: Literal["proctor.runs_report@1"] = "proctor.runs_report@1"

@@ -26,9 +26,9 @@ def as_text(table: Table, *, underline: str = "=", width: int | None = None) -> 
     """The table for people at a terminal; columns that do not fit into its `width` go below, beside the first again."""
     cells = [[one_line(cell) for cell in line] for line in (table.headings, *table.rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(table.headings))]
-    title, notes = one_line(table.title), [_folded(one_line(note), width) for note in table.notes]
+    title, notes = one_line(table.title), [_wrap(one_line(note), width) for note in table.notes]
     lines = [title, underline * len(title)]
-    for number, columns in enumerate(_blocks(widths, width)):
+    for number, columns in enumerate(_column_blocks(widths, width)):
         rule = ["-" * widths[column] for column in columns]
         picked = [[line[column].ljust(widths[column]) for column in columns] for line in cells]
         lines += [""] * (number > 0)
@@ -38,10 +38,10 @@ def as_text(table: Table, *, underline: str = "=", width: int | None = None) -> 
 
 def as_sentences(sentences: Iterable[str], *, width: int | None = None) -> str:
     """Sentences for people at a terminal, one after the other."""
-    return "\n".join(_folded(one_line(sentence), width) for sentence in sentences) + "\n"
+    return "\n".join(_wrap(one_line(sentence), width) for sentence in sentences) + "\n"
 
 
-def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
+def _column_blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
     """Which columns stand beside each other: all of them, or as many as fit, each time with the first."""
     blocks = [[0]]
     for column in range(1, len(widths)):
@@ -52,7 +52,7 @@ def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
     return blocks
 
 
-def _folded(sentence: str, width: int | None) -> str:
+def _wrap(sentence: str, width: int | None) -> str:
     if width is None:
         return sentence
     from textwrap import fill  # noqa: PLC0415 - for terminals only
@@ -62,12 +62,12 @@ def _folded(sentence: str, width: int | None) -> str:
 
 def as_markdown(table: Table, *, level: int = 2) -> str:
     """The same for a page or a pull request."""
-    lines = [f"{'#' * level} {plain(table.title)}", ""]
-    lines.append("| " + " | ".join(map(plain, table.headings)) + " |")
+    lines = [f"{'#' * level} {escape_markdown(table.title)}", ""]
+    lines.append("| " + " | ".join(map(escape_markdown, table.headings)) + " |")
     lines.append("|" + " --- |" * len(table.headings))
-    lines += ["| " + " | ".join(map(plain, row)) + " |" for row in table.rows]
+    lines += ["| " + " | ".join(map(escape_markdown, row)) + " |" for row in table.rows]
     for note in table.notes:
-        lines += ["", plain(note)]
+        lines += ["", escape_markdown(note)]
     return "\n".join(lines) + "\n"
 
 
@@ -80,7 +80,7 @@ def records_csv(kind: type[Record], records: Iterable[Record]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow("_".join(path) for path in columns)
-    writer.writerows([_reached(record, path) for path in columns] for record in records)
+    writer.writerows([_value_at(record, path) for path in columns] for record in records)
     return out.getvalue()
 
 
@@ -94,12 +94,12 @@ def _columns(kind: type[msgspec.Struct]) -> list[tuple[str, ...]]:
                 found += [(field.name, *path) for path in _columns(option.cls)]
                 break
         else:
-            if not any(isinstance(option, _LONG) for option in options):
+            if not any(isinstance(option, _NESTED_TYPES) for option in options):
                 found.append((field.name,))
     return found
 
 
-_LONG = (
+_NESTED_TYPES = (
     msgspec.inspect.DictType,
     msgspec.inspect.ListType,
     msgspec.inspect.TupleType,
@@ -107,13 +107,13 @@ _LONG = (
 )
 
 
-def _reached(record: Any, path: Sequence[str]) -> Any:
+def _value_at(record: Any, path: Sequence[str]) -> Any:
     for name in path:
         record = None if record is None else getattr(record, name)
     return record
 
 
-def plain(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Text in which no character means something to Markdown."""
     for character in "\\`*_[]<>|#$~":
         text = text.replace(character, f"\\{character}")

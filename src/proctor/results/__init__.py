@@ -6,7 +6,7 @@ Files are the truth. Everything is written whole or not at all, and nothing here
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
-from proctor.results.store import RunStore, find_run, list_runs, new_run, summarise, total_cost
+from proctor.results.store import RunStore, find_run, list_runs, new_run, summarise, usage_cost
 
 if TYPE_CHECKING:
     from proctor.results.cache import RecordCache
@@ -25,11 +25,11 @@ __all__ = [
     "new_sweep",
     "read_journal",
     "summarise",
-    "total_cost",
+    "usage_cost",
 ]
 
 
-_HOMES: Final = {
+_LAZY_MODULES: Final = {
     "cache": ("RecordCache",),
     "journal": ("Journal", "read_journal"),
     "sweeps": ("SweepStore", "find_sweep", "new_sweep"),
@@ -38,7 +38,7 @@ _HOMES: Final = {
 
 def __getattr__(name: str) -> Any:
     """What a report does not need, when it is asked for: the writing side brings asyncio and OpenSSL."""
-    home = next((module for module, names in _HOMES.items() if name in names), None)
+    home = next((module for module, names in _LAZY_MODULES.items() if name in names), None)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{home}"), name)

@@ -23,7 +23,7 @@ from proctor.core.result import Attempt, ModelUsage, TaskResult, Tokens
 from proctor.core.run import Budget, JournalEntry, Machine, Mode, RunConfig
 from proctor.results.store import RunStore, new_run, summarise
 
-GROUP: Final = "proctor.formats"
+ENTRY_POINT_GROUP: Final = "proctor.formats"
 
 
 class ExportOptions(Record):
@@ -36,7 +36,7 @@ class ExportOptions(Record):
     name: str | None = None
 
 
-class Exported(Record):
+class ExportResult(Record):
     """What an export wrote.
 
     Attributes:
@@ -57,7 +57,7 @@ class ImportOptions(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class ImportedAnswer:
+class ExternalTrial:
     """One answer of somebody else's.
 
     Attributes:
@@ -70,11 +70,11 @@ class ImportedAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ExternalRun:
     """Somebody else's run: how it was made, as far as that is known, and its answers."""
 
     config: RunConfig
-    answers: Iterable[ImportedAnswer]
+    trials: Iterable[ExternalTrial]
 
 
 class Format(Protocol):
@@ -88,11 +88,11 @@ class Format(Protocol):
     about: str
     suffix: str
 
-    def export(self, run: RunStore, target: Path, options: ExportOptions) -> Exported:
+    def export(self, run: RunStore, target: Path, options: ExportOptions) -> ExportResult:
         """Write the run to `target`, which is not there yet: one file, or a folder. It is called as the user wishes."""
         ...
 
-    def read(self, source: Path, options: ImportOptions) -> Imported:
+    def read(self, source: Path, options: ImportOptions) -> ExternalRun:
         """Read somebody's files.
 
         Raises:
@@ -119,7 +119,9 @@ def find_format(name: str) -> Format:
     return _load(known[name])
 
 
-def export_run(run: RunStore, form: Format, target: Path, options: ExportOptions, *, replace: bool = False) -> Exported:
+def export_run(
+    run: RunStore, run_format: Format, target: Path, options: ExportOptions, *, replace: bool = False
+) -> ExportResult:
     """Export a run; `target` is whole or not there.
 
     Raises:
@@ -137,17 +139,17 @@ def export_run(run: RunStore, form: Format, target: Path, options: ExportOptions
     with draft as folder:
         written = Path(folder, "new", target.name)
         written.parent.mkdir()
-        exported = form.export(run, written, options)
+        exported = run_format.export(run, written, options)
         if target.exists():
             _check_replaceable(target, written)
             target.rename(Path(folder, "old"))
         written.rename(target)
-    return msgspec.structs.replace(exported, left_out=(*_not_there_yet(run), *exported.left_out))
+    return msgspec.structs.replace(exported, left_out=(*_missing_trials(run), *exported.left_out))
 
 
-def _not_there_yet(run: RunStore) -> Iterator[str]:
+def _missing_trials(run: RunStore) -> Iterator[str]:
     config = run.config()
-    left = len(config.tasks) * config.samples - sum(
+    left = len(config.tasks) * config.trials - sum(
         name.endswith(".json") and not name.startswith(".")
         for _, _, files in os.walk(run.folder / "tasks")
         for name in files
@@ -162,13 +164,13 @@ def _check_replaceable(target: Path, written: Path) -> None:
     if target.is_dir() != written.is_dir() or not (target.is_dir() or target.is_file()):
         raise UsageError("what is there is of another kind than the export", where=target, fix=advice)
     if target.is_dir():
-        new = _below(written)
-        strange = next((file for file in _below(target) if file not in new), None)
+        new = _files_below(written)
+        strange = next((file for file in _files_below(target) if file not in new), None)
         if strange is not None:
             raise UsageError(f"{strange} is there, and not in the export", where=target, fix=advice)
 
 
-def _below(folder: Path) -> dict[str, None]:
+def _files_below(folder: Path) -> dict[str, None]:
     """Everything below a folder that is not a folder, by its place."""
     return {
         Path(parent, name).relative_to(folder).as_posix(): None
@@ -177,7 +179,7 @@ def _below(folder: Path) -> dict[str, None]:
     }
 
 
-def import_run(imported: Imported, *, root: Path | None = None) -> RunStore:
+def import_run(imported: ExternalRun, *, root: Path | None = None) -> RunStore:
     """Store somebody else's run as one of ours. It becomes a run with its configuration, which is written last.
 
     Raises:
@@ -185,14 +187,14 @@ def import_run(imported: Imported, *, root: Path | None = None) -> RunStore:
     """
     store = new_run(imported.config.benchmark, root=root)
     try:
-        results = [_keep(store, answer) for answer in imported.answers]
+        results = [_store_trial(store, answer) for answer in imported.trials]
         config = msgspec.structs.replace(
             imported.config,
             run_id=store.run_id,
             tasks=tuple(sorted({result.task_id for result in results})),
-            samples=max((result.sample for result in results), default=1),
+            trials=max((result.trial for result in results), default=1),
         )
-        store.journal.write_bytes(b"".join(_line(result) for result in results))
+        store.journal.write_bytes(b"".join(_journal_line(result) for result in results))
         store.write_summary(summarise(config, results))
         store.write_config(config)
     except BaseException:
@@ -201,7 +203,7 @@ def import_run(imported: Imported, *, root: Path | None = None) -> RunStore:
     return store
 
 
-def foreign_config(
+def external_config(
     *,
     benchmark: str,
     origin: str,
@@ -233,7 +235,7 @@ def foreign_config(
         image=None,
         isolation=True,
         network=None,
-        samples=1,
+        trials=1,
         concurrency=concurrency,
         grade_concurrency=1,
         limits=limits or Limits(),
@@ -254,11 +256,11 @@ def unknown_usage(model: str | None = None) -> tuple[ModelUsage, ...]:
     return (ModelUsage(model=model or "unknown", requests=0, tokens=Tokens(), cost_usd=None),)
 
 
-def _keep(store: RunStore, answer: ImportedAnswer) -> TaskResult:
-    result = answer.result
+def _store_trial(store: RunStore, trial: ExternalTrial) -> TaskResult:
+    result = trial.result
     number = max((attempt.number for attempt in result.attempts), default=1)
-    logs = store.logs(result.task_id, result.sample, number)
-    for name, content in answer.files.items():
+    logs = store.logs(result.task_id, result.trial, number)
+    for name, content in trial.files.items():
         parts = PurePosixPath(name).parts
         if not parts or ".." in parts or name.startswith("/") or "\0" in name:
             raise InvalidData(f"{name!r} is no name for a file below the logs", where=result.task_id)
@@ -268,26 +270,26 @@ def _keep(store: RunStore, answer: ImportedAnswer) -> TaskResult:
     stored = msgspec.structs.replace(
         result,
         run_id=store.run_id,
-        attempts=tuple(_at_home(store, result, attempt) for attempt in result.attempts),
+        attempts=tuple(_with_local_logs(store, result, attempt) for attempt in result.attempts),
     )
-    file = store.result_file(result.task_id, result.sample)
+    file = store.result_file(result.task_id, result.trial)
     if file.exists():
         raise InvalidData(f"there are two results of one answer to task {result.task_id!r}")
     store.write_result(stored)
     return stored
 
 
-def _at_home(store: RunStore, result: TaskResult, attempt: Attempt) -> Attempt:
-    logs = store.logs(result.task_id, result.sample, attempt.number).relative_to(store.folder)
+def _with_local_logs(store: RunStore, result: TaskResult, attempt: Attempt) -> Attempt:
+    logs = store.logs(result.task_id, result.trial, attempt.number).relative_to(store.folder)
     return msgspec.structs.replace(attempt, logs=logs.as_posix())
 
 
-def _line(result: TaskResult) -> bytes:
+def _journal_line(result: TaskResult) -> bytes:
     last = result.attempts[-1] if result.attempts else None
     entry = JournalEntry(
         at=last.ended_at if last else "",
         task_id=result.task_id,
-        sample=result.sample,
+        trial=result.trial,
         attempt=last.number if last else 1,
         stage="recorded",
         cause=result.cause,
@@ -296,7 +298,7 @@ def _line(result: TaskResult) -> bytes:
 
 
 def _entries() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=GROUP)}
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
 
 
 def _load(entry: EntryPoint) -> Format:

@@ -24,11 +24,11 @@ from proctor.core.run import JournalEntry
 _sync: Final = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 
 
-class _Commit(NamedTuple):
+class _JournalCommit(NamedTuple):
     """Files, the lines that speak of them, and who waits for both to be durable; `loose` files need not be."""
 
     files: Mapping[Path, bytes]
-    loose: Mapping[Path, bytes]
+    unsynced_files: Mapping[Path, bytes]
     lines: bytes
     done: asyncio.Future[None]
 
@@ -39,25 +39,25 @@ class Journal:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._descriptor = -1
-        self._waiting: list[_Commit] = []
+        self._pending: list[_JournalCommit] = []
         self._syncing: asyncio.Task[None] | None = None
         # A thread of its own: the disk must not wait for others that copy trees or run git.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
         self._writing = threading.Lock()
 
-    def note(self, entry: JournalEntry) -> None:
+    def append(self, entry: JournalEntry) -> None:
         """Write one line; it outlives the process from now on, and a power cut once anything is committed.
 
         Raises:
             OSError: it cannot be written.
         """
-        self._append(_lines([entry]))
+        self._append_bytes(_lines([entry]))
 
     async def commit(
         self,
         *entries: JournalEntry,
         files: Mapping[Path, bytes] | None = None,
-        loose: Mapping[Path, bytes] | None = None,
+        unsynced_files: Mapping[Path, bytes] | None = None,
     ) -> None:
         """Write files, then the lines that speak of them; returns when all of it would survive a power cut.
 
@@ -67,7 +67,7 @@ class Journal:
             OSError: something cannot be written; these lines are not in the journal, or will not outlive a power cut.
         """
         done = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Commit(files or {}, loose or {}, _lines(entries), done))
+        self._pending.append(_JournalCommit(files or {}, unsynced_files or {}, _lines(entries), done))
         if self._syncing is None:
             self._syncing = asyncio.create_task(self._sync_all())
         await done
@@ -75,8 +75,8 @@ class Journal:
     async def _sync_all(self) -> None:
         loop = asyncio.get_running_loop()
         try:
-            while self._waiting:
-                batch, self._waiting = self._waiting, []
+            while self._pending:
+                batch, self._pending = self._pending, []
                 outcomes = await loop.run_in_executor(self._thread, self._write, batch)
                 for commit, error in zip(batch, outcomes, strict=True):
                     if commit.done.done():
@@ -88,7 +88,7 @@ class Journal:
         finally:
             self._syncing = None
 
-    def _write(self, batch: list[_Commit]) -> list[OSError | None]:
+    def _write(self, batch: list[_JournalCommit]) -> list[OSError | None]:
         """Write a whole batch; what became of each part of it."""
         outcomes = [_write_files(commit) for commit in batch]
         folders = {
@@ -99,13 +99,13 @@ class Journal:
             for folder in folders:
                 sync_directory(folder)
             if good:
-                self._append(good)
+                self._append_bytes(good)
                 _sync(self._descriptor)
         except OSError as failure:
             return [error or failure for error in outcomes]
         return outcomes
 
-    def _append(self, lines: bytes) -> None:
+    def _append_bytes(self, lines: bytes) -> None:
         """Append lines; when that fails half-way, as on a full disk, what was written of them is taken back."""
         with self._writing:
             start = os.fstat(self._descriptor).st_size
@@ -118,7 +118,7 @@ class Journal:
 
     async def __aenter__(self) -> Self:
         self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        _end_torn_line(self._descriptor)
+        _truncate_torn_line(self._descriptor)
         return self
 
     async def __aexit__(
@@ -135,9 +135,9 @@ def _lines(entries: Iterable[JournalEntry]) -> bytes:
     return b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries)
 
 
-def _write_files(commit: _Commit) -> OSError | None:
+def _write_files(commit: _JournalCommit) -> OSError | None:
     try:
-        for path, data in commit.loose.items():
+        for path, data in commit.unsynced_files.items():
             path.write_bytes(data)
         for path, data in commit.files.items():
             try:
@@ -172,7 +172,7 @@ def read_journal(file: Path) -> Iterator[JournalEntry]:
                     ) from error
 
 
-def _end_torn_line(descriptor: int) -> None:
+def _truncate_torn_line(descriptor: int) -> None:
     """Cut off what a killed writer left of its last line."""
     size = os.fstat(descriptor).st_size
     end, block = size, 65536

@@ -9,16 +9,16 @@ from typing import Final, TypeVar
 import msgspec
 
 from proctor.core.causes import Status
+from proctor.core.disk_names import disk_name
 from proctor.core.errors import UsageError
 from proctor.core.files import write_atomic
-from proctor.core.names import disk_name
 from proctor.core.record import Record, read_record, to_json
 from proctor.core.result import ModelUsage, TaskResult
 from proctor.core.run import RunConfig, RunSummary
 
-CONFIG: Final = "config.json"
-SUMMARY: Final = "summary.json"
-JOURNAL: Final = "journal.jsonl"
+CONFIG_FILE: Final = "config.json"
+SUMMARY_FILE: Final = "summary.json"
+JOURNAL_FILE: Final = "journal.jsonl"
 T = TypeVar("T", bound=Record)
 
 
@@ -41,40 +41,40 @@ class RunStore:
     @property
     def journal(self) -> Path:
         """The journal's file."""
-        return self.folder / JOURNAL
+        return self.folder / JOURNAL_FILE
 
     def config(self) -> RunConfig:
         """What was asked."""
-        return read_record(self.folder / CONFIG, RunConfig)
+        return read_record(self.folder / CONFIG_FILE, RunConfig)
 
     def write_config(self, config: RunConfig) -> None:
         """Store what is asked; a folder without this file is not a run."""
-        write_atomic(self.folder / CONFIG, to_json(config))
+        write_atomic(self.folder / CONFIG_FILE, to_json(config))
 
-    def logs(self, task_id: str, sample: int, attempt: int | None = None) -> Path:
+    def logs(self, task_id: str, trial: int, attempt: int | None = None) -> Path:
         """The folder for the logs of an answer, or of one attempt at it; it need not be there."""
-        folder = self.folder / "logs" / _answer_name(task_id, sample)
-        return folder if attempt is None else folder / attempt_name(attempt)
+        folder = self.folder / "logs" / _trial_name(task_id, trial)
+        return folder if attempt is None else folder / attempt_dir_name(attempt)
 
-    def result_file(self, task_id: str, sample: int) -> Path:
+    def result_file(self, task_id: str, trial: int) -> Path:
         """Where the outcome of one answer is stored."""
-        return self.folder / "tasks" / f"{_answer_name(task_id, sample)}.json"
+        return self.folder / "tasks" / f"{_trial_name(task_id, trial)}.json"
 
     def write_result(self, result: TaskResult) -> None:
         """Store the outcome of one answer."""
-        file = self.result_file(result.task_id, result.sample)
+        file = self.result_file(result.task_id, result.trial)
         file.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(file, to_json(result))
 
-    def result(self, task_id: str, sample: int = 1) -> TaskResult:
+    def result(self, task_id: str, trial: int = 1) -> TaskResult:
         """The stored outcome of one answer.
 
         Raises:
             UsageError: there is none.
         """
-        file = self.result_file(task_id, sample)
+        file = self.result_file(task_id, trial)
         if not file.is_file():
-            which = "" if sample == 1 else f", attempt {sample}"
+            which = "" if trial == 1 else f", attempt {trial}"
             raise UsageError(
                 f"run {self.run_id} has no result of task {task_id!r}{which}",
                 where=self.folder,
@@ -95,13 +95,13 @@ class RunStore:
                 if name.endswith(".json") and not name.startswith("."):
                     file = f"{folder}/{name}"
                     try:
-                        yield decode(_content(file))
+                        yield decode(_read_bytes(file))
                     except (OSError, msgspec.DecodeError, RecursionError):
                         yield read_record(Path(file), kind)  # says in our words what is wrong
 
     def write_summary(self, summary: RunSummary) -> None:
         """Store the aggregate; it can be made again from the outcomes at any time."""
-        write_atomic(self.folder / SUMMARY, to_json(summary))
+        write_atomic(self.folder / SUMMARY_FILE, to_json(summary))
 
 
 def new_run(benchmark: str, *, root: Path | None = None) -> RunStore:
@@ -134,7 +134,7 @@ def claim_folder(parent: Path, kind: str) -> Path:
 def list_runs(benchmark: str, *, root: Path | None = None) -> list[RunStore]:
     """The runs of a benchmark, oldest first."""
     folder = (root or results_root()) / disk_name(benchmark)
-    return [RunStore(file.parent) for file in sorted(folder.glob(f"*/{CONFIG}"), key=_run_order)]
+    return [RunStore(file.parent) for file in sorted(folder.glob(f"*/{CONFIG_FILE}"), key=_run_order)]
 
 
 def find_run(name: str, *, root: Path | None = None) -> RunStore:
@@ -144,10 +144,10 @@ def find_run(name: str, *, root: Path | None = None) -> RunStore:
         UsageError: no run is called so, or more than one.
     """
     base = root or results_root()
-    direct = [path for path in (Path(name), base / name) if (path / CONFIG).is_file()]
+    direct = [path for path in (Path(name), base / name) if (path / CONFIG_FILE).is_file()]
     if direct:
         return RunStore(direct[0].absolute())
-    found = sorted(file.parent for file in base.glob(f"*/{_literal(name)}/{CONFIG}"))
+    found = sorted(file.parent for file in base.glob(f"*/{_escape_glob(name)}/{CONFIG_FILE}"))
     if len(found) == 1:
         return RunStore(found[0])
     if found:
@@ -168,8 +168,8 @@ def summarise(config: RunConfig, results: Iterable[TaskResult], *, unfinished_us
         tasks += 1
         statuses[result.status] += 1
         causes[result.cause] = causes.get(result.cause, 0) + 1
-        seconds += result.answer_seconds
-        spent = total_cost(result.usage)
+        seconds += result.agent_seconds
+        spent = usage_cost(result.usage)
         cost = None if cost is None or spent is None else cost + spent
         tokens += sum(usage.tokens.total for usage in result.usage)
     return RunSummary(
@@ -182,25 +182,25 @@ def summarise(config: RunConfig, results: Iterable[TaskResult], *, unfinished_us
         skipped=statuses[Status.SKIPPED],
         cost_usd=cost,
         tokens=tokens,
-        answer_seconds=seconds,
+        agent_seconds=seconds,
         unfinished_usd=unfinished_usd,
         causes=dict(sorted(causes.items())),
     )
 
 
-def total_cost(usage: tuple[ModelUsage, ...]) -> float | None:
+def usage_cost(usage: tuple[ModelUsage, ...]) -> float | None:
     """The sum of the costs; None when one of them is unknown."""
     costs = [model.cost_usd for model in usage]
     known = [cost for cost in costs if cost is not None]
     return sum(known) if len(known) == len(costs) else None
 
 
-def attempt_name(number: int) -> str:
+def attempt_dir_name(number: int) -> str:
     """What the folder of an attempt is called among an answer's logs."""
     return f"attempt-{number}"
 
 
-def _content(file: str) -> bytes:
+def _read_bytes(file: str) -> bytes:
     """A whole file. A report reads a hundred thousand of them, and `open` takes longer than the rest."""
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -209,8 +209,8 @@ def _content(file: str) -> bytes:
         os.close(descriptor)
 
 
-def _answer_name(task_id: str, sample: int) -> str:
-    return disk_name(task_id) if sample == 1 else f"{disk_name(task_id)}~{sample}"
+def _trial_name(task_id: str, trial: int) -> str:
+    return disk_name(task_id) if trial == 1 else f"{disk_name(task_id)}~{trial}"
 
 
 def _run_order(config: Path) -> tuple[int, str]:
@@ -218,7 +218,7 @@ def _run_order(config: Path) -> tuple[int, str]:
     return (int(number[1]) if number else 0, config.parent.name)
 
 
-def _literal(name: str) -> str:
+def _escape_glob(name: str) -> str:
     """A name in which no character means something to glob."""
     if "/" in name or name in {"", ".", ".."}:
         raise UsageError(f"there is no run {name!r}", fix="give a run's folder, benchmark/run-id, or run-id")

@@ -6,14 +6,14 @@ from typing import Final
 
 import msgspec
 
+from proctor.core.disk_names import disk_name
 from proctor.core.errors import UsageError
 from proctor.core.files import write_atomic
-from proctor.core.names import disk_name
 from proctor.core.record import read_record, to_json
 from proctor.core.sweep import Sweep, SweepRun
-from proctor.results.store import CONFIG, RunStore, claim_folder, new_run, results_root
+from proctor.results.store import CONFIG_FILE, RunStore, claim_folder, new_run, results_root
 
-SWEEP: Final = "sweep.json"
+SWEEP_FILE: Final = "sweep.json"
 
 
 class SweepStore:
@@ -29,18 +29,18 @@ class SweepStore:
 
     def sweep(self) -> Sweep:
         """What was asked."""
-        return read_record(self.folder / SWEEP, Sweep)
+        return read_record(self.folder / SWEEP_FILE, Sweep)
 
     def write(self, sweep: Sweep) -> None:
         """Store what is asked; a folder without this file is no sweep."""
-        write_atomic(self.folder / SWEEP, to_json(sweep))
+        write_atomic(self.folder / SWEEP_FILE, to_json(sweep))
 
     def runs(self) -> list[tuple[str, RunStore]]:
         """Its runs, by label. One that a kill kept from being begun is begun now: the sweep knows all of it."""
         found = []
         for run in self.sweep().runs:
             store = RunStore(self.folder.parent / run.config.run_id)
-            if not (store.folder / CONFIG).exists():
+            if not (store.folder / CONFIG_FILE).exists():
                 store.folder.mkdir(exist_ok=True)
                 store.write_config(run.config)
             found.append((run.label, store))
@@ -55,7 +55,7 @@ def new_sweep(sweep: Sweep, *, root: Path | None = None) -> SweepStore:
     """
     base = root or results_root()
     store = SweepStore(claim_folder(base / disk_name(sweep.benchmark), "sweep"))
-    runs = tuple(_named(run, store.name, new_run(sweep.benchmark, root=base)) for run in sweep.runs)
+    runs = tuple(_with_run_id(run, store.name, new_run(sweep.benchmark, root=base)) for run in sweep.runs)
     store.write(msgspec.structs.replace(sweep, sweep_id=store.folder.name, runs=runs))
     return store
 
@@ -68,17 +68,17 @@ def find_sweep(name: str, *, root: Path | None = None) -> SweepStore | None:
     """
     base = root or results_root()
     for path in (Path(name), base / name):
-        if (path / SWEEP).is_file():
+        if (path / SWEEP_FILE).is_file():
             return SweepStore(path.absolute())
     if not re.fullmatch(r"sweep-\d+", name):
         return None
-    found = sorted(file.parent for file in base.glob(f"*/{name}/{SWEEP}"))
+    found = sorted(file.parent for file in base.glob(f"*/{name}/{SWEEP_FILE}"))
     if len(found) > 1:
         names = ", ".join(path.relative_to(base).as_posix() for path in found)
         raise UsageError(f"several sweeps are called {name!r}", fix=f"say which: {names}")
     return SweepStore(found[0]) if found else None
 
 
-def _named(run: SweepRun, sweep: str, store: RunStore) -> SweepRun:
+def _with_run_id(run: SweepRun, sweep: str, store: RunStore) -> SweepRun:
     config = msgspec.structs.replace(run.config, run_id=store.run_id, sweep=sweep)
     return msgspec.structs.replace(run, config=config)

@@ -14,9 +14,9 @@ from typing import Final
 
 import msgspec
 
-from proctor.agents import kept_outcome
+from proctor.agents import read_outcome
 from proctor.core.agent import Agent, AgentOutcome, AgentRequest
-from proctor.core.benchmark import Attending, Benchmark
+from proctor.core.benchmark import Benchmark, ServesEnvironment
 from proctor.core.causes import CONSEQUENCES, Cause
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Limits, Network
 from proctor.core.errors import AgentFailure, ProctorError, UsageError
@@ -26,24 +26,33 @@ from proctor.core.result import AgentMetrics
 from proctor.core.submission import PatchKind
 from proctor.core.task import Task
 from proctor.core.verdict import Finding
-from proctor.gateway import Answered, Gateway, LimitHit, Redactor, Session, SessionEvent, SessionSpec, Trouble
-from proctor.results.answers import CASSETTE
-from proctor.runner.errors import cause_of, go_on_with_cancelling, words_of
-from proctor.runner.homes import Homes
-from proctor.runner.members import with_usage
-from proctor.runner.records import ANSWER, SUBMISSION, Answer
-from proctor.runner.redacted import RedactedRoom
+from proctor.gateway import (
+    BudgetLimitHit,
+    ExchangeFinished,
+    Gateway,
+    GatewayEvent,
+    GatewayFailure,
+    GatewaySession,
+    GatewaySessionSpec,
+    Redactor,
+)
+from proctor.results.attempt_record import RECORDING_FILE
+from proctor.runner.errors import cause_of, error_text, reraise_if_cancelled
+from proctor.runner.member_usage import add_member_usage
+from proctor.runner.records import ATTEMPT_FILE, SUBMISSION_FILES, AttemptRecord
+from proctor.runner.redacted_environment import RedactedEnvironment
+from proctor.runner.sandbox_pool import SandboxPool
 
-CRASH: Final = "crash.log"
+CRASH_LOG: Final = "crash.log"
 # Sessions keep their ids when an attempt is made again: what was paid for before can then be replayed to it.
-_SESSIONS: Final = uuid.UUID("6f1d8b1e-5a58-4f3a-9a54-0d7a3b0a6c11")
+_SESSION_NAMESPACE: Final = uuid.UUID("6f1d8b1e-5a58-4f3a-9a54-0d7a3b0a6c11")
 # Less than any token costs: a task that has used up its cap before may replay what it paid for, and no more.
-_NOTHING_USD: Final = 1e-12
-_OK: Final = 200
+_MIN_CAP_USD: Final = 1e-12
+_HTTP_OK: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class RunContext:
     """How every attempt of a run is made.
 
     Attributes:
@@ -59,24 +68,24 @@ class Way:
     run_id: str
     benchmark: Benchmark
     provider: EnvironmentProvider
-    agent: Callable[[Task], Agent]
-    workplaces: "Workplaces"
+    make_agent: Callable[[Task], Agent]
+    scratch: "ScratchPool"
     gateway: Gateway | None = None
     model_socket: Path | None = None
-    homes: Homes | None = None
+    sandboxes: SandboxPool | None = None
     model: str | None = None
     network: Network | None = None
-    cap_usd: float | None = None
+    max_trial_usd: float | None = None
     limits: Limits = field(default_factory=Limits)
     max_turns: int = 100
     own_login: bool = False
     image: str | None = None
     secrets: tuple[str, ...] = ()
-    notice_seconds: float = 20.0
+    grace_seconds: float = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Try:
+class AttemptSpec:
     """One attempt to be made.
 
     Attributes:
@@ -88,62 +97,62 @@ class Try:
     """
 
     task: Task
-    sample: int
+    trial: int
     number: int
     logs: Path
-    earlier: tuple[Path, ...] = ()
+    earlier_recordings: tuple[Path, ...] = ()
     spent_usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class AttemptCallbacks:
     """Who is told what an attempt is doing, of every exchange with the model, and that no task can fare better."""
 
-    doing: Callable[[str], None]
-    heard: Callable[[Answered], None]
-    hopeless: Callable[[Trouble], None]
+    on_progress: Callable[[str], None]
+    on_response: Callable[[ExchangeFinished], None]
+    on_fatal_error: Callable[[GatewayFailure], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class AttemptOutput:
     """An attempt that was made: its answer, and the files that hold it."""
 
-    answer: Answer
+    record: AttemptRecord
     files: dict[Path, bytes]
 
 
-async def attempt(way: Way, this: Try, watch: Watch) -> Made:
+async def run_attempt(context: RunContext, spec: AttemptSpec, callbacks: AttemptCallbacks) -> AttemptOutput:
     """Let the agent work on the task once. Nothing that it does, and no mistake of a plugin, raises out of here.
 
     Raises:
         UsageError: no attempt at any task can be made in this way.
     """
     started_at, clock = _now(), time.monotonic()
-    course = _Course(Redactor(way.secrets), watch)
+    course = AttemptState(Redactor(context.secrets), callbacks)
     files: dict[Path, bytes] = {}
     try:
-        async with way.workplaces.lend() as folder:
-            await course.take(way, this, folder)
-        cause, detail = course.ended()
+        async with context.scratch.acquire() as folder:
+            await course.run(context, spec, folder)
+        cause, detail = course.end_cause()
     except AgentFailure as failure:
         cause, detail = getattr(failure, "cause", Cause.MALFORMED_SUBMISSION), str(failure)
     except UsageError:
         raise
     except (ProctorError, OSError) as error:
-        go_on_with_cancelling(error)
-        cause, detail = cause_of(error), words_of(error)
+        reraise_if_cancelled(error)
+        cause, detail = cause_of(error), error_text(error)
     except Exception as error:  # noqa: BLE001 - a plugin's mistake costs its task, not the run; the traceback is kept
-        go_on_with_cancelling(error)
-        cause, detail = Cause.ENVIRONMENT_FAILED, f"internal error: {type(error).__name__}: {error} (see {CRASH})"
-        files[this.logs / CRASH] = course.redactor.data(traceback.format_exc().encode())
-    outcome, handed_in = course.outcome, course.handed_in
+        reraise_if_cancelled(error)
+        cause, detail = Cause.ENVIRONMENT_FAILED, f"internal error: {type(error).__name__}: {error} (see {CRASH_LOG})"
+        files[spec.logs / CRASH_LOG] = course.redactor.redact_bytes(traceback.format_exc().encode())
+    outcome, handed_in = course.outcome, course.submission
     findings: tuple[Finding, ...] = ()
     submission = None
     if handed_in is not None:
-        submission = SUBMISSION[handed_in.patch_kind]
-        files[this.logs / submission], findings = without_secrets(handed_in.content, way.secrets, submission)
-    answer = Answer(
-        number=this.number,
+        submission = SUBMISSION_FILES[handed_in.patch_kind]
+        files[spec.logs / submission], findings = redact_submission(handed_in.content, context.secrets, submission)
+    answer = AttemptRecord(
+        number=spec.number,
         started_at=started_at,
         ended_at=_now(),
         cause=cause,
@@ -156,97 +165,99 @@ async def attempt(way: Way, this: Try, watch: Watch) -> Made:
         patch_kind=handed_in.patch_kind if handed_in else PatchKind.UNIFIED_DIFF,
         findings=findings,
     )
-    files[this.logs / ANSWER] = course.redactor.data(to_json(answer))
-    return Made(answer, files)
+    files[spec.logs / ATTEMPT_FILE] = course.redactor.redact_bytes(to_json(answer))
+    return AttemptOutput(answer, files)
 
 
-class _Course:
+class AttemptState:
     """How far an attempt has come; filled in as it goes on, so that an error does not lose what was there."""
 
-    def __init__(self, redactor: Redactor, watch: Watch) -> None:
+    def __init__(self, redactor: Redactor, callbacks: AttemptCallbacks) -> None:
         self.redactor = redactor
-        self.watch = watch
-        self.session: Session | None = None
+        self.callbacks = callbacks
+        self.session: GatewaySession | None = None
         self.outcome: AgentOutcome | None = None
-        self.handed_in: Prediction | None = None
-        self._closed = asyncio.Event()
-        self._answers = 0
-        self._trouble: Trouble | None = None
-        self._hopeless = False
+        self.submission: Prediction | None = None
+        self._model_closed = asyncio.Event()
+        self._responses = 0
+        self._provider_error: GatewayFailure | None = None
+        self._fatal = False
 
-    async def take(self, way: Way, this: Try, folder: Path) -> None:
+    async def run(self, context: RunContext, attempt: AttemptSpec, folder: Path) -> None:
         """Go all the way."""
-        doing = self.watch.doing
+        doing = self.callbacks.on_progress
         doing("preparing")
-        agent = way.agent(this.task)
-        spec = await way.benchmark.prepare(this.task, folder)
-        async with _home(way) as sandbox:
-            request = _request(way, this, sandbox)
-            room = agent.furnish(_furnished(way, this.task, spec), request)
+        agent = context.make_agent(attempt.task)
+        spec = await context.benchmark.prepare(attempt.task, folder)
+        async with _acquire_sandbox(context) as sandbox:
+            request = _agent_request(context, attempt, sandbox)
+            room = agent.prepare_spec(_attempt_environment_spec(context, attempt.task, spec), request)
             doing("making the room")
-            async with await way.provider.start(room) as environment:
+            async with await context.provider.start(room) as environment:
                 async with (
-                    _attended(way.benchmark, this.task, environment, folder),
-                    self._model(way, this, environment) as path,
+                    _serve_environment(context.benchmark, attempt.task, environment, folder),
+                    self._model_session(context, attempt, environment) as path,
                 ):
                     request = msgspec.structs.replace(request, model_path=path)
-                    self.outcome = await self._answer(way, agent, request, environment)
-                cause, _ = self.ended()
+                    self.outcome = await self._run_agent(context, agent, request, environment)
+                cause, _ = self.end_cause()
                 if cause is None or CONSEQUENCES[cause].graded:
                     doing("collecting")
-                    self.handed_in = await way.benchmark.collect(this.task, environment, folder)
+                    self.submission = await context.benchmark.collect(attempt.task, environment, folder)
 
     @asynccontextmanager
-    async def _model(self, way: Way, this: Try, environment: Environment) -> AsyncIterator[str | None]:
+    async def _model_session(
+        self, context: RunContext, attempt: AttemptSpec, environment: Environment
+    ) -> AsyncIterator[str | None]:
         """The attempt's own path at the gateway; closed for good before anything is collected."""
-        if way.gateway is None:
+        if context.gateway is None:
             yield None
             return
-        self.watch.doing("waiting for its share of the budget")
-        cap = None if way.cap_usd is None else max(way.cap_usd - this.spent_usd, _NOTHING_USD)
-        spec = SessionSpec(
-            task_id=this.task.id,
-            label=_label(way, this),
+        self.callbacks.on_progress("waiting for its share of the budget")
+        cap = None if context.max_trial_usd is None else max(context.max_trial_usd - attempt.spent_usd, _MIN_CAP_USD)
+        spec = GatewaySessionSpec(
+            task_id=attempt.task.id,
+            label=_trial_label(context, attempt),
             cap_usd=cap,
-            cassette=this.logs / CASSETTE,
-            earlier=this.earlier,
-            values={"workspace": environment.workdir, "task": this.task.id, "sample": str(this.sample)},
+            recording=attempt.logs / RECORDING_FILE,
+            earlier_recordings=attempt.earlier_recordings,
+            values={"workspace": environment.workdir, "task": attempt.task.id, "sample": str(attempt.trial)},
         )
-        async with way.gateway.session(spec, on_event=self._listen) as self.session:
+        async with context.gateway.session(spec, on_event=self._on_session_event) as self.session:
             self.redactor.add(self.session.token)
-            self.watch.doing("starting the agent")
+            self.callbacks.on_progress("starting the agent")
             yield self.session.path
 
-    def _listen(self, event: SessionEvent) -> None:
+    def _on_session_event(self, event: GatewayEvent) -> None:
         match event:
-            case Answered():
-                if event.status == _OK and event.cut is None:
-                    self._answers += 1
-                    if not self._hopeless:
-                        self._trouble = None  # whatever it was, the agent got over it
-                self.watch.heard(event)
-            case LimitHit():
-                self._closed.set()
-            case Trouble() if not self._hopeless:
-                self._trouble = event
+            case ExchangeFinished():
+                if event.status == _HTTP_OK and event.cut is None:
+                    self._responses += 1
+                    if not self._fatal:
+                        self._provider_error = None  # whatever it was, the agent got over it
+                self.callbacks.on_response(event)
+            case BudgetLimitHit():
+                self._model_closed.set()
+            case GatewayFailure() if not self._fatal:
+                self._provider_error = event
                 # A login that has worked may be refused for one model only; the agent then sees for itself.
-                refused = event.cause is Cause.BAD_LOGIN and self._answers > 0
+                refused = event.cause is Cause.BAD_LOGIN and self._responses > 0
                 if CONSEQUENCES[event.cause].stops_run and not refused:
-                    self._hopeless = True
-                    self._closed.set()
-                    self.watch.hopeless(event)
+                    self._fatal = True
+                    self._model_closed.set()
+                    self.callbacks.on_fatal_error(event)
 
-    async def _answer(
-        self, way: Way, agent: Agent, request: AgentRequest, environment: Environment
+    async def _run_agent(
+        self, context: RunContext, agent: Agent, request: AgentRequest, environment: Environment
     ) -> AgentOutcome | None:
         """Let the agent work. Once the gateway has closed its door, the agent is ended if it does not end by itself."""
-        room = RedactedRoom(environment, self.redactor)
-        working = asyncio.create_task(agent.answer(request, room, self.watch.doing))
-        closed = asyncio.create_task(self._closed.wait())
+        room = RedactedEnvironment(environment, self.redactor)
+        working = asyncio.create_task(agent.solve(request, room, self.callbacks.on_progress))
+        closed = asyncio.create_task(self._model_closed.wait())
         try:
             await asyncio.wait({working, closed}, return_when=asyncio.FIRST_COMPLETED)
             if not working.done():
-                await asyncio.wait({working}, timeout=way.notice_seconds)
+                await asyncio.wait({working}, timeout=context.grace_seconds)
         finally:
             closed.cancel()
             if not working.done():
@@ -255,20 +266,20 @@ class _Course:
                 if not working.cancelled():
                     working.exception()  # it is heard here, or nowhere: whoever was waiting may be gone
         if working.cancelled():
-            return await asyncio.to_thread(kept_outcome, Path(request.logs))
+            return await asyncio.to_thread(read_outcome, Path(request.logs))
         return working.result()
 
-    def ended(self) -> tuple[Cause | None, str]:
+    def end_cause(self) -> tuple[Cause | None, str]:
         """Why the agent ended. What the gateway knows weighs more than what the agent made of it."""
         session, outcome = self.session, self.outcome
         unfinished = outcome is None or outcome.cause is not None
         # An answer that used a budget up may have been the last that the agent needed.
         if session is not None and session.limit is not None and (unfinished or session.usage.refused):
             return session.limit.cause, session.limit.message
-        if session is not None and session.diverged is not None:
-            return Cause.REPLAY_DIVERGED, session.diverged.message
-        if self._trouble is not None and unfinished:
-            return self._trouble.cause, self._trouble.message
+        if session is not None and session.divergence is not None:
+            return Cause.REPLAY_DIVERGED, session.divergence.message
+        if self._provider_error is not None and unfinished:
+            return self._provider_error.cause, self._provider_error.message
         if outcome is None:
             return Cause.AGENT_CRASHED, "it left no outcome"
         return outcome.cause, outcome.detail
@@ -283,11 +294,11 @@ class _Course:
             own,
             turns=usage.turns,
             compactions=max(usage.compactions, own.compactions),
-            members=with_usage(own.members, usage),
+            members=add_member_usage(own.members, usage),
         )
 
 
-def without_secrets(content: bytes, secrets: tuple[str, ...], file: str) -> tuple[bytes, tuple[Finding, ...]]:
+def redact_submission(content: bytes, secrets: tuple[str, ...], file: str) -> tuple[bytes, tuple[Finding, ...]]:
     """A submission fit to be stored. It is evidence, so nothing but our own secrets is taken out, and that is told."""
     clean = content
     for secret in sorted(secrets, key=len, reverse=True):
@@ -298,38 +309,38 @@ def without_secrets(content: bytes, secrets: tuple[str, ...], file: str) -> tupl
     return clean, (Finding(code="secret_in_submission", path=file, detail=detail),)
 
 
-def _attended(
+def _serve_environment(
     benchmark: Benchmark, task: Task, environment: Environment, folder: Path
 ) -> AbstractAsyncContextManager[None]:
-    return benchmark.attend(task, environment, folder) if isinstance(benchmark, Attending) else nullcontext()
+    return benchmark.serve(task, environment, folder) if isinstance(benchmark, ServesEnvironment) else nullcontext()
 
 
-class Workplaces:
+class ScratchPool:
     """Folders in which attempts lay out what their rooms are made from; one that is empty again serves the next."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._free: list[Path] = []
-        self._made = 0
+        self._created = 0
 
     @asynccontextmanager
-    async def lend(self) -> AsyncIterator[Path]:
+    async def acquire(self) -> AsyncIterator[Path]:
         """An empty folder, for the length of the block."""
         if self._free:
             folder = self._free.pop()
         else:
-            self._made += 1
-            folder = self._root / str(self._made)
+            self._created += 1
+            folder = self._root / str(self._created)
             folder.mkdir(parents=True)
         try:
             yield folder
         finally:
             # Removing a large tree takes a while, and others are served meanwhile.
-            if not any(folder.iterdir()) or await asyncio.to_thread(_emptied, folder):
+            if not any(folder.iterdir()) or await asyncio.to_thread(_clear_directory, folder):
                 self._free.append(folder)
 
 
-def _emptied(folder: Path) -> bool:
+def _clear_directory(folder: Path) -> bool:
     """Remove all that is in a folder; whether it is empty now. If not, the folder is of no use to anybody else."""
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
@@ -340,42 +351,42 @@ def _emptied(folder: Path) -> bool:
 
 
 @asynccontextmanager
-async def _home(way: Way) -> AsyncIterator[Path | None]:
-    if way.homes is None:
+async def _acquire_sandbox(context: RunContext) -> AsyncIterator[Path | None]:
+    if context.sandboxes is None:
         yield None
         return
-    async with way.homes.lend() as sandbox:
+    async with context.sandboxes.acquire() as sandbox:
         yield sandbox
 
 
-def _label(way: Way, this: Try) -> str:
-    return f"{way.run_id}/{this.task.id}/{this.sample}"
+def _trial_label(context: RunContext, attempt: AttemptSpec) -> str:
+    return f"{context.run_id}/{attempt.task.id}/{attempt.trial}"
 
 
-def _request(way: Way, this: Try, sandbox: Path | None) -> AgentRequest:
+def _agent_request(context: RunContext, attempt: AttemptSpec, sandbox: Path | None) -> AgentRequest:
     return AgentRequest(
-        task_id=this.task.public.alias or this.task.id,
-        instruction=this.task.public.instruction,
-        logs=str(this.logs),
-        home=None if sandbox is None else str(sandbox / "claude-config" / "default"),
+        task_id=attempt.task.public.alias or attempt.task.id,
+        instruction=attempt.task.public.instruction,
+        logs=str(attempt.logs),
+        claude_config_dir=None if sandbox is None else str(sandbox / "claude-config" / "default"),
         sandbox=None if sandbox is None else str(sandbox),
-        own_login=way.own_login,
-        model=way.model,
-        max_turns=way.max_turns,
-        wall_seconds=way.limits.wall_seconds or this.task.public.limits.wall_seconds,
-        session_id=str(uuid.uuid5(_SESSIONS, _label(way, this))),
+        own_login=context.own_login,
+        model=context.model,
+        max_turns=context.max_turns,
+        wall_seconds=context.limits.wall_seconds or attempt.task.public.limits.wall_seconds,
+        session_id=str(uuid.uuid5(_SESSION_NAMESPACE, _trial_label(context, attempt))),
     )
 
 
-def _furnished(way: Way, task: Task, spec: EnvironmentSpec) -> EnvironmentSpec:
+def _attempt_environment_spec(context: RunContext, task: Task, spec: EnvironmentSpec) -> EnvironmentSpec:
     """The benchmark's room, with the gateway's door and the run's limits."""
-    wanted, own = way.limits, task.public.limits
+    wanted, own = context.limits, task.public.limits
     return msgspec.structs.replace(
         spec,
-        network=way.network or spec.network,
-        model_socket=way.model_socket,
-        image=way.image or spec.image,
-        build=None if way.image else spec.build,
+        network=context.network or spec.network,
+        model_socket=context.model_socket,
+        image=context.image or spec.image,
+        build=None if context.image else spec.build,
         limits=msgspec.structs.replace(
             own,
             wall_seconds=None,  # the agent's clock is its own; the room must outlive it to be collected from
@@ -384,7 +395,7 @@ def _furnished(way: Way, task: Task, spec: EnvironmentSpec) -> EnvironmentSpec:
             cpus=wanted.cpus or own.cpus,
             disk_mb=wanted.disk_mb or own.disk_mb,
         ),
-        labels={**spec.labels, "run": way.run_id, "task": task.id},
+        labels={**spec.labels, "run": context.run_id, "task": task.id},
     )
 
 

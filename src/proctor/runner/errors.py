@@ -20,14 +20,14 @@ def cause_of(error: ProctorError | OSError) -> Cause:
     return Cause.ENGINE_GONE if error.retryable else Cause.ENVIRONMENT_FAILED
 
 
-def words_of(error: ProctorError | OSError) -> str:
+def error_text(error: ProctorError | OSError) -> str:
     """What an error says, without the number that the system gives it."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)
 
 
-def go_on_with_cancelling(error: Exception) -> None:
+def reraise_if_cancelled(error: Exception) -> None:
     """Where a task was cancelled and something broke on its way out: the cancellation goes on, not the error."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():

@@ -11,21 +11,21 @@ from proctor.core.models import ALIASES
 from proctor.core.record import Record
 from proctor.core.run import Budget
 from proctor.gateway import (
-    Auth,
+    GatewaySessionSpec,
     Prices,
+    ProviderAuth,
     ReplayBackend,
     RetryPolicy,
     ScriptBackend,
     Secret,
-    SessionSpec,
     Upstream,
     read_script,
 )
 from proctor.gateway.backend import Backend
-from proctor.gateway.upstream import PROVIDER
+from proctor.gateway.upstream import DEFAULT_BASE_URL
 from proctor.results import RunStore, find_run
-from proctor.results.answers import CASSETTE
-from proctor.runner.records import Slot
+from proctor.results.attempt_record import RECORDING_FILE
+from proctor.runner.records import Trial
 
 # An answer that stays silent for so long has broken off.
 IDLE_SECONDS: Final = 600.0
@@ -51,7 +51,7 @@ class ModelChoice(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ModelAccess:
     """How the provider is reached, where the model is a provider's.
 
     Attributes:
@@ -59,9 +59,9 @@ class Access:
         proxies: the environment's variables that name a proxy.
     """
 
-    base_url: str = PROVIDER
+    base_url: str = DEFAULT_BASE_URL
     key: Secret | None = None
-    auth: Auth = Auth.API_KEY
+    auth: ProviderAuth = ProviderAuth.API_KEY
     login: Path | None = None
     retry: RetryPolicy | None = None
     idle_seconds: float = IDLE_SECONDS
@@ -70,18 +70,18 @@ class Access:
     @classmethod
     def from_environment(cls, environ: Mapping[str, str], *, login: Path | None = None) -> Self:
         """As ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN, and those that name a proxy say."""
-        base_url = environ.get("ANTHROPIC_BASE_URL") or PROVIDER
+        base_url = environ.get("ANTHROPIC_BASE_URL") or DEFAULT_BASE_URL
         proxies = {name: value for name, value in environ.items() if name.lower().endswith("_proxy")}
         if login is not None:
-            return cls(base_url=base_url, auth=Auth.PASS_THROUGH, login=login, proxies=proxies)
+            return cls(base_url=base_url, auth=ProviderAuth.PASS_THROUGH, login=login, proxies=proxies)
         if key := environ.get("ANTHROPIC_API_KEY"):
             return cls(base_url=base_url, key=Secret(key), proxies=proxies)
         if token := environ.get("ANTHROPIC_AUTH_TOKEN"):
-            return cls(base_url=base_url, key=Secret(token), auth=Auth.BEARER, proxies=proxies)
+            return cls(base_url=base_url, key=Secret(token), auth=ProviderAuth.BEARER, proxies=proxies)
         return cls(base_url=base_url)
 
 
-def choose_model(text: str) -> ModelChoice:
+def parse_model(text: str) -> ModelChoice:
     """Read `--model`: a model id or short name, ``script:FILE``, or ``replay:RUN``.
 
     Raises:
@@ -97,14 +97,14 @@ def choose_model(text: str) -> ModelChoice:
             return ModelChoice(kind="script", model=SCRIPTED_MODEL, source=str(Path(rest).absolute()))
         store = find_run(rest)
         asked = store.config().model
-        model = choose_model(asked).model if asked is not None else SCRIPTED_MODEL
+        model = parse_model(asked).model if asked is not None else SCRIPTED_MODEL
         return ModelChoice(kind="replay", model=model, source=str(store.folder))
     if not text.strip():
         raise UsageError("--model is empty", fix="give a model id, script:FILE or replay:RUN")
     return ModelChoice(kind="provider", model=ALIASES.get(text, text))
 
 
-def prices_of(file: Path | None) -> Prices:
+def load_prices(file: Path | None) -> Prices:
     """What tokens cost: as the package says, and as a file of the user's does.
 
     Raises:
@@ -121,7 +121,7 @@ def prices_version(file: Path) -> str:
         UsageError: the file cannot be read.
         InvalidData: it is no table of prices.
     """
-    prices_of(file)
+    load_prices(file)
     return f"{file.name} {hashlib.sha256(file.read_bytes()).hexdigest()[:16]}"
 
 
@@ -132,14 +132,14 @@ def check_priced(choice: ModelChoice, budget: Budget, prices: Prices) -> None:
         UsageError: it cannot.
     """
     limited = budget.run_usd is not None or budget.task_usd is not None
-    if limited and choice.kind == "provider" and not prices.knows(choice.model):
+    if limited and choice.kind == "provider" and not prices.has_price(choice.model):
         raise UsageError(
             f"no price is known for the model {choice.model}, so no budget can be kept",
             fix="give a table with its price as --prices FILE, or leave --max-cost and --max-cost-per-task out",
         )
 
 
-def backend_for(choice: ModelChoice, access: Access) -> Backend:
+def make_backend(choice: ModelChoice, access: ModelAccess) -> Backend:
     """What answers, ready to be started.
 
     Raises:
@@ -151,12 +151,12 @@ def backend_for(choice: ModelChoice, access: Access) -> Backend:
             return ScriptBackend(read_script(Path(choice.source or "")))
         case "replay":
             store = RunStore(Path(choice.source or ""))
-            return ReplayBackend(_recordings(store), name=f"replay of {store.folder.parent.name}/{store.run_id}")
+            return ReplayBackend(_recording_finder(store), name=f"replay of {store.folder.parent.name}/{store.run_id}")
         case "provider":
             return _provider(choice, access)
 
 
-def _provider(choice: ModelChoice, access: Access) -> Upstream:
+def _provider(choice: ModelChoice, access: ModelAccess) -> Upstream:
     if access.key is None and access.login is None:
         raise UsageError(
             f"there is no key for the model {choice.model}",
@@ -172,7 +172,7 @@ def _provider(choice: ModelChoice, access: Access) -> Upstream:
     )
 
 
-def check_recorded(choice: ModelChoice, slots: Sequence[Slot]) -> None:
+def check_recorded(choice: ModelChoice, trials: Sequence[Trial]) -> None:
     """See that a run which is to be replayed has recordings of all answers that are wanted.
 
     Raises:
@@ -181,28 +181,28 @@ def check_recorded(choice: ModelChoice, slots: Sequence[Slot]) -> None:
     if choice.kind != "replay":
         return
     store = RunStore(Path(choice.source or ""))
-    missing = [slot for slot in slots if not _cassettes(store, slot.task_id, slot.sample)]
+    missing = [slot for slot in trials if not _recording_files(store, slot.task_id, slot.number)]
     if missing:
         first = missing[0]
-        which = repr(first.task_id) if first.sample == 1 else f"answer {first.sample} to {first.task_id!r}"
+        which = repr(first.task_id) if first.number == 1 else f"answer {first.number} to {first.task_id!r}"
         raise UsageError(
-            f"the run has no recording of {len(missing)} of the {len(slots)} answers that are wanted, such as {which}",
+            f"the run has no recording of {len(missing)} of the {len(trials)} answers that are wanted, such as {which}",
             where=store.folder,
             fix="choose tasks that it has with --task, or leave out others with --exclude",
         )
 
 
-def _cassettes(store: RunStore, task_id: str, sample: int) -> list[Path]:
+def _recording_files(store: RunStore, task_id: str, trial: int) -> list[Path]:
     """The recordings of an answer's attempts, in their order."""
-    found = store.logs(task_id, sample).glob(f"attempt-*/{CASSETTE}")
+    found = store.logs(task_id, trial).glob(f"attempt-*/{RECORDING_FILE}")
     return sorted(found, key=lambda file: int(file.parent.name.split("-")[1]))
 
 
-def _recordings(store: RunStore) -> Callable[[SessionSpec], Path]:
+def _recording_finder(store: RunStore) -> Callable[[GatewaySessionSpec], Path]:
     """The recording of the attempt that counted, or of the last one that there was."""
 
-    def find(spec: SessionSpec) -> Path:
-        found = _cassettes(store, spec.task_id, int(spec.values.get("sample", "1")))
+    def find(spec: GatewaySessionSpec) -> Path:
+        found = _recording_files(store, spec.task_id, int(spec.values.get("sample", "1")))
         if not found:
             raise InvalidData(f"the run {store.run_id} has no recording of {spec.task_id!r}", where=store.folder)
         return found[-1]

@@ -8,7 +8,7 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 
-async def in_parallel(work: Callable[[A], Awaitable[B]], items: Iterable[A], jobs: int) -> tuple[B, ...]:
+async def run_in_parallel(work: Callable[[A], Awaitable[B]], items: Iterable[A], jobs: int) -> tuple[B, ...]:
     """Do `work` on every item, at most `jobs` at once; results in the order of the items.
 
     Only `jobs` items are under way at any time, however many there are. The first error cancels the others.

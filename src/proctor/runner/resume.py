@@ -6,9 +6,9 @@ from typing import Final
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.record import Record
 from proctor.core.run import JournalEntry, Stage
-from proctor.runner.records import Slot
+from proctor.runner.records import Trial
 
-_ORDER: Final[dict[Stage | None, int]] = {
+_STAGE_ORDER: Final[dict[Stage | None, int]] = {
     None: 0,
     "prepared": 1,
     "answered": 2,
@@ -18,7 +18,7 @@ _ORDER: Final[dict[Stage | None, int]] = {
 }
 
 
-class Standing(Record):
+class TrialState(Record):
     """How far one slot has come: its last attempt, and the last stage of it that is finished.
 
     Attributes:
@@ -28,59 +28,61 @@ class Standing(Record):
         result: what the recorded result says.
     """
 
-    began: tuple[str, ...] = ()
+    attempt_start_times: tuple[str, ...] = ()
     stage: Stage | None = None
-    ended: Cause | None = None
-    result: Cause | None = None
+    attempt_cause: Cause | None = None
+    result_cause: Cause | None = None
 
     @property
     def attempts(self) -> int:
         """How many were begun."""
-        return len(self.began)
+        return len(self.attempt_start_times)
 
     @property
-    def done(self) -> bool:
+    def recorded(self) -> bool:
         """Whether its result is recorded."""
         return self.stage == "recorded"
 
     @property
     def failed(self) -> bool:
         """Whether its recorded result is an error: ours or the provider's, not the agent's."""
-        return self.done and self.result is not None and CONSEQUENCES[self.result].status is Status.ERROR
+        return (
+            self.recorded and self.result_cause is not None and CONSEQUENCES[self.result_cause].status is Status.ERROR
+        )
 
     @property
-    def answered(self) -> bool:
+    def collected(self) -> bool:
         """Whether the last attempt's answer counts, so that only grading and recording can be left."""
-        return _ORDER[self.stage] >= _ORDER["collected"]
+        return _STAGE_ORDER[self.stage] >= _STAGE_ORDER["collected"]
 
     @property
     def gradable(self) -> bool:
         """Whether the last attempt handed something in that goes to the grader."""
-        return self.answered and (self.ended is None or CONSEQUENCES[self.ended].graded)
+        return self.collected and (self.attempt_cause is None or CONSEQUENCES[self.attempt_cause].graded)
 
 
-def standings(journal: Iterable[JournalEntry]) -> dict[Slot, Standing]:
+def read_trial_states(journal: Iterable[JournalEntry]) -> dict[Trial, TrialState]:
     """Every slot that was begun. A later attempt begins anew; within one, stages only go forward."""
-    found: dict[tuple[str, int], Standing] = {}
+    found: dict[tuple[str, int], TrialState] = {}
     for entry in journal:
-        key = (entry.task_id, entry.sample)
+        key = (entry.task_id, entry.trial)
         known = found.get(key)
         if known is None:
-            known = Standing()
+            known = TrialState()
         if entry.attempt > known.attempts:
             # Attempts that the journal does not know, as after lines were removed from it, began nobody knows when.
             unknown = ("",) * (entry.attempt - known.attempts - 1)
-            known = Standing(began=(*known.began, *unknown, entry.at))
-        if entry.attempt == known.attempts and _ORDER[entry.stage] > _ORDER[known.stage]:
-            found[key] = _advanced(known, entry)
-    return {Slot(task_id=task_id, sample=sample): standing for (task_id, sample), standing in found.items()}
+            known = TrialState(attempt_start_times=(*known.attempt_start_times, *unknown, entry.at))
+        if entry.attempt == known.attempts and _STAGE_ORDER[entry.stage] > _STAGE_ORDER[known.stage]:
+            found[key] = _advance(known, entry)
+    return {Trial(task_id=task_id, number=sample): standing for (task_id, sample), standing in found.items()}
 
 
-def _advanced(known: Standing, entry: JournalEntry) -> Standing:
+def _advance(state: TrialState, entry: JournalEntry) -> TrialState:
     recorded = entry.stage == "recorded"
-    return Standing(
-        began=known.began,
+    return TrialState(
+        attempt_start_times=state.attempt_start_times,
         stage=entry.stage,
-        ended=entry.cause if entry.stage in {"answered", "collected"} else known.ended,
-        result=entry.cause if recorded else known.result,
+        attempt_cause=entry.cause if entry.stage in {"answered", "collected"} else state.attempt_cause,
+        result_cause=entry.cause if recorded else state.result_cause,
     )

@@ -13,8 +13,8 @@ from typing import Final
 
 _PREFIX: Final = "proctor-scratch-"
 # A socket's path may have about 100 characters, of which what is made in the folder needs its part.
-_SHORT: Final = 60
-_SHORT_PLACE: Final = Path("/tmp")  # noqa: S108 - only we can look into what is made there
+_MAX_SOCKET_DIR_LENGTH: Final = 60
+_SHORT_PARENT: Final = Path("/tmp")  # noqa: S108 - only we can look into what is made there
 
 
 @functools.cache
@@ -29,14 +29,14 @@ def scratch_folder() -> Path:
 def socket_folder() -> Path:
     """The same, or where its name is too long for sockets to be made in it, a second one."""
     folder = scratch_folder()
-    return folder if len(str(folder)) <= _SHORT else _make(_SHORT_PLACE)
+    return folder if len(str(folder)) <= _MAX_SOCKET_DIR_LENGTH else _make(_SHORT_PARENT)
 
 
 @functools.cache
-def _make(place: Path) -> Path:
-    remove_abandoned(place)
+def _make(parent: Path) -> Path:
+    remove_abandoned(parent)
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
         # Held until the process ends. Somebody may have taken the folder for abandoned before it was locked.
         lock = _open(folder)
         if lock is not None:
@@ -47,10 +47,10 @@ def _make(place: Path) -> Path:
             os.close(lock)
 
 
-def remove_abandoned(place: Path) -> list[Path]:
+def remove_abandoned(parent: Path) -> list[Path]:
     """Remove the scratch folders at `place` whose owners have died; which they were."""
     removed = []
-    for folder in sorted(place.glob(f"{_PREFIX}*")):
+    for folder in sorted(parent.glob(f"{_PREFIX}*")):
         lock = _open(folder)
         if lock is None:
             continue  # somebody else's, or just removed
@@ -74,7 +74,7 @@ def _open(folder: Path) -> int | None:
 
 
 @contextmanager
-def temporary_files_here() -> Iterator[None]:
+def tempfiles_in_scratch() -> Iterator[None]:
     """Let all of this process's temporary files lie in its scratch folder, for the length of the block.
 
     For a process that is ours alone: where temporary files go is said once for all threads.

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from proctor.core.benchmark import Benchmark, Unusable
+from proctor.core.benchmark import Benchmark, InvalidTask
 from proctor.core.errors import UsageError
-from proctor.core.files import read_given
+from proctor.core.files import read_user_file
 from proctor.core.record import Record
 from proctor.core.task import Task
 
@@ -32,30 +32,30 @@ class Selection(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class SelectedTasks:
     """The tasks that a selection means, in the benchmark's order; `broken` are those that cannot be used."""
 
-    by: Selection
+    selection: Selection
     tasks: tuple[Task, ...]
-    broken: tuple[Unusable, ...]
+    invalid: tuple[InvalidTask, ...]
 
 
-def choose(benchmark: Benchmark, selection: Selection) -> Chosen:
+def select_tasks(benchmark: Benchmark, selection: Selection) -> SelectedTasks:
     """What is meant of a benchmark.
 
     Raises:
         UsageError: a task was asked for by id and does not exist.
     """
-    tasks, broken = benchmark.tasks(), benchmark.unusable()
+    tasks, broken = benchmark.tasks(), benchmark.invalid_tasks()
     there = {task.id for task in tasks} | {bad.task_id for bad in broken}
     unknown = [wanted for wanted in selection.ids if wanted not in there]
     if unknown:
         raise UsageError(f"there is no task {unknown[0]!r}", fix="`proctor bench list` names the tasks")
     meant = [task for task in tasks if _matches(task.id, task.tags, selection, task.categories)]
-    return Chosen(
-        by=selection,
+    return SelectedTasks(
+        selection=selection,
         tasks=tuple(meant[: selection.limit]),
-        broken=tuple(bad for bad in broken if _matches(bad.task_id, (), selection, {})),
+        invalid=tuple(bad for bad in broken if _matches(bad.task_id, (), selection, {})),
     )
 
 
@@ -78,6 +78,6 @@ def read_exclusions(file: Path) -> tuple[str, ...]:
     Raises:
         UsageError: the file cannot be read.
     """
-    lines = read_given(file, "the exclusion list").splitlines()
+    lines = read_user_file(file, "the exclusion list").splitlines()
     ids = (re.split(r"\s#", line)[0].strip() for line in lines)
     return tuple(task_id for task_id in ids if task_id and not task_id.startswith("#"))

@@ -15,15 +15,15 @@ from proctor.core.errors import ProctorError, UsageError
 from proctor.core.run import RunConfig
 from proctor.core.sweep import Sweep, SweepRun
 from proctor.results import SweepStore, new_sweep
-from proctor.runner.drive import Ending, OnPull, Sitting, Watch, drive_together
-from proctor.runner.models import Access, choose_model
-from proctor.runner.plan import cost_bound
-from proctor.runner.selection import choose
+from proctor.runner.models import ModelAccess, parse_model
+from proctor.runner.request import cost_bound
+from proctor.runner.selection import select_tasks
+from proctor.runner.session import ObserverFactory, OnPull, SessionOptions, SessionResult, run_sessions
 from proctor.runner.start import check_access, configure
 from proctor.runner.sweep_file import SweepFile
 
 
-def benchmark_of(file: SweepFile) -> Benchmark:
+def sweep_benchmark(file: SweepFile) -> Benchmark:
     """The benchmark whose tasks a sweep is about.
 
     Raises:
@@ -40,10 +40,10 @@ async def plan_sweep(
     file: SweepFile,
     benchmark: Benchmark,
     *,
-    access: Access,
+    access: ModelAccess,
     program: str | None = None,
     h2_program: str | None = None,
-    run_usd: float | None = None,
+    max_run_usd: float | None = None,
     on_pull: OnPull | None = None,
     prices: Path | None = None,
     pull: bool = True,
@@ -53,13 +53,13 @@ async def plan_sweep(
     Raises:
         UsageError: there is no such task, or a configuration cannot be run; lists every one, and why.
     """
-    tasks = choose(benchmark, file.selection).tasks
+    tasks = select_tasks(benchmark, file.selection).tasks
     runs: list[SweepRun] = []
     problems: list[str] = []
     for configuration in file.configurations:
-        asked = configuration.asked
-        if run_usd is not None:
-            asked = msgspec.structs.replace(asked, budget=msgspec.structs.replace(asked.budget, run_usd=run_usd))
+        asked = configuration.request
+        if max_run_usd is not None:
+            asked = msgspec.structs.replace(asked, budget=msgspec.structs.replace(asked.budget, run_usd=max_run_usd))
         try:
             config = await configure(
                 asked,
@@ -86,13 +86,13 @@ async def plan_sweep(
         benchmark=benchmark.name,
         file=file.text,
         runs=tuple(runs),
-        baseline=file.baseline,
+        reference=file.reference,
         rule=file.rule,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 
 
-def sweep_bound(configs: Sequence[RunConfig]) -> float | None:
+def sweep_cost_bound(configs: Sequence[RunConfig]) -> float | None:
     """The most that runs with one budget can cost together; None when nothing bounds it.
 
     A run without a model costs nothing.
@@ -105,20 +105,22 @@ def sweep_bound(configs: Sequence[RunConfig]) -> float | None:
     return min([*shared, *([] if total is None else [total])], default=None)
 
 
-def pays(configs: Sequence[RunConfig]) -> bool:
+def uses_paid_model(configs: Sequence[RunConfig]) -> bool:
     """Whether a provider is asked, who wants money for it: scripts and recordings answer for nothing."""
     models = [config.model for config in configs if config.model is not None]
-    return any(choose_model(model).kind == "provider" for model in models)
+    return any(parse_model(model).kind == "provider" for model in models)
 
 
-def begin_sweep(sweep: Sweep, *, root: Path | None = None) -> SweepStore:
+def create_sweep(sweep: Sweep, *, root: Path | None = None) -> SweepStore:
     """Give a sweep and its runs their names and folders."""
     store = new_sweep(sweep, root=root)
     store.runs()
     return store
 
 
-async def drive_sweep(store: SweepStore, benchmark: Benchmark, *, watch: Watch, sitting: Sitting) -> list[Ending]:
+async def run_sweep_session(
+    store: SweepStore, benchmark: Benchmark, *, make_observer: ObserverFactory, options: SessionOptions
+) -> list[SessionResult]:
     """Start, or go on with, a stored sweep: its runs take turns, task by task, within one budget.
 
     Raises:
@@ -126,9 +128,9 @@ async def drive_sweep(store: SweepStore, benchmark: Benchmark, *, watch: Watch, 
         InvalidData: the benchmark's data is not what the sweep was begun with.
         RetryableError: another process is at work on it.
     """
-    return await drive_together([run for _, run in store.runs()], benchmark, watch=watch, sitting=sitting)
+    return await run_sessions([run for _, run in store.runs()], benchmark, make_observer=make_observer, options=options)
 
 
-def outcome_of(store: SweepStore) -> SweepOutcome:
+def stored_sweep_outcome(store: SweepStore) -> SweepOutcome:
     """What a sweep has shown, from what is stored."""
     return sweep_outcome(store.sweep(), {label: list(run.results_as(Observation)) for label, run in store.runs()})

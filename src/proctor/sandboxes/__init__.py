@@ -12,17 +12,17 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from proctor.sandboxes.auth import Auth
+    from proctor.sandboxes.auth import AuthState
     from proctor.sandboxes.layout import default_root
-    from proctor.sandboxes.sandbox import Listing, Sandbox
+    from proctor.sandboxes.sandbox import Sandbox, SandboxRow
     from proctor.sandboxes.store import Sandboxes
 
-__all__ = ["Auth", "Listing", "Sandbox", "Sandboxes", "default_root"]
+__all__ = ["AuthState", "Sandbox", "SandboxRow", "Sandboxes", "default_root"]
 
 # Imported when asked for: the pytest plugin is in this package, and every pytest run on the machine imports it.
 _MODULES: Final = {
-    "Auth": "auth",
-    "Listing": "sandbox",
+    "AuthState": "auth",
+    "SandboxRow": "sandbox",
     "Sandbox": "sandbox",
     "Sandboxes": "store",
     "default_root": "layout",

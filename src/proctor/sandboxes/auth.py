@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from proctor.sandboxes.credentials import ACCOUNT, TOKENS
-from proctor.sandboxes.trees import read_plain
+from proctor.sandboxes.trees import read_regular_file
 
 _PROFILE: Final = ("claude-config", "default")
 _KEYS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 
 
-class Auth(StrEnum):
+class AuthState(StrEnum):
     """What a sandbox's credentials are good for.
 
     VALID: there is a token, or a key in the environment. ACCOUNT_ONLY: an account is known and no token for it.
@@ -28,27 +28,27 @@ class Auth(StrEnum):
     NONE = "none"
 
 
-def auth_state(home: Path, *, environ: Mapping[str, str], now: datetime) -> Auth:
+def auth_state(home: Path, *, environ: Mapping[str, str], now: datetime) -> AuthState:
     """Look at the files that Claude Code and h2 left in a sandbox; a broken one counts as absent."""
-    if read_plain(home, *_PROFILE, "autherror.json") is not None:
-        return Auth.EXPIRED
-    if _limited(_json(home, "ratelimit.json"), now):
-        return Auth.LIMITED
+    if read_regular_file(home, *_PROFILE, "autherror.json") is not None:
+        return AuthState.EXPIRED
+    if _is_rate_limited(_json(home, "ratelimit.json"), now):
+        return AuthState.LIMITED
     tokens = _object(_object(_json(home, TOKENS)).get("claudeAiOauth"))
-    has_token = _text(tokens, "accessToken") or _text(tokens, "refreshToken")
-    ran_out = not _text(tokens, "refreshToken") and _is_past(tokens.get("expiresAt"), now)
+    has_token = _has_text(tokens, "accessToken") or _has_text(tokens, "refreshToken")
+    ran_out = not _has_text(tokens, "refreshToken") and _is_past(tokens.get("expiresAt"), now)
     if (has_token and not ran_out) or _has_key(environ) or _has_key_in_settings(_object(_json(home, "settings.json"))):
-        return Auth.VALID
+        return AuthState.VALID
     if has_token:
-        return Auth.EXPIRED
+        return AuthState.EXPIRED
     account = _object(_object(_json(home, ACCOUNT)).get("oauthAccount"))
-    if _text(account, "accountUuid") and _text(account, "emailAddress"):
-        return Auth.ACCOUNT_ONLY
-    return Auth.NONE
+    if _has_text(account, "accountUuid") and _has_text(account, "emailAddress"):
+        return AuthState.ACCOUNT_ONLY
+    return AuthState.NONE
 
 
 def _json(home: Path, name: str) -> object:
-    data = read_plain(home, *_PROFILE, name)
+    data = read_regular_file(home, *_PROFILE, name)
     try:
         return json.loads(data) if data is not None else None
     except (ValueError, RecursionError):
@@ -59,7 +59,7 @@ def _object(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _text(record: dict[str, Any], key: str) -> bool:
+def _has_text(record: dict[str, Any], key: str) -> bool:
     value = record.get(key)
     return isinstance(value, str) and bool(value)
 
@@ -68,7 +68,7 @@ def _is_past(milliseconds: object, now: datetime) -> bool:
     return isinstance(milliseconds, int | float) and milliseconds <= now.timestamp() * 1000
 
 
-def _limited(record: object, now: datetime) -> bool:
+def _is_rate_limited(record: object, now: datetime) -> bool:
     if not isinstance(record, dict):
         return False
     text = record.get("resets_at")
@@ -89,4 +89,4 @@ def _has_key(environ: Mapping[str, Any]) -> bool:
 
 
 def _has_key_in_settings(settings: dict[str, Any]) -> bool:
-    return _text(settings, "apiKeyHelper") or _has_key(_object(settings.get("env")))
+    return _has_text(settings, "apiKeyHelper") or _has_key(_object(settings.get("env")))

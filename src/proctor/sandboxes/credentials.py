@@ -17,7 +17,7 @@ from proctor.sandboxes.layout import config_directory
 ACCOUNT: Final = ".claude.json"
 TOKENS: Final = ".credentials.json"
 # Which files hold them, in every profile under these directories: h2 lets a sandbox have more profiles than one.
-_PLACES: Final = (("claude-config", ACCOUNT), ("claude-config", TOKENS), ("codex-config", "auth.json"))
+_CREDENTIAL_FILES: Final = (("claude-config", ACCOUNT), ("claude-config", TOKENS), ("codex-config", "auth.json"))
 _MODE: Final = 0o600
 _NO_HARD_LINKS: Final = {errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
@@ -59,7 +59,7 @@ class Credentials:
         self._tokens = _read(source / TOKENS)
         self._account_bytes = _read(source / ACCOUNT)
         if self._account_bytes is not None:
-            self._account = parse(self._account_bytes, source / ACCOUNT)
+            self._account = parse_json_object(self._account_bytes, source / ACCOUNT)
 
     def write(self, home: Path, seed: bytes | None) -> None:
         """Put them into a new home.
@@ -71,16 +71,19 @@ class Credentials:
         """
         directory = config_directory(home)
         if seed is not None:
-            _write(directory / ACCOUNT, _encode(_merge(self._account or {}, parse(seed, "the preset's .claude.json"))))
+            _write(
+                directory / ACCOUNT,
+                _encode(_merge(self._account or {}, parse_json_object(seed, "the preset's .claude.json"))),
+            )
         elif self._account_bytes is not None:
             _write(directory / ACCOUNT, self._account_bytes)
         if self._tokens is not None:
             _write(directory / TOKENS, self._tokens)
 
 
-def carry(old: Path, new: Path, seed: bytes | None) -> None:
+def link_credentials(old: Path, new: Path, seed: bytes | None) -> None:
     """Give the tree `new` the credentials of the tree `old`, which keeps them too; `seed` if there is no account."""
-    for place, name in _PLACES:
+    for place, name in _CREDENTIAL_FILES:
         for profile in _directories(old / place):
             source, target = profile / name, new / place / profile.name / name
             try:
@@ -128,7 +131,7 @@ def _read(path: Path) -> bytes | None:
         raise UsageError(f"cannot be read: {error.strerror}", where=path) from error
 
 
-def parse(data: bytes, where: object) -> dict[str, Any]:
+def parse_json_object(data: bytes, where: object) -> dict[str, Any]:
     """The object in a JSON file.
 
     Raises:

@@ -18,11 +18,11 @@ from typing import Any, Final
 
 from proctor.core.errors import UsageError
 from proctor.core.record import Record
-from proctor.sandboxes.credentials import ACCOUNT, parse
+from proctor.sandboxes.credentials import ACCOUNT, parse_json_object
 from proctor.sandboxes.layout import MANIFEST, MARKER
 
 BUILT_IN: Final = Path(__file__).with_name("presets")
-DEFAULT: Final = "hooks"
+DEFAULT_PRESET: Final = "hooks"
 SETTINGS_FILE: Final = "preset.toml"
 PLACEHOLDER: Final = b"@MODEL@"
 SEED: Final = f"claude-config/default/{ACCOUNT}"
@@ -31,7 +31,7 @@ _KEYS: Final = {"extends", "description", "model"}
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _MODEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]*")
 _IGNORED: Final = {".git", ".DS_Store", "__pycache__"}
-_OURS: Final = {MANIFEST, MARKER}
+_RESERVED_FILES: Final = {MANIFEST, MARKER}
 _SECRETS: Final = {".credentials.json", "auth.json"}
 _SHOWN: Final = 100
 
@@ -61,21 +61,21 @@ class Preset(Record):
     model: str | None = None
     seed: bytes | None = None
 
-    def choose_model(self, wanted: str | None) -> str | None:
+    def choose_model(self, model: str | None) -> str | None:
         """The model to build with, when the user asks for `wanted` or for nothing.
 
         Raises:
             UsageError: this preset has no place for a model, or that is no model's name.
         """
-        if wanted is None:
+        if model is None:
             return self.model
         if self.model is None:
             raise UsageError(
                 f"the preset {self.name} sets no model", fix="leave --model out, or choose a preset with roles"
             )
-        if not _MODEL.fullmatch(wanted):
-            raise UsageError(f"{wanted!r} is not the name of a model")
-        return wanted
+        if not _MODEL.fullmatch(model):
+            raise UsageError(f"{model!r} is not the name of a model")
+        return model
 
     def render(self, model: str | None) -> dict[str, PresetFile]:
         """The files with the model filled in."""
@@ -96,7 +96,7 @@ def preset_names(folder: Path) -> list[str]:
     return sorted({path.parent.name for place in (BUILT_IN, folder) for path in place.glob(f"*/{SETTINGS_FILE}")})
 
 
-def load_preset(wanted: str, *, folder: Path) -> Preset:
+def load_preset(preset: str, *, folder: Path) -> Preset:
     """Find and read a preset.
 
     Args:
@@ -106,7 +106,7 @@ def load_preset(wanted: str, *, folder: Path) -> Preset:
     Raises:
         UsageError: there is none, or it breaks a rule.
     """
-    return _load(wanted, folder=folder, seen=())
+    return _load(preset, folder=folder, seen=())
 
 
 def _load(wanted: str, *, folder: Path, seen: tuple[Path, ...]) -> Preset:
@@ -117,7 +117,7 @@ def _load(wanted: str, *, folder: Path, seen: tuple[Path, ...]) -> Preset:
     files = _files(place)
     seed = files.pop(SEED, None)
     if seed is not None:
-        parse(seed.content, place / SEED)
+        parse_json_object(seed.content, place / SEED)
     own = Preset(
         name=place.name,
         path=str(place) if by_path else None,
@@ -132,13 +132,13 @@ def _load(wanted: str, *, folder: Path, seen: tuple[Path, ...]) -> Preset:
     if parent := settings.get("extends"):
         # A path in `extends` is relative to the preset that says so, not to wherever the user happens to be.
         spelled = str(place / parent) if parent.startswith(".") else parent
-        whole = _over(own, _load(spelled, folder=folder, seen=(*seen, place)))
+        whole = _extend_preset(own, _load(spelled, folder=folder, seen=(*seen, place)))
     if whole.model is None and any(PLACEHOLDER in file.content for file in whole.files.values()):
         raise UsageError("it uses @MODEL@ and names no model", where=place, fix=f"add one to its {SETTINGS_FILE}")
     return whole
 
 
-def _over(preset: Preset, parent: Preset) -> Preset:
+def _extend_preset(preset: Preset, parent: Preset) -> Preset:
     """What `preset` becomes when it starts from `parent`."""
     return Preset(
         name=preset.name,
@@ -206,7 +206,7 @@ def _files(place: Path) -> dict[str, PresetFile]:
                 continue
             if not stat.S_ISREG(status.st_mode):
                 raise UsageError("a preset holds plain files and folders only", where=path)
-            if relative in _OURS or name in _SECRETS:
+            if relative in _RESERVED_FILES or name in _SECRETS:
                 raise UsageError("a preset must not bring this file: Proctor keeps it itself", where=path)
             files[relative] = PresetFile(content=path.read_bytes(), executable=bool(status.st_mode & stat.S_IXUSR))
     return files

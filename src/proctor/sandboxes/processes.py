@@ -24,10 +24,10 @@ _VARIABLES: Final = tuple(f"{name}=".encode() for name in (_HOME_VARIABLE, *_INN
 _SHOWN: Final = 60
 _LISTINGS: Final = 10
 
-Key = tuple[int, float]
+ProcessKey = tuple[int, float]
 
 
-class Process(Record):
+class SandboxProcess(Record):
     """A living process.
 
     Attributes:
@@ -43,7 +43,7 @@ class Process(Record):
     variables: dict[str, str]
 
     @property
-    def key(self) -> Key:
+    def key(self) -> ProcessKey:
         """Tells this process from all others, those that had its pid before it included."""
         return self.pid, self.started
 
@@ -52,7 +52,7 @@ class Process(Record):
         return f"{self.pid} ({line if len(line) <= _SHOWN else line[: _SHOWN - 1] + '…'})"
 
 
-class SeenDirectory:
+class DirectoryMatcher:
     """A directory as seen from any process: by its path, and by its identity where paths mean something else.
 
     A process in a container may say ``H2_DIR=/root/.h2/sandboxes/b1`` and mean another directory; one in a
@@ -66,16 +66,16 @@ class SeenDirectory:
         self._inner_identities = {self._identity, _identity(os.fspath(config_directory(home)))} - {None}
         self._our_root = _identity("/")
 
-    def is_home_of(self, pid: int, value: str) -> bool:
+    def is_same_directory(self, pid: int, value: str) -> bool:
         """Whether the path `value`, in the mind of process `pid`, is this directory."""
-        seen = self._as_seen_by(pid, value)
+        seen = self._host_path(pid, value)
         return os.path.normpath(seen) == self._home or (
             self._identity is not None and _identity(seen) == self._identity
         )
 
-    def holds(self, pid: int, value: str) -> bool:
+    def contains(self, pid: int, value: str) -> bool:
         """Whether the path `value`, in the mind of process `pid`, is this directory or lies in it."""
-        seen = os.path.normpath(self._as_seen_by(pid, value))
+        seen = os.path.normpath(self._host_path(pid, value))
         if seen == self._home or seen.startswith(f"{self._home}/"):
             return True
         while len(seen) > 1:
@@ -84,14 +84,16 @@ class SeenDirectory:
             seen = os.path.dirname(seen)  # noqa: PTH120 - this is hot, and pathlib is ten times slower
         return False
 
-    def _as_seen_by(self, pid: int, value: str) -> str:
+    def _host_path(self, pid: int, value: str) -> str:
         if not value.startswith("/"):
             return f"/proc/{pid}/cwd/{value}"
         root = _identity(f"/proc/{pid}/root")
         return value if root in {self._our_root, None} else f"/proc/{pid}/root{value}"
 
 
-def processes_of(home: Path, among: Sequence[Process], known: Collection[Key] = ()) -> list[Process]:
+def processes_of(
+    home: Path, processes: Sequence[SandboxProcess], known: Collection[ProcessKey] = ()
+) -> list[SandboxProcess]:
     """The processes that run in the sandbox at `home`.
 
     Args:
@@ -99,12 +101,12 @@ def processes_of(home: Path, among: Sequence[Process], known: Collection[Key] = 
         among: a snapshot of all that live.
         known: what earlier looks have found. Of these, some may since have lost the parent that gave them away.
     """
-    place = SeenDirectory(home)
-    found = {process.pid for process in among if process.key in known or _belongs(process, place)}
+    place = DirectoryMatcher(home)
+    found = {process.pid for process in processes if process.key in known or _belongs(process, place)}
     if not found:
         return []
     related = defaultdict(list)
-    for process in among:
+    for process in processes:
         related[process.parent].append(process.pid)
         if process.session != process.pid:
             related[process.session].append(process.pid)
@@ -113,13 +115,13 @@ def processes_of(home: Path, among: Sequence[Process], known: Collection[Key] = 
         new = set(related[pending.pop()]) - found
         found |= new
         pending += new
-    return [process for process in among if process.pid in found]
+    return [process for process in processes if process.pid in found]
 
 
-def lineage(among: Sequence[Process]) -> list[Process]:
+def own_ancestors(processes: Sequence[SandboxProcess]) -> list[SandboxProcess]:
     """This process, its parent, and so on up."""
-    by_pid = {process.pid: process for process in among}
-    line: list[Process] = []
+    by_pid = {process.pid: process for process in processes}
+    line: list[SandboxProcess] = []
     current = by_pid.get(os.getpid())
     while current is not None and current not in line:
         line.append(current)
@@ -127,12 +129,12 @@ def lineage(among: Sequence[Process]) -> list[Process]:
     return line
 
 
-def snapshot() -> list[Process]:
+def snapshot() -> list[SandboxProcess]:
     """Every process but the zombies. One whose environment we may not read has an empty one."""
     return _from_proc() if _HAS_PROC else from_psutil()
 
 
-def send_signal(process: Process, number: int) -> None:
+def send_signal(process: SandboxProcess, number: int) -> None:
     """Signal this very process; if it has gone, and another has its pid, nothing happens.
 
     One that we may not signal stays, is found by the next look, and is reported by who looks.
@@ -142,7 +144,7 @@ def send_signal(process: Process, number: int) -> None:
             os.kill(process.pid, number)
 
 
-def from_psutil() -> list[Process]:
+def from_psutil() -> list[SandboxProcess]:
     """The same as read by psutil, where there is no /proc."""
     import psutil  # noqa: PLC0415 - slow to import, and needed on macOS only
 
@@ -155,7 +157,7 @@ def from_psutil() -> list[Process]:
             with suppress(psutil.AccessDenied, OSError):
                 command, environ = process.cmdline(), process.environ()
             found.append(
-                Process(
+                SandboxProcess(
                     pid=process.pid,
                     parent=process.ppid(),
                     session=os.getsid(process.pid),
@@ -167,13 +169,13 @@ def from_psutil() -> list[Process]:
     return found
 
 
-def _belongs(process: Process, place: SeenDirectory) -> bool:
+def _belongs(process: SandboxProcess, directory: DirectoryMatcher) -> bool:
     variables = process.variables
-    if _HOME_VARIABLE in variables and place.is_home_of(process.pid, variables[_HOME_VARIABLE]):
+    if _HOME_VARIABLE in variables and directory.is_same_directory(process.pid, variables[_HOME_VARIABLE]):
         return True
     inner = [variables[name] for name in _INNER_VARIABLES if name in variables]
     session = _session_of_daemon(process.command)
-    return any(place.holds(process.pid, path) for path in [*inner, *session])
+    return any(directory.contains(process.pid, path) for path in [*inner, *session])
 
 
 def _session_of_daemon(command: tuple[str, ...]) -> list[str]:
@@ -183,9 +185,9 @@ def _session_of_daemon(command: tuple[str, ...]) -> list[str]:
     return [value for flag, value in pairwise(command) if flag == "--session-dir"]
 
 
-def _from_proc() -> list[Process]:
+def _from_proc() -> list[SandboxProcess]:
     """All of /proc. One that ended before it was read may have left a child that was not listed yet: look again."""
-    read: dict[int, Process | None] = {}
+    read: dict[int, SandboxProcess | None] = {}
     for _ in range(_LISTINGS):
         pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - hot
         new = {pid: _read(pid) for pid in pids if pid not in read}
@@ -195,7 +197,7 @@ def _from_proc() -> list[Process]:
     return [process for process in read.values() if process is not None]
 
 
-def _read(pid: int) -> Process | None:
+def _read(pid: int) -> SandboxProcess | None:
     try:
         fields = _stat_fields(pid)
         if fields[0] in {b"Z", b"X"}:
@@ -212,7 +214,7 @@ def _read(pid: int) -> Process | None:
             if entry.startswith(_VARIABLES):
                 key, _, value = entry.partition(b"=")
                 variables.setdefault(key.decode(), os.fsdecode(value))  # as getenv does it
-    return Process(
+    return SandboxProcess(
         pid=pid,
         parent=int(fields[1]),
         session=int(fields[3]),

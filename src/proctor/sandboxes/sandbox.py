@@ -9,10 +9,10 @@ from typing import Final, Literal
 
 from proctor.core.errors import InvalidData
 from proctor.core.record import Record, from_json, to_json
-from proctor.sandboxes.auth import Auth
+from proctor.sandboxes.auth import AuthState
 from proctor.sandboxes.layout import MANIFEST, MARKER
 from proctor.sandboxes.preset import Preset
-from proctor.sandboxes.trees import is_directory, read_plain
+from proctor.sandboxes.trees import is_directory, read_regular_file
 from proctor.sandboxes.variables import sandbox_variables
 
 _DIRECTORIES: Final = (
@@ -31,7 +31,7 @@ _DIRECTORIES: Final = (
 _MARK: Final = b"Made by Proctor.\n"
 
 
-class Manifest(Record):
+class SandboxManifest(Record):
     """What ``sandbox.json`` says: how the sandbox was made, so that a reset can make it so again.
 
     Attributes:
@@ -99,13 +99,13 @@ class Sandbox(Record):
         )
 
 
-class Listing(Record):
+class SandboxRow(Record):
     """One row of the list of sandboxes."""
 
     name: str
     preset: str | None
     model: str | None
-    auth: Auth
+    auth: AuthState
     agents: int
     created: datetime | None
     home: str
@@ -114,9 +114,9 @@ class Listing(Record):
 
 def read_sandbox(home: Path) -> Sandbox:
     """What is at `home`, whatever state it is in."""
-    data = read_plain(home, MANIFEST)
+    data = read_regular_file(home, MANIFEST)
     try:
-        manifest = from_json(data or b"", Manifest)
+        manifest = from_json(data or b"", SandboxManifest)
     except InvalidData:
         return Sandbox(name=home.name, home=home)
     return Sandbox(
@@ -137,7 +137,7 @@ def build_sandbox(target: Path, preset: Preset, model: str | None, *, created: d
     for path, file in preset.render(model).items():
         _make_directory(target, os.path.dirname(path))  # noqa: PTH120 - of a relative path, as a string
         _write(target / path, file.content, 0o700 if file.executable else 0o600)
-    manifest = Manifest(
+    manifest = SandboxManifest(
         preset=preset.name, preset_path=preset.path, model=model, created=created.replace(microsecond=0)
     )
     _write(target / MARKER, _MARK, 0o600)
@@ -157,4 +157,6 @@ def _write(path: Path, content: bytes, mode: int) -> None:
 
 def is_sandbox(home: Path) -> bool:
     """Whether this directory is one of ours: an agent may have removed one of the two signs, h2 makes neither."""
-    return is_directory(home) and (read_plain(home, MANIFEST) is not None or read_plain(home, MARKER) == _MARK)
+    return is_directory(home) and (
+        read_regular_file(home, MANIFEST) is not None or read_regular_file(home, MARKER) == _MARK
+    )

@@ -12,30 +12,30 @@ from typing import Final
 
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.record import Record
-from proctor.sandboxes.agents import STOP, TIMEOUT, ask, endpoints
-from proctor.sandboxes.processes import Key, Process, lineage, processes_of, send_signal, snapshot
+from proctor.sandboxes.agent_sockets import STOP, TIMEOUT, list_endpoints, send_request
+from proctor.sandboxes.processes import ProcessKey, SandboxProcess, own_ancestors, processes_of, send_signal, snapshot
 
 _PAUSE: Final = 0.02
-_NAMED: Final = 5
+_MAX_NAMED: Final = 5
 
 
-class Patience(Record):
+class StopTimeouts(Record):
     """How long each way of stopping is given, in seconds."""
 
-    polite: float = 5.0
+    graceful: float = 5.0
     terminate: float = 2.0
     kill: float = 10.0
 
 
-PATIENCE: Final = Patience()
+DEFAULT_TIMEOUTS: Final = StopTimeouts()
 
 
 def stop_everything(
     home: Path,
     *,
-    patience: Patience = PATIENCE,
-    send: Callable[[Process, int], None] = send_signal,
-) -> list[Process]:
+    timeouts: StopTimeouts = DEFAULT_TIMEOUTS,
+    send: Callable[[SandboxProcess, int], None] = send_signal,
+) -> list[SandboxProcess]:
     """Stop all that runs in the sandbox at `home`; return what was found running.
 
     Raises:
@@ -44,38 +44,42 @@ def stop_everything(
     """
     living = snapshot()
     found = {process.key: process for process in processes_of(home, living)}
-    if any(process.key in found for process in lineage(living)):
+    if any(process.key in found for process in own_ancestors(living)):
         raise UsageError(
             "this command itself runs inside the sandbox",
             where=home.name,
             fix="leave its shell, or unset H2_DIR, first",
         )
-    _ask_politely(home, patience.polite)
-    for number, seconds in ((signal.SIGTERM, patience.terminate), (signal.SIGKILL, patience.kill)):
+    _request_stop(home, timeouts.graceful)
+    for number, seconds in ((signal.SIGTERM, timeouts.terminate), (signal.SIGKILL, timeouts.kill)):
         left = _signal_until_gone(home, found, number, seconds, send)
         if not left:
             return list(found.values())
-    named = ", ".join(str(process) for process in left[:_NAMED])
-    more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
+    named = ", ".join(str(process) for process in left[:_MAX_NAMED])
+    more = f" and {len(left) - _MAX_NAMED} more" if len(left) > _MAX_NAMED else ""
     raise InfrastructureError(
         f"did not die when killed: {named}{more}", where=home.name, fix="end them, then try again; nothing was removed"
     )
 
 
-def _ask_politely(home: Path, seconds: float) -> None:
+def _request_stop(home: Path, seconds: float) -> None:
     """Ask every agent to stop, and wait for those that say they will."""
     deadline = time.monotonic() + seconds
-    leaving = ask(endpoints(home, ("agent", "bridge")), STOP, timeout=min(seconds, TIMEOUT))
+    leaving = send_request(list_endpoints(home, ("agent", "bridge")), STOP, timeout=min(seconds, TIMEOUT))
     while time.monotonic() < deadline and any(endpoint.path.exists() for endpoint in leaving):
         time.sleep(_PAUSE)
 
 
 def _signal_until_gone(
-    home: Path, found: dict[Key, Process], number: int, seconds: float, send: Callable[[Process, int], None]
-) -> list[Process]:
+    home: Path,
+    found: dict[ProcessKey, SandboxProcess],
+    number: int,
+    seconds: float,
+    send: Callable[[SandboxProcess, int], None],
+) -> list[SandboxProcess]:
     """Signal until nothing is left, or the time is over; return what is left. Newcomers are added to `found`."""
     deadline = time.monotonic() + seconds
-    signalled: set[Key] = set()
+    signalled: set[ProcessKey] = set()
     empty_looks = 0 if found else 1
     while True:
         left = processes_of(home, snapshot(), known=found)

@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from proctor.core.errors import ProctorError, RetryableError, UsageError
-from proctor.sandboxes.agents import STATUS, ask, endpoints
-from proctor.sandboxes.auth import Auth, auth_state
-from proctor.sandboxes.credentials import Credentials, carry
+from proctor.sandboxes.agent_sockets import STATUS, list_endpoints, send_request
+from proctor.sandboxes.auth import AuthState, auth_state
+from proctor.sandboxes.credentials import Credentials, link_credentials
 from proctor.sandboxes.layout import check_name, check_sockets_fit, default_root, is_name
-from proctor.sandboxes.places import Places, remove_socket_links
-from proctor.sandboxes.preset import DEFAULT, Preset, load_preset, user_presets
-from proctor.sandboxes.processes import Process
-from proctor.sandboxes.sandbox import Listing, Sandbox, build_sandbox, is_sandbox, read_sandbox
-from proctor.sandboxes.stop import PATIENCE, Patience, stop_everything
-from proctor.sandboxes.trees import is_directory, refuse_mounts
+from proctor.sandboxes.preset import DEFAULT_PRESET, Preset, load_preset, user_presets
+from proctor.sandboxes.processes import SandboxProcess
+from proctor.sandboxes.sandbox import Sandbox, SandboxRow, build_sandbox, is_sandbox, read_sandbox
+from proctor.sandboxes.staging import StagingArea, remove_socket_links
+from proctor.sandboxes.stop import DEFAULT_TIMEOUTS, StopTimeouts, stop_everything
+from proctor.sandboxes.trees import check_no_mounts, is_directory
 
-_LOOKS: Final = 10
+_MAX_READS: Final = 10
 
 T = TypeVar("T")
 
@@ -37,9 +37,9 @@ class Sandboxes:
         root: Path | None = None,
         *,
         presets: Path | None = None,
-        tell: Callable[[str], None] | None = None,
+        report: Callable[[str], None] | None = None,
         wait_seconds: float = 60.0,
-        patience: Patience = PATIENCE,
+        timeouts: StopTimeouts = DEFAULT_TIMEOUTS,
     ) -> None:
         """Nothing is read or made yet.
 
@@ -52,13 +52,13 @@ class Sandboxes:
         """
         self.root = Path(os.path.realpath(root or default_root()))
         self._presets = presets or user_presets()
-        self._places = Places(self.root)
-        self._tell = tell or _say_nothing
+        self._staging = StagingArea(self.root)
+        self._report = report or _ignore_message
         self._wait_seconds = wait_seconds
-        self._patience = patience
+        self._timeouts = timeouts
 
     def create(
-        self, name: str, *, preset: str | Path = DEFAULT, model: str | None = None, auth_from: Path | None = None
+        self, name: str, *, preset: str | Path = DEFAULT_PRESET, model: str | None = None, auth_from: Path | None = None
     ) -> Sandbox:
         """Make a new sandbox; it is whole when it appears.
 
@@ -71,18 +71,18 @@ class Sandboxes:
         Raises:
             UsageError: the name is taken or no name; or preset, model or credentials cannot be used.
         """
-        home = self._places.home(check_name(name))
-        chosen = load_preset(_spell(preset), folder=self._presets)
+        home = self._staging.home(check_name(name))
+        chosen = load_preset(_preset_argument(preset), folder=self._presets)
         model = chosen.choose_model(model)
         credentials = Credentials(auth_from)
         check_sockets_fit(home)
         self._check_free(name)
-        with self._exclusively(name):
+        with self._lock(name):
             self._check_free(name)
-            building = self._places.building(name)
+            building = self._staging.building(name)
             build_sandbox(building, chosen, model, created=datetime.now(UTC))
             credentials.write(building, chosen.seed)
-            self._places.install(name)
+            self._staging.install(name)
         return read_sandbox(home)
 
     def get(self, name: str) -> Sandbox:
@@ -94,21 +94,21 @@ class Sandboxes:
         with self._existing(name) as sandbox:
             return sandbox
 
-    def list(self, *, environ: Mapping[str, str] = os.environ) -> tuple[Listing, ...]:
+    def list(self, *, environ: Mapping[str, str] = os.environ) -> tuple[SandboxRow, ...]:
         """All sandboxes, each as it is now. Waits for no lock, and a moment at most for agents that hang."""
         self.repair()
         names = sorted(self._names(), key=_natural_order)
-        homes = [self._places.home(name) for name in names]
-        answering = ask([endpoint for home in homes for endpoint in endpoints(home)], STATUS)
+        homes = [self._staging.home(name) for name in names]
+        answering = send_request([endpoint for home in homes for endpoint in list_endpoints(home)], STATUS)
         agents = Counter(endpoint.home for endpoint in answering)
         now = datetime.now(UTC)
 
-        def read(home: Path) -> tuple[Sandbox, Auth]:
+        def read(home: Path) -> tuple[Sandbox, AuthState]:
             return read_sandbox(home), auth_state(home, environ=environ, now=now)
 
-        rows = (self._look(name, read) for name in names)
+        rows = (self._read_consistently(name, read) for name in names)
         return tuple(
-            Listing(
+            SandboxRow(
                 name=home.name,
                 preset=sandbox.preset,
                 model=sandbox.model,
@@ -133,15 +133,15 @@ class Sandboxes:
             InfrastructureError: something in it would not stop; nothing was removed.
         """
         with self._existing(name) as old:
-            chosen, chosen_model = self._choose(old, preset, model)
+            chosen, chosen_model = self._choose_preset(old, preset, model)
             self._stop(old)
-            building = self._places.building(name)
+            building = self._staging.building(name)
             build_sandbox(building, chosen, chosen_model, created=old.created or datetime.now(UTC))
-            carry(old.home, building, chosen.seed)
-            self._places.replace(name)
+            link_credentials(old.home, building, chosen.seed)
+            self._staging.replace(name)
         return read_sandbox(old.home)
 
-    def stop(self, name: str) -> Sequence[Process]:
+    def stop(self, name: str) -> Sequence[SandboxProcess]:
         """Stop all that runs in a sandbox, and make sure; returns what was running.
 
         Raises:
@@ -149,7 +149,7 @@ class Sandboxes:
             InfrastructureError: something in it would not stop.
         """
         with self._existing(name) as sandbox:
-            return stop_everything(sandbox.home, patience=self._patience)
+            return stop_everything(sandbox.home, timeouts=self._timeouts)
 
     def destroy(self, name: str) -> None:
         """Stop all that runs in a sandbox, and remove it, credentials and all.
@@ -160,15 +160,15 @@ class Sandboxes:
         """
         with self._existing(name) as sandbox:
             self._stop(sandbox)
-            self._places.remove(name)
+            self._staging.remove(name)
 
     def check_create(
         self, names: Sequence[str], *, preset: str | Path, model: str | None, auth_from: Path | None
     ) -> None:
         """Raise what `create` would raise for any of these names, and make none."""
         for name in _distinct(names):
-            check_sockets_fit(self._places.home(check_name(name)))
-        load_preset(_spell(preset), folder=self._presets).choose_model(model)
+            check_sockets_fit(self._staging.home(check_name(name)))
+        load_preset(_preset_argument(preset), folder=self._presets).choose_model(model)
         Credentials(auth_from)
         self.repair()
         for name in names:
@@ -178,7 +178,7 @@ class Sandboxes:
         """Raise what `reset` would raise for any of these names, and touch none."""
         self.check_destroy(names)
         for name in names:
-            self._choose(self._look(name, read_sandbox), preset, model)
+            self._choose_preset(self._read_consistently(name, read_sandbox), preset, model)
 
     def check_destroy(self, names: Sequence[str]) -> None:
         """Raise what `destroy` would raise for any of these names, and touch none."""
@@ -186,80 +186,80 @@ class Sandboxes:
             check_name(name)
         self.repair()
         for name in names:
-            self._check_there(name)
+            self._check_exists(name)
 
     def repair(self) -> None:
         """Finish what killed commands have left. What a living command works on is left to it."""
-        for name in sorted(self._places.leftovers()):
+        for name in sorted(self._staging.unfinished()):
             try:
-                with self._places.exclusively(check_name(name), wait_seconds=0):
+                with self._staging.lock(check_name(name), wait_seconds=0):
                     pass
             except RetryableError:
                 continue
             except (ProctorError, OSError) as error:
-                self._tell(f"cannot finish what was left of sandbox {name}: {error}")
+                self._report(f"cannot finish what was left of sandbox {name}: {error}")
 
     @contextmanager
     def _existing(self, name: str) -> Iterator[Sandbox]:
         check_name(name)
-        if name not in self._places.leftovers():
-            self._check_there(name)
-        with self._exclusively(name):
-            self._check_there(name)
-            yield read_sandbox(self._places.home(name))
+        if name not in self._staging.unfinished():
+            self._check_exists(name)
+        with self._lock(name):
+            self._check_exists(name)
+            yield read_sandbox(self._staging.home(name))
 
     @contextmanager
-    def _exclusively(self, name: str) -> Iterator[None]:
-        with self._places.exclusively(
+    def _lock(self, name: str) -> Iterator[None]:
+        with self._staging.lock(
             name,
             wait_seconds=self._wait_seconds,
-            on_wait=lambda: self._tell(f"waiting for another command on sandbox {name} to end"),
+            on_wait=lambda: self._report(f"waiting for another command on sandbox {name} to end"),
         ):
             yield
 
     def _check_free(self, name: str) -> None:
-        home = self._places.home(name)
+        home = self._staging.home(name)
         if is_sandbox(home):
             raise UsageError(f"sandbox {name} already exists", fix="choose another name, or destroy it first")
         if os.path.lexists(home):
             raise UsageError(f"the name {name} is taken: this is something else", where=home, fix="choose another name")
 
-    def _check_there(self, name: str) -> None:
-        if self._look(name, is_sandbox):
+    def _check_exists(self, name: str) -> None:
+        if self._read_consistently(name, is_sandbox):
             return
-        home = self._places.home(name)
+        home = self._staging.home(name)
         if not os.path.lexists(home):
             raise UsageError(f"there is no sandbox {name}", fix="`proctor sandbox list` shows those there are")
         what = "a symlink" if home.is_symlink() else "something else"
         raise UsageError(f"this is {what}, not a sandbox", where=home, fix="it was left alone")
 
-    def _where(self, name: str) -> Path:
+    def _current_path(self, name: str) -> Path:
         """Where a sandbox is to be read: in the instant of being replaced, its new tree is not yet at its place."""
-        home, ready = self._places.home(name), self._places.ready(name)
+        home, ready = self._staging.home(name), self._staging.ready(name)
         return ready if not os.path.lexists(home) and is_directory(ready) else home
 
-    def _look(self, name: str, read: Callable[[Path], T]) -> T:
+    def _read_consistently(self, name: str, read: Callable[[Path], T]) -> T:
         """Read something of a sandbox that another command may just be replacing, without waiting for it."""
-        for _ in range(_LOOKS):
-            home = self._where(name)
+        for _ in range(_MAX_READS):
+            home = self._current_path(name)
             before = _identity(home)
             seen = read(home)
             # The same tree at the same place: while it was moved, nothing was found where it had been.
-            if self._where(name) == home and _identity(home) == before:
+            if self._current_path(name) == home and _identity(home) == before:
                 break
         return seen
 
     def _names(self) -> Sequence[str]:
         try:
-            names = {path.name for path in self.root.iterdir()} | self._places.leftovers()
+            names = {path.name for path in self.root.iterdir()} | self._staging.unfinished()
         except FileNotFoundError:
             return []
         except OSError as error:
             raise UsageError(f"cannot be read: {error.strerror}", where=self.root) from error
-        return [name for name in names if is_name(name) and self._look(name, is_sandbox)]
+        return [name for name in names if is_name(name) and self._read_consistently(name, is_sandbox)]
 
-    def _choose(self, old: Sandbox, preset: str | Path | None, model: str | None) -> tuple[Preset, str | None]:
-        wanted = _spell(preset) if preset is not None else old.preset_path or old.preset
+    def _choose_preset(self, old: Sandbox, preset: str | Path | None, model: str | None) -> tuple[Preset, str | None]:
+        wanted = _preset_argument(preset) if preset is not None else old.preset_path or old.preset
         if wanted is None:
             raise UsageError("its sandbox.json is damaged", where=old.name, fix="say --preset")
         chosen = load_preset(wanted, folder=self._presets)
@@ -267,8 +267,8 @@ class Sandboxes:
         return chosen, chosen.choose_model(model or (old.model if same and chosen.model else None))
 
     def _stop(self, sandbox: Sandbox) -> None:
-        stopped = stop_everything(sandbox.home, patience=self._patience)
-        refuse_mounts(sandbox.home)
+        stopped = stop_everything(sandbox.home, timeouts=self._timeouts)
+        check_no_mounts(sandbox.home)
         temporaries = {process.variables.get("TMPDIR", "") for process in stopped} - {""}
         remove_socket_links(sandbox.home, frozenset(temporaries))
 
@@ -293,9 +293,9 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _spell(preset: str | Path) -> str:
+def _preset_argument(preset: str | Path) -> str:
     return str(preset.absolute()) if isinstance(preset, Path) else preset
 
 
-def _say_nothing(_: str) -> None:
+def _ignore_message(_: str) -> None:
     pass

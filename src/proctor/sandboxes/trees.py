@@ -13,7 +13,7 @@ LARGEST_FILE: Final = 64 << 20
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
-def read_plain(home: Path, *parts: str) -> bytes | None:
+def read_regular_file(home: Path, *parts: str) -> bytes | None:
     """The bytes of the plain file ``home/parts…``; None when there is none.
 
     No symlink is followed below the parent of `home`, and nothing is opened that could block: what is not a plain
@@ -58,7 +58,7 @@ def remove_tree(path: Path) -> None:
     if not is_directory(path):
         path.unlink(missing_ok=True)
         return
-    refuse_mounts(path)
+    check_no_mounts(path)
     try:
         try:
             shutil.rmtree(path)
@@ -79,7 +79,7 @@ def _open_directories(path: Path) -> None:
                 inner.chmod(0o700)
 
 
-def refuse_mounts(path: Path) -> None:
+def check_no_mounts(path: Path) -> None:
     """Refuse to touch a tree into which another one is mounted: removing it would reach outside.
 
     Raises:

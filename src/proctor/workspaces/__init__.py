@@ -5,23 +5,23 @@ gets a copy of it, and what it changed becomes a submission. A submission is che
 Everything here blocks; call it from a thread (`asyncio.to_thread`).
 """
 
-from proctor.workspaces.applying import Applied
+from proctor.workspaces.applying import ApplyResult
 from proctor.workspaces.base import Base
 from proctor.workspaces.checkout import check_out
+from proctor.workspaces.invalid_submission import InvalidSubmission
 from proctor.workspaces.leaks import Leak, LeakProof, prove_no_leak
 from proctor.workspaces.patches import apply_patch, patch_sha256
 from proctor.workspaces.sources import base_of
-from proctor.workspaces.submissions import LeftOut, MadeSubmission, make_submission
-from proctor.workspaces.unfit import UnfitSubmission
+from proctor.workspaces.submissions import ExcludedFile, WorkspacePatch, make_submission
 
 __all__ = [
-    "Applied",
+    "ApplyResult",
     "Base",
+    "ExcludedFile",
+    "InvalidSubmission",
     "Leak",
     "LeakProof",
-    "LeftOut",
-    "MadeSubmission",
-    "UnfitSubmission",
+    "WorkspacePatch",
     "apply_patch",
     "base_of",
     "check_out",

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Final
 
 from proctor.core.causes import Cause
-from proctor.workspaces.paths import parents, shown
-from proctor.workspaces.trees import LINK, PROGRAM, Entry
-from proctor.workspaces.unfit import UnfitSubmission
+from proctor.workspaces.invalid_submission import InvalidSubmission
+from proctor.workspaces.paths import display_path, parents
+from proctor.workspaces.trees import EXECUTABLE, LINK, FileEntry
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_IN_THE_WAY: Final = {errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENOTEMPTY, errno.ELOOP, errno.ENAMETOOLONG}
+_CONFLICT_ERRORS: Final = {errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENOTEMPTY, errno.ELOOP, errno.ENAMETOOLONG}
 
 
-def write_changes(root: Path, changes: Mapping[bytes, Entry | None]) -> None:
+def write_changes(root: Path, changes: Mapping[bytes, FileEntry | None]) -> None:
     """Put every change in place (None removes), or leave the tree as it was.
 
     New contents are written aside first, then everything happens by renaming, so that a failure can be undone
@@ -32,13 +32,13 @@ def write_changes(root: Path, changes: Mapping[bytes, Entry | None]) -> None:
         UnfitSubmission: something that the changes do not remove is in the way.
     """
     if changes:
-        _Move(root, changes).run()
+        _TreeUpdate(root, changes).run()
 
 
-class _Move:
+class _TreeUpdate:
     """One all-or-nothing change of a tree; every directory is opened without following links."""
 
-    def __init__(self, root: Path, changes: Mapping[bytes, Entry | None]) -> None:
+    def __init__(self, root: Path, changes: Mapping[bytes, FileEntry | None]) -> None:
         self.root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.changes = changes
         self.aside = b".proctor-" + secrets.token_hex(8).encode()
@@ -54,23 +54,23 @@ class _Move:
                 for number, entry in enumerate(self.changes.values()):
                     self._write_aside(number, entry)
                 for number, path in enumerate(self.changes):
-                    self._take_away(number, path)
+                    self._move_aside(number, path)
                 for number, (path, entry) in enumerate(self.changes.items()):
-                    self._put(number, path, entry)
+                    self._move_into_place(number, path, entry)
             except BaseException:
                 for step in reversed(self.undo):
                     step()
                 raise
         except OSError as error:
-            if error.errno in _IN_THE_WAY:
+            if error.errno in _CONFLICT_ERRORS:
                 what = f"cannot be written: {os.strerror(error.errno or 0).lower()}"
-                raise UnfitSubmission(Cause.DOES_NOT_APPLY, what, where=shown(path)) from error
+                raise InvalidSubmission(Cause.DOES_NOT_APPLY, what, where=display_path(path)) from error
             raise
         finally:
             shutil.rmtree(self.aside, ignore_errors=True, dir_fd=self.root)
             os.close(self.root)
 
-    def _write_aside(self, number: int, entry: Entry | None) -> None:
+    def _write_aside(self, number: int, entry: FileEntry | None) -> None:
         if entry is None:
             return
         place = self.aside + b"/new-%d" % number
@@ -80,7 +80,7 @@ class _Move:
         with os.fdopen(os.open(place, _NEW_FILE, 0o600, dir_fd=self.root), "wb") as file:
             file.write(entry.data)
 
-    def _take_away(self, number: int, path: bytes) -> None:
+    def _move_aside(self, number: int, path: bytes) -> None:
         old = self.aside + b"/old-%d" % number
         try:
             with self._parent(path) as (directory, name):
@@ -92,11 +92,11 @@ class _Move:
             return
         if stat.S_ISREG(status.st_mode):
             self.permissions[path] = stat.S_IMODE(status.st_mode)
-        self.undo.append(lambda: self._give_back(old, path))
+        self.undo.append(lambda: self._move_back(old, path))
         if self.changes[path] is None:
             self._prune(path)
 
-    def _give_back(self, old: bytes, path: bytes) -> None:
+    def _move_back(self, old: bytes, path: bytes) -> None:
         with self._parent(path) as (directory, name):
             os.rename(old, name, src_dir_fd=self.root, dst_dir_fd=directory)
 
@@ -112,21 +112,21 @@ class _Move:
                     if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
                         return
                     raise
-            self.undo.append(functools.partial(self._make_again, above, mode))
+            self.undo.append(functools.partial(self._recreate_directory, above, mode))
 
-    def _make_again(self, path: bytes, mode: int) -> None:
+    def _recreate_directory(self, path: bytes, mode: int) -> None:
         with self._parent(path) as (directory, name):
             os.mkdir(name, dir_fd=directory)
             os.chmod(name, mode, dir_fd=directory)
 
-    def _put(self, number: int, path: bytes, entry: Entry | None) -> None:
+    def _move_into_place(self, number: int, path: bytes, entry: FileEntry | None) -> None:
         if entry is None:
             return
         new = self.aside + b"/new-%d" % number
         if entry.mode != LINK:
             kept = self.permissions.get(path, 0o644) & 0o777
             readers = (kept & 0o444) >> 2
-            os.chmod(new, kept | readers if entry.mode == PROGRAM else kept & ~0o111, dir_fd=self.root)
+            os.chmod(new, kept | readers if entry.mode == EXECUTABLE else kept & ~0o111, dir_fd=self.root)
         with self._parent(path, make=True) as (directory, name):
             os.rename(new, name, src_dir_fd=self.root, dst_dir_fd=directory)
         self.undo.append(lambda: self._remove(path))
@@ -147,7 +147,7 @@ class _Move:
                     if not make:
                         raise
                     os.mkdir(step, 0o755, dir_fd=directory)
-                    self.undo.append(functools.partial(self._unmake, b"/".join(above[: depth + 1])))
+                    self.undo.append(functools.partial(self._remove_directory, b"/".join(above[: depth + 1])))
                     inner = os.open(step, _DIRECTORY, dir_fd=directory)
                 os.close(directory)
                 directory = inner
@@ -155,6 +155,6 @@ class _Move:
         finally:
             os.close(directory)
 
-    def _unmake(self, path: bytes) -> None:
+    def _remove_directory(self, path: bytes) -> None:
         with self._parent(path) as (directory, name):
             os.rmdir(name, dir_fd=directory)

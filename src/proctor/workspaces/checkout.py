@@ -40,7 +40,7 @@ def check_out(base: Base, target: Path) -> None:
                 (git_dir / name).parent.mkdir(parents=True, exist_ok=True)
                 _copy(base.git_dir / name, git_dir / name)
         run_git(["read-tree", "-m", "-u", base.commit], git_dir=git_dir, work_tree=partial, timeout=600.0)
-        _restore_what_git_lost(base, partial)
+        _restore_modes_and_empty_directories(base, partial)
         partial.replace(target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -59,7 +59,7 @@ def _copy(source: Path, target: Path) -> None:
     shutil.copymode(source, target)
 
 
-def _restore_what_git_lost(base: Base, tree: Path) -> None:
+def _restore_modes_and_empty_directories(base: Base, tree: Path) -> None:
     for directory in base.facts.empty:
         on_disk(tree, directory).mkdir(parents=True, exist_ok=True)
     # Innermost first: a directory that nobody may enter is closed after its contents are in place.

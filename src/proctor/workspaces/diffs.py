@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from proctor.core.causes import Cause
-from proctor.workspaces.paths import parents, shown, why_unsafe
-from proctor.workspaces.unfit import CONTENT_PER_PATCH, LIMIT_BYTES, UnfitSubmission, refuse_larger
+from proctor.workspaces.invalid_submission import CONTENT_PER_PATCH, LIMIT_BYTES, InvalidSubmission, check_size
+from proctor.workspaces.paths import display_path, parents, unsafe_reason
 
 MOST_FILES: Final = 20_000
 _LONGEST_HEADER: Final = 10_000  # two paths of the longest kind, and room for quotes
 _TWO_SIZES: Final = 20  # bytes: a delta begins with the sizes before and after, of at most ten each
-_NOWHERE: Final = b"/dev/null"
+_DEV_NULL: Final = b"/dev/null"
 _HUNK: Final = re.compile(rb"@@ -\d{1,18}(?:,(\d{1,18}))? \+\d{1,18}(?:,(\d{1,18}))? @@")
 _BINARY_PIECE: Final = re.compile(rb"(literal|delta) (\d{1,18})")
 _QUOTED: Final = re.compile(rb'"((?:[^"\\]|\\.)*)"')
@@ -42,12 +42,12 @@ class FileDiff:
 
     written: set[bytes] = field(default_factory=set)
     removed: set[bytes] = field(default_factory=set)
-    spelled: set[bytes] = field(default_factory=set)
+    mentioned: set[bytes] = field(default_factory=set)
     added: list[bytes] = field(default_factory=list)
-    known: list[bytes] = field(default_factory=list)
+    preimage: list[bytes] = field(default_factory=list)
     lines: slice = field(default_factory=lambda: slice(0, 0))
 
-    def settle(self, *, deletes: bool) -> None:
+    def finalize(self, *, deletes: bool) -> None:
         """All has been read: a file that is deleted, or renamed away, is written nowhere under that name."""
         if deletes:
             self.removed |= self.written
@@ -60,10 +60,10 @@ def read_diff(patch: bytes, *, content_limit: int = CONTENT_PER_PATCH * LIMIT_BY
     Raises:
         UnfitSubmission: there is no diff in it, or it unfolds to more than `content_limit` or too many files.
     """
-    reader = _Reader(patch, content_limit)
+    reader = _DiffReader(patch, content_limit)
     reader.run()
     if not reader.files:
-        raise UnfitSubmission(Cause.MALFORMED_SUBMISSION, "the patch holds no diff of any file")
+        raise InvalidSubmission(Cause.MALFORMED_SUBMISSION, "the patch holds no diff of any file")
     return reader.files
 
 
@@ -75,18 +75,18 @@ def check_paths(files: list[FileDiff]) -> None:
     """
     written = {path for file in files for path in file.written}
     for file in files:
-        for path in sorted(file.spelled | file.written | file.removed):
-            if (reason := why_unsafe(path)) is not None:
-                raise UnfitSubmission(Cause.UNSAFE_SUBMISSION, f"the path {reason}", where=shown(path))
+        for path in sorted(file.mentioned | file.written | file.removed):
+            if (reason := unsafe_reason(path)) is not None:
+                raise InvalidSubmission(Cause.UNSAFE_SUBMISSION, f"the path {reason}", where=display_path(path))
     for path in sorted(written):
         for above in parents(path):
             if above in written:
                 # A link that the same patch makes, copies or renames could lead anywhere.
-                what = f"the patch also makes {shown(above)}, which would lead there"
-                raise UnfitSubmission(Cause.UNSAFE_SUBMISSION, what, where=shown(path))
+                what = f"the patch also makes {display_path(above)}, which would lead there"
+                raise InvalidSubmission(Cause.UNSAFE_SUBMISSION, what, where=display_path(path))
 
 
-class _Reader:
+class _DiffReader:
     """Goes through the lines once; `here` is the file that the current line is about."""
 
     def __init__(self, patch: bytes, content_limit: int) -> None:
@@ -95,7 +95,7 @@ class _Reader:
         self.content = len(patch)
         self.content_limit = content_limit
         self.files: list[FileDiff] = []
-        self.here = FileDiff()
+        self.current = FileDiff()
         self.is_git = False
         self.has_content = True  # nothing before the first header belongs to a file
         self.deletes = False
@@ -106,74 +106,74 @@ class _Reader:
             self.at += 1
             if line.startswith(b"diff --git "):
                 self._begin(is_git=True)
-                self._take_names_of_both(line[11:])
+                self._read_git_header(line[11:])
             elif line.startswith((b"--- ", b"+++ ")):
-                self._take_side(line)
+                self._read_side(line)
             elif self.files and (hunk := _HUNK.match(line)):
-                self._take_hunk(*(1 if count is None else int(count) for count in hunk.groups()))
+                self._read_hunk(*(1 if count is None else int(count) for count in hunk.groups()))
             elif self.files:
-                self._take_header(line)
+                self._read_header(line)
         self._end(len(self.lines))
 
     def _end(self, line: int) -> None:
-        self.here.settle(deletes=self.deletes)
-        self.here.lines = slice(self.here.lines.start, line)
+        self.current.finalize(deletes=self.deletes)
+        self.current.lines = slice(self.current.lines.start, line)
 
     def _begin(self, *, is_git: bool) -> None:
         self._end(self.at - 1)
         if len(self.files) == MOST_FILES:
-            raise UnfitSubmission(Cause.TOO_LARGE, f"the patch changes more than {MOST_FILES} files")
-        self.here = FileDiff(lines=slice(self.at - 1, None))
-        self.files.append(self.here)
+            raise InvalidSubmission(Cause.TOO_LARGE, f"the patch changes more than {MOST_FILES} files")
+        self.current = FileDiff(lines=slice(self.at - 1, None))
+        self.files.append(self.current)
         self.is_git = is_git
         self.has_content = False
         self.deletes = False
 
-    def _take_header(self, line: bytes) -> None:
+    def _read_header(self, line: bytes) -> None:
         if line.startswith(_FROM):
-            self._take(line.split(b" ", 2)[2], self.here.removed, stripped=False)
+            self._add_path(line.split(b" ", 2)[2], self.current.removed, stripped=False)
         elif line.startswith(_TO):
-            self._take(line.split(b" ", 2)[2], self.here.written, stripped=False)
+            self._add_path(line.split(b" ", 2)[2], self.current.written, stripped=False)
         elif line.startswith(b"deleted file mode "):
             self.deletes = True
         elif line == b"GIT binary patch":
             self.has_content = True
         elif self.has_content and (piece := _BINARY_PIECE.fullmatch(line)):
-            self._weigh_binary(piece[1], int(piece[2]))
+            self._check_binary_size(piece[1], int(piece[2]))
 
-    def _take_side(self, line: bytes) -> None:
+    def _read_side(self, line: bytes) -> None:
         if self.has_content or (line.startswith(b"--- ") and not self.is_git):
             self._begin(is_git=False)
-        if line[4:] == _NOWHERE or line[4:].startswith(_NOWHERE + b"\t"):
+        if line[4:] == _DEV_NULL or line[4:].startswith(_DEV_NULL + b"\t"):
             self.deletes = self.deletes or line.startswith(b"+++ ")
             return
-        self._take(line[4:], self.here.written, stripped=True)
+        self._add_path(line[4:], self.current.written, stripped=True)
 
-    def _take_names_of_both(self, rest: bytes) -> None:
+    def _read_git_header(self, rest: bytes) -> None:
         """``a/NAME b/NAME``, where NAME may hold spaces: wherever both halves can name the same file."""
         if len(rest) > _LONGEST_HEADER:
-            raise UnfitSubmission(Cause.MALFORMED_SUBMISSION, "the patch has a longer path than any file can have")
+            raise InvalidSubmission(Cause.MALFORMED_SUBMISSION, "the patch has a longer path than any file can have")
         if b'"' in rest:
             for match in _QUOTED.finditer(rest):
-                self._take(match[0], self.here.written, stripped=True)
+                self._add_path(match[0], self.current.written, stripped=True)
             return
         words = rest.split(b" ")
         for count in range(1, len(words)):
             halves = b" ".join(words[:count]), b" ".join(words[count:])
             if halves[0].partition(b"/")[2] == halves[1].partition(b"/")[2]:
                 for half in halves:
-                    self._take(half, self.here.written, stripped=True)
+                    self._add_path(half, self.current.written, stripped=True)
 
-    def _take(self, text: bytes, into: set[bytes], *, stripped: bool) -> None:
+    def _add_path(self, text: bytes, into: set[bytes], *, stripped: bool) -> None:
         name = _name(text)
         inner = name.partition(b"/")[2]
-        self.here.spelled |= {name, inner or name}
+        self.current.mentioned |= {name, inner or name}
         candidates = {inner} if stripped else {name}
         if not self.is_git:
             candidates.add(name)  # git takes a plain diff's names as they are when they have no prefix
         into |= {path for path in candidates if not _ODD_STEPS.intersection(path.split(b"/"))}
 
-    def _take_hunk(self, old: int, new: int) -> None:
+    def _read_hunk(self, old: int, new: int) -> None:
         self.has_content = True
         while (old > 0 or new > 0) and self.at < len(self.lines):
             line = self.lines[self.at]
@@ -181,22 +181,22 @@ class _Reader:
             if sign not in {b" ", b"-", b"+", b"\\", b"", b"\r"}:
                 return
             if sign == b"+":
-                self.here.added.append(line[1:])
+                self.current.added.append(line[1:])
                 new -= 1
             elif sign == b"-":
-                self.here.known.append(line[1:])
+                self.current.preimage.append(line[1:])
                 old -= 1
             elif sign != b"\\":
-                self.here.known.append(line[1:])
+                self.current.preimage.append(line[1:])
                 old -= 1
                 new -= 1
             self.at += 1
 
-    def _weigh_binary(self, kind: bytes, size: int) -> None:
+    def _check_binary_size(self, kind: bytes, size: int) -> None:
         """A few compressed bytes can unfold to gigabytes; git would make room for them before it looks."""
         unfolded = size if kind == b"literal" else size + self._size_after_delta()
         self.content += unfolded
-        refuse_larger(self.content, self.content_limit, "the unfolded patch")
+        check_size(self.content, self.content_limit, "the unfolded patch")
 
     def _size_after_delta(self) -> int:
         inflating = zlib.decompressobj()
@@ -207,7 +207,7 @@ class _Reader:
                     break
                 start += inflating.decompress(base64.b85decode(line.strip()[1:]), _TWO_SIZES)
         except (ValueError, zlib.error) as error:
-            raise UnfitSubmission(Cause.MALFORMED_SUBMISSION, "the patch has a broken binary part") from error
+            raise InvalidSubmission(Cause.MALFORMED_SUBMISSION, "the patch has a broken binary part") from error
         _, position = _number(start, 0)
         return _number(start, position)[0]
 

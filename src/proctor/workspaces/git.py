@@ -20,7 +20,7 @@ from proctor.core.record import Record
 
 SHA1_LENGTH: Final = 40
 _CONFIG: Final = Path(__file__).with_name("gitconfig")
-_FOR_THE_NETWORK: Final = (
+_NETWORK_VARIABLES: Final = (
     *("ALL_PROXY", "all_proxy", "HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"),
     *("CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "SSL_CERT_DIR", "SSL_CERT_FILE", "SSH_AUTH_SOCK"),
 )
@@ -28,7 +28,7 @@ _FOR_THE_NETWORK: Final = (
 VERBATIM_ATTRIBUTES: Final = "* -text -ident !filter !working-tree-encoding !eol !merge !whitespace\n"
 
 
-class Finished(Record):
+class GitResult(Record):
     """How a git command ended."""
 
     code: int
@@ -36,7 +36,7 @@ class Finished(Record):
     errors: str
 
     @property
-    def complaint(self) -> str:
+    def error_message(self) -> str:
         """What git said is wrong, on one line."""
         lines = [line for line in self.errors.splitlines() if line.startswith(("error:", "fatal:"))]
         return "; ".join(lines[:3]) or self.errors.strip()[-300:] or f"exit code {self.code}"
@@ -55,8 +55,8 @@ def run_git(
     expected: Container[int] = (0,),
     timeout: float = 300.0,
     network: bool = False,
-    hand_on: Sequence[int] = (),
-) -> Finished:
+    pass_fds: Sequence[int] = (),
+) -> GitResult:
     """Run one git command to its end.
 
     Args:
@@ -76,24 +76,24 @@ def run_git(
     """
     given = stdin if isinstance(stdin, bytes) else None
     source = subprocess.PIPE if isinstance(stdin, bytes) else stdin
-    process = _start(arguments, git_dir, work_tree=work_tree, stdin=source, network=network, hand_on=hand_on)
+    process = _start(arguments, git_dir, work_tree=work_tree, stdin=source, network=network, pass_fds=pass_fds)
     with process:
         try:
             output, errors = process.communicate(given, timeout)
         except subprocess.TimeoutExpired:
             _kill(process)
-            raise _too_slow(arguments, git_dir, timeout) from None
+            raise _timeout_error(arguments, git_dir, timeout) from None
         except BaseException:
             _kill(process)
             raise
-    done = Finished(code=process.returncode, output=output, errors=errors.decode("utf-8", "replace"))
+    done = GitResult(code=process.returncode, output=output, errors=errors.decode("utf-8", "replace"))
     if done.code not in expected:
-        raise GitFailed(f"git {arguments[0]} failed: {done.complaint}", where=git_dir)
+        raise GitFailed(f"git {arguments[0]} failed: {done.error_message}", where=git_dir)
     return done
 
 
 @contextmanager
-def reading_git(
+def stream_git(
     arguments: Sequence[str], *, git_dir: Path, stdin: bytes = b"", timeout: float = 3600.0
 ) -> Iterator[IO[bytes]]:
     """The output of a git command, to be read as it comes. A reader that stops early ends the command."""
@@ -118,11 +118,11 @@ def reading_git(
                 _kill(process)
                 return
         if process.returncode == -signal.SIGKILL and time.monotonic() - started >= timeout:
-            raise _too_slow(arguments, git_dir, timeout)
+            raise _timeout_error(arguments, git_dir, timeout)
         if process.returncode != 0:
             errors.seek(0)
-            done = Finished(code=process.returncode, output=b"", errors=errors.read().decode("utf-8", "replace"))
-            raise GitFailed(f"git {arguments[0]} failed: {done.complaint}", where=git_dir)
+            done = GitResult(code=process.returncode, output=b"", errors=errors.read().decode("utf-8", "replace"))
+            raise GitFailed(f"git {arguments[0]} failed: {done.error_message}", where=git_dir)
 
 
 def make_repository(git_dir: Path, *, commit: str = "", objects: Path | None = None, bare: bool = True) -> None:
@@ -148,7 +148,7 @@ def make_repository(git_dir: Path, *, commit: str = "", objects: Path | None = N
         (git_dir / "objects" / "info" / "alternates").write_bytes(os.fsencode(objects.resolve()) + b"\n")
 
 
-def quoted(path: bytes) -> bytes:
+def quote_path(path: bytes) -> bytes:
     """A path as git's own streams write it, whatever bytes it has."""
     inner = path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
     return b'"' + inner + b'"'
@@ -162,7 +162,7 @@ def _start(
     stdin: int | IO[bytes] = subprocess.PIPE,
     stderr: int | IO[bytes] = subprocess.PIPE,
     network: bool = False,
-    hand_on: Sequence[int] = (),
+    pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     program = shutil.which("git")
     if program is None:
@@ -184,7 +184,7 @@ def _start(
     if work_tree is not None:
         variables["GIT_WORK_TREE"] = str(work_tree)
     if network:
-        variables |= {name: os.environ[name] for name in _FOR_THE_NETWORK if name in os.environ}
+        variables |= {name: os.environ[name] for name in _NETWORK_VARIABLES if name in os.environ}
     return subprocess.Popen(
         [program, *arguments],
         stdin=stdin,
@@ -192,7 +192,7 @@ def _start(
         stderr=stderr,
         cwd=work_tree or git_dir,
         env=variables,
-        pass_fds=hand_on,
+        pass_fds=pass_fds,
         start_new_session=True,  # so that a kill reaches what git starts
     )
 
@@ -202,5 +202,5 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _too_slow(arguments: Sequence[str], git_dir: Path, timeout: float) -> RetryableError:
+def _timeout_error(arguments: Sequence[str], git_dir: Path, timeout: float) -> RetryableError:
     return RetryableError(f"git {arguments[0]} did not end within {timeout:g} s", where=git_dir)

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Final
 
 from proctor.workspaces.base import Base, BaseFacts
-from proctor.workspaces.git import reading_git, run_git
-from proctor.workspaces.objects import files_of, read_objects
-from proctor.workspaces.paths import link_leaves
+from proctor.workspaces.git import run_git, stream_git
+from proctor.workspaces.objects import list_files, read_objects
+from proctor.workspaces.paths import link_escapes
 from proctor.workspaces.trees import LINK
 
 # More packs cost every git command in the workspace a little; fewer cost disk.
 LONGEST_CHAIN: Final = 10
 
 
-def pack_history(mirror: Path, commit: str, git_dir: Path, *, others: Sequence[Base]) -> BaseFacts:
+def pack_history(mirror: Path, commit: str, git_dir: Path, *, existing: Sequence[Base]) -> BaseFacts:
     """Fill the empty repository `git_dir` with what `commit` reaches.
 
     What an earlier base in `others` has packed already is shared with it by hard links: every task
@@ -24,7 +24,7 @@ def pack_history(mirror: Path, commit: str, git_dir: Path, *, others: Sequence[B
     """
     (git_dir / "objects" / "pack").mkdir()
     committed_at = int(run_git(["log", "-1", "--format=%ct", commit], git_dir=mirror).output)
-    earlier = _nearest(mirror, commit, others)
+    earlier = _nearest(mirror, commit, existing)
     history: list[str] = []
     wanted = f"{commit}\n"
     if earlier is not None:
@@ -35,7 +35,7 @@ def pack_history(mirror: Path, commit: str, git_dir: Path, *, others: Sequence[B
     tags = _tags(mirror, commit, committed_at)
     # In a pack of their own: a tag that this base may have need not be one that a later base has.
     _pack(mirror, git_dir, "".join(f"{tag}\n" for tag in tags.values()))
-    _keep_shallow(mirror, commit, git_dir)
+    _copy_shallow(mirror, commit, git_dir)
     refs = {"refs/heads/main": commit, **tags}
     run_git(
         ["update-ref", "--stdin"],
@@ -50,11 +50,11 @@ def pack_history(mirror: Path, commit: str, git_dir: Path, *, others: Sequence[B
     )
 
 
-def _nearest(mirror: Path, commit: str, others: Sequence[Base]) -> Base | None:
-    shareable = {other.commit: other for other in others if len(other.facts.history) < LONGEST_CHAIN}
+def _nearest(mirror: Path, commit: str, existing: Sequence[Base]) -> Base | None:
+    shareable = {other.commit: other for other in existing if len(other.facts.history) < LONGEST_CHAIN}
     if not shareable:
         return None
-    with reading_git(["rev-list", commit], git_dir=mirror) as ancestors:
+    with stream_git(["rev-list", commit], git_dir=mirror) as ancestors:
         for line in ancestors:
             if (found := shareable.get(line.decode().strip())) is not None:
                 return found
@@ -98,18 +98,18 @@ def _tags(mirror: Path, commit: str, committed_at: int) -> dict[str, str]:
     return tags
 
 
-def _keep_shallow(mirror: Path, commit: str, git_dir: Path) -> None:
+def _copy_shallow(mirror: Path, commit: str, git_dir: Path) -> None:
     """Where the mirror's source was cut off, this history ends too."""
     if not (mirror / "shallow").exists():
         return
     ends = set((mirror / "shallow").read_text().split())
-    with reading_git(["rev-list", commit], git_dir=mirror) as ancestors:
+    with stream_git(["rev-list", commit], git_dir=mirror) as ancestors:
         reached = ends.intersection(line.decode().strip() for line in ancestors)
     if reached:
         (git_dir / "shallow").write_text("".join(f"{end}\n" for end in sorted(reached)))
 
 
 def _outward_links(git_dir: Path, commit: str) -> tuple[bytes, ...]:
-    links = {path: listed.id for path, listed in files_of(git_dir, commit).items() if listed.mode == LINK}
+    links = {path: listed.id for path, listed in list_files(git_dir, commit).items() if listed.mode == LINK}
     targets = {found.id: found.data for found in read_objects(git_dir, sorted(set(links.values())))}
-    return tuple(sorted(path for path, identity in links.items() if link_leaves(path, targets[identity])))
+    return tuple(sorted(path for path, identity in links.items() if link_escapes(path, targets[identity])))

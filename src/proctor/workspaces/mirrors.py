@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from proctor.core.errors import InvalidData, RetryableError
-from proctor.core.files import locked
-from proctor.workspaces.git import Finished, make_repository, run_git
+from proctor.core.files import file_lock
+from proctor.workspaces.git import GitResult, make_repository, run_git
 
 FETCH_SECONDS: Final = 3600.0
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -52,7 +52,7 @@ def canonical_url(url: str) -> str:
     return str(path)
 
 
-def mirror_with(url: str, commit: str, *, cache: Path) -> Path:
+def ensure_mirror(url: str, commit: str, *, cache: Path) -> Path:
     """The mirror of a repository, with this commit in it.
 
     When the commit is there already, nothing is asked of the network, and no lock is taken.
@@ -67,21 +67,21 @@ def mirror_with(url: str, commit: str, *, cache: Path) -> Path:
         RetryableError: it cannot be fetched.
     """
     mirror = cache / "mirrors" / mirror_name(url)
-    if _holds(mirror, commit):
+    if _has_commit(mirror, commit):
         return mirror
     mirror.parent.mkdir(parents=True, exist_ok=True)
     lock = mirror.with_name(f"{mirror.name}.lock")
-    with locked(lock, what=f"the mirror of {_without_login(url)}", wait_seconds=FETCH_SECONDS) as descriptor:
+    with file_lock(lock, what=f"the mirror of {_without_login(url)}", wait_seconds=FETCH_SECONDS) as descriptor:
         if not mirror.exists():
             _clone(url, commit, mirror, descriptor)
-        if not _holds(mirror, commit):
+        if not _has_commit(mirror, commit):
             _fetch_missing(url, commit, mirror, descriptor)
-    if not _holds(mirror, commit):
+    if not _has_commit(mirror, commit):
         raise InvalidData(f"has no commit {commit}", where=_without_login(url))
     return mirror
 
 
-def _holds(mirror: Path, commit: str) -> bool:
+def _has_commit(mirror: Path, commit: str) -> bool:
     if not mirror.is_dir():
         return False
     return run_git(["cat-file", "-e", f"{commit}^{{commit}}"], git_dir=mirror, expected={0, 1, 128}).code == 0
@@ -108,17 +108,17 @@ def _fetch_missing(url: str, commit: str, mirror: Path, lock: int) -> None:
         _fetch(url, _BRANCHES_AND_TAGS, mirror, lock, required=True)
 
 
-def _fetch(url: str, refspecs: tuple[str, ...], mirror: Path, lock: int, *, required: bool) -> Finished:
+def _fetch(url: str, refspecs: tuple[str, ...], mirror: Path, lock: int, *, required: bool) -> GitResult:
     done = run_git(
         ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--update-shallow", url, *refspecs],
         git_dir=mirror,
         expected=range(256),
         timeout=FETCH_SECONDS,
         network=True,
-        hand_on=[lock],
+        pass_fds=[lock],
     )
     if done.code != 0 and required:
-        what = f"cannot fetch it: {_without_login(done.complaint)}"
+        what = f"cannot fetch it: {_without_login(done.error_message)}"
         if not _REMOTE.match(url):
             raise InvalidData(what, where=url)
         raise RetryableError(what, where=_without_login(url), fix="check the address and the network")

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
-from proctor.workspaces.git import SHA1_LENGTH, GitFailed, quoted, reading_git, run_git
-from proctor.workspaces.trees import Entry
+from proctor.workspaces.git import SHA1_LENGTH, GitFailed, quote_path, run_git, stream_git
+from proctor.workspaces.trees import FileEntry
 
 # Everything that we commit ourselves has one author and one moment: the same files give the same commit.
 _SIGNATURE: Final = b"Proctor <proctor@localhost> 946684800 +0000"
 
 
-class Listed(NamedTuple):
+class GitTreeEntry(NamedTuple):
     """A file, symlink or submodule of a commit."""
 
     mode: int
@@ -28,14 +28,14 @@ class GitObject(NamedTuple):
     data: bytes
 
 
-def files_of(git_dir: Path, commit: str) -> dict[bytes, Listed]:
+def list_files(git_dir: Path, commit: str) -> dict[bytes, GitTreeEntry]:
     """What a commit holds, by path."""
     listed = run_git(["ls-tree", "-r", "-z", "--full-tree", commit], git_dir=git_dir).output
     files = {}
     for line in listed.split(b"\0")[:-1]:
         facts, path = line.split(b"\t", 1)
         mode, _, identity = facts.split(b" ")
-        files[path] = Listed(int(mode, 8), identity.decode())
+        files[path] = GitTreeEntry(int(mode, 8), identity.decode())
     return files
 
 
@@ -44,7 +44,7 @@ def read_objects(git_dir: Path, ids: Iterable[str], *, largest: int | None = Non
     questions = "".join(f"{identity}\n" for identity in ids).encode()
     if not questions:
         return
-    with reading_git(["cat-file", "--batch", "--buffer"], git_dir=git_dir, stdin=questions) as answers:
+    with stream_git(["cat-file", "--batch", "--buffer"], git_dir=git_dir, stdin=questions) as answers:
         for header in answers:
             identity, kind, *size = header.decode().split()
             if not size:
@@ -59,7 +59,7 @@ def read_objects(git_dir: Path, ids: Iterable[str], *, largest: int | None = Non
             yield GitObject(identity, kind, data)
 
 
-def blob_id(file: IO[bytes], size: int, *, like: Listed) -> str:
+def blob_id(file: IO[bytes], size: int, *, like: GitTreeEntry) -> str:
     """The id that git gives to a file's content, in the repository that `like` is from."""
     kind = hashlib.sha1 if len(like.id) == SHA1_LENGTH else hashlib.sha256
     digest = kind(b"blob %d\0" % size, usedforsecurity=False)
@@ -69,7 +69,7 @@ def blob_id(file: IO[bytes], size: int, *, like: Listed) -> str:
 
 
 def commit_files(
-    git_dir: Path, changes: Iterable[tuple[bytes, Entry | None]], *, parent: str | None = None, lasting: bool
+    git_dir: Path, changes: Iterable[tuple[bytes, FileEntry | None]], *, parent: str | None = None, durable: bool
 ) -> str:
     """Make a commit out of `parent`'s files with these changes (None removes), and give its id.
 
@@ -81,12 +81,12 @@ def commit_files(
             stream.write(b"from " + parent.encode() + b"\n")
         for path, entry in changes:
             if entry is None:
-                stream.write(b"D " + quoted(path) + b"\n")
+                stream.write(b"D " + quote_path(path) + b"\n")
             else:
-                stream.write(b"M %o inline " % entry.mode + quoted(path) + b"\ndata %d\n" % len(entry.data))
+                stream.write(b"M %o inline " % entry.mode + quote_path(path) + b"\ndata %d\n" % len(entry.data))
                 stream.write(entry.data + b"\n")
         stream.seek(0)
         # One pack, whatever the number of files.
-        options = ["-c", "fastimport.unpackLimit=1", *([] if lasting else ["-c", "core.fsync=none"])]
+        options = ["-c", "fastimport.unpackLimit=1", *([] if durable else ["-c", "core.fsync=none"])]
         run_git([*options, "fast-import", "--quiet", "--force", "--date-format=raw"], git_dir=git_dir, stdin=stream)
     return (git_dir / "refs" / "heads" / "main").read_text().strip()

@@ -14,13 +14,13 @@ from typing import Final, Never
 
 from proctor.core.causes import Cause
 from proctor.core.record import Record
-from proctor.workspaces.applying import Applied
+from proctor.workspaces.applying import ApplyResult
 from proctor.workspaces.changes import write_changes
-from proctor.workspaces.documents import BadDocument, Json, compact, parse, pretty
-from proctor.workspaces.paths import shown, why_unsafe
-from proctor.workspaces.pointers import Budget, Misfit, Operation, operate
-from proctor.workspaces.trees import FILE, Entry, link_above, read_entry, type_at
-from proctor.workspaces.unfit import CONTENT_PER_PATCH, LIMIT_BYTES, UnfitSubmission, refuse_larger
+from proctor.workspaces.invalid_submission import CONTENT_PER_PATCH, LIMIT_BYTES, InvalidSubmission, check_size
+from proctor.workspaces.json_patch import CopyBudget, JsonPatchOperation, PatchConflict, apply_operation
+from proctor.workspaces.lossless_json import InvalidJson, Json, compact, parse_json, pretty
+from proctor.workspaces.paths import display_path, unsafe_reason
+from proctor.workspaces.trees import FILE, FileEntry, link_above, read_entry, type_at
 
 SCHEMA_VERSION: Final = "x07.arch.patchset@0.1.0"
 MOST_OPERATIONS: Final = 10_000
@@ -45,7 +45,7 @@ class FilePatch(Record):
     """The operations on one file."""
 
     path: str
-    operations: tuple[Operation, ...]
+    operations: tuple[JsonPatchOperation, ...]
 
 
 def read_patch_set(data: bytes, *, limit_bytes: int = LIMIT_BYTES) -> tuple[FilePatch, ...]:
@@ -55,10 +55,10 @@ def read_patch_set(data: bytes, *, limit_bytes: int = LIMIT_BYTES) -> tuple[File
         UnfitSubmission: it is empty, too large or malformed; says at which JSON pointer.
     """
     if not data.strip():
-        raise UnfitSubmission(Cause.EMPTY, "the patch set is empty")
-    refuse_larger(len(data), limit_bytes, "the patch set")
+        raise InvalidSubmission(Cause.EMPTY, "the patch set is empty")
+    check_size(len(data), limit_bytes, "the patch set")
     document = _parse(data)
-    _closed(document, "", required={"schema_version", "patches"})
+    _check_keys(document, "", required={"schema_version", "patches"})
     if document["schema_version"] != SCHEMA_VERSION:
         _malformed("/schema_version", f"must be {SCHEMA_VERSION!r}")
     patches = tuple(
@@ -66,15 +66,15 @@ def read_patch_set(data: bytes, *, limit_bytes: int = LIMIT_BYTES) -> tuple[File
         for number, target in enumerate(_array(document["patches"], "/patches"))
     )
     if sum(len(patch.operations) for patch in patches) > MOST_OPERATIONS:
-        raise UnfitSubmission(Cause.TOO_LARGE, f"the patch set has more than {MOST_OPERATIONS} operations")
+        raise InvalidSubmission(Cause.TOO_LARGE, f"the patch set has more than {MOST_OPERATIONS} operations")
     if not patches:
-        raise UnfitSubmission(Cause.EMPTY, "the patch set changes no file")
+        raise InvalidSubmission(Cause.EMPTY, "the patch set changes no file")
     return patches
 
 
 def apply_patch_set(
     tree: Path, data: bytes, *, canonicalise: Canonicalise | None = None, limit_bytes: int = LIMIT_BYTES
-) -> Applied:
+) -> ApplyResult:
     """Apply a patch set to a tree, wholly or not at all.
 
     Args:
@@ -86,23 +86,23 @@ def apply_patch_set(
     Raises:
         UnfitSubmission: it is empty, too large, malformed or unsafe, or does not apply; says at which operation.
     """
-    budget = Budget(limit_bytes * CONTENT_PER_PATCH)
+    budget = CopyBudget(limit_bytes * CONTENT_PER_PATCH)
     documents: dict[bytes, Json] = {}
     for patch in read_patch_set(data, limit_bytes=limit_bytes):
         path = _checked_path(tree, patch.path)
         document = documents[path] if path in documents else _read(tree, path, limit_bytes * CONTENT_PER_PATCH)
-        documents[path] = _patched(document, patch, budget)
+        documents[path] = _apply_operations(document, patch, budget)
     changes = {}
     for path, document in documents.items():
         content = pretty(document)
         if canonicalise is not None and path.endswith(_CANONICAL):
             content = canonicalise(path.decode(), content)
         before = read_entry(tree, path)
-        after = Entry(before.mode if before else FILE, content)
+        after = FileEntry(before.mode if before else FILE, content)
         if after != before:
             changes[path] = after
     write_changes(tree, changes)
-    return Applied(applied_with=None, touched=tuple(os.fsdecode(path) for path in sorted(changes)))
+    return ApplyResult(applied_with=None, touched=tuple(os.fsdecode(path) for path in sorted(changes)))
 
 
 def patch_set_sha256(data: bytes) -> str:
@@ -110,30 +110,30 @@ def patch_set_sha256(data: bytes) -> str:
     return hashlib.sha256(compact(_parse(data))).hexdigest()
 
 
-def _patched(document: Json, patch: FilePatch, budget: Budget) -> Json:
+def _apply_operations(document: Json, patch: FilePatch, budget: CopyBudget) -> Json:
     for number, operation in enumerate(patch.operations):
         try:
-            document = operate(document, operation, budget)
-        except Misfit as misfit:
+            document = apply_operation(document, operation, budget)
+        except PatchConflict as misfit:
             what = f"operation {number} ({operation}) does not apply: {misfit}"
-            raise UnfitSubmission(Cause.DOES_NOT_APPLY, what, where=patch.path) from misfit
-        except BadDocument as bad:
+            raise InvalidSubmission(Cause.DOES_NOT_APPLY, what, where=patch.path) from misfit
+        except InvalidJson as bad:
             what = f"operation {number} ({operation}): {bad}"
-            raise UnfitSubmission(Cause.MALFORMED_SUBMISSION, what, where=patch.path) from bad
+            raise InvalidSubmission(Cause.MALFORMED_SUBMISSION, what, where=patch.path) from bad
     return document
 
 
 def _checked_path(tree: Path, spelled: str) -> bytes:
     path = b"/".join(name for name in spelled.encode().split(b"/") if name not in {b"", b"."})
-    reason = "holds a backslash" if "\\" in spelled else why_unsafe(spelled.encode())
+    reason = "holds a backslash" if "\\" in spelled else unsafe_reason(spelled.encode())
     if reason is None and not path:
         reason = "names no file"
     if reason is None and (link := link_above(tree, path)) is not None:
-        reason = f"leads through the symlink {shown(link)}"
+        reason = f"leads through the symlink {display_path(link)}"
     if reason is None and type_at(tree, path) == stat.S_IFLNK:
         reason = "is a symlink"
     if reason is not None:
-        raise UnfitSubmission(Cause.UNSAFE_SUBMISSION, f"the path {reason}", where=spelled)
+        raise InvalidSubmission(Cause.UNSAFE_SUBMISSION, f"the path {reason}", where=spelled)
     return path
 
 
@@ -141,23 +141,23 @@ def _read(tree: Path, path: bytes, limit: int) -> Json:
     entry = read_entry(tree, path)
     if entry is None:
         return None
-    refuse_larger(len(entry.data), limit, f"the file {shown(path)}")
+    check_size(len(entry.data), limit, f"the file {display_path(path)}")
     try:
-        return parse(entry.data)
-    except BadDocument as bad:
+        return parse_json(entry.data)
+    except InvalidJson as bad:
         what = f"the file cannot be patched as JSON: {bad}"
-        raise UnfitSubmission(Cause.DOES_NOT_APPLY, what, where=shown(path)) from bad
+        raise InvalidSubmission(Cause.DOES_NOT_APPLY, what, where=display_path(path)) from bad
 
 
 def _parse(data: bytes) -> Json:
     try:
-        return parse(data)
-    except BadDocument as bad:
-        raise UnfitSubmission(Cause.MALFORMED_SUBMISSION, f"the patch set cannot be read: {bad}") from bad
+        return parse_json(data)
+    except InvalidJson as bad:
+        raise InvalidSubmission(Cause.MALFORMED_SUBMISSION, f"the patch set cannot be read: {bad}") from bad
 
 
 def _file_patch(target: Json, where: str) -> FilePatch:
-    _closed(target, where, required={"path", "patch"}, optional={"note"})
+    _check_keys(target, where, required={"path", "patch"}, optional={"note"})
     _text(target.get("note", ""), f"{where}/note", longest=_LONGEST_PATH)
     return FilePatch(
         path=_text(target["path"], f"{where}/path", shortest=1, longest=_LONGEST_PATH),
@@ -168,12 +168,12 @@ def _file_patch(target: Json, where: str) -> FilePatch:
     )
 
 
-def _operation(step: Json, where: str) -> Operation:
+def _operation(step: Json, where: str) -> JsonPatchOperation:
     op = step.get("op") if isinstance(step, dict) else None
     if not isinstance(op, str) or op not in _KEYS:
         _malformed(where, f"must be an object whose op is one of {', '.join(sorted(_KEYS))}")
-    _closed(step, where, required={"op", "path", *_KEYS[op]})
-    return Operation(
+    _check_keys(step, where, required={"op", "path", *_KEYS[op]})
+    return JsonPatchOperation(
         op=op,
         path=_text(step["path"], f"{where}/path", longest=_LONGEST_POINTER),
         value=step.get("value"),
@@ -181,7 +181,7 @@ def _operation(step: Json, where: str) -> Operation:
     )
 
 
-def _closed(value: Json, where: str, *, required: set[str], optional: Collection[str] = ()) -> None:
+def _check_keys(value: Json, where: str, *, required: set[str], optional: Collection[str] = ()) -> None:
     if not isinstance(value, dict):
         _malformed(where, "must be an object")
     for key in sorted(required - value.keys()):
@@ -203,4 +203,4 @@ def _text(value: Json, where: str, *, shortest: int = 0, longest: int) -> str:
 
 
 def _malformed(where: str, what: str) -> Never:
-    raise UnfitSubmission(Cause.MALFORMED_SUBMISSION, f"the patch set {what}", where=where or "/")
+    raise InvalidSubmission(Cause.MALFORMED_SUBMISSION, f"the patch set {what}", where=where or "/")

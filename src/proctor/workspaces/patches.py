@@ -4,10 +4,10 @@ import hashlib
 from pathlib import Path
 
 from proctor.core.submission import PatchKind
-from proctor.workspaces.applying import Applied, apply_diff
+from proctor.workspaces.applying import ApplyResult, apply_diff
 from proctor.workspaces.base import Base
+from proctor.workspaces.invalid_submission import LIMIT_BYTES
 from proctor.workspaces.patch_sets import Canonicalise, apply_patch_set, patch_set_sha256
-from proctor.workspaces.unfit import LIMIT_BYTES
 
 
 def apply_patch(
@@ -18,7 +18,7 @@ def apply_patch(
     base: Base | None = None,
     canonicalise: Canonicalise | None = None,
     limit_bytes: int = LIMIT_BYTES,
-) -> Applied:
+) -> ApplyResult:
     """Apply a submission to a tree, wholly or not at all; nothing outside the tree is ever written.
 
     Args:

@@ -19,7 +19,7 @@ def is_git_name(name: bytes) -> bool:
     return _GIT_NAME.fullmatch(visible.encode("utf-8", "surrogateescape")) is not None
 
 
-def why_unsafe(path: bytes) -> str | None:
+def unsafe_reason(path: bytes) -> str | None:
     """Why this path may not be written inside a workspace; None when it may.
 
     Backslashes separate names too, as far as safety goes: what is harmless here must be harmless elsewhere.
@@ -38,7 +38,7 @@ def why_unsafe(path: bytes) -> str | None:
     return None
 
 
-def link_leaves(path: bytes, target: bytes) -> bool:
+def link_escapes(path: bytes, target: bytes) -> bool:
     """Whether a symlink at `path` may lead out of the workspace.
 
     A target is taken to stay inside when it is relative, climbs no higher than the workspace from where the
@@ -53,7 +53,7 @@ def link_leaves(path: bytes, target: bytes) -> bool:
     return climbs > path.count(b"/") or b".." in names[climbs:]
 
 
-def shown(path: bytes) -> str:
+def display_path(path: bytes) -> str:
     """A path for people and for JSON: what is not UTF-8 is written with a backslash."""
     return path.decode("utf-8", "backslashreplace")
 

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Final
 
 from proctor.core.errors import InvalidData
-from proctor.core.files import locked, sync_directory, write_atomic
-from proctor.core.places import cache_root
+from proctor.core.files import file_lock, sync_directory, write_atomic
+from proctor.core.paths import cache_root
 from proctor.core.record import read_record, to_json
 from proctor.core.task import DirectorySource, RepositorySource
 from proctor.workspaces.base import Base, BaseFacts
-from proctor.workspaces.directories import commit_directory, survey
+from proctor.workspaces.directories import commit_directory, snapshot_directory
 from proctor.workspaces.git import make_repository
 from proctor.workspaces.history import pack_history
-from proctor.workspaces.mirrors import canonical_url, checked_commit, mirror_name, mirror_with
+from proctor.workspaces.mirrors import canonical_url, checked_commit, ensure_mirror, mirror_name
 
 _BUILD_SECONDS: Final = 3600.0
 _FACTS: Final = "base.json"
@@ -42,9 +42,9 @@ def _base_of_repository(source: RepositorySource, cache: Path) -> Base:
     family = cache / "bases" / mirror_name(url)
 
     def fill(git_dir: Path) -> BaseFacts:
-        mirror = mirror_with(url, commit, cache=cache)
+        mirror = ensure_mirror(url, commit, cache=cache)
         others = [base for home in family.glob("[0-9a-f]*") if (base := _load(home)) is not None]
-        return pack_history(mirror, commit, git_dir, others=others)
+        return pack_history(mirror, commit, git_dir, existing=others)
 
     return _load(family / commit) or _build(family / commit, commit, fill)
 
@@ -53,7 +53,7 @@ def _base_of_directory(source: DirectorySource, cache: Path) -> Base:
     root = Path(source.path).resolve()
     if not root.is_dir():
         raise InvalidData("no such directory", where=source.path)
-    found = survey(root)
+    found = snapshot_directory(root)
     home = cache / "bases" / "directories" / found.digest
     return _load(home) or _build(home, "", lambda git_dir: commit_directory(root, found, git_dir))
 
@@ -67,7 +67,7 @@ def _load(home: Path) -> Base | None:
 def _build(home: Path, commit: str, fill: Callable[[Path], BaseFacts]) -> Base:
     """Make a base aside and rename it into place: it is whole or not there."""
     home.parent.mkdir(parents=True, exist_ok=True)
-    with locked(home.with_name(f"{home.name}.lock"), what=f"the base {home.name}", wait_seconds=_BUILD_SECONDS):
+    with file_lock(home.with_name(f"{home.name}.lock"), what=f"the base {home.name}", wait_seconds=_BUILD_SECONDS):
         if (made := _load(home)) is not None:
             return made
         partial = home.with_name(f".{home.name}.partial")

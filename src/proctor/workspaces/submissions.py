@@ -15,39 +15,45 @@ from proctor.core.causes import Cause
 from proctor.core.errors import InfrastructureError
 from proctor.core.record import Record
 from proctor.workspaces.base import Base
+from proctor.workspaces.exclusions import exclusion_reason
 from proctor.workspaces.git import make_repository, run_git
-from proctor.workspaces.objects import Listed, blob_id, commit_files, files_of, read_objects
-from proctor.workspaces.paths import link_leaves, parents, shown, why_unsafe
-from proctor.workspaces.rules import why_left_out
+from proctor.workspaces.invalid_submission import (
+    CONTENT_PER_PATCH,
+    LIMIT_BYTES,
+    InvalidSubmission,
+    check_size,
+    megabytes,
+)
+from proctor.workspaces.objects import GitTreeEntry, blob_id, commit_files, list_files, read_objects
+from proctor.workspaces.paths import display_path, link_escapes, parents, unsafe_reason
 from proctor.workspaces.trees import (
+    EXECUTABLE,
     FILE,
     LINK,
-    PROGRAM,
     SUBMODULE,
-    Child,
-    Entry,
-    Kind,
-    children,
+    DirectoryEntry,
+    FileEntry,
+    FileKind,
     git_mode,
+    list_directory,
     on_disk,
     open_file,
     read_entry,
     write_entry,
 )
-from proctor.workspaces.unfit import CONTENT_PER_PATCH, LIMIT_BYTES, UnfitSubmission, megabytes, refuse_larger
 
 MOST_ENTRIES: Final = 1_000_000
-MOST_NOTES: Final = 1000
+MAX_EXCLUDED: Final = 1000
 
 
-class LeftOut(Record):
+class ExcludedFile(Record):
     """Something in the tree that is not in the submission, and why."""
 
     path: str
     reason: str
 
 
-class MadeSubmission(Record):
+class WorkspacePatch(Record):
     """A submission made from a tree.
 
     Attributes:
@@ -58,10 +64,10 @@ class MadeSubmission(Record):
 
     patch: bytes
     touched: tuple[str, ...]
-    left_out: tuple[LeftOut, ...]
+    excluded: tuple[ExcludedFile, ...]
 
 
-def make_submission(base: Base, tree: Path, *, limit_bytes: int = LIMIT_BYTES) -> MadeSubmission:
+def make_submission(base: Base, tree: Path, *, limit_bytes: int = LIMIT_BYTES) -> WorkspacePatch:
     """What was changed in `tree` since `base`.
 
     The same two trees give the same bytes, and the bytes applied to the base give the tree again, but for what
@@ -73,23 +79,23 @@ def make_submission(base: Base, tree: Path, *, limit_bytes: int = LIMIT_BYTES) -
     """
     if not tree.is_dir():
         raise InfrastructureError("the tree that the agent left is not there", where=tree)
-    tracked = files_of(base.git_dir, base.commit)
+    tracked = list_files(base.git_dir, base.commit)
     with tempfile.TemporaryDirectory(prefix="proctor-submission-") as directory:
         git_dir = Path(directory) / "git"
         make_repository(git_dir, commit=base.commit, objects=base.git_dir / "objects")
         rules = _IgnoreRules(git_dir, Path(directory) / "rules", tracked)
-        found = _Comparison(tree, tracked, rules, content_limit=limit_bytes * CONTENT_PER_PATCH)
+        found = _TreeComparison(tree, tracked, rules, content_limit=limit_bytes * CONTENT_PER_PATCH)
         found.run()
         patch = b""
         if found.changes:
             # Removals first: a file may give way to a directory of its name, or the other way round.
             changes = sorted(found.changes.items(), key=lambda change: (change[1] is not None, change[0]))
-            patch = _diff(git_dir, base.commit, commit_files(git_dir, changes, parent=base.commit, lasting=False))
-    refuse_larger(len(patch), limit_bytes, "the patch")
-    return MadeSubmission(
+            patch = _diff(git_dir, base.commit, commit_files(git_dir, changes, parent=base.commit, durable=False))
+    check_size(len(patch), limit_bytes, "the patch")
+    return WorkspacePatch(
         patch=patch,
         touched=tuple(os.fsdecode(path) for path in sorted(found.changes)),
-        left_out=found.left_out(),
+        excluded=found.excluded(),
     )
 
 
@@ -103,24 +109,24 @@ def _diff(git_dir: Path, before: str, after: str) -> bytes:
 class _IgnoreRules:
     """The base's `.gitignore` files, asked about new paths. What the agent wrote into its own is not asked."""
 
-    def __init__(self, git_dir: Path, directory: Path, tracked: Mapping[bytes, Listed]) -> None:
+    def __init__(self, git_dir: Path, directory: Path, tracked: Mapping[bytes, GitTreeEntry]) -> None:
         self.git_dir = git_dir
         self.directory = directory
         self.sources = {
             path: listed.id
             for path, listed in tracked.items()
-            if path.rpartition(b"/")[2] == b".gitignore" and listed.mode in {FILE, PROGRAM}
+            if path.rpartition(b"/")[2] == b".gitignore" and listed.mode in {FILE, EXECUTABLE}
         }
 
-    def ignored(self, candidates: Sequence[Child]) -> set[bytes]:
+    def ignored(self, candidates: Sequence[DirectoryEntry]) -> set[bytes]:
         """Those of the candidates that the base ignores."""
         if not self.sources or not candidates:
             return set()
         if not self.directory.exists():
             self._write_rules()
         for child in candidates:
-            if child.kind is Kind.DIRECTORY:
-                self._show_directory(child.path)
+            if child.kind is FileKind.DIRECTORY:
+                self._make_directory(child.path)
         answer = run_git(
             ["check-ignore", "-z", "--stdin", "--no-index"],
             git_dir=self.git_dir,
@@ -130,7 +136,7 @@ class _IgnoreRules:
         )
         return {path.removeprefix(b"./") for path in answer.output.split(b"\0")}
 
-    def _show_directory(self, path: bytes) -> None:
+    def _make_directory(self, path: bytes) -> None:
         """Some rules are for directories alone, so git must see one."""
         try:
             on_disk(self.directory, path).mkdir(parents=True, exist_ok=True)
@@ -142,22 +148,24 @@ class _IgnoreRules:
         self.directory.mkdir()
         contents = {found.id: found.data for found in read_objects(self.git_dir, set(self.sources.values()))}
         for path, identity in self.sources.items():
-            write_entry(self.directory, path, Entry(FILE, contents[identity]))
+            write_entry(self.directory, path, FileEntry(FILE, contents[identity]))
 
 
-class _Comparison:
+class _TreeComparison:
     """One walk through a tree, level by level, so that the ignore rules are asked once per level."""
 
-    def __init__(self, tree: Path, tracked: Mapping[bytes, Listed], rules: _IgnoreRules, *, content_limit: int) -> None:
+    def __init__(
+        self, tree: Path, tracked: Mapping[bytes, GitTreeEntry], rules: _IgnoreRules, *, content_limit: int
+    ) -> None:
         self.tree = tree
         self.tracked = tracked
         self.rules = rules
         self.content_limit = content_limit
-        self.changes: dict[bytes, Entry | None] = {}
+        self.changes: dict[bytes, FileEntry | None] = {}
         self._directories = {above for path in tracked for above in parents(path)}
         self._seen = {path for path, listed in tracked.items() if listed.mode == SUBMODULE}
         self._unread: list[bytes] = []
-        self._notes: list[LeftOut] = []
+        self._excluded: list[ExcludedFile] = []
         self._entries = 0
         self._content = 0
 
@@ -169,19 +177,19 @@ class _Comparison:
             if not path.startswith(tuple(self._unread)):
                 self._change(path, None)
 
-    def left_out(self) -> tuple[LeftOut, ...]:
+    def excluded(self) -> tuple[ExcludedFile, ...]:
         """What was left out; of very many, the first."""
-        if len(self._notes) <= MOST_NOTES:
-            return tuple(self._notes)
-        more = LeftOut(path="", reason=f"and {len(self._notes) - MOST_NOTES} more")
-        return (*self._notes[:MOST_NOTES], more)
+        if len(self._excluded) <= MAX_EXCLUDED:
+            return tuple(self._excluded)
+        more = ExcludedFile(path="", reason=f"and {len(self._excluded) - MAX_EXCLUDED} more")
+        return (*self._excluded[:MAX_EXCLUDED], more)
 
     def _visit(self, level: Sequence[bytes]) -> list[bytes]:
-        new: list[Child] = []
+        new: list[DirectoryEntry] = []
         deeper: list[bytes] = []
         for directory in level:
             for child in self._children(directory):
-                if child.kind is Kind.DIRECTORY and child.path in self._directories:
+                if child.kind is FileKind.DIRECTORY and child.path in self._directories:
                     deeper.append(child.path)
                 elif child.path in self.tracked:
                     self._visit_tracked(child, self.tracked[child.path], new)
@@ -190,81 +198,81 @@ class _Comparison:
         ignored = self.rules.ignored(new)
         for child in new:
             if child.path in ignored:
-                self._leave_out(child.path, "ignored by the base's .gitignore")
-            elif child.kind is Kind.DIRECTORY:
+                self._exclude(child.path, "ignored by the base's .gitignore")
+            elif child.kind is FileKind.DIRECTORY:
                 deeper.append(child.path)
             else:
                 self._read(child)
         return deeper
 
-    def _children(self, directory: bytes) -> list[Child]:
+    def _children(self, directory: bytes) -> list[DirectoryEntry]:
         try:
-            found = children(self.tree, directory)
+            found = list_directory(self.tree, directory)
         except OSError as error:
-            self._leave_out(directory, f"cannot be read: {error.strerror}")
+            self._exclude(directory, f"cannot be read: {error.strerror}")
             self._unread.append(directory + b"/" if directory else b"")
             return []
         self._entries += len(found)
         if self._entries > MOST_ENTRIES:
-            raise UnfitSubmission(Cause.TOO_LARGE, f"the tree holds more than {MOST_ENTRIES} files and directories")
+            raise InvalidSubmission(Cause.TOO_LARGE, f"the tree holds more than {MOST_ENTRIES} files and directories")
         return found
 
-    def _visit_tracked(self, child: Child, listed: Listed, new: list[Child]) -> None:
+    def _visit_tracked(self, child: DirectoryEntry, listed: GitTreeEntry, new: list[DirectoryEntry]) -> None:
         if listed.mode == SUBMODULE:
-            if child.kind is not Kind.DIRECTORY or self._children(child.path):
-                self._leave_out(child.path, "in place of a submodule")
-        elif child.kind in {Kind.FILE, Kind.LINK}:
+            if child.kind is not FileKind.DIRECTORY or self._children(child.path):
+                self._exclude(child.path, "in place of a submodule")
+        elif child.kind in {FileKind.FILE, FileKind.LINK}:
             self._seen.add(child.path)
             self._read(child, listed)
         else:
             self._visit_new(child, new)
 
-    def _visit_new(self, child: Child, new: list[Child]) -> None:
-        if (reason := why_left_out(self.tree, child)) is not None:
-            self._leave_out(child.path, reason)
+    def _visit_new(self, child: DirectoryEntry, new: list[DirectoryEntry]) -> None:
+        if (reason := exclusion_reason(self.tree, child)) is not None:
+            self._exclude(child.path, reason)
         else:
             new.append(child)
 
-    def _read(self, child: Child, listed: Listed | None = None) -> None:
+    def _read(self, child: DirectoryEntry, listed: GitTreeEntry | None = None) -> None:
         try:
-            entry = self._read_link(child, listed) if child.kind is Kind.LINK else self._read_file(child, listed)
+            entry = self._read_link(child, listed) if child.kind is FileKind.LINK else self._read_file(child, listed)
         except OSError as error:
-            self._leave_out(child.path, f"cannot be read: {error.strerror}")
+            self._exclude(child.path, f"cannot be read: {error.strerror}")
             return
         if entry is not None:
             self._change(child.path, entry)
 
-    def _read_link(self, child: Child, listed: Listed | None) -> Entry | None:
+    def _read_link(self, child: DirectoryEntry, listed: GitTreeEntry | None) -> FileEntry | None:
         entry = read_entry(self.tree, child.path)
         if entry is None or listed is None:
             return entry
         identity = blob_id(io.BytesIO(entry.data), len(entry.data), like=listed)
-        return None if listed == Listed(entry.mode, identity) else entry
+        return None if listed == GitTreeEntry(entry.mode, identity) else entry
 
-    def _read_file(self, child: Child, listed: Listed | None) -> Entry | None:
+    def _read_file(self, child: DirectoryEntry, listed: GitTreeEntry | None) -> FileEntry | None:
         """The file as it is now; None when it is as in the base, which is found without holding it in memory."""
         with os.fdopen(open_file(self.tree, child.path), "rb") as file:
             status = os.fstat(file.fileno())
             mode = git_mode(status)
-            if listed is not None and listed == Listed(mode, blob_id(file, status.st_size, like=listed)):
+            if listed is not None and listed == GitTreeEntry(mode, blob_id(file, status.st_size, like=listed)):
                 return None
-            self._weigh(child.path, status.st_size)
+            self._check_size(child.path, status.st_size)
             file.seek(0)
-            return Entry(mode, file.read())
+            return FileEntry(mode, file.read())
 
-    def _weigh(self, path: bytes, size: int) -> None:
+    def _check_size(self, path: bytes, size: int) -> None:
         self._content += size
         if self._content > self.content_limit:
             what = f"the changed files hold more than {megabytes(self.content_limit)}"
-            raise UnfitSubmission(Cause.TOO_LARGE, what, where=shown(path))
+            raise InvalidSubmission(Cause.TOO_LARGE, what, where=display_path(path))
 
-    def _change(self, path: bytes, entry: Entry | None) -> None:
-        if (reason := why_unsafe(path)) is not None:
-            self._leave_out(path, f"the name {reason}")
-        elif entry is not None and entry.mode == LINK and link_leaves(path, entry.data):
-            self._leave_out(path, "a symlink that may lead out of the workspace")
+    def _change(self, path: bytes, entry: FileEntry | None) -> None:
+        if (reason := unsafe_reason(path)) is not None:
+            self._exclude(path, f"the name {reason}")
+        elif entry is not None and entry.mode == LINK and link_escapes(path, entry.data):
+            self._exclude(path, "a symlink that may lead out of the workspace")
         else:
             self.changes[path] = entry
 
-    def _leave_out(self, path: bytes, reason: str) -> None:
-        self._notes.append(LeftOut(path=shown(path), reason=reason))
+    def _exclude(self, path: bytes, reason: str) -> None:
+        self._excluded.append(ExcludedFile(path=display_path(path), reason=reason))

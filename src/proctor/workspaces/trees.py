@@ -11,21 +11,21 @@ from typing import Final, NamedTuple
 from proctor.workspaces.paths import parents
 
 FILE: Final = 0o100644
-PROGRAM: Final = 0o100755
+EXECUTABLE: Final = 0o100755
 LINK: Final = 0o120000
 SUBMODULE: Final = 0o160000
 
 _ABSENT: Final = {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP}
 
 
-class Entry(NamedTuple):
+class FileEntry(NamedTuple):
     """A file or a symlink: git's mode for it, and its bytes (of a link: its target)."""
 
     mode: int
     data: bytes
 
 
-class Kind(Enum):
+class FileKind(Enum):
     """What a directory holds under one name."""
 
     FILE = auto()
@@ -34,12 +34,12 @@ class Kind(Enum):
     SPECIAL = auto()
 
 
-class Child(NamedTuple):
+class DirectoryEntry(NamedTuple):
     """One name in a directory; `path` is relative to the tree's root."""
 
     path: bytes
     name: bytes
-    kind: Kind
+    kind: FileKind
 
 
 def on_disk(root: Path, path: bytes) -> Path:
@@ -47,21 +47,21 @@ def on_disk(root: Path, path: bytes) -> Path:
     return root / os.fsdecode(path)
 
 
-def children(root: Path, directory: bytes) -> list[Child]:
+def list_directory(root: Path, directory: bytes) -> list[DirectoryEntry]:
     """What one directory of a tree holds, sorted by name."""
     found = []
     with os.scandir(os.fsencode(on_disk(root, directory))) as entries:
         for entry in entries:
             path = directory + b"/" + entry.name if directory else entry.name
             if entry.is_symlink():
-                kind = Kind.LINK
+                kind = FileKind.LINK
             elif entry.is_dir(follow_symlinks=False):
-                kind = Kind.DIRECTORY
+                kind = FileKind.DIRECTORY
             elif entry.is_file(follow_symlinks=False):
-                kind = Kind.FILE
+                kind = FileKind.FILE
             else:
-                kind = Kind.SPECIAL
-            found.append(Child(path, entry.name, kind))
+                kind = FileKind.SPECIAL
+            found.append(DirectoryEntry(path, entry.name, kind))
     return sorted(found)
 
 
@@ -72,27 +72,27 @@ def open_file(root: Path, path: bytes) -> int:
 
 def git_mode(status: os.stat_result) -> int:
     """The mode that git keeps of a regular file."""
-    return PROGRAM if status.st_mode & stat.S_IXUSR else FILE
+    return EXECUTABLE if status.st_mode & stat.S_IXUSR else FILE
 
 
-def read_entry(root: Path, path: bytes) -> Entry | None:
+def read_entry(root: Path, path: bytes) -> FileEntry | None:
     """The file or symlink at `path`; None when there is none."""
     try:
         place = on_disk(root, path)
         status = place.lstat()
         if stat.S_ISLNK(status.st_mode):
-            return Entry(LINK, os.fsencode(os.readlink(place)))  # noqa: PTH115 - Path would tidy the target up
+            return FileEntry(LINK, os.fsencode(os.readlink(place)))  # noqa: PTH115 - Path would tidy the target up
         if not stat.S_ISREG(status.st_mode):
             return None
         with os.fdopen(open_file(root, path), "rb") as file:
-            return Entry(git_mode(status), file.read())
+            return FileEntry(git_mode(status), file.read())
     except OSError as error:
         if error.errno in _ABSENT:
             return None
         raise
 
 
-def read_tree(root: Path) -> dict[bytes, Entry]:
+def read_tree(root: Path) -> dict[bytes, FileEntry]:
     """Every file and symlink of a small tree."""
     entries = ((path, read_entry(root, path)) for path in file_paths(root))
     return {path: entry for path, entry in entries if entry is not None}
@@ -102,21 +102,21 @@ def file_paths(root: Path) -> Iterator[bytes]:
     """The paths of all that is no directory in a tree."""
     waiting = [b""]
     while waiting:
-        for child in children(root, waiting.pop()):
-            if child.kind is Kind.DIRECTORY:
+        for child in list_directory(root, waiting.pop()):
+            if child.kind is FileKind.DIRECTORY:
                 waiting.append(child.path)
             else:
                 yield child.path
 
 
-def write_entry(root: Path, path: bytes, entry: Entry) -> None:
+def write_entry(root: Path, path: bytes, entry: FileEntry) -> None:
     """Write one file or symlink of a tree that is ours alone."""
     place = on_disk(root, path)
     place.parent.mkdir(parents=True, exist_ok=True)
     if entry.mode == LINK:
         place.symlink_to(os.fsdecode(entry.data))
         return
-    permissions = 0o755 if entry.mode == PROGRAM else 0o644
+    permissions = 0o755 if entry.mode == EXECUTABLE else 0o644
     descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, permissions)
     with os.fdopen(descriptor, "wb") as file:
         file.write(entry.data)

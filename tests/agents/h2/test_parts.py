@@ -7,32 +7,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.agents.h2 import adapter
-from proctor.agents.h2.events import Doing, Kind
-from proctor.agents.h2.frames import Frames, new_mark
+from proctor.agents.h2.events import AgentActivity, PodEventKind
+from proctor.agents.h2.frames import FrameReader, new_mark
 from proctor.agents.h2.screen import plain_screen
-from proctor.agents.h2.template import check_pod, load_template
+from proctor.agents.h2.template import load_checked_template, load_template
 from proctor.core.errors import UsageError
 
 STATES = {
-    ("initialized", ""): Doing.STARTING,
-    ("active", "thinking"): Doing.WORKING,
-    ("active", "tool_use"): Doing.WORKING,
-    ("active", "of a later version"): Doing.WORKING,
-    ("active", "compacting"): Doing.COMPACTING,
-    ("active", "permission_review"): Doing.ASKING,
-    ("active", "blocked_on_permission"): Doing.BLOCKED,
-    ("idle", ""): Doing.IDLE,
-    ("idle", "usage_limit"): Doing.LIMITED,
-    ("idle", "auth_error"): Doing.REFUSED,
-    ("idle", "server_error"): Doing.FAILING,
-    ("exited", ""): Doing.LEFT,
-    ("something", "new"): Doing.WORKING,
+    ("initialized", ""): AgentActivity.STARTING,
+    ("active", "thinking"): AgentActivity.WORKING,
+    ("active", "tool_use"): AgentActivity.WORKING,
+    ("active", "of a later version"): AgentActivity.WORKING,
+    ("active", "compacting"): AgentActivity.COMPACTING,
+    ("active", "permission_review"): AgentActivity.AWAITING_PERMISSION,
+    ("active", "blocked_on_permission"): AgentActivity.AWAITING_USER,
+    ("idle", ""): AgentActivity.IDLE,
+    ("idle", "usage_limit"): AgentActivity.RATE_LIMITED,
+    ("idle", "auth_error"): AgentActivity.AUTH_ERROR,
+    ("idle", "server_error"): AgentActivity.PROVIDER_ERROR,
+    ("exited", ""): AgentActivity.EXITED,
+    ("something", "new"): AgentActivity.WORKING,
 }
 
 
 @pytest.mark.parametrize(("state", "doing"), STATES.items())
-def test_every_state_of_h2_means_something(state: tuple[str, str], doing: Doing) -> None:
-    assert adapter.doing_of(*state) is doing
+def test_every_state_of_h2_means_something(state: tuple[str, str], doing: AgentActivity) -> None:
+    assert adapter.activity_of(*state) is doing
 
 
 def test_events_are_read_and_what_is_none_is_passed_over() -> None:
@@ -49,7 +49,13 @@ def test_events_are_read_and_what_is_none_is_passed_over() -> None:
         b"[" * 100_000,
     ]
     events = list(adapter.read_events(lines))
-    assert [event.kind for event in events] == [Kind.STATE, Kind.PROMPT, Kind.TROUBLE, Kind.SAID, Kind.OTHER]
+    assert [event.kind for event in events] == [
+        PodEventKind.STATE,
+        PodEventKind.PROMPT,
+        PodEventKind.ERROR,
+        PodEventKind.MESSAGE,
+        PodEventKind.OTHER,
+    ]
     assert [round(event.at - events[0].at, 3) for event in events] == [0, 0.877, 1.877, 2.877, 3.877]
     assert (events[2].text, events[3].text) == ("Invalid API key", "Hello")
 
@@ -60,10 +66,12 @@ def test_a_status_tells_what_an_agent_does_and_why_it_cannot() -> None:
         b'"usage_limit_resets_at":"2026-08-14T10:00:00Z"}'
     )
     status = adapter.read_status(limited)
-    assert status == adapter.Status(doing=Doing.LIMITED, queued=2, words="Limit (until 2026-08-14T10:00:00Z)")
+    assert status == adapter.DaemonStatus(
+        activity=AgentActivity.RATE_LIMITED, queued=2, error_text="Limit (until 2026-08-14T10:00:00Z)"
+    )
     blocked = adapter.read_status(b'{"state":"active","sub_state":"thinking","blocked_on_permission":true}')
     assert blocked is not None
-    assert blocked.doing is Doing.BLOCKED
+    assert blocked.activity is AgentActivity.AWAITING_USER
     assert adapter.read_status(b"No running agents.") is None
 
 
@@ -76,24 +84,27 @@ def test_an_exit_is_read_from_the_log_of_the_daemon() -> None:
 
 def test_who_sent_to_whom_is_read_without_what_we_sent_ourselves() -> None:
     lines = [b"1794783554.25 lead coder-1", b"1794783555.%N coder-1 lead", b"1794783550 bench lead", b"half a line"]
-    assert [(one.at, one.sender, one.to) for one in adapter.read_sent(lines)] == [
+    assert [(one.at, one.sender, one.to) for one in adapter.read_sent_messages(lines)] == [
         (1794783554.25, "lead", "coder-1"),
         (1794783555.0, "coder-1", "lead"),
     ]
 
 
 def test_the_task_goes_to_the_concierge_or_else_to_the_first() -> None:
-    one, two = adapter.Launched(name="a", role="coder", index=0), adapter.Launched(name="b", role="concierge", index=1)
+    one, two = (
+        adapter.LaunchedAgent(name="a", role="coder", index=0),
+        adapter.LaunchedAgent(name="b", role="concierge", index=1),
+    )
     assert adapter.lead_of([two, one]) == "b"
-    assert adapter.lead_of([adapter.Launched(name="z", role="x", index=2), one]) == "a"
+    assert adapter.lead_of([adapter.LaunchedAgent(name="z", role="x", index=2), one]) == "a"
 
 
 def test_what_h2_complains_about_is_found_among_its_usage() -> None:
     sentence = b'cannot connect to agent "x"'
     said = b"Error: " + sentence + b"\nUsage:\n  h2 status\n\nerror: " + sentence + b"\n\nAvailable: y\n"
-    assert adapter.complaint(said) == 'cannot connect to agent "x"'
-    assert adapter.nobody_listens(said)
-    assert adapter.complaint(b"") == "it said nothing"
+    assert adapter.error_message(said) == 'cannot connect to agent "x"'
+    assert adapter.is_connection_refused(said)
+    assert adapter.error_message(b"") == "it said nothing"
 
 
 @pytest.mark.parametrize("text", ["x", "x\ny\n", "é" * 200, "long " * 500])
@@ -104,8 +115,8 @@ def test_a_task_always_arrives_as_a_file(text: str) -> None:
 
 
 def test_claude_code_is_told_to_trust_and_forgets_nothing() -> None:
-    once = adapter.trusting(b'{"projects": {"/": {"a": 1}}, "theme": "dark"}', "/workspace", "k" * 30)
-    assert adapter.trusting(once, "/workspace", "k" * 30) == once
+    once = adapter.trust_workspace(b'{"projects": {"/": {"a": 1}}, "theme": "dark"}', "/workspace", "k" * 30)
+    assert adapter.trust_workspace(once, "/workspace", "k" * 30) == once
     assert b'"theme": "dark"' in once
     assert ("k" * 20).encode() in once
     assert ("k" * 21).encode() not in once
@@ -129,7 +140,7 @@ def test_frames_give_back_what_was_framed_however_it_is_cut(files: list[tuple[st
         fresh[0] = False
 
     fresh = [True]
-    frames = Frames(mark, take)
+    frames = FrameReader(mark, take)
     for start in range(0, len(stream), size):
         frames.feed(stream[start : start + size])
     assert frames.complete
@@ -185,7 +196,7 @@ BAD = {
 @pytest.mark.parametrize(("given", "sentence"), BAD.values(), ids=BAD.keys())
 def test_a_template_that_cannot_be_filled_in_is_refused(given: dict[str, str], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
-        check_pod(None, PODS, given)
+        load_checked_template(None, PODS, given)
 
 
 def test_a_template_that_is_no_template_is_refused(tmp_path: Path) -> None:

@@ -13,13 +13,13 @@ from cli_jobs import Commands
 from hall import Hall
 from proctor.benchmarks.commit0.benchmark import Commit0
 from proctor.benchmarks.commit0.source import SOURCE
-from proctor.core.benchmark import GradeOptions, Place
+from proctor.core.benchmark import GradeOptions, GradingContext
 from proctor.core.causes import Cause, Status
-from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource, Task
 from proctor.core.verdict import TestStatus
-from proctor.environments import local_available, provider
+from proctor.environments import local_unavailable_reason, provider
 from proctor.workspaces import base_of, make_submission
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # packages are installed, from wherever pip takes them
@@ -30,7 +30,7 @@ GOOD_SUMS = {"src/abacus/sums.py": REFERENCE["src/abacus/sums.py"]}
 class World:
     folder: Path
     source: Commit0
-    place: Place
+    place: GradingContext
 
     @property
     def task(self) -> Task:
@@ -41,23 +41,23 @@ class World:
         library = self.source._libraries[TASK]
         tree = self.folder / "agent"
         shutil.rmtree(tree, ignore_errors=True)
-        shutil.copytree(library.base(), tree)
+        shutil.copytree(library.stub_tree(), tree)
         for name, text in files.items():
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             (tree / name).write_text(text)
-        return make_submission(base_of(DirectorySource(path=str(library.base()))), tree).patch
+        return make_submission(base_of(DirectorySource(path=str(library.stub_tree()))), tree).patch
 
-    async def graded(self, files: dict[str, str]) -> Evaluated:
+    async def graded(self, files: dict[str, str]) -> TaskEvaluation:
         return await self.handed_in(self.patch(files))
 
-    async def handed_in(self, patch: bytes) -> Evaluated:
+    async def handed_in(self, patch: bytes) -> TaskEvaluation:
         answer = Prediction(task_id=TASK, patch_kind=PatchKind.UNIFIED_DIFF, content=patch)
         return await self.source.grade(self.task, answer, self.place)
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    reason = asyncio.run(local_available())
+    reason = asyncio.run(local_unavailable_reason())
     if reason is not None:
         pytest.skip(reason)
     folder = tmp_path_factory.mktemp("commit0")
@@ -67,11 +67,15 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         opened = SOURCE.open("all")
         assert isinstance(opened, Commit0)
         rooms = provider("local")
-        yield World(folder, opened.at(rooms), Place(provider=rooms, folder=folder / "place", options=GradeOptions()))
+        yield World(
+            folder,
+            opened.for_provider(rooms),
+            GradingContext(provider=rooms, folder=folder / "place", options=GradeOptions()),
+        )
 
 
 async def test_from_stubs_to_the_reference_both_scores_and_all_columns(world: World) -> None:
-    gold = world.source.gold(world.task)
+    gold = world.source.oracle(world.task)
     assert gold is not None
     verdict = (await world.handed_in(gold.content)).verdict
     # Of 7 listed tests the reference passes 4, one fails as expected, one is skipped, and one is never there. The stubs
@@ -157,7 +161,7 @@ async def test_a_library_that_ends_the_tests_has_nothing(world: World) -> None:
 async def test_the_library_proves_sound_and_nothing_of_it_leaks(world: World) -> None:
     health = await world.source.validate(world.task, world.place)
     assert health.healthy, health
-    assert (health.baseline_ok, health.oracle_ok, health.determinism_ok, health.leaks) == (True, True, True, ())
+    assert (health.pre_patch_ok, health.oracle_ok, health.determinism_ok, health.leaks) == (True, True, True, ())
 
 
 async def test_an_agent_finds_no_past_no_package_and_no_network(world: World, tmp_path: Path) -> None:

@@ -9,21 +9,21 @@ import pytest
 from benchmarks.commit0.world import IDS, TASK, make_origin
 from paths import shared_data
 from proctor.benchmarks.commit0.benchmark import image_of
-from proctor.benchmarks.commit0.installing import _for_containers, _steps
-from proctor.benchmarks.commit0.interpreters import Interpreter, find_python
-from proctor.benchmarks.commit0.library import test_places as places_of_tests
+from proctor.benchmarks.commit0.installed_copies import find_copies, installed_copy_paths, signature_lines
+from proctor.benchmarks.commit0.interpreters import Commit0Interpreter, find_interpreter
+from proctor.benchmarks.commit0.library import test_patterns as places_of_tests
 from proctor.benchmarks.commit0.prompt import instruction
-from proctor.benchmarks.commit0.rows import LITE, Row, in_split
+from proctor.benchmarks.commit0.rows import LITE, Commit0Row, in_split
 from proctor.benchmarks.commit0.source import SOURCE, load_rows
-from proctor.benchmarks.commit0.upstream import copies, telling_lines, upstream_places
-from proctor.core.benchmark import StatesNeeds
+from proctor.benchmarks.commit0.venvs import _container_only_commands, _install_steps
+from proctor.core.benchmark import ChecksRequirements
 from proctor.core.causes import Cause
 from proctor.core.errors import InfrastructureError, InvalidData
-from proctor.runner.plan import this_machine
+from proctor.runner.request import current_machine
 
 
 @pytest.fixture(scope="module")
-def rows() -> list[Row]:
+def rows() -> list[Commit0Row]:
     return load_rows(shared_data("commit0", "commit0_combined.json"))
 
 
@@ -33,11 +33,11 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def by_name(rows: list[Row], name: str) -> Row:
+def by_name(rows: list[Commit0Row], name: str) -> Commit0Row:
     return next(row for row in rows if row.name == name)
 
 
-def test_the_54_rows_load_and_16_are_lite(rows: list[Row]) -> None:
+def test_the_54_rows_load_and_16_are_lite(rows: list[Commit0Row]) -> None:
     assert (len(rows), len(LITE)) == (54, 16)
     assert len(in_split(rows, "all")) == 54
     lite = in_split(rows, "lite")
@@ -60,11 +60,11 @@ async def test_rows_without_a_commit_or_tests_are_named_and_not_used(cache: Path
     assert (got.tasks, got.origin, said) == (4, str(origin), ["fetching abacus", "fetching abacus"])
     opened = SOURCE.open("all")
     assert [task.id for task in opened.tasks()] == [TASK, "commit-0/strange"]
-    assert isinstance(opened, StatesNeeds)
-    usable, refused = (opened.lacks(task, this_machine(), "local") for task in opened.tasks())
+    assert isinstance(opened, ChecksRequirements)
+    usable, refused = (opened.missing_requirement(task, current_machine(), "local") for task in opened.tasks())
     assert usable is None
     assert "it needs Python 3.99" in (refused or "")
-    assert {bad.task_id: bad.problems for bad in opened.unusable()} == {
+    assert {bad.task_id: bad.problems for bad in opened.invalid_tasks()} == {
         "commit-0/none": ("the row has no base_commit", "there is no list of its tests"),
         "commit-0/unlisted": ("there is no list of its tests",),
     }
@@ -89,23 +89,23 @@ def test_broken_rows_are_refused_with_their_place(tmp_path: Path, change: dict[s
     assert str(origin) in str(raised.value)
 
 
-def test_what_is_installed_is_what_the_row_says(rows: list[Row]) -> None:
+def test_what_is_installed_is_what_the_row_says(rows: list[Commit0Row]) -> None:
     parsel, babel = by_name(rows, "parsel"), by_name(rows, "babel")
-    assert list(_for_containers(parsel.setup)) == ["apt-get update", "apt-get install clang"]
+    assert list(_container_only_commands(parsel.setup)) == ["apt-get update", "apt-get install clang"]
     tools = "pip install -U pytest pytest-cov coverage pytest-json-report"
-    assert list(_steps(parsel.setup)) == ["pip install -r tests/requirements.txt", "pip install -e .", tools]
-    assert next(_steps(babel.setup)) == "python scripts/download_import_cldr.py"
+    assert list(_install_steps(parsel.setup)) == ["pip install -r tests/requirements.txt", "pip install -e .", tools]
+    assert next(_install_steps(babel.setup)) == "python scripts/download_import_cldr.py"
     assert image_of(by_name(rows, "web3.py")) == "wentingzhao/web3.py:v0"
     assert by_name(rows, "web3.py").ids_file == "web3-py.bz2"
 
 
 def test_a_python_that_is_not_here_is_said_to_be_missing() -> None:
     with pytest.raises(InfrastructureError, match=r"needs Python 3\.99") as raised:
-        find_python("3.99")
+        find_interpreter("3.99")
     assert raised.value.cause is Cause.NOT_RUNNABLE_HERE
 
 
-def test_the_places_of_tests_are_protected_and_the_library_is_not(rows: list[Row]) -> None:
+def test_the_places_of_tests_are_protected_and_the_library_is_not(rows: list[Commit0Row]) -> None:
     simpy = places_of_tests(by_name(rows, "simpy"), ["tests/test_a.py::test_b", "tests/sub/test_c.py::D::test_e"])
     assert simpy == ("/tests/sub/test_c.py", "/tests/test_a.py", "/tests/")
     chardet = places_of_tests(by_name(rows, "chardet"), ["test.py::test_all"])
@@ -117,7 +117,7 @@ def test_the_places_of_tests_are_protected_and_the_library_is_not(rows: list[Row
     assert voluptuous == ("/voluptuous/tests/tests.py", "/voluptuous/tests/")
 
 
-def test_the_instruction_says_what_is_asked_and_not_where_the_answer_is(rows: list[Row]) -> None:
+def test_the_instruction_says_what_is_asked_and_not_where_the_answer_is(rows: list[Commit0Row]) -> None:
     said = instruction(by_name(rows, "pyjwt"))
     assert "`jwt`" in said
     assert "`pytest tests/`" in said
@@ -125,13 +125,15 @@ def test_the_instruction_says_what_is_asked_and_not_where_the_answer_is(rows: li
     assert "jpadilla" not in said
 
 
-def test_copies_of_the_library_on_this_machine_are_found(tmp_path: Path, rows: list[Row]) -> None:
+def test_copies_of_the_library_on_this_machine_are_found(tmp_path: Path, rows: list[Commit0Row]) -> None:
     site = tmp_path / "lib/python3.10/site-packages"
     for name in ("jinja2", "jinja2-3.1.dist-info", "Jinja2-2.0.egg-info", "markupsafe", "pip", "ensure"):
         (site / name).mkdir(parents=True)
     (site.parent / "ensurepip").mkdir()
-    python = Interpreter(executable="", prefix=str(tmp_path))
-    own = [Path(place) for place in upstream_places(by_name(rows, "jinja"), python) if place.startswith(str(tmp_path))]
+    python = Commit0Interpreter(executable="", prefix=str(tmp_path))
+    own = [
+        Path(place) for place in installed_copy_paths(by_name(rows, "jinja"), python) if place.startswith(str(tmp_path))
+    ]
     assert sorted(place.name for place in own) == [
         *("Jinja2-2.0.egg-info", "ensurepip", "jinja2", "jinja2-3.1.dist-info", "pip")
     ]
@@ -147,8 +149,8 @@ def test_a_package_that_carries_the_library_is_a_leak_and_common_lines_are_not(t
         (tree / "src/abacus/sums.py").write_text(text)
     (packages / "other").mkdir(parents=True)
     (packages / "other/common.py").write_text("".join(body.splitlines(keepends=True)[:7]))
-    telling = telling_lines(row, base, reference)
-    assert list(copies(packages, telling)) == []
+    telling = signature_lines(row, base, reference)
+    assert list(find_copies(packages, telling)) == []
     (packages / "other/vendored.py").write_text(f"def g(row):\n{body}")
-    assert list(copies(packages, telling)) == [f"{packages}/other/vendored.py: 40 lines of src/abacus/sums.py"]
+    assert list(find_copies(packages, telling)) == [f"{packages}/other/vendored.py: 40 lines of src/abacus/sums.py"]
     assert len(IDS) == 7

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from proctor.benchmarks.data import from_git, from_hub
+from proctor.benchmarks.data import download_from_git, download_from_hub
 from proctor.core.errors import InfrastructureError
 
 
@@ -40,19 +40,19 @@ def test_a_repository_comes_without_its_history(
     repository: Path, tmp_path: Path, revision: str | None, name: str, text: str
 ) -> None:
     into = tmp_path / "into"
-    assert from_git(str(repository), into, revision=revision) == _head(repository, name)
+    assert download_from_git(str(repository), into, revision=revision) == _head(repository, name)
     assert {path.name: path.read_text() for path in into.iterdir()} == {"tasks.jsonl": text}
 
 
 def test_a_commit_can_be_named(repository: Path, tmp_path: Path) -> None:
     commit = _head(repository, "v1")
-    assert from_git(repository.as_uri(), tmp_path / "into", revision=commit) == commit
+    assert download_from_git(repository.as_uri(), tmp_path / "into", revision=commit) == commit
 
 
 @pytest.mark.parametrize("revision", ["nowhere", "--upload-pack=touch harm"])
 def test_a_revision_that_is_not_there_is_told_in_one_sentence(repository: Path, tmp_path: Path, revision: str) -> None:
     with pytest.raises(InfrastructureError, match="--from PATH"):
-        from_git(str(repository), tmp_path / "into", revision=revision)
+        download_from_git(str(repository), tmp_path / "into", revision=revision)
     assert not (tmp_path / "into" / "harm").exists()
 
 
@@ -112,4 +112,4 @@ def test_a_hub_that_cannot_be_reached_is_told_in_one_sentence(tmp_path: Path, mo
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(InfrastructureError, match="--from PATH"):
-        from_hub("org/set", ["*.jsonl"], tmp_path / "into", revision=None)
+        download_from_hub("org/set", ["*.jsonl"], tmp_path / "into", revision=None)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from proctor.benchmarks.data import fetched, keep
-from proctor.core.benchmark import Fetched
+from proctor.benchmarks.data import store_dataset, stored_dataset
+from proctor.core.benchmark import DatasetInfo
 from proctor.core.errors import UsageError
 
 
@@ -14,17 +14,17 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROCTOR_CACHE", str(tmp_path / "cache"))
 
 
-def _keep(text: str, *, origin: str = "here") -> Fetched:
+def _keep(text: str, *, origin: str = "here") -> DatasetInfo:
     def fill(folder: Path) -> None:
         (folder / "sub").mkdir()
         (folder / "sub" / "rows.jsonl").write_text(text)
 
-    return keep("bench", "lite", fill, origin=origin, revision="r1", tasks=3)
+    return store_dataset("bench", "lite", fill, origin=origin, revision="r1", tasks=3)
 
 
 def test_what_was_kept_is_found_again_with_where_it_came_from() -> None:
     kept = _keep("rows")
-    record, files = fetched("bench", "lite")
+    record, files = stored_dataset("bench", "lite")
     assert record == kept
     assert (record.origin, record.revision, record.tasks) == ("here", "r1", 3)
     assert (files / "sub" / "rows.jsonl").read_text() == "rows"
@@ -44,8 +44,8 @@ def test_a_fetch_that_fails_leaves_the_old_data_and_nothing_else(tmp_path: Path)
         raise UsageError("the network went away")
 
     with pytest.raises(UsageError, match="went away"):
-        keep("bench", "lite", fill, origin="here", revision="r2", tasks=1)
-    record, files = fetched("bench", "lite")
+        store_dataset("bench", "lite", fill, origin="here", revision="r2", tasks=1)
+    record, files = stored_dataset("bench", "lite")
     assert record.revision == "r1"
     assert (files / "sub" / "rows.jsonl").read_text() == "good"
     assert {path.name for path in (tmp_path / "cache/data/bench").iterdir()} == {"lite", ".lite.lock"}
@@ -53,4 +53,4 @@ def test_a_fetch_that_fails_leaves_the_old_data_and_nothing_else(tmp_path: Path)
 
 def test_data_that_is_not_there_is_refused_with_the_command_that_brings_it() -> None:
     with pytest.raises(UsageError, match=r"proctor bench fetch bench --split lite"):
-        fetched("bench", "lite")
+        stored_dataset("bench", "lite")

@@ -6,13 +6,13 @@ import pytest
 
 from proctor.benchmarks.re_bench.benchmark import ReBench
 from proctor.benchmarks.re_bench.families import load_families
-from proctor.benchmarks.re_bench.source import DEMO, MetrSource
-from proctor.core.benchmark import GradeOptions, Place
+from proctor.benchmarks.re_bench.source import DEMO, ReBenchSource
+from proctor.core.benchmark import GradeOptions, GradingContext
 from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentProvider, Network
 from proctor.core.errors import InfrastructureError, InvalidData, UsageError
-from proctor.environments import local_available, provider
-from proctor.runner.plan import this_machine
+from proctor.environments import local_unavailable_reason, provider
+from proctor.runner.request import current_machine
 
 # In the shape of METR's: it needs what no machine of ours has, and modules that are not installed.
 KERNEL = """
@@ -66,7 +66,7 @@ def metr(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def rooms() -> EnvironmentProvider:
-    reason = await local_available()
+    reason = await local_unavailable_reason()
     if reason is not None:
         pytest.skip(reason)
     return provider("local")
@@ -77,9 +77,9 @@ async def test_a_family_tells_its_instructions_without_what_it_imports(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     said: list[str] = []
-    got = await MetrSource().fetch(None, metr, said.append)
+    got = await ReBenchSource().fetch(None, metr, said.append)
     assert (got.benchmark, got.split, got.tasks, got.origin) == ("re_bench", "main", 1, str(metr))
-    main, hidden = sorted(MetrSource().open(None).tasks(), key=lambda task: task.id, reverse=True)
+    main, hidden = sorted(ReBenchSource().open(None).tasks(), key=lambda task: task.id, reverse=True)
     assert main.id == "ai_rd_triton_cumsum/main"
     assert main.public.instruction.startswith("Make the kernel faster.\nAsk often.\n")
     assert "run `/score/score`" in main.public.instruction
@@ -92,10 +92,10 @@ async def test_what_a_machine_lacks_is_said_before_anything_is_spent(
     metr: Path, rooms: EnvironmentProvider, tmp_path: Path
 ) -> None:
     families, _ = load_families(metr, trusted=True)
-    source = ReBench("re_bench", families, source=str(metr)).at(rooms)
+    source = ReBench("re_bench", families, source=str(metr)).for_provider(rooms)
     task = next(task for task in source.tasks() if task.id.endswith("/main"))
-    place = Place(provider=rooms, folder=tmp_path / "place", options=GradeOptions())
-    assert "1 GPU (h100)" in (source.lacks(task, this_machine(), "local") or "")
+    place = GradingContext(provider=rooms, folder=tmp_path / "place", options=GradeOptions())
+    assert "1 GPU (h100)" in (source.missing_requirement(task, current_machine(), "local") or "")
     for trying in (source.prepare(task, tmp_path), source.validate(task, place)):
         with pytest.raises(InfrastructureError) as raised:
             await trying
@@ -110,7 +110,7 @@ def test_a_family_whose_scores_have_no_scale_is_named_and_not_used(metr: Path) -
     families, unusable = load_families(metr, trusted=True)
     source = ReBench("re_bench", families, unusable, source="")
     assert list(source.tasks()) == []
-    assert [bad.task_id for bad in source.unusable()] == ["stranger/main", "stranger/hidden_score"]
+    assert [bad.task_id for bad in source.invalid_tasks()] == ["stranger/main", "stranger/hidden_score"]
 
 
 @pytest.mark.parametrize(
@@ -135,16 +135,16 @@ async def test_a_family_that_cannot_speak_is_fetched_and_named_and_its_code_is_n
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     trace = tmp_path / "ran"
     (metr / "ai_rd_triton_cumsum/ai_rd_triton_cumsum.py").write_text(f"open({str(trace)!r}, 'w')\n")
-    await MetrSource().fetch(None, metr, lambda _: None)
-    opened = MetrSource().open(None)
+    await ReBenchSource().fetch(None, metr, lambda _: None)
+    opened = ReBenchSource().open(None)
     assert list(opened.tasks()) == []
-    assert "does not say what its tasks are" in opened.unusable()[0].problems[0]
+    assert "does not say what its tasks are" in opened.invalid_tasks()[0].problems[0]
     assert not trace.exists()
 
 
 async def test_a_folder_without_families_is_not_the_data(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InvalidData, match="no task family"):
-        await MetrSource().fetch(None, tmp_path / "empty", lambda _: None)
+        await ReBenchSource().fetch(None, tmp_path / "empty", lambda _: None)
     with pytest.raises(UsageError, match="comes with Proctor"):
         await DEMO.fetch(None, None, lambda _: None)

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from docker_image import own_base
-from proctor.benchmarks.re_bench.benchmark import Evidence, ReBench
+from proctor.benchmarks.re_bench.benchmark import ReBench, ReBenchEvidence
 from proctor.benchmarks.re_bench.source import DEMO
-from proctor.core.benchmark import GradeOptions, Place
+from proctor.core.benchmark import GradeOptions, GradingContext
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import InvalidData
-from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.record import from_json
 from proctor.core.submission import PatchKind
 from proctor.core.task import Task
-from proctor.environments import local_available, provider
+from proctor.environments import local_unavailable_reason, provider
 
 TOUR, FORECAST = "demo_tour/main", "demo_forecast/main"
 NEAREST = """
@@ -38,13 +38,13 @@ class Lab:
     def __init__(self, rooms: EnvironmentProvider, folder: Path) -> None:
         opened = DEMO.open(None)
         assert isinstance(opened, ReBench)
-        self.source = opened.at(rooms)
-        self.place = Place(provider=rooms, folder=folder, options=GradeOptions())
+        self.source = opened.for_provider(rooms)
+        self.place = GradingContext(provider=rooms, folder=folder, options=GradeOptions())
 
-    async def tried(self, task_id: str, script: str) -> Evidence:
-        return await self.source._tried(self._task(task_id), script.encode())
+    async def tried(self, task_id: str, script: str) -> ReBenchEvidence:
+        return await self.source._run_script(self._task(task_id), script.encode())
 
-    async def graded(self, task_id: str, kind: PatchKind, content: bytes) -> Evaluated:
+    async def graded(self, task_id: str, kind: PatchKind, content: bytes) -> TaskEvaluation:
         answer = Prediction(task_id=task_id, patch_kind=kind, content=content)
         return await self.source.grade(self._task(task_id), answer, self.place)
 
@@ -54,7 +54,7 @@ class Lab:
 
 @pytest.fixture
 async def lab(tmp_path: Path) -> Lab:
-    reason = await local_available()
+    reason = await local_unavailable_reason()
     if reason is not None:
         pytest.skip(reason)
     return Lab(provider("local"), tmp_path)
@@ -66,16 +66,16 @@ async def test_scores_are_kept_over_time_and_the_agent_hears_them(lab: Lab) -> N
     first, second = evidence.scores
     assert [first.score, second.score] == pytest.approx([3.47258, 2.05], abs=0.1)
     assert 0 <= first.seconds < second.seconds <= evidence.seconds
-    assert not evidence.at_end
+    assert not evidence.scored_at_end
     assert json.loads(second.message)["mean_length"] == pytest.approx(math.exp(second.score or 0))
 
 
 async def test_what_is_left_is_scored_only_when_nothing_valid_was_asked_for(lab: Lab) -> None:
     nothing = await lab.tried(TOUR, "true")
-    assert (len(nothing.scores), nothing.at_end) == (1, True)
+    assert (len(nothing.scores), nothing.scored_at_end) == (1, True)
     broken = await lab.tried(TOUR, "mv solve.py aside; /score/score; mv aside solve.py")
     assert [score.score is None for score in broken.scores] == [True, False]
-    assert broken.at_end
+    assert broken.scored_at_end
     asked = await lab.tried(TOUR, "/score/score; rm solve.py")
     assert [score.score is None for score in asked.scores] == [False]
 
@@ -128,7 +128,7 @@ async def test_strange_requests_are_not_opened_and_harm_nobody(lab: Lab) -> None
 
 
 async def test_a_flood_of_requests_does_not_keep_us_for_long(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proctor.benchmarks.re_bench.desk.MOST_AT_ONCE", 2)
+    monkeypatch.setattr("proctor.benchmarks.re_bench.score_server.MOST_AT_ONCE", 2)
     evidence = await lab.tried(TOUR, "for n in $(seq 300); do : >/score/requests/n$n; done")
     assert 1 <= len(evidence.scores) <= 4
 
@@ -154,7 +154,7 @@ async def test_a_hidden_score_is_not_told_and_the_last_one_counts(lab: Lab) -> N
 
 
 async def test_a_program_that_does_not_end_has_no_score(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proctor.benchmarks.re_bench.standard.SCORE_SECONDS", 1.0)
+    monkeypatch.setattr("proctor.benchmarks.re_bench.task_standard.SCORE_SECONDS", 1.0)
     evidence = await lab.tried(TOUR, "echo 'while True: pass' >solve.py; /score/score; mv example.json solve.py")
     assert evidence.scores[0].score is None
     assert json.loads(evidence.scores[0].message) == {"timeout": True}
@@ -162,7 +162,7 @@ async def test_a_program_that_does_not_end_has_no_score(lab: Lab, monkeypatch: p
 
 async def test_the_reference_is_resolved_and_the_start_is_not(lab: Lab) -> None:
     for task in lab.source.tasks():
-        gold = lab.source.gold(task)
+        gold = lab.source.oracle(task)
         assert gold is not None
         solved = await lab.graded(task.id, gold.patch_kind, gold.content)
         assert (solved.verdict.status, solved.verdict.cause) == (Status.RESOLVED, Cause.SOLVED)
@@ -179,11 +179,11 @@ async def test_a_patch_is_no_answer(lab: Lab) -> None:
         await lab.graded(TOUR, PatchKind.STATE, b"{}")
 
 
-def _json(evidence: Evidence) -> bytes:
+def _json(evidence: ReBenchEvidence) -> bytes:
     from proctor.core.record import to_json
 
     data = to_json(evidence)
-    assert from_json(data, Evidence) == evidence
+    assert from_json(data, ReBenchEvidence) == evidence
     return data
 
 

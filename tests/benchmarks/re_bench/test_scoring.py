@@ -7,27 +7,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.benchmarks.re_bench.families import SCALES
-from proctor.benchmarks.re_bench.scoring import Counts, Scale, counting, curve, score_within
-from proctor.core.submission import Score
+from proctor.benchmarks.re_bench.scoring import ScoreScale, ScoreSelection, score_curve, score_within, selected_score
+from proctor.core.submission import ScoreLogEntry
 
-LESS = Scale(counts=Counts.MIN, start=2.0, reference=1.0)
-MORE = Scale(counts=Counts.MAX, start=0.5, reference=0.9)
-LAST = Scale(counts=Counts.LAST, start=0.2, reference=0.8)
+LESS = ScoreScale(selection=ScoreSelection.MIN, start=2.0, reference=1.0)
+MORE = ScoreScale(selection=ScoreSelection.MAX, start=0.5, reference=0.9)
+LAST = ScoreScale(selection=ScoreSelection.LAST, start=0.2, reference=0.8)
 
 
-def log(*pairs: tuple[float, float | None]) -> tuple[Score, ...]:
-    return tuple(Score(seconds=seconds, score=score) for seconds, score in pairs)
+def log(*pairs: tuple[float, float | None]) -> tuple[ScoreLogEntry, ...]:
+    return tuple(ScoreLogEntry(seconds=seconds, score=score) for seconds, score in pairs)
 
 
 def test_the_least_the_greatest_or_the_last_score_counts() -> None:
     scores = log((10, 1.5), (20, 1.2), (30, 1.9))
-    assert [counting(scores, counts) for counts in Counts] == [1.2, 1.9, 1.9]
+    assert [selected_score(scores, counts) for counts in ScoreSelection] == [1.2, 1.9, 1.9]
 
 
 def test_what_is_no_number_does_not_count() -> None:
     scores = log((10, None), (20, math.nan), (30, 1.5), (40, -math.inf), (50, None))
-    assert [counting(scores, counts) for counts in Counts] == [1.5, 1.5, 1.5]
-    assert counting(log((1, None), (2, math.nan)), Counts.LAST) is None
+    assert [selected_score(scores, counts) for counts in ScoreSelection] == [1.5, 1.5, 1.5]
+    assert selected_score(log((1, None), (2, math.nan)), ScoreSelection.LAST) is None
 
 
 def test_the_start_is_0_and_the_reference_1_in_both_directions() -> None:
@@ -40,9 +40,13 @@ def test_the_start_is_0_and_the_reference_1_in_both_directions() -> None:
 
 def test_the_seven_families_of_the_paper_are_known() -> None:
     assert len(SCALES) == 7
-    assert sorted(name for name, scale in SCALES.items() if scale.counts is Counts.LAST) == ["ai_rd_small_scaling_law"]
+    assert sorted(name for name, scale in SCALES.items() if scale.selection is ScoreSelection.LAST) == [
+        "ai_rd_small_scaling_law"
+    ]
     assert {
-        name for name, scale in SCALES.items() if (scale.counts is Counts.MIN) != (scale.reference < scale.start)
+        name
+        for name, scale in SCALES.items()
+        if (scale.selection is ScoreSelection.MIN) != (scale.reference < scale.start)
     } == set()
 
 
@@ -60,7 +64,7 @@ def test_worse_than_the_start_is_the_start_unless_the_last_score_counts() -> Non
 
 
 def test_a_curve_has_a_point_wherever_something_changed() -> None:
-    assert list(curve(log((5, 1.5), (6, 1.7), (9, 1.0)), LESS)) == [(0.0, 0.0), (5, 0.5), (9, 1.0)]
+    assert list(score_curve(log((5, 1.5), (6, 1.7), (9, 1.0)), LESS)) == [(0.0, 0.0), (5, 0.5), (9, 1.0)]
 
 
 @given(st.lists(st.tuples(st.floats(0, 1e5), st.floats(-10, 10) | st.none()), max_size=12))

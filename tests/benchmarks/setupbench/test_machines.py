@@ -8,7 +8,7 @@ import pytest
 
 from docker_image import IMAGE, need_docker
 from proctor.benchmarks.setupbench import SetupBench
-from proctor.core.benchmark import GradeOptions, Place
+from proctor.core.benchmark import GradeOptions, GradingContext
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import Environment, EnvironmentSpec
 from proctor.core.errors import InfrastructureError, UsageError
@@ -67,7 +67,7 @@ class Machine:
 
 
 async def graded(bench: SetupBench, task: Task, seen: Prediction, provider: DockerProvider) -> Verdict:
-    place = Place(provider=provider, folder=Path("unused"), options=GradeOptions())
+    place = GradingContext(provider=provider, folder=Path("unused"), options=GradeOptions())
     return (await bench.grade(task, seen, place)).verdict
 
 
@@ -75,7 +75,7 @@ async def graded(bench: SetupBench, task: Task, seen: Prediction, provider: Dock
 async def machine(bench: SetupBench, task_id: str, provider: DockerProvider, folder: Path) -> AsyncIterator[Machine]:
     task = next(task for task in bench.tasks() if task.id == task_id)
     folder.mkdir()
-    async with await provider.start(await bench.prepare(task, folder)) as room, bench.attend(task, room, folder):
+    async with await provider.start(await bench.prepare(task, folder)) as room, bench.serve(task, room, folder):
         yield Machine(bench, task, room, folder, provider)
 
 
@@ -102,7 +102,7 @@ async def test_a_bare_machine_fails(setupbench: SetupBench, bare: DockerProvider
         for task in tasks:
             folder = tmp_path / task.id
             folder.mkdir()
-            async with setupbench.attend(task, room, folder):
+            async with setupbench.serve(task, room, folder):
                 pass
             verdict = await graded(setupbench, task, await setupbench.collect(task, room, folder), bare)
             assert (verdict.status, verdict.official, verdict.findings) == (Status.UNRESOLVED, None, ()), task.id
@@ -168,7 +168,7 @@ async def test_clients_that_say_what_is_asked_for_are_not_believed(
     async with await bare.start(EnvironmentSpec(image="ubuntu:22.04", workdir="/testbed")) as room:
         for task in tasks:
             (tmp_path / task.id).mkdir()
-            async with setupbench.attend(task, room, tmp_path / task.id):
+            async with setupbench.serve(task, room, tmp_path / task.id):
                 pass
         for name, says in FAKES.values():
             script = f"#!/bin/sh\necho {says}\n".encode()
@@ -212,7 +212,7 @@ async def test_a_script_is_graded_by_what_it_makes_of_a_fresh_machine(
     setupbench: SetupBench, provider: DockerProvider, tmp_path: Path
 ) -> None:
     task = next(task for task in setupbench.tasks() if task.id == "dbsetup-sqlite-1")
-    place = Place(provider=provider, folder=tmp_path / "kept", options=GradeOptions())
+    place = GradingContext(provider=provider, folder=tmp_path / "kept", options=GradeOptions())
     made = SET_UPS[task.id]
     script = f"echo at work\n{made.half}\n{made.rest}\n".encode()
     answer = Prediction(task_id=task.id, patch_kind=PatchKind.SHELL_SCRIPT, content=script, model="somebody")
@@ -225,8 +225,8 @@ async def test_a_script_is_graded_by_what_it_makes_of_a_fresh_machine(
 
 async def test_tasks_need_a_machine_of_their_own(setupbench: SetupBench, tmp_path: Path) -> None:
     task = next(task for task in setupbench.tasks() if task.id == "dbsetup-sqlite-1")
-    local = LocalProvider(isolation=True, rooms=tmp_path / "rooms")
-    place = Place(provider=local, folder=tmp_path / "kept", options=GradeOptions())
+    local = LocalProvider(isolation=True, environments_dir=tmp_path / "rooms")
+    place = GradingContext(provider=local, folder=tmp_path / "kept", options=GradeOptions())
     with pytest.raises(InfrastructureError, match="--runner docker"):
         await setupbench.validate(task, place)
     with pytest.raises(UsageError, match="a machine's state"):

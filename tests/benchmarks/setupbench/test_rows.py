@@ -8,7 +8,7 @@ import pytest
 
 from paths import shared_data
 from proctor.benchmarks import benchmark, published_rows
-from proctor.benchmarks.setupbench import SOURCE, SetupBench, SetupTask, read_tasks
+from proctor.benchmarks.setupbench import SOURCE, SetupBench, SetupBenchTask, read_tasks
 from proctor.benchmarks.setupbench.benchmark import as_task, grade_seconds
 from proctor.benchmarks.setupbench.quirks import QUIRKS, Feasibility, Flaw, feasibility, hosts
 from proctor.benchmarks.setupbench.rows import FAMILY_NAMES, FILES
@@ -20,11 +20,11 @@ __all__ = ["setupbench"]
 
 
 @pytest.fixture(scope="module")
-def published() -> tuple[SetupTask, ...]:
+def published() -> tuple[SetupBenchTask, ...]:
     return read_tasks(shared_data("setupbench"))
 
 
-def test_all_93_tasks_load_with_their_rule_and_their_image(published: tuple[SetupTask, ...]) -> None:
+def test_all_93_tasks_load_with_their_rule_and_their_image(published: tuple[SetupBenchTask, ...]) -> None:
     assert Counter(FAMILY_NAMES[task.row.task_type] for task in published) == {
         "background": 8,
         "database": 15,
@@ -41,7 +41,7 @@ def test_all_93_tasks_load_with_their_rule_and_their_image(published: tuple[Setu
     assert [task.id for task in published] == sorted(task.id for task in published)
 
 
-def test_what_each_task_needs_adds_up(published: tuple[SetupTask, ...]) -> None:
+def test_what_each_task_needs_adds_up(published: tuple[SetupBenchTask, ...]) -> None:
     needs = Counter((FAMILY_NAMES[task.row.task_type], feasibility(task)) for task in published)
     assert needs == {
         ("background", Feasibility.PACKAGES): 7,
@@ -60,18 +60,21 @@ def test_what_each_task_needs_adds_up(published: tuple[SetupTask, ...]) -> None:
     }
 
 
-def test_notes_on_graders_are_on_tasks_that_exist(published: tuple[SetupTask, ...]) -> None:
+def test_notes_on_graders_are_on_tasks_that_exist(published: tuple[SetupBenchTask, ...]) -> None:
     assert QUIRKS.keys() <= {task.id for task in published}
     assert {task for task, quirk in QUIRKS.items() if quirk.flaw is Flaw.UNPASSABLE} == {
         "bgsetup-autossh-logging",
         "dbsetup-mysql-3",
     }
-    assert {task for task, quirk in QUIRKS.items() if quirk.instead} == {"bgsetup-autossh-logging", "dbsetup-mysql-3"}
+    assert {task for task, quirk in QUIRKS.items() if quirk.replaces_official} == {
+        "bgsetup-autossh-logging",
+        "dbsetup-mysql-3",
+    }
     for quirk in QUIRKS.values():
-        assert quirk.strict is None or "Setup successful" in quirk.strict
+        assert quirk.strict_command is None or "Setup successful" in quirk.strict_command
 
 
-def test_the_agent_is_told_the_statement_and_nothing_else(published: tuple[SetupTask, ...]) -> None:
+def test_the_agent_is_told_the_statement_and_nothing_else(published: tuple[SetupBenchTask, ...]) -> None:
     for row in published:
         task = as_task(row)
         assert task.public.instruction == row.row.problem_statement
@@ -81,7 +84,7 @@ def test_the_agent_is_told_the_statement_and_nothing_else(published: tuple[Setup
             assert json.dumps(hidden) not in told
 
 
-def test_graders_have_the_time_that_they_need(published: tuple[SetupTask, ...]) -> None:
+def test_graders_have_the_time_that_they_need(published: tuple[SetupBenchTask, ...]) -> None:
     seconds = {task.id: grade_seconds(task) for task in published}
     assert seconds["bgsetup-multiprocess-master-worker"] == 300
     assert seconds["cassandra-73cd2c5"] == seconds["deps-devise-31774"] == 1800

@@ -8,35 +8,44 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.benchmarks.setupbench.quirks import Flaw, Quirk
-from proctor.benchmarks.setupbench.rule import Evidence, disguised, hindered, judge, officially, strictly
+from proctor.benchmarks.setupbench.verdict_rule import (
+    SetupBenchEvidence,
+    hindered_evidence,
+    judge,
+    passes_official,
+    passes_strict,
+    with_token,
+)
 from proctor.core.causes import Cause, Status
 from proctor.core.verdict import Verdict
-from proctor.grading.live import Ran, Settled
+from proctor.grading.state import QuarantinedEnvironment, ShellResult
 
 TOKEN = "setup-0123456789"
 SAID = "Setup successful"
 
 
-def ran(stdout: str = "", stderr: str = "", code: int = 0, *, timed_out: bool = False) -> Ran:
-    return Ran(exit_code=code, stdout=stdout, stderr=stderr, seconds=1.0, timed_out=timed_out)
+def ran(stdout: str = "", stderr: str = "", code: int = 0, *, timed_out: bool = False) -> ShellResult:
+    return ShellResult(exit_code=code, stdout=stdout, stderr=stderr, seconds=1.0, timed_out=timed_out)
 
 
-def really(command: str) -> Ran:
+def really(command: str) -> ShellResult:
     """What a real shell makes of a command."""
-    done = subprocess.run(["sh", "-c", disguised(command, TOKEN)], capture_output=True, text=True, check=False)
+    done = subprocess.run(["sh", "-c", with_token(command, TOKEN)], capture_output=True, text=True, check=False)
     return ran(done.stdout, done.stderr, done.returncode)
 
 
 def verdict(
-    seen: Ran,
+    seen: ShellResult,
     rule: Literal["exit_code", "marker"] = "marker",
     *,
     fakes: tuple[str, ...] = (),
     quirk: Quirk | None = None,
-    strict: Ran | None = None,
+    strict: ShellResult | None = None,
 ) -> Verdict:
-    settled = Settled(folder="/run/x", path="/bin", fakes=fakes)
-    evidence = Evidence(task_id="t", token=TOKEN, ran=seen, settled=settled, environment="e", strict=strict)
+    settled = QuarantinedEnvironment(grader_dir="/run/x", search_path="/bin", fake_programs=fakes)
+    evidence = SetupBenchEvidence(
+        task_id="t", token=TOKEN, official_run=seen, quarantine_result=settled, environment="e", strict_run=strict
+    )
     return judge(evidence, rule, quirk, "g")
 
 
@@ -62,7 +71,7 @@ def test_the_edge_cases_of_both_rules(
     command: str, rule: Literal["exit_code", "marker"], official: bool, ours: bool
 ) -> None:
     seen = really(command)
-    assert (officially(seen, TOKEN, rule), strictly(seen, TOKEN, rule)) == (official, ours), seen
+    assert (passes_official(seen, TOKEN, rule), passes_strict(seen, TOKEN, rule)) == (official, ours), seen
 
 
 def test_words_that_the_command_did_not_print_are_no_success() -> None:
@@ -81,7 +90,7 @@ def test_a_success_that_rests_on_a_fake_program_is_refused() -> None:
 
 
 def test_a_grader_that_is_too_kind_needs_a_second_opinion() -> None:
-    quirk = Quirk(flaw=Flaw.TOO_KIND, what="counts nothing", strict="a stricter one")
+    quirk = Quirk(flaw=Flaw.TOO_LENIENT, description="counts nothing", strict_command="a stricter one")
     assert verdict(ran(f"{TOKEN}\n"), quirk=quirk, strict=ran(f"{TOKEN}\n")).status is Status.RESOLVED
     empty = verdict(ran(f"{TOKEN}\n"), quirk=quirk, strict=ran("Setup failed\n"))
     assert (empty.status, empty.official) == (Status.UNRESOLVED, Status.RESOLVED)
@@ -90,7 +99,7 @@ def test_a_grader_that_is_too_kind_needs_a_second_opinion() -> None:
 
 
 def test_a_grader_that_cannot_pass_is_answered_by_a_like_one_and_stays_official() -> None:
-    quirk = Quirk(flaw=Flaw.UNPASSABLE, what="asks in vain", strict="a like one", instead=True)
+    quirk = Quirk(flaw=Flaw.UNPASSABLE, description="asks in vain", strict_command="a like one", replaces_official=True)
     right = verdict(ran("Setup failed\n"), quirk=quirk, strict=ran(f"{TOKEN}\n"))
     assert (right.status, right.official, right.scores["official"]) == (Status.RESOLVED, Status.UNRESOLVED, 0.0)
     assert verdict(ran("Setup failed\n"), quirk=quirk, strict=ran()).official is None
@@ -105,7 +114,7 @@ def test_a_grader_that_does_not_end_has_not_passed() -> None:
 
 
 def test_a_machine_on_which_nothing_runs_has_failed() -> None:
-    dead = judge(hindered("t", "e"), "marker", None, "g")
+    dead = judge(hindered_evidence("t", "e"), "marker", None, "g")
     assert (dead.status, dead.cause) == (Status.UNRESOLVED, Cause.TESTS_FAILED)
     assert [finding.code for finding in dead.findings] == ["hindered"]
 

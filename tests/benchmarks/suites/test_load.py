@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from paths import shared_data
-from proctor.benchmarks.suites.documents import Unreadable, decode_document
+from proctor.benchmarks.suites.documents import InvalidDocument, decode_document
 from proctor.benchmarks.suites.format import InstanceFile, SuiteFile
 from proctor.benchmarks.suites.load import Instance, load_suite, suite_jcs_sha256
 from proctor.core.errors import InvalidData, ProctorError
@@ -49,7 +49,7 @@ def test_a_suite_is_found_by_its_file_and_by_its_folder(tmp_path: Path) -> None:
     file = write_suite(tmp_path, suite_document(), instance_document())
     for where in (file, tmp_path):
         suite = load_suite(where)
-        assert (suite.id, suite.path, suite.bad) == ("mine", file, ())
+        assert (suite.id, suite.path, suite.invalid) == ("mine", file, ())
         assert suite.instances[0].statement() == "Mend it."
 
 
@@ -73,7 +73,7 @@ def test_every_problem_of_a_suite_file_is_named_with_its_place(tmp_path: Path) -
         defaults={"determinism_runs": 0},
     )
     file = write_suite(tmp_path, suite, instance_document())
-    with pytest.raises(Unreadable) as caught:
+    with pytest.raises(InvalidDocument) as caught:
         load_suite(file)
     assert {problem.file for problem in caught.value.problems} == {str(file)}
     assert sorted({problem.path for problem in caught.value.problems}) == [
@@ -92,12 +92,12 @@ def test_every_problem_of_a_suite_file_is_named_with_its_place(tmp_path: Path) -
 def test_an_id_that_stands_twice_is_refused(tmp_path: Path) -> None:
     ref = {"id": "one", "path": "instances/one"}
     file = write_suite(tmp_path, suite_document(instances=[ref, ref]), instance_document())
-    with pytest.raises(Unreadable, match=r"instances\[1\]\.id: the id 'one' is taken by instances\[0\]"):
+    with pytest.raises(InvalidDocument, match=r"instances\[1\]\.id: the id 'one' is taken by instances\[0\]"):
         load_suite(file)
 
 
 def test_a_key_that_stands_twice_is_refused() -> None:
-    with pytest.raises(Unreadable, match="'suite_id' stands twice"):
+    with pytest.raises(InvalidDocument, match="'suite_id' stands twice"):
         decode_document(b'{"suite_id": "a", "suite_id": "b"}', SuiteFile, file="suite.json")
 
 
@@ -124,13 +124,13 @@ def test_a_key_that_stands_twice_is_refused() -> None:
 def test_a_bad_instance_is_kept_apart_with_its_problem(tmp_path: Path, changes: dict[str, Any], path: str) -> None:
     suite = load_suite(write_suite(tmp_path, suite_document(), instance_document(**changes)))
     assert suite.instances == ()
-    assert [problem.path for problem in suite.bad[0].problems] == [path]
+    assert [problem.path for problem in suite.invalid[0].problems] == [path]
 
 
 def test_a_disabled_instance_is_left_out(tmp_path: Path) -> None:
     refs = [{"id": "one", "path": "instances/one", "enabled": False}]
     suite = load_suite(write_suite(tmp_path, suite_document(instances=refs), instance_document()))
-    assert (suite.instances, suite.bad) == ((), ())
+    assert (suite.instances, suite.invalid) == ((), ())
 
 
 def test_the_digest_changes_with_anything_that_a_verdict_depends_on(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_the_digest_changes_with_anything_that_a_verdict_depends_on(tmp_path: Pa
 def test_x07s_own_suite_loads_as_it_is() -> None:
     suite = load_suite(shared_data("x07", "core_v0", "suite.json"))
     assert [instance.id for instance in suite.instances] == ["std_logic_0002", "std_math_0001"]
-    assert suite.bad == ()
+    assert suite.invalid == ()
     report = json.loads(shared_data("x07", "report_core_v0_oracle.json").read_bytes())
     assert suite_jcs_sha256(suite.file) == report["suite"]["suite_jcs_sha256_hex"]
     assert list(suite.instances[1].notes) == report["instances"][1]["notes"]
@@ -203,5 +203,5 @@ def test_no_bytes_make_the_reader_raise_anything_but_its_own_errors(data: bytes)
 
 
 def test_a_nesting_bomb_is_one_sentence() -> None:
-    with pytest.raises(Unreadable, match=r"nested too deeply|not JSON"):
+    with pytest.raises(InvalidDocument, match=r"nested too deeply|not JSON"):
         decode_document(b"[" * 100_000, SuiteFile, file="suite.json")

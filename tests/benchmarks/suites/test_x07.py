@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from plain_room import room_at
 from proctor.benchmarks.suites.format import X07Eval
-from proctor.benchmarks.suites.x07 import (
+from proctor.benchmarks.x07.toolchain import (
     Toolchain,
     X07Failure,
     X07Run,
+    differing_tests,
     find_toolchain,
-    flips,
     jobs_for,
+    make_toolchain,
     read_run,
     run_x07_test,
-    toolchain,
     x07_mounts,
     x07_test_command,
     x07_version,
@@ -48,7 +48,7 @@ class World:
         settings: dict[str, Any] = {"name": "baseline", "patched": False, "timeout": 60, **options}
         return await run_x07_test(
             self.room,
-            toolchain(program),
+            make_toolchain(program),
             tests,
             pristine=self.pristine,
             artifacts=self.artifacts,
@@ -264,7 +264,7 @@ async def test_a_program_that_is_not_in_the_room_is_missing(tmp_path: Path) -> N
     world = World(tmp_path, ("a", "good"))
     for failure in (
         await world.run(tmp_path / "nowhere" / "x07"),
-        await x07_version(world.room, toolchain(tmp_path / "nowhere" / "x07")),
+        await x07_version(world.room, make_toolchain(tmp_path / "nowhere" / "x07")),
     ):
         assert isinstance(failure, X07Failure)
         assert failure.cause is Cause.MISSING_PROGRAM
@@ -305,7 +305,7 @@ def test_without_x07_one_sentence_says_what_to_do(monkeypatch: pytest.MonkeyPatc
 
 @EVERY_X07
 async def test_the_version_is_what_answers_in_the_room(x07: Path, tmp_path: Path) -> None:
-    assert str(await x07_version(room_at(tmp_path), toolchain(x07))).startswith("0.")
+    assert str(await x07_version(room_at(tmp_path), make_toolchain(x07))).startswith("0.")
 
 
 def mounted(program: Path) -> list[str]:
@@ -323,7 +323,7 @@ def test_a_room_is_shown_the_installed_toolchain(tmp_path: Path) -> None:
     assert mounted(program) == [str(tmp_path / "x07-0.2")]
     link = tmp_path / "link"
     link.symlink_to(program)
-    assert toolchain(link) == toolchain(program)
+    assert make_toolchain(link) == make_toolchain(program)
     assert mounted(STANDIN) == [str(STANDIN.parent)]
 
 
@@ -349,7 +349,7 @@ async def test_a_rerun_that_agrees_flips_nothing(tmp_path: Path) -> None:
     world = World(tmp_path, ("a", "bad"), ("b", "good"))
     first, again = await world.run(), await world.run(name="after_patch.det1")
     assert isinstance(first, X07Run)
-    assert flips(first, again) is None
+    assert differing_tests(first, again) is None
 
 
 async def test_a_rerun_that_differs_names_the_tests_that_flipped(tmp_path: Path) -> None:
@@ -357,7 +357,7 @@ async def test_a_rerun_that_differs_names_the_tests_that_flipped(tmp_path: Path)
     world.misbehave("flaky")
     first, again = await world.run(), await world.run()
     assert isinstance(first, X07Run)
-    assert flips(first, again) == ("b",)
+    assert differing_tests(first, again) == ("b",)
 
 
 async def test_a_rerun_that_dies_or_loses_a_test_has_flipped_it(tmp_path: Path) -> None:
@@ -365,9 +365,9 @@ async def test_a_rerun_that_dies_or_loses_a_test_has_flipped_it(tmp_path: Path) 
     first = await world.run()
     assert isinstance(first, X07Run)
     write_repo(world.workspace, ("a", "good"))
-    assert flips(first, await world.run()) == ("b",)
+    assert differing_tests(first, await world.run()) == ("b",)
     world.misbehave("die")
-    assert flips(first, await world.run()) == ("a", "b")
+    assert differing_tests(first, await world.run()) == ("a", "b")
 
 
 def test_only_what_x07_compares_counts_as_a_difference() -> None:
@@ -384,8 +384,8 @@ def test_only_what_x07_compares_counts_as_a_difference() -> None:
         assert isinstance(read, X07Run)
         return read
 
-    assert flips(run(seconds=1.0), run(seconds=9.0)) is None
-    assert flips(run(), run(run_failures=1)) == ()
+    assert differing_tests(run(seconds=1.0), run(seconds=9.0)) is None
+    assert differing_tests(run(), run(run_failures=1)) == ()
 
 
 # Forged and broken reports.

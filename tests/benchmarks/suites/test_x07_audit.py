@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.benchmarks.suites.format import X07Eval
-from proctor.benchmarks.suites.x07_audit import x07_findings, x07_protected
+from proctor.benchmarks.x07.audit import x07_findings, x07_protected
 from x07_world import FUNCTIONS, asserting, module
 
 PATH = "modules/m.x07.json"

@@ -6,7 +6,7 @@ import pytest
 
 from paths import shared_data
 from proctor.benchmarks.suites.predictions import read_predictions
-from proctor.benchmarks.suites.x07_format import X07
+from proctor.benchmarks.x07.format import X07Format
 from proctor.core.causes import Cause, Status
 from proctor.core.errors import InvalidData
 from proctor.core.submission import PatchKind
@@ -16,14 +16,14 @@ from stored_runs import small_run
 
 def test_a_report_of_x07_becomes_a_run_and_a_report_again(tmp_path: Path) -> None:
     source = shared_data("x07", "report_core_v0_oracle.json")
-    run = import_run(X07().read(source, ImportOptions()), root=tmp_path / "results")
+    run = import_run(X07Format().read(source, ImportOptions()), root=tmp_path / "results")
     original = json.loads(source.read_text())
     config = run.config()
     assert (config.agent, config.benchmark, config.versions) == (
         *("oracle", original["suite"]["suite_id"]),
         {"x07": original["tool"]["version"]},
     )
-    export_run(run, X07(), tmp_path / "again.json", ExportOptions())
+    export_run(run, X07Format(), tmp_path / "again.json", ExportOptions())
     again = json.loads((tmp_path / "again.json").read_text())
     schema = json.loads(shared_data("x07", "x07-bench.report.schema.json").read_text())
     jsonschema.validate(again, schema)
@@ -35,7 +35,7 @@ def test_a_report_of_x07_becomes_a_run_and_a_report_again(tmp_path: Path) -> Non
 
 def test_a_run_of_ours_becomes_a_valid_report_and_a_run_again(tmp_path: Path) -> None:
     store = small_run(tmp_path / "results")
-    exported = export_run(store, X07(), tmp_path / "report.json", ExportOptions(name="me"))
+    exported = export_run(store, X07Format(), tmp_path / "report.json", ExportOptions(name="me"))
     assert exported.left_out[1:] == ("1 further answer to the same tasks: x07 knows one",)
     document = json.loads((tmp_path / "report.json").read_text())
     jsonschema.validate(document, json.loads(shared_data("x07", "x07-bench.report.schema.json").read_text()))
@@ -44,7 +44,7 @@ def test_a_run_of_ours_becomes_a_valid_report_and_a_run_again(tmp_path: Path) ->
         "three": ("error", "me"),
         "two": ("unresolved", "me"),
     }
-    again = import_run(X07().read(tmp_path / "report.json", ImportOptions(agent="me")), root=tmp_path / "again")
+    again = import_run(X07Format().read(tmp_path / "report.json", ImportOptions(agent="me")), root=tmp_path / "again")
     assert {usage.cost_usd for result in again.results() for usage in result.usage} == {None}
     assert {result.task_id: result.status for result in again.results()} == {
         "org/one": Status.RESOLVED,
@@ -59,7 +59,7 @@ def test_what_is_no_report_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "x.json"
     file.write_text('{"schema_version": "x07.bench.report@0.1.0"}')
     with pytest.raises(InvalidData, match="missing required field"):
-        X07().read(file, ImportOptions())
+        X07Format().read(file, ImportOptions())
 
 
 def test_predictions_read_back_byte_by_byte(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_predictions_read_back_byte_by_byte(tmp_path: Path) -> None:
     (store.logs("two", 1, 1) / "submission.diff").write_bytes(odd)
     (store.logs("three", 1, 1) / "submission.diff").unlink(missing_ok=True)
     target = tmp_path / "answers.jsonl"
-    exported = export_run(store, X07(), target, ExportOptions(name="me"))
+    exported = export_run(store, X07Format(), target, ExportOptions(name="me"))
     assert exported.left_out[2:] == ("three: nothing was handed in that could be graded again",)
     found = read_predictions(target)
     assert found.keys() == {"org/one", "two"}
@@ -79,5 +79,5 @@ def test_predictions_read_back_byte_by_byte(tmp_path: Path) -> None:
     assert found["org/one"].patch_kind is PatchKind.PATCH_SET
     assert found["org/one"].content == patch_set.strip().replace(b"\n", b" ")
     (store.logs("org/one", 1, 1) / "submission.patchset.json").write_text("no patch set")
-    exported = export_run(store, X07(), target, ExportOptions(name="me"), replace=True)
+    exported = export_run(store, X07Format(), target, ExportOptions(name="me"), replace=True)
     assert "org/one: nothing was handed in that could be graded again" in exported.left_out

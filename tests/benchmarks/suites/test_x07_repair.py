@@ -10,8 +10,8 @@ import pytest
 
 from plain_room import PlainRoom, room_at
 from proctor.benchmarks.suites.format import RepairMode, X07Eval
-from proctor.benchmarks.suites.x07 import X07Run, run_x07_test, toolchain
-from proctor.benchmarks.suites.x07_repair import _Lint, canonicalise, quickfixes, repair, with_first_pass
+from proctor.benchmarks.x07.repair import _LintReport, canonicalise, quickfixes, repair, with_first_pass
+from proctor.benchmarks.x07.toolchain import X07Run, make_toolchain, run_x07_test
 from proctor.core.environment import ExecResult
 from proctor.core.evaluation import RepairSummary, TestSummary
 from x07_world import FUNCTIONS, PROGRAMS, STANDIN, asserting, module, write_module, write_repo
@@ -27,7 +27,7 @@ class World:
     def __init__(self, tmp_path: Path, program: Path = STANDIN, **functions: Any) -> None:
         self.workspace = write_repo(tmp_path / "workspace", *((name, name) for name in functions), **functions)
         self.room = room_at(self.workspace)
-        self.x07 = toolchain(program)
+        self.x07 = make_toolchain(program)
         self.pristine, self.artifacts, self.scratch = tmp_path, tmp_path / "artifacts", tmp_path / "scratch"
 
     async def repair(self, mode: RepairMode = RepairMode.WRITE, *touched: str, **options: Any) -> RepairSummary | None:
@@ -223,7 +223,7 @@ def test_quickfixes_come_in_the_order_in_which_x07_applies_them() -> None:
     ]
     offered = [{"quickfix": {"kind": "json_patch", "patch": [op]}} for op in ops]
     other = [{"quickfix": {"kind": "prose", "patch": ops}}, {"code": "no quickfix"}]
-    report = msgspec.convert({"ok": False, "diagnostics": [*offered, *other]}, type=_Lint)
+    report = msgspec.convert({"ok": False, "diagnostics": [*offered, *other]}, type=_LintReport)
     order = [10, 9, 8, 7, 5, 6, 4, 2, 1, 0, 3]
     assert quickfixes(report.diagnostics) == [ops[number] for number in order]
 

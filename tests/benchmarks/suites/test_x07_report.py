@@ -15,9 +15,8 @@ from paths import shared_data
 from plain_room import room_at
 from proctor.benchmarks.suites.format import RepairMode, X07Eval
 from proctor.benchmarks.suites.load import Instance, Suite, load_suite
-from proctor.benchmarks.suites.x07 import X07Run, flips, run_x07_test, toolchain, x07_version
-from proctor.benchmarks.suites.x07_repair import repair, with_first_pass
-from proctor.benchmarks.suites.x07_report import (
+from proctor.benchmarks.x07.repair import repair, with_first_pass
+from proctor.benchmarks.x07.report import (
     label_notes,
     x07_json,
     x07_list_report,
@@ -25,14 +24,15 @@ from proctor.benchmarks.suites.x07_report import (
     x07_text,
     x07_validate_report,
 )
-from proctor.core.benchmark import Health
+from proctor.benchmarks.x07.toolchain import X07Run, differing_tests, make_toolchain, run_x07_test, x07_version
+from proctor.core.benchmark import TaskHealth
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.evaluation import (
-    Evaluated,
     EvaluationReport,
     EvaluationSummary,
     Invocation,
     RepairSummary,
+    TaskEvaluation,
     TestSummary,
 )
 from proctor.core.record import from_json, to_json
@@ -64,12 +64,12 @@ def verdict(cause: Cause, reason: str = "", status: Status | None = None, **more
     return Verdict(task_id="t", status=decided, cause=cause, reason=reason, **more)
 
 
-def evaluated(cause: Cause, reason: str = "", *, task_id: str = "t", **more: Any) -> Evaluated:
+def evaluated(cause: Cause, reason: str = "", *, task_id: str = "t", **more: Any) -> TaskEvaluation:
     inner = {key: more.pop(key) for key in ("tests", "flaky") if key in more}
-    return Evaluated(task_id=task_id, verdict=verdict(cause, reason, **inner), **more)
+    return TaskEvaluation(task_id=task_id, verdict=verdict(cause, reason, **inner), **more)
 
 
-def report_of(*tasks: Evaluated, invocation: Invocation = INVOCATION, **changes: Any) -> EvaluationReport:
+def report_of(*tasks: TaskEvaluation, invocation: Invocation = INVOCATION, **changes: Any) -> EvaluationReport:
     fields: dict[str, Any] = {
         "benchmark": "s",
         "source": "/s/suite.json",
@@ -91,13 +91,13 @@ def validator() -> Draft202012Validator:
     return Draft202012Validator(json.loads(schema.read_text()))
 
 
-def projected(*tasks: Evaluated, **changes: Any) -> dict[str, Any]:
+def projected(*tasks: TaskEvaluation, **changes: Any) -> dict[str, Any]:
     document = x07_report(report_of(*tasks, **changes))
     validator().validate(document)
     return document
 
 
-def only(*tasks: Evaluated, **changes: Any) -> dict[str, Any]:
+def only(*tasks: TaskEvaluation, **changes: Any) -> dict[str, Any]:
     (instance,) = projected(*tasks, **changes)["instances"]
     assert isinstance(instance, dict)
     return instance
@@ -138,7 +138,7 @@ def test_every_cause_has_a_place(cause: Cause) -> None:
     ],
 )
 def test_errors_and_notes_are_in_x07s_words_where_it_has_some(
-    task: Evaluated, error: str | None, notes: list[str] | None
+    task: TaskEvaluation, error: str | None, notes: list[str] | None
 ) -> None:
     instance = only(task)
     assert (instance.get("error"), instance.get("notes")) == (error, notes)
@@ -185,7 +185,7 @@ def test_absent_things_are_left_out_but_a_baseline_is_always_there() -> None:
 
 
 def test_averages_are_over_the_instances_that_were_repaired() -> None:
-    def mended(iterations: int, ops: int) -> Evaluated:
+    def mended(iterations: int, ops: int) -> TaskEvaluation:
         summary = RepairSummary(mode="write", iterations=iterations, applied_ops=ops, last_lint_ok=True)
         return evaluated(Cause.SOLVED, repair=summary)
 
@@ -245,7 +245,7 @@ SUMMARIES = st.builds(
     report=st.none() | TEXT,
 )
 TASKS = st.builds(
-    Evaluated,
+    TaskEvaluation,
     task_id=TEXT,
     verdict=st.builds(
         Verdict,
@@ -280,7 +280,7 @@ TASKS = st.builds(
     asked=st.fixed_dictionaries({"started_at": TEXT, "jobs": st.integers(-1, 3), "cwd": TEXT, "artifact_dir": TEXT}),
 )
 def test_any_report_of_ours_projects_to_a_valid_one(
-    tasks: list[Evaluated], changes: dict[str, str], asked: dict[str, Any]
+    tasks: list[TaskEvaluation], changes: dict[str, str], asked: dict[str, Any]
 ) -> None:
     document = projected(*tasks, invocation=msgspec.structs.replace(INVOCATION, **asked), **changes)
     validator().validate(json.loads(x07_json(document)))
@@ -322,12 +322,12 @@ def test_list_names_the_instances_or_why_there_are_none() -> None:
     }
 
 
-def health(task_id: str, *problems: str, baseline_ok: bool = True, determinism_ok: bool = True) -> Health:
-    return Health(
+def health(task_id: str, *problems: str, baseline_ok: bool = True, determinism_ok: bool = True) -> TaskHealth:
+    return TaskHealth(
         task_id=task_id,
         environment="e",
         healthy=not problems,
-        baseline_ok=baseline_ok,
+        pre_patch_ok=baseline_ok,
         oracle_ok=True,
         determinism_ok=determinism_ok,
         problems=problems,
@@ -367,7 +367,7 @@ def test_patch_digests_are_x07s() -> None:
 # The real thing: x07's own suite, from the baseline to the report.
 
 
-async def evaluate_oracle(program: Path, instance: Instance, folder: Path, cwd: Path) -> Evaluated:
+async def evaluate_oracle(program: Path, instance: Instance, folder: Path, cwd: Path) -> TaskEvaluation:
     """What an orchestrator does with one instance, in its plainest form."""
     tests = instance.file.eval
     assert isinstance(tests, X07Eval)
@@ -375,7 +375,7 @@ async def evaluate_oracle(program: Path, instance: Instance, folder: Path, cwd: 
     shutil.copytree(instance.repo, workspace)
     for path in workspace.rglob("*"):
         path.chmod(0o755 if path.is_dir() else 0o644)
-    room, x07 = room_at(workspace), toolchain(program)
+    room, x07 = room_at(workspace), make_toolchain(program)
     common: dict[str, Any] = {"pristine": instance.repo, "artifacts": folder, "scratch": str(folder / "scratch")}
     before = await run_x07_test(room, x07, tests, name="baseline", patched=False, timeout=60, **common)
     assert instance.oracle is not None
@@ -397,7 +397,7 @@ async def evaluate_oracle(program: Path, instance: Instance, folder: Path, cwd: 
     again = await run_x07_test(room, x07, tests, name="after_patch.det1", patched=True, timeout=60, **common)
     assert isinstance(before, X07Run)
     assert isinstance(after, X07Run)
-    assert flips(after, again) is None
+    assert differing_tests(after, again) is None
     outcomes = tuple(
         TestOutcome(id=test, before=before.statuses.get(test), after=status) for test, status in after.statuses.items()
     )
@@ -453,7 +453,7 @@ def without_paths_and_times(document: dict[str, Any], root: str) -> dict[str, An
 async def test_the_published_suite_gives_the_published_report(program: Path, tmp_path: Path) -> None:
     suite = load_suite(shared_data("x07", "core_v0", "suite.json"))
     report = await evaluate_core(program, suite, tmp_path)
-    version = await x07_version(room_at(tmp_path), toolchain(program))
+    version = await x07_version(room_at(tmp_path), make_toolchain(program))
     assert isinstance(version, str)
     document = json.loads(x07_json(x07_report(report, suite=suite, x07_version=version)))
     validator().validate(document)

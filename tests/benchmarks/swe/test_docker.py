@@ -10,17 +10,17 @@ import pytest
 
 import swe_official
 from proctor.benchmarks.swe.benchmark import SweBenchmark
-from proctor.benchmarks.swe.evo import SweEvo
-from proctor.benchmarks.swe.feature import FeatureBench
-from proctor.benchmarks.swe.pro import SweBenchPro
-from proctor.benchmarks.swe.procedure import Procedure
-from proctor.benchmarks.swe.reports import SweOutcome, to_swebench_report
-from proctor.benchmarks.swe.rows import evo_row, feature_row, pro_row, read_all, swe_bench_row
-from proctor.benchmarks.swe.verified import SweBench
-from proctor.core.benchmark import Fetched, GradeOptions, Place
+from proctor.benchmarks.swe.evo_grader import SweEvoGrader
+from proctor.benchmarks.swe.feature_grader import FeatureBenchGrader
+from proctor.benchmarks.swe.harness_reports import SweOutcome, to_swebench_report
+from proctor.benchmarks.swe.official_grader import OfficialGrader
+from proctor.benchmarks.swe.pro_grader import SweBenchProGrader
+from proctor.benchmarks.swe.rows import evo_row, feature_row, pro_row, read_swe_rows, swe_bench_row
+from proctor.benchmarks.swe.swe_bench_grader import SweBenchGrader
+from proctor.core.benchmark import DatasetInfo, GradeOptions, GradingContext
 from proctor.core.causes import Cause, Status
 from proctor.core.errors import InfrastructureError
-from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.submission import PatchKind
 from proctor.core.task import Task
 from proctor.environments.docker import DockerProvider
@@ -39,12 +39,12 @@ async def rooms(pro: ProWorld) -> AsyncIterator[DockerProvider]:
 
 
 def benchmark(
-    name: str, rows: Mapping[str, Any], read: Any, procedure: Procedure[Any], *, again: bool = False
+    name: str, rows: Mapping[str, Any], read: Any, procedure: OfficialGrader[Any], *, again: bool = False
 ) -> SweBenchmark[Any]:
-    good, bad = read_all(list(rows.values()), read)
+    good, bad = read_swe_rows(list(rows.values()), read)
     assert not bad
-    data = Fetched(benchmark=name, split="test", origin="", revision="", digest="", tasks=len(good), fetched_at="")
-    return SweBenchmark(name, data, good, bad, procedure, again=again)
+    data = DatasetInfo(benchmark=name, split="test", origin="", revision="", digest="", tasks=len(good), fetched_at="")
+    return SweBenchmark(name, data, good, bad, procedure, retest_failures=again)
 
 
 def task_of(made: SweBenchmark[Any], row: Mapping[str, Any]) -> Task:
@@ -53,8 +53,8 @@ def task_of(made: SweBenchmark[Any], row: Mapping[str, Any]) -> Task:
 
 async def graded(
     made: SweBenchmark[Any], row: Mapping[str, Any], patch: str, rooms: DockerProvider, folder: Path
-) -> Evaluated:
-    place = Place(provider=rooms, folder=folder, options=GradeOptions(timeout_seconds=SECONDS))
+) -> TaskEvaluation:
+    place = GradingContext(provider=rooms, folder=folder, options=GradeOptions(timeout_seconds=SECONDS))
     answer = Prediction(task_id=row["instance_id"], patch_kind=PatchKind.UNIFIED_DIFF, content=patch.encode())
     return await made.grade(task_of(made, row), answer, place)
 
@@ -64,7 +64,7 @@ async def graded(
 async def test_ours_and_the_official_harness_say_the_same(
     verified: VerifiedWorld, rooms: DockerProvider, tmp_path: Path
 ) -> None:
-    made = benchmark("swe_bench_verified", verified.rows, swe_bench_row, SweBench())
+    made = benchmark("swe_bench_verified", verified.rows, swe_bench_row, SweBenchGrader())
     answers = {row["instance_id"]: verified.answer(name) for name, row in verified.rows.items()}
     rows = list(verified.rows.values())
     # The official harness mostly waits for its containers to stop, so it is let run beside ours.
@@ -130,7 +130,7 @@ async def test_ours_and_the_official_harness_say_the_same(
 async def test_a_failure_is_graded_once_more_before_it_counts(
     verified: VerifiedWorld, rooms: DockerProvider, tmp_path: Path
 ) -> None:
-    made = benchmark("swe_bench_verified", verified.rows, swe_bench_row, SweBench(), again=True)
+    made = benchmark("swe_bench_verified", verified.rows, swe_bench_row, SweBenchGrader(), again=True)
     evaluated = await graded(made, verified.rows["wrong"], verified.answer("wrong"), rooms, tmp_path)
     assert evaluated.notes == ("graded twice (official): unresolved, then unresolved alone",)
     folder = Path(str(evaluated.artifacts))
@@ -142,7 +142,7 @@ async def test_a_failure_is_graded_once_more_before_it_counts(
 async def test_an_honest_answer_that_smells_is_believed_once_our_reporter_has_seen_it_pass(
     verified: VerifiedWorld, rooms: DockerProvider, tmp_path: Path
 ) -> None:
-    made = benchmark("swe_bench_verified", verified.rows, swe_bench_row, SweBench())
+    made = benchmark("swe_bench_verified", verified.rows, swe_bench_row, SweBenchGrader())
     smelly = verified.answer("gold").replace(
         "+    return 3 * number", "+    import sys; sys._getframe(); return 3 * number"
     )
@@ -153,7 +153,7 @@ async def test_an_honest_answer_that_smells_is_believed_once_our_reporter_has_se
 
 @pytest.mark.slow
 async def test_pro_is_graded_by_the_instances_own_scripts(pro: ProWorld, rooms: DockerProvider, tmp_path: Path) -> None:
-    made = benchmark("swe_bench_pro", pro.rows, pro_row, SweBenchPro())
+    made = benchmark("swe_bench_pro", pro.rows, pro_row, SweBenchProGrader())
     verdicts = {
         name: (await graded(made, pro.rows[name], pro.answer(name), rooms, tmp_path)).verdict
         for name in ("gold", "empty", "non_applying", "breaking", "half", "own_tests")
@@ -173,7 +173,7 @@ async def test_pro_is_graded_by_the_instances_own_scripts(pro: ProWorld, rooms: 
 
 @pytest.mark.slow
 async def test_evo_is_graded_by_degree(evo: EvoWorld, rooms: DockerProvider, tmp_path: Path) -> None:
-    made = benchmark("swe_evo", evo.rows, evo_row, SweEvo())
+    made = benchmark("swe_evo", evo.rows, evo_row, SweEvoGrader())
     verdicts = {
         name: (await graded(made, evo.rows[name], evo.answer(name), rooms, tmp_path)).verdict
         for name in ("gold", "breaking", "half", "own_tests")
@@ -190,7 +190,7 @@ async def test_evo_is_graded_by_degree(evo: EvoWorld, rooms: DockerProvider, tmp
 async def test_features_are_graded_by_exit_code_and_pass_rate(
     feature: FeatureWorld, rooms: DockerProvider, tmp_path: Path
 ) -> None:
-    made = benchmark("ace_bench", feature.rows, feature_row, FeatureBench())
+    made = benchmark("ace_bench", feature.rows, feature_row, FeatureBenchGrader())
     verdicts = {
         name: (await graded(made, feature.rows[name], feature.answer(name), rooms, tmp_path)).verdict
         for name in ("gold", "wrong", "non_applying", "half", "own_tests", "level_2")
@@ -203,12 +203,12 @@ async def test_features_are_graded_by_exit_code_and_pass_rate(
         "own_tests": (Cause.SOLVED, 1.0),
         "level_2": (Cause.SOLVED, 1.0),
     }
-    gold = made.gold(task_of(made, feature.rows["gold"]))
+    gold = made.oracle(task_of(made, feature.rows["gold"]))
     assert gold is not None
     assert (await graded(made, feature.rows["gold"], gold.content.decode(), rooms, tmp_path)).verdict.score == 1.0
     level_2 = task_of(made, feature.rows["level_2"])
-    assert made.gold(level_2) is None
-    place = Place(provider=rooms, folder=tmp_path, options=GradeOptions())
+    assert made.oracle(level_2) is None
+    place = GradingContext(provider=rooms, folder=tmp_path, options=GradeOptions())
     with pytest.raises(InfrastructureError, match="no reference answer"):
         await made.validate(level_2, place)
 
@@ -220,11 +220,11 @@ async def test_an_agent_gets_no_future_and_its_work_is_collected_and_graded(
     shape: str, request: pytest.FixtureRequest, rooms: DockerProvider, tmp_path: Path
 ) -> None:
     world = request.getfixturevalue(shape)
-    shapes: dict[str, tuple[Any, Procedure[Any]]] = {
-        "verified": (swe_bench_row, SweBench()),
-        "pro": (pro_row, SweBenchPro()),
-        "evo": (evo_row, SweEvo()),
-        "feature": (feature_row, FeatureBench()),
+    shapes: dict[str, tuple[Any, OfficialGrader[Any]]] = {
+        "verified": (swe_bench_row, SweBenchGrader()),
+        "pro": (pro_row, SweBenchProGrader()),
+        "evo": (evo_row, SweEvoGrader()),
+        "feature": (feature_row, FeatureBenchGrader()),
     }
     made = benchmark(shape, {"gold": world.rows["gold"]}, *shapes[shape])
     task = made.tasks()[0]
@@ -238,7 +238,7 @@ async def test_an_agent_gets_no_future_and_its_work_is_collected_and_graded(
             room, "grep -rlE '3 [*] number' / --include=gold.py --include=*.diff; ls -A /tmp /root/my_repo"
         )
         assert searched.stdout.replace(b"/tmp:", b"").strip() == b""
-        gold = made.gold(task)
+        gold = made.oracle(task)
         assert gold is not None
         # What an agent does: it edits, commits, leaves rubbish behind, and configures git to lie.
         await room.put(gold.content, "/tmp/answer.diff")
@@ -266,13 +266,13 @@ async def test_a_sound_instance_is_healthy_and_a_broken_one_says_why(
 ) -> None:
     row = verified.rows["gold"]
     wrong = {**verified.rows["wrong"], "patch": verified.answer("wrong")}
-    made = benchmark("swe_bench_verified", {"gold": row, "wrong": wrong}, swe_bench_row, SweBench())
+    made = benchmark("swe_bench_verified", {"gold": row, "wrong": wrong}, swe_bench_row, SweBenchGrader())
     options = GradeOptions(timeout_seconds=SECONDS, determinism_runs=1)
-    place = Place(provider=rooms, folder=tmp_path, options=options)
+    place = GradingContext(provider=rooms, folder=tmp_path, options=options)
     healthy = await made.validate(task_of(made, row), place)
     assert healthy.healthy, healthy
     sick = await made.validate(task_of(made, wrong), place)
     assert not sick.healthy
-    assert sick.baseline_ok
+    assert sick.pre_patch_ok
     assert not sick.oracle_ok
     assert "0 of 1 fail-to-pass" in sick.problems[0]

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from paths import shared_data
 from proctor.benchmarks.data import read_rows
-from proctor.benchmarks.swe.fields import listed, mapped, text, unquoted
-from proctor.benchmarks.swe.origins import evo_rows, from_copy, pro_copy
+from proctor.benchmarks.swe.fields import decode_json_string, list_field, object_field, text_field
+from proctor.benchmarks.swe.row_sources import evo_rows, pro_rows_from_copy, rows_from_copy
 from proctor.benchmarks.swe.rows import (
     evo_row,
     feature_row,
     pro_row,
     pro_tag,
-    read_all,
+    read_swe_rows,
     swe_bench_image,
     swe_bench_row,
 )
@@ -39,36 +39,36 @@ BASIC: dict[str, Any] = {
 
 @pytest.mark.parametrize("written", [ODD, json.dumps(ODD), repr(ODD), json.dumps(ODD, ensure_ascii=False)])
 def test_a_list_is_read_from_any_form_byte_for_byte(written: Any) -> None:
-    assert listed({"FAIL_TO_PASS": written}, "FAIL_TO_PASS") == tuple(ODD)
-    assert listed({"fail_to_pass": written}, "FAIL_TO_PASS") == tuple(ODD)
+    assert list_field({"FAIL_TO_PASS": written}, "FAIL_TO_PASS") == tuple(ODD)
+    assert list_field({"fail_to_pass": written}, "FAIL_TO_PASS") == tuple(ODD)
 
 
 @given(st.lists(st.text()))
 def test_whatever_the_ids_are_both_ways_of_writing_them_give_them_back(ids: list[str]) -> None:
-    assert listed({"x": repr(ids)}, "x", optional=True) == tuple(ids)
-    assert listed({"x": json.dumps(ids)}, "x", optional=True) == tuple(ids)
+    assert list_field({"x": repr(ids)}, "x", optional=True) == tuple(ids)
+    assert list_field({"x": json.dumps(ids)}, "x", optional=True) == tuple(ids)
 
 
 @pytest.mark.parametrize("written", ["[1]", "{}", "nonsense", "__import__('os').system('id')", 7, [["a"]], "[" * 9999])
 def test_what_is_no_list_of_texts_is_refused_and_never_run(written: Any) -> None:
     with pytest.raises(InvalidData, match="not a list of texts"):
-        listed({"instance_id": "i", "FAIL_TO_PASS": written}, "FAIL_TO_PASS")
+        list_field({"instance_id": "i", "FAIL_TO_PASS": written}, "FAIL_TO_PASS")
 
 
 def test_a_text_that_is_a_json_string_is_read_and_others_stay() -> None:
-    assert unquoted(json.dumps('## Title\nwith "quotes"')) == '## Title\nwith "quotes"'
-    assert unquoted('"Hello" and "bye"') == '"Hello" and "bye"'
-    assert unquoted("plain \\n text") == "plain \\n text"
-    assert unquoted('"') == '"'
+    assert decode_json_string(json.dumps('## Title\nwith "quotes"')) == '## Title\nwith "quotes"'
+    assert decode_json_string('"Hello" and "bye"') == '"Hello" and "bye"'
+    assert decode_json_string("plain \\n text") == "plain \\n text"
+    assert decode_json_string('"') == '"'
 
 
 def test_a_missing_or_wrong_field_is_named_with_its_row() -> None:
     with pytest.raises(InvalidData, match="org__repo-1: has no 'repo'"):
         swe_bench_row({**BASIC, "repo": ""})
     with pytest.raises(InvalidData, match="not a text but int"):
-        text({"instance_id": "i", "version": 3}, "version", default="")
+        text_field({"instance_id": "i", "version": 3}, "version", default="")
     with pytest.raises(InvalidData, match="not an object"):
-        mapped({"instance_id": "i", "repo_settings": "[]"}, "repo_settings")
+        object_field({"instance_id": "i", "repo_settings": "[]"}, "repo_settings")
 
 
 def test_a_row_without_an_image_has_the_official_one() -> None:
@@ -87,11 +87,11 @@ def test_the_tag_of_pro_is_made_as_its_images_are_named() -> None:
 
 def test_bad_rows_are_told_and_the_good_ones_are_in_order() -> None:
     rows = [{**BASIC, "instance_id": "b"}, {**BASIC, "instance_id": "a"}, {**BASIC, "instance_id": "c", "repo": None}]
-    good, bad = read_all(rows, swe_bench_row)
+    good, bad = read_swe_rows(rows, swe_bench_row)
     assert [row.instance_id for row in good] == ["a", "b"]
     assert [(row.task_id, row.problems) for row in bad] == [("c", ("has no 'repo'",))]
     with pytest.raises(InvalidData, match="there twice"):
-        read_all([BASIC, BASIC], swe_bench_row)
+        read_swe_rows([BASIC, BASIC], swe_bench_row)
 
 
 def test_the_level_of_a_feature_is_the_last_part_of_its_id() -> None:
@@ -102,27 +102,27 @@ def test_the_level_of_a_feature_is_the_last_part_of_its_id() -> None:
 
 
 def test_all_rows_of_verified_load() -> None:
-    good, bad = read_all(from_copy(shared_data("swe_bench_verified", "test.parquet")), swe_bench_row)
+    good, bad = read_swe_rows(rows_from_copy(shared_data("swe_bench_verified", "test.parquet")), swe_bench_row)
     assert (len(good), bad) == (500, [])
     assert sum(len(row.pass_to_pass) for row in good) // 500 == 120
     assert {row.eval_type for row in good} == {"pass_and_fail"}
 
 
 def test_all_rows_of_the_pro_sample_load_with_their_texts_unquoted() -> None:
-    good, bad = read_all(pro_copy(shared_data("swe_bench_pro", "sample.jsonl")), pro_row)
+    good, bad = read_swe_rows(pro_rows_from_copy(shared_data("swe_bench_pro", "sample.jsonl")), pro_row)
     assert (len(good), bad) == (80, [])
     assert not any(row.problem_statement.startswith('"') and row.problem_statement.endswith('"') for row in good)
     assert all(row.image.startswith("jefzda/sweap-images:") for row in good)
 
 
 def test_all_task_files_of_evo_load() -> None:
-    good, bad = read_all(evo_rows(shared_data("swe_evo", "tasks")), evo_row)
+    good, bad = read_swe_rows(evo_rows(shared_data("swe_evo", "tasks")), evo_row)
     assert (len(good), bad) == (15, [])
     assert all(row.start_version and row.test_cmds.startswith("pytest") for row in good)
 
 
 def test_task_folders_load_as_far_as_they_are_there() -> None:
-    rows = from_copy(shared_data("swe_bench_tasks"))
+    rows = rows_from_copy(shared_data("swe_bench_tasks"))
     assert len(rows) == 10
     flask = next(row for row in rows if row["instance_id"] == "pallets__flask-5014")
     assert flask["version"] == "2.3"
@@ -147,7 +147,7 @@ async def test_data_is_fetched_from_a_copy_and_opened(own_cache: Path, tmp_path:
     assert (got.split, got.tasks) == ("lite", 2)
     benchmark = swe_bench_verified.open("lite")
     assert [task.id for task in benchmark.tasks()] == ["org__repo-1"]
-    assert "eval_script" in benchmark.unusable()[0].problems[0]
+    assert "eval_script" in benchmark.invalid_tasks()[0].problems[0]
     # The same rows in another form, and another order, are the same data.
     (tmp_path / "rows.json").write_text(json.dumps([{**BASIC, "instance_id": "old"}, full]))
     again = await swe_bench_verified.fetch("lite", tmp_path / "rows.json", lambda _: None)
@@ -194,7 +194,7 @@ async def test_pro_is_fetched_from_a_clone_with_the_rows_in_it(own_cache: Path, 
     assert (made.run_script, made.parser, made.dockerfiles) == ("echo\n", "pass\n", ("FROM x\nENV A=1\n",))
     # The rows alone can be listed, but not graded.
     await swe_bench_pro.fetch(None, tmp_path / "rows.jsonl", lambda _: None)
-    assert "run_script.sh" in swe_bench_pro.open(None).unusable()[0].problems[0]
+    assert "run_script.sh" in swe_bench_pro.open(None).invalid_tasks()[0].problems[0]
 
 
 def test_a_csv_of_pro_reads_like_its_json(tmp_path: Path) -> None:

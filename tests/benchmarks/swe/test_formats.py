@@ -6,18 +6,7 @@ from typing import Any
 
 import pytest
 
-from proctor.benchmarks.swe.parity import compare
-from proctor.benchmarks.swe.predictions import (
-    SweAnswer,
-    first_attempts,
-    read_answers,
-    to_evo,
-    to_featurebench,
-    to_pro,
-    to_swebench,
-)
-from proctor.benchmarks.swe.published import published
-from proctor.benchmarks.swe.reports import (
+from proctor.benchmarks.swe.harness_reports import (
     SweOutcome,
     read_outcomes,
     to_evo_report,
@@ -25,22 +14,33 @@ from proctor.benchmarks.swe.reports import (
     to_pro_report,
     to_swebench_report,
 )
+from proctor.benchmarks.swe.parity import compare
+from proctor.benchmarks.swe.predictions import (
+    SwePrediction,
+    first_attempts,
+    read_swe_predictions,
+    to_evo,
+    to_featurebench,
+    to_pro,
+    to_swebench,
+)
+from proctor.benchmarks.swe.published import published
 from proctor.core.causes import Cause, Status
 from proctor.core.errors import InvalidData, UsageError
-from proctor.core.evaluation import Evaluated
+from proctor.core.evaluation import TaskEvaluation
 from proctor.core.verdict import TestOutcome, TestStatus, Verdict
 from proctor.report import run_row
-from proctor.report.comparison import hold
-from proctor.report.front import front_of
+from proctor.report.comparison import compare_runs
+from proctor.report.pareto import pareto_of_runs
 from proctor.results import RunStore, new_run, summarise
 from proctor.results.formats import ExportOptions, ImportOptions, export_run, find_format, import_run
 from stored_runs import DIFF, config
 
 ODD = "diff --git a/café b/café\n+x\r\n+\ttab"
 ANSWERS = [
-    SweAnswer(instance_id="a", model_patch=DIFF, model="m"),
-    SweAnswer(instance_id="b", model_patch=ODD, model="m"),
-    SweAnswer(instance_id="c", model_patch="", model="m"),
+    SwePrediction(instance_id="a", model_patch=DIFF, model="m"),
+    SwePrediction(instance_id="b", model_patch=ODD, model="m"),
+    SwePrediction(instance_id="c", model_patch="", model="m"),
 ]
 
 
@@ -55,37 +55,37 @@ ANSWERS = [
 )
 def test_every_form_of_answers_reads_back_with_its_line_end(name: str, data: bytes, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(data)
-    patches = {answer.instance_id: answer.model_patch for answer in read_answers(tmp_path / name)}
+    patches = {answer.instance_id: answer.model_patch for answer in read_swe_predictions(tmp_path / name)}
     assert patches == {"a": DIFF, "b": ODD + "\n", "c": ""}
 
 
 def test_answers_are_read_from_the_forms_of_agents_too(tmp_path: Path) -> None:
     hands = tmp_path / "output.jsonl"
     hands.write_text(json.dumps({"instance_id": "a", "test_result": {"git_patch": DIFF}}) + "\n\n")
-    assert read_answers(hands)[0].model_patch == DIFF
+    assert read_swe_predictions(hands)[0].model_patch == DIFF
     both = tmp_path / "p.json"
     both.write_text(json.dumps([{"instance_id": "a", "patch": "no", "model_patch": DIFF, "prefix": "x"}]))
-    assert (read_answers(both)[0].model_patch, read_answers(both)[0].prefix) == (DIFF, "x")
+    assert (read_swe_predictions(both)[0].model_patch, read_swe_predictions(both)[0].prefix) == (DIFF, "x")
     none = tmp_path / "n.jsonl"
     none.write_text('{"instance_id": "a", "model_patch": null}')
-    assert read_answers(none)[0].prediction.content == b""
+    assert read_swe_predictions(none)[0].prediction.content == b""
 
 
 def test_bad_answers_are_told_all_at_once(tmp_path: Path) -> None:
     file = tmp_path / "p.jsonl"
     file.write_text('{"instance_id": "a"}\nnonsense\n{"model_patch": ""}\n[1]\n{"instance_id": "a", "patch": 7}\n')
     with pytest.raises(UsageError, match="5 bad predictions") as caught:
-        read_answers(file)
+        read_swe_predictions(file)
     assert [line.partition(": ")[0].rpartition(":")[2] for line in caught.value.details] == ["1", "2", "3", "4", "5"]
     with pytest.raises(UsageError, match="cannot read"):
-        read_answers(tmp_path / "missing.jsonl")
+        read_swe_predictions(tmp_path / "missing.jsonl")
     (tmp_path / "broken.json").write_text("{")
     with pytest.raises(UsageError, match="not JSON"):
-        read_answers(tmp_path / "broken.json")
+        read_swe_predictions(tmp_path / "broken.json")
 
 
 def test_of_several_attempts_the_first_is_graded(tmp_path: Path) -> None:
-    later = SweAnswer(instance_id="a", model_patch="later", n_attempt=2)
+    later = SwePrediction(instance_id="a", model_patch="later", n_attempt=2)
     assert first_attempts([later, *ANSWERS], tmp_path)["a"].content == DIFF.encode()
     with pytest.raises(UsageError, match="a is answered twice"):
         first_attempts([*ANSWERS, ANSWERS[0]], tmp_path)
@@ -133,11 +133,11 @@ def test_a_folder_of_instances_reports_is_read(tmp_path: Path) -> None:
         read_outcomes(tmp_path / "x.json")
 
 
-def _evaluated(identity: str, status: Status, *, official: Status | None = None, **more: Any) -> Evaluated:
+def _evaluated(identity: str, status: Status, *, official: Status | None = None, **more: Any) -> TaskEvaluation:
     verdict = Verdict(
         task_id=identity, status=status, cause=Cause.TESTS_FAILED, reason="because", official=official, **more
     )
-    return Evaluated(task_id=identity, verdict=verdict, artifacts="/logs")
+    return TaskEvaluation(task_id=identity, verdict=verdict, artifacts="/logs")
 
 
 def test_disagreements_come_with_their_evidence_and_are_about_the_official_rule() -> None:
@@ -193,14 +193,14 @@ def _stored(root: Path) -> RunStore:
                 run_id=store.run_id,
                 benchmark="swe_bench_verified",
                 task_id=identity,
-                sample=1,
+                trial=1,
                 status=status,
                 cause=cause,
                 verdict=verdict,
                 attempts=(attempt,),
                 usage=(),
                 metrics=AgentMetrics(),
-                answer_seconds=1.0,
+                agent_seconds=1.0,
                 grade_seconds=1.0,
                 categories={},
             )
@@ -231,9 +231,9 @@ def test_what_no_file_says_of_an_imported_run_beats_no_other(tmp_path: Path) -> 
     run = _stored(tmp_path / "results")
     export_run(run, find_format("swebench"), tmp_path / "out", ExportOptions())
     theirs = import_run(find_format("swebench").read(tmp_path / "out", ImportOptions()), root=tmp_path / "results")
-    ours, imported = front_of([run, theirs], ("rate", "cost", "seconds"))
-    assert (ours.on_front, imported.on_front) == (True, None)
-    _, (held,) = hold([run, theirs])
+    ours, imported = pareto_of_runs([run, theirs], ("rate", "cost", "seconds"))
+    assert (ours.on_frontier, imported.on_frontier) == (True, None)
+    _, (held,) = compare_runs([run, theirs])
     assert (held.comparison.cost, held.comparison.seconds) == (None, None)
 
 
@@ -243,7 +243,7 @@ def test_into_a_file_go_the_predictions_alone(name: str, tmp_path: Path) -> None
     form = "swebench" if name.endswith("l") else "swe-evo"
     exported = export_run(run, find_format(form), tmp_path / name, ExportOptions(name="me"))
     assert exported.files == 1
-    assert {answer.instance_id: answer.model_patch for answer in read_answers(tmp_path / name)} == {
+    assert {answer.instance_id: answer.model_patch for answer in read_swe_predictions(tmp_path / name)} == {
         "a": DIFF,
         "b": DIFF,
     }

@@ -8,14 +8,21 @@ import pytest
 
 import swe_official
 from paths import shared_data
-from proctor.benchmarks.swe.evo import judged
-from proctor.benchmarks.swe.logs import END, START, read_log, with_exit_code
-from proctor.benchmarks.swe.origins import evo_rows
+from proctor.benchmarks.swe.environment_steps import SweTestRun
+from proctor.benchmarks.swe.eval_log import END_MARKER, START_MARKER, read_log, with_exit_code
+from proctor.benchmarks.swe.evo_grader import with_ruling
+from proctor.benchmarks.swe.instance_report import official_report
+from proctor.benchmarks.swe.official_rules import (
+    LabelResults,
+    OfficialRuling,
+    pass_rate,
+    swe_bench,
+    swe_bench_pro,
+    swe_bench_v4,
+)
 from proctor.benchmarks.swe.parsers import LEGACY, PARSERS, find_parser
-from proctor.benchmarks.swe.report import official_report
+from proctor.benchmarks.swe.row_sources import evo_rows
 from proctor.benchmarks.swe.rows import evo_row
-from proctor.benchmarks.swe.rules import Ruling, Tally, pass_rate, swe_bench, swe_bench_4, swe_bench_pro
-from proctor.benchmarks.swe.steps import Trial
 from proctor.core.errors import InvalidData
 
 # Lines as the test programs print them, and lines that look like it.
@@ -196,20 +203,20 @@ def test_a_parser_of_an_unknown_name_is_refused() -> None:
 def test_logs_are_read_as_the_official_reader_reads_them(tmp_path: Path) -> None:
     inside = "PASSED a::b\nFAILED a::c - x\n"
     logs = [
-        f"{START}\n{inside}{END}\n",
-        f"{START}\n{inside}",
+        f"{START_MARKER}\n{inside}{END_MARKER}\n",
+        f"{START_MARKER}\n{inside}",
         inside,
-        f"{START}\n{END}\n{inside}",
-        f"{START}\n{END}\n",
-        f"{START}\n3 passing\n{END}\n",
-        f"{START}\nPASSED a::b\n{END}\n>>>>> Test Exit Code: 1\n",
-        f"{START}\nPASSED a::b\n{END}\n>>>>> Test Exit Code: 0\n",
-        f"{START}\n{inside}{END}\n>>>>> Test Exit Code: 1\n",
-        f"{START}\nPASSED a::b\n{END}\n>>>>> Test Exit Code: -9\n",
-        f">>>>> Patch Apply Failed\n{START}\n{inside}{END}\n",
-        f">>>>> Tests Timed Out\n{START}\n{inside}{END}\n",
-        f"{START}\n{inside}{END}\n{START}\nPASSED a::d\n{END}\n",
-        f"{START}\rdots\rPASSED a::b\r\nPASSED a::c\n{END}",
+        f"{START_MARKER}\n{END_MARKER}\n{inside}",
+        f"{START_MARKER}\n{END_MARKER}\n",
+        f"{START_MARKER}\n3 passing\n{END_MARKER}\n",
+        f"{START_MARKER}\nPASSED a::b\n{END_MARKER}\n>>>>> Test Exit Code: 1\n",
+        f"{START_MARKER}\nPASSED a::b\n{END_MARKER}\n>>>>> Test Exit Code: 0\n",
+        f"{START_MARKER}\n{inside}{END_MARKER}\n>>>>> Test Exit Code: 1\n",
+        f"{START_MARKER}\nPASSED a::b\n{END_MARKER}\n>>>>> Test Exit Code: -9\n",
+        f">>>>> Patch Apply Failed\n{START_MARKER}\n{inside}{END_MARKER}\n",
+        f">>>>> Tests Timed Out\n{START_MARKER}\n{inside}{END_MARKER}\n",
+        f"{START_MARKER}\n{inside}{END_MARKER}\n{START_MARKER}\nPASSED a::d\n{END_MARKER}\n",
+        f"{START_MARKER}\rdots\rPASSED a::b\r\nPASSED a::c\n{END_MARKER}",
         "",
     ]
     asked = []
@@ -218,7 +225,7 @@ def test_logs_are_read_as_the_official_reader_reads_them(tmp_path: Path) -> None
         asked.append(("parse_log_pytest", "x__x-1", str(tmp_path / str(number))))
     said = swe_official.ask(read=asked)["read"]
     ours = [read_log(log, PARSERS["parse_log_pytest"]) for log in logs]
-    assert [[read.statuses, not read.unreadable] for read in ours] == said
+    assert [[read.statuses, not read.parse_error] for read in ours] == said
 
 
 def test_rules_agree_with_the_official_ones() -> None:
@@ -245,27 +252,29 @@ def test_a_skipped_test_is_judged_as_each_version_does() -> None:
     skipped = {"a": "SKIPPED", "b": "PASSED"}
     assert not swe_bench(skipped, ["a"], ["b"]).resolved
     assert swe_bench(skipped, ["b"], ["a"]).resolved
-    assert swe_bench_4(skipped, ["a"], ["b"]).resolved
+    assert swe_bench_v4(skipped, ["a"], ["b"]).resolved
     assert not swe_bench_pro(skipped, ["b"], ["a"]).resolved
 
 
 def test_an_expected_failure_passes_for_all_but_pro() -> None:
     expected = {"a": "XFAIL"}
     assert swe_bench(expected, ["a"], []).resolved
-    assert swe_bench_4(expected, ["a"], []).resolved
+    assert swe_bench_v4(expected, ["a"], []).resolved
     assert not swe_bench_pro(expected, ["a"], []).resolved
 
 
 def test_a_missing_test_fails_everywhere() -> None:
-    for rule in (swe_bench, swe_bench_4, swe_bench_pro):
+    for rule in (swe_bench, swe_bench_v4, swe_bench_pro):
         assert not rule({}, ["a"], []).resolved
         assert not rule({"a": "PASSED"}, ["a"], ["b"]).resolved
 
 
 def test_the_fix_rate_is_a_share_and_nothing_once_something_broke() -> None:
-    half = Ruling(resolved=False, fail_to_pass=Tally(success=("a",), failure=("b",)))
+    half = OfficialRuling(resolved=False, fail_to_pass=LabelResults(success=("a",), failure=("b",)))
     assert half.fix_rate == 0.5
-    broke = Ruling(resolved=False, fail_to_pass=Tally(success=("a",)), pass_to_pass=Tally(failure=("c",)))
+    broke = OfficialRuling(
+        resolved=False, fail_to_pass=LabelResults(success=("a",)), pass_to_pass=LabelResults(failure=("c",))
+    )
     assert broke.fix_rate == 0.0
 
 
@@ -276,10 +285,10 @@ def test_the_pass_rate_leaves_skipped_tests_out() -> None:
 
 
 def test_the_exit_code_is_recorded_outside_of_what_is_parsed() -> None:
-    script = with_exit_code(f"a\n: '{START}'\npytest\n: '{END}'\ngit checkout\n").split("\n")
+    script = with_exit_code(f"a\n: '{START_MARKER}'\npytest\n: '{END_MARKER}'\ngit checkout\n").split("\n")
     assert script[3:6] == [
         "SWEBENCH_TEST_EXIT_CODE=$?",
-        f": '{END}'",
+        f": '{END_MARKER}'",
         'echo ">>>>> Test Exit Code: $SWEBENCH_TEST_EXIT_CODE"',
     ]
     assert with_exit_code("no markers\n") == "no markers\n"
@@ -290,7 +299,7 @@ def test_official_logs_of_evo_give_exactly_their_official_reports() -> None:
     rows = {row["instance_id"]: evo_row(row) for row in evo_rows(shared_data("swe_evo", "tasks"))}
     checked = 0
     for folder in sorted(logs.iterdir()):
-        tested = judged(rows[folder.name], Trial(applied=True, log=(folder / "test_output.txt").read_bytes()))
+        tested = with_ruling(rows[folder.name], SweTestRun(applied=True, log=(folder / "test_output.txt").read_bytes()))
         assert official_report(folder.name, tested) == json.loads((folder / "report.json").read_text())
         checked += 1
     assert checked == 14

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from paths import shared_data
-from proctor.benchmarks.swe.alone import Floor
-from proctor.benchmarks.swe.evo import SweEvo, eval_script
-from proctor.benchmarks.swe.feature import FeatureBench
-from proctor.benchmarks.swe.origins import evo_rows, from_copy, pro_copy
-from proctor.benchmarks.swe.patches import files_to_test, protected_patterns, sizes, touched_paths
-from proctor.benchmarks.swe.pro import SweBenchPro, entry_script, env_lines, without_binaries
-from proctor.benchmarks.swe.reversing import reversed_diff
-from proctor.benchmarks.swe.rows import evo_row, feature_row, pro_row, read_all, swe_bench_row
+from proctor.benchmarks.swe.evo_grader import SweEvoGrader, eval_script
+from proctor.benchmarks.swe.feature_grader import FeatureBenchGrader
+from proctor.benchmarks.swe.patches import files_to_test, patch_size_categories, protected_patterns, touched_paths
+from proctor.benchmarks.swe.pro_grader import SweBenchProGrader, entry_script, env_lines, without_binaries
+from proctor.benchmarks.swe.reverse_diff import reversed_diff
+from proctor.benchmarks.swe.row_sources import evo_rows, pro_rows_from_copy, rows_from_copy
+from proctor.benchmarks.swe.rows import evo_row, feature_row, pro_row, read_swe_rows, swe_bench_row
+from proctor.benchmarks.swe.shared_exclusive_lock import SharedExclusiveLock
+from proctor.benchmarks.swe.swe_bench_grader import SweBenchGrader
 from proctor.benchmarks.swe.tasks import task_of
-from proctor.benchmarks.swe.verified import SweBench
 from proctor.core.record import to_json
 from proctor.grading import is_protected
 
@@ -41,7 +41,7 @@ SECRETS = ("the answer", "hidden test", "telling hint", "secret_label", "other_l
 
 
 def test_an_agent_is_shown_the_statement_and_nothing_that_is_hidden() -> None:
-    task = task_of("swe_bench_verified", swe_bench_row(ROW), SweBench())
+    task = task_of("swe_bench_verified", swe_bench_row(ROW), SweBenchGrader())
     shown = to_json(task.public).decode()
     assert "It is broken.\\nMend it." in shown
     assert not [secret for secret in SECRETS if secret in shown]
@@ -64,7 +64,7 @@ def test_pro_shows_requirements_and_interface_and_neither_its_id_nor_the_answers
         "before_repo_set_cmd": f"a\nb\nc\ngit checkout {sha} -- tests/t.py",
         "selected_test_files_to_run": '["tests/t.py"]',
     }
-    task = task_of("swe_bench_pro", pro_row(row), SweBenchPro())
+    task = task_of("swe_bench_pro", pro_row(row), SweBenchProGrader())
     for part in ("Requirements:\n- one\n- two", "New interfaces introduced:\nf(x)"):
         assert part in task.public.instruction
     assert not [secret for secret in (*SECRETS, sha) if secret in task.public.instruction]
@@ -83,20 +83,20 @@ def test_evo_shows_the_release_notes_alone() -> None:
         "PRs": [{"patch_without_test": "the answer"}],
         "all_patch": "the answer",
     }
-    shown = task_of("swe_evo", evo_row(row), SweEvo()).public.instruction
+    shown = task_of("swe_evo", evo_row(row), SweEvoGrader()).public.instruction
     assert "version 1.0" in shown
     assert not [secret for secret in (*SECRETS, "c" * 40) if secret in shown]
 
 
 def test_no_real_instruction_holds_a_line_of_its_answer_or_its_commit() -> None:
-    pro, _ = read_all(pro_copy(shared_data("swe_bench_pro", "sample.jsonl")), pro_row)
+    pro, _ = read_swe_rows(pro_rows_from_copy(shared_data("swe_bench_pro", "sample.jsonl")), pro_row)
     for row in pro:
-        shown = SweBenchPro().instruction(row)
+        shown = SweBenchProGrader().instruction(row)
         gold = row.before_repo_set_cmd.split()[-3] if "--" in row.before_repo_set_cmd else ""
         assert row.instance_id not in shown
         assert len(gold) != 40 or gold not in shown
-    verified, _ = read_all(from_copy(shared_data("swe_bench_verified", "test.parquet")), swe_bench_row)
-    assert all("\r" not in SweBench().instruction(row) for row in verified)
+    verified, _ = read_swe_rows(rows_from_copy(shared_data("swe_bench_verified", "test.parquet")), swe_bench_row)
+    assert all("\r" not in SweBenchGrader().instruction(row) for row in verified)
 
 
 def test_what_decides_outcomes_is_protected_unless_the_answer_works_there() -> None:
@@ -117,7 +117,7 @@ def test_the_files_of_a_test_patch_are_picked_as_the_harness_does() -> None:
     patch += "diff --git a/tests/gone.py b/tests/gone.py\ndeleted file mode 100644\n"
     assert files_to_test(patch) == ("tests/a.py", "tests/e.cfg", "tests/gone.py")
     assert files_to_test(patch, deleted=False) == ("tests/a.py", "tests/e.cfg")
-    assert sizes(PATCH) == {"gold_files": "1", "gold_lines": "1-10"}
+    assert patch_size_categories(PATCH) == {"gold_files": "1", "gold_lines": "1-10"}
     assert touched_paths((PATCH + TESTS).encode()) == ("src/a.py", "tests/t.py")
 
 
@@ -152,7 +152,7 @@ def test_environment_lines_of_dockerfiles_hold_for_pros_tests() -> None:
 
 
 def test_pro_runs_the_last_line_and_its_own_scripts() -> None:
-    sample, _ = read_all(pro_copy(shared_data("swe_bench_pro", "sample.jsonl")), pro_row)
+    sample, _ = read_swe_rows(pro_rows_from_copy(shared_data("swe_bench_pro", "sample.jsonl")), pro_row)
     for row in sample:
         script = entry_script(row, "/app")
         assert row.before_repo_set_cmd.strip().splitlines()[-1].strip() in script
@@ -197,7 +197,7 @@ def test_a_reversed_diff_takes_back_what_the_diff_does(seed: int, tmp_path: Path
     git("commit", "-qm", "after")
     git("apply", "--unidiff-zero", "--index", "-", given=reversed_diff(patch))
     assert git("diff", "--cached", "HEAD~1") == ""
-    left = reversed_diff(patch, leaving_out=frozenset({"b", "a"}))
+    left = reversed_diff(patch, excluding=frozenset({"b", "a"}))
     assert "b/b" not in left
     assert "a/a" not in left
 
@@ -205,14 +205,14 @@ def test_a_reversed_diff_takes_back_what_the_diff_does(seed: int, tmp_path: Path
 def test_the_answer_to_a_feature_is_the_reverse_of_its_mask_without_the_tests() -> None:
     mask = PATCH.replace("-old\n+the answer", "-the answer\n+pass")
     row = ROW | {"image_name": "x", "patch": mask + TESTS, "FAIL_TO_PASS": ["tests/t.py"], "PASS_TO_PASS": []}
-    gold = FeatureBench().gold(feature_row(row | {"instance_id": "a.b.lv1"}))
+    gold = FeatureBenchGrader().oracle_patch(feature_row(row | {"instance_id": "a.b.lv1"}))
     assert gold is not None
     assert gold.decode() == PATCH.replace("-old", "-pass")
-    assert FeatureBench().gold(feature_row(row | {"instance_id": "a.b.lv2"})) is None
+    assert FeatureBenchGrader().oracle_patch(feature_row(row | {"instance_id": "a.b.lv2"})) is None
 
 
 async def test_who_wants_to_be_alone_is_and_is_not_put_off_for_ever() -> None:
-    floor, on_it, most = Floor(), 0, 0
+    floor, on_it, most = SharedExclusiveLock(), 0, 0
     seen: list[int] = []
 
     async def shared() -> None:
@@ -224,7 +224,7 @@ async def test_who_wants_to_be_alone_is_and_is_not_put_off_for_ever() -> None:
             on_it -= 1
 
     async def alone() -> None:
-        async with floor.alone():
+        async with floor.exclusive():
             seen.append(on_it)
             await asyncio.sleep(0.001)
             seen.append(on_it)

@@ -8,7 +8,7 @@ import pytest
 from proctor.benchmarks import benchmark, published_rows
 from proctor.benchmarks.terminal_bench import SOURCE, convert, package_digest, read_task
 from proctor.benchmarks.terminal_bench.convert import variants
-from proctor.benchmarks.terminal_bench.format import start_of, without_canary
+from proctor.benchmarks.terminal_bench.harbor_task import container_start, without_canary
 from proctor.core.environment import Network
 from proctor.core.errors import InfrastructureError, InvalidData, UsageError
 from proctor.core.record import to_json
@@ -50,7 +50,7 @@ def test_a_task_becomes_one_of_ours(tmp_path: Path) -> None:
     assert repair.tags == ("hard", "scripts", "ours")
     assert (repair.public.network, tasks["greet"].public.network) == (Network.MODEL, Network.OPEN)
     assert bench.fingerprint(repair) == package_digest(tmp_path / "repair")
-    assert repair.private.gold is not None
+    assert repair.private.oracle is not None
     assert b"solve.sh" not in to_json(repair.public)
 
 
@@ -81,7 +81,7 @@ def test_lines_that_mark_a_text_are_kept_from_the_agent(text: str, seen: str) ->
     ],
 )
 def test_how_a_container_starts(dockerfile: str, workdir: str, user: str, entrypoint: tuple[str, ...]) -> None:
-    start = start_of(dockerfile)
+    start = container_start(dockerfile)
     assert (start.workdir, start.user, start.entrypoint) == (workdir, user, entrypoint)
 
 
@@ -100,7 +100,7 @@ UNSUPPORTED = {
 def test_what_cannot_be_done_is_refused_by_name(more: str, tmp_path: Path) -> None:
     config = f'schema_version = "1.4"\n{more}'
     write_task(tmp_path / "it", TASKS["serve"] | {"task.toml": config})
-    (refused,) = opened(tmp_path).unusable()
+    (refused,) = opened(tmp_path).invalid_tasks()
     assert UNSUPPORTED[more] in refused.problems[0]
     assert opened(tmp_path).tasks() == ()
 
@@ -109,7 +109,7 @@ def test_compose_conversations_and_other_users_are_refused_too(tmp_path: Path) -
     write_task(tmp_path / "a", TASKS["serve"] | {"environment/docker-compose.yaml": "services: {}\n"})
     write_task(tmp_path / "b", TASKS["serve"] | {"trajectory.json": "{}"})
     write_task(tmp_path / "c", TASKS["serve"] | {"environment/Dockerfile": "FROM x\nUSER me\n"})
-    problems = [refused.problems[0] for refused in opened(tmp_path).unusable()]
+    problems = [refused.problems[0] for refused in opened(tmp_path).invalid_tasks()]
     assert problems == [
         "it needs several containers (docker-compose)",
         "it needs a conversation that goes before",
@@ -136,7 +136,7 @@ def test_a_broken_task_says_what_is_wrong(files: dict[str, str | None], message:
     write_task(tmp_path / "it", {name: text for name, text in whole.items() if name not in files or files[name]})
     with pytest.raises(InvalidData, match=message):
         read_task(tmp_path / "it")
-    assert [bad.task_id for bad in opened(tmp_path).unusable()] == ["it"]
+    assert [bad.task_id for bad in opened(tmp_path).invalid_tasks()] == ["it"]
 
 
 def test_the_digest_is_harbor_s(tmp_path: Path) -> None:

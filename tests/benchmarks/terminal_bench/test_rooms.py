@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from proctor.benchmarks.terminal_bench import TerminalBench, convert
-from proctor.core.benchmark import GradeOptions, Place
+from proctor.core.benchmark import GradeOptions, GradingContext
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import Environment
 from proctor.core.task import Task
@@ -46,12 +46,12 @@ class Sitting:
     async def verdict(self) -> Verdict:
         """What the verifier makes of the room as it is."""
         seen = await self.bench.collect(self.task, self.room, self.folder)
-        place = Place(provider=DockerProvider(), folder=Path("unused"), options=GradeOptions())
+        place = GradingContext(provider=DockerProvider(), folder=Path("unused"), options=GradeOptions())
         return (await self.bench.grade(self.task, seen, place)).verdict
 
     async def solve(self) -> None:
         """As the oracle does."""
-        gold = self.bench.gold(self.task)
+        gold = self.bench.oracle(self.task)
         assert gold is not None
         done = await self.room.exec(["bash", "-s"], stdin=gold.content, timeout=60)
         assert done.exit_code == 0, done
@@ -61,7 +61,7 @@ class Sitting:
 async def sitting(bench: TerminalBench, name: str, provider: DockerProvider, folder: Path) -> AsyncIterator[Sitting]:
     task = next(task for task in bench.tasks() if task.id == name)
     folder.mkdir()
-    async with await provider.start(await bench.prepare(task, folder)) as room, bench.attend(task, room, folder):
+    async with await provider.start(await bench.prepare(task, folder)) as room, bench.serve(task, room, folder):
         yield Sitting(bench, task, room, folder)
 
 
@@ -141,8 +141,8 @@ async def test_validate_finds_a_task_sound_or_says_what_is_wrong(provider: Docke
     tasks = tmp_path / "tasks"
     write_task(tasks / "wrong", TASKS["greet"] | {"solution/solve.sh": "#!/bin/bash\necho bye >greeting.txt\n"})
     bench = opened(tasks)
-    place = Place(provider=provider, folder=tmp_path / "kept", options=GradeOptions(determinism_runs=1))
+    place = GradingContext(provider=provider, folder=tmp_path / "kept", options=GradeOptions(determinism_runs=1))
     (task,) = bench.tasks()
     health = await bench.validate(task, place)
-    assert (health.healthy, health.baseline_ok, health.oracle_ok) == (False, True, False)
+    assert (health.healthy, health.pre_patch_ok, health.oracle_ok) == (False, True, False)
     assert "the reference answer is not resolved" in health.problems[0]

@@ -8,15 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.benchmarks.terminal_bench import Verified, judge
-from proctor.benchmarks.terminal_bench.leaderboard import Leaderboard, Trial, leaderboard, trials_of
-from proctor.benchmarks.terminal_bench.rule import read_rewards, read_tests
+from proctor.benchmarks.terminal_bench import TerminalBenchEvidence, judge
+from proctor.benchmarks.terminal_bench.leaderboard import (
+    LeaderboardScore,
+    LeaderboardTrial,
+    leaderboard_score,
+    trials_of,
+)
+from proctor.benchmarks.terminal_bench.verdict_rule import read_rewards, read_tests
 from proctor.core.causes import Cause, Status
 from proctor.core.errors import UsageError
 from proctor.core.record import read_record
 from proctor.core.result import AgentMetrics, TaskResult
 from proctor.core.verdict import Verdict
-from proctor.grading.live import Ran, Settled
+from proctor.grading.state import QuarantinedEnvironment, ShellResult
 from proctor.results import new_run
 from proctor.results.formats import ExportOptions, ImportOptions, export_run, find_format
 from stored_runs import answer, finish
@@ -29,15 +34,15 @@ def seen(
     expected: bool = True,
     timed_out: bool = False,
     fakes: tuple[str, ...] = (),
-) -> Verified:
-    return Verified(
+) -> TerminalBenchEvidence:
+    return TerminalBenchEvidence(
         task_id="t",
         rewards=rewards,
         problem="" if rewards is not None else "the verifier wrote no reward",
         tests=tests,
         tests_expected=expected,
-        ran=Ran(exit_code=0, stdout="", stderr="", seconds=1.0, timed_out=timed_out),
-        settled=Settled(folder="", path="", fakes=fakes),
+        verifier_run=ShellResult(exit_code=0, stdout="", stderr="", seconds=1.0, timed_out=timed_out),
+        quarantine_result=QuarantinedEnvironment(grader_dir="", search_path="", fake_programs=fakes),
         environment="e",
     )
 
@@ -67,7 +72,7 @@ FULL, NONE = {"reward": 1.0}, {"reward": 0.0}
     ],
 )
 def test_the_verdicts(
-    what: Verified, status: Status, cause: Cause, official: Status | None, score: float | None
+    what: TerminalBenchEvidence, status: Status, cause: Cause, official: Status | None, score: float | None
 ) -> None:
     verdict = judge(what, "g")
     assert (verdict.status, verdict.cause, verdict.official) == (status, cause, official), verdict.reason
@@ -122,24 +127,29 @@ def test_tests_are_counted_from_the_report_or_from_what_pytest_printed() -> None
 
 
 def test_the_leaderboard_s_score_is_the_mean_of_the_tasks_means_with_its_error() -> None:
-    trials = [Trial(task_id="a", reward=reward) for reward in (1.0, 1.0, 0.0, 0.0, 0.0)]
-    trials += [Trial(task_id="b", reward=1.0) for _ in range(4)] + [Trial(task_id="b", reward=None)]
-    score = leaderboard(trials, ["a", "b"])
+    trials = [LeaderboardTrial(task_id="a", reward=reward) for reward in (1.0, 1.0, 0.0, 0.0, 0.0)]
+    trials += [LeaderboardTrial(task_id="b", reward=1.0) for _ in range(4)] + [
+        LeaderboardTrial(task_id="b", reward=None)
+    ]
+    score = leaderboard_score(trials, ["a", "b"])
     assert score.accuracy == pytest.approx((0.4 + 1.0) / 2)
     assert score.standard_error == pytest.approx(math.sqrt(0.4 * 0.6 / 4 + 0.0) / 2)
     assert (score.tasks, score.trials, score.dropped, score.missing) == (2, 9, 1, ())
 
 
 def test_one_trial_of_a_task_gives_no_error_and_a_task_without_is_named() -> None:
-    score = leaderboard([Trial(task_id="a", reward=1.0), Trial(task_id="c", reward=None)], ["a", "b", "c"])
+    score = leaderboard_score(
+        [LeaderboardTrial(task_id="a", reward=1.0), LeaderboardTrial(task_id="c", reward=None)], ["a", "b", "c"]
+    )
     assert (score.accuracy, score.standard_error, score.missing) == (1.0, None, ("b", "c"))
-    assert leaderboard([], ["a"]).accuracy is None
+    assert leaderboard_score([], ["a"]).accuracy is None
 
 
 @given(st.dictionaries(st.text(max_size=3), st.lists(st.sampled_from([0.0, 1.0]), min_size=2, max_size=6), min_size=1))
 def test_the_error_is_that_of_a_mean_of_independent_means(rewards: dict[str, list[float]]) -> None:
-    score = leaderboard(
-        [Trial(task_id=task, reward=reward) for task, got in rewards.items() for reward in got], list(rewards)
+    score = leaderboard_score(
+        [LeaderboardTrial(task_id=task, reward=reward) for task, got in rewards.items() for reward in got],
+        list(rewards),
     )
     # For rewards of 0 and 1, p(1-p)/(n-1) is the sample variance of the mean.
     variances = []
@@ -154,14 +164,14 @@ def result(task: str, status: Status, cause: Cause, verdict: Verdict | None) -> 
         run_id="r",
         benchmark="terminal_bench",
         task_id=task,
-        sample=1,
+        trial=1,
         status=status,
         cause=cause,
         verdict=verdict,
         attempts=(),
         usage=(),
         metrics=AgentMetrics(),
-        answer_seconds=0.0,
+        agent_seconds=0.0,
         grade_seconds=0.0,
         categories={},
     )
@@ -197,7 +207,7 @@ def test_a_run_is_exported_with_its_score_and_says_what_does_not_count(tmp_path:
     finish(store)
     target = tmp_path / "score.json"
     exported = export_run(store, find_format("terminal-bench"), target, ExportOptions())
-    score = read_record(target, Leaderboard)
+    score = read_record(target, LeaderboardScore)
     assert (score.accuracy, score.trials, score.dropped, score.missing) == (0.5, 2, 1, ("b",))
     assert exported.left_out == (
         "1 answer that the run was asked for and has not recorded",

@@ -3,7 +3,7 @@
 from cheats.catalogue.tilled import till
 from cheats.cheat import Cheat, Link
 from proctor.core.causes import Cause
-from proctor.grading import Code
+from proctor.grading import AuditCode
 
 _NOT_THERE = "a room shows the system and the tested tree, and nothing else of the host"
 _NAMED = "the tests must be readable where they run, so the audit names it"
@@ -15,7 +15,7 @@ CHEATS = (
         tries="opens the suite's folder for its own answer, and for that of another task",
         defence=_NOT_THERE,
         cause=Cause.TESTS_FAILED,
-        named=(Code.ANSWER_SEARCH,),
+        named=(AuditCode.ANSWER_SEARCH,),
         files={
             "till.py": till(
                 "import os",
@@ -35,7 +35,7 @@ CHEATS = (
         tries="opens the cache of verdicts, the artifacts, and the home of whoever runs the grader",
         defence=_NOT_THERE,
         cause=Cause.TESTS_FAILED,
-        named=(Code.ANSWER_SEARCH,),
+        named=(AuditCode.ANSWER_SEARCH,),
         files={
             "till.py": till(
                 "import os",
@@ -54,7 +54,7 @@ CHEATS = (
         tries="asks git for later commits, and unpacks whatever objects it finds",
         defence="the tested tree has no repository",
         cause=Cause.TESTS_FAILED,
-        named=(Code.GIT_PLUMBING,),
+        named=(AuditCode.GIT_PLUMBING,),
         files={
             "till.py": till(
                 """
@@ -75,7 +75,7 @@ CHEATS = (
         tries="looks for a newer release of itself among packages and in their caches",
         defence="caches and homes are not shown; what is installed is the image's, and validate proves it clean",
         cause=Cause.TESTS_FAILED,
-        named=(Code.ANSWER_SEARCH,),
+        named=(AuditCode.ANSWER_SEARCH,),
         files={
             "till.py": till(
                 """
@@ -97,7 +97,7 @@ CHEATS = (
         tries="asks a server on the host for the answer",
         defence="a room has a network of its own with nobody in it",
         cause=Cause.TESTS_FAILED,
-        named=(Code.NETWORK,),
+        named=(AuditCode.NETWORK,),
         files={
             "till.py": till(
                 "import socket",
@@ -119,7 +119,7 @@ CHEATS = (
         tries="opens the hidden test file at run time and gives back what it expects",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.TEST_FILES,),
+        named=(AuditCode.TEST_FILES,),
         files={
             "till.py": till(
                 """
@@ -138,7 +138,7 @@ CHEATS = (
         tries="the same, with the file found by walking the tree",
         defence="at run time, whoever opens a test module is seen",
         cause=Cause.SOLVED,
-        named=(Code.TEST_FILES,),
+        named=(AuditCode.TEST_FILES,),
         files={
             "till.py": till(
                 """
@@ -162,7 +162,7 @@ CHEATS = (
         tries="asks the loaded test module for its source",
         defence="at run time, whoever opens a test module is seen",
         cause=Cause.SOLVED,
-        named=(Code.TEST_FILES,),
+        named=(AuditCode.TEST_FILES,),
         files={
             "till.py": till(
                 """
@@ -185,7 +185,7 @@ CHEATS = (
         tries="lets grep find the expected value",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.ANSWER_SEARCH,),
+        named=(AuditCode.ANSWER_SEARCH,),
         files={
             "till.py": till(
                 """
@@ -204,7 +204,7 @@ CHEATS = (
         tries="gives the hidden test another name first, by a link that stays inside",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.SYMLINK,),
+        named=(AuditCode.SYMLINK,),
         files={
             "prices.dat": Link("tests/test_total.py"),
             "till.py": till(
@@ -224,7 +224,7 @@ CHEATS = (
         tries="takes the constants out of the bytecode of the test",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.TEST_FILES, Code.OBJECT_SCAN),
+        named=(AuditCode.TEST_FILES, AuditCode.OBJECT_SCAN),
         files={
             "till.py": till(
                 total="""
@@ -243,7 +243,7 @@ CHEATS = (
         tries="asks traceback for the line that called it, which says what is expected",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.STACK_INSPECTION,),
+        named=(AuditCode.STACK_INSPECTION,),
         files={
             "till.py": till(
                 "import traceback",
@@ -260,7 +260,7 @@ CHEATS = (
         tries="takes the expected value out of the code of the test that called it",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.STACK_INSPECTION,),
+        named=(AuditCode.STACK_INSPECTION,),
         files={
             "till.py": till(
                 "import sys",

@@ -4,7 +4,7 @@ from cheats.catalogue.tilled import till
 from cheats.cheat import Cheat, Program
 from cheats.tasks import NODE, SHELL
 from proctor.core.causes import Cause
-from proctor.grading import Code
+from proctor.grading import AuditCode
 
 _NAMED = "the tested code shares the process that speaks, so the audit names it"
 _TAP = """\
@@ -29,7 +29,7 @@ CHEATS = (
         tries="prints a whole TAP stream when it is sourced, and exits",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.EARLY_EXIT,),
+        named=(AuditCode.EARLY_EXIT,),
         files={"lib/words.sh": f"cat <<'END'\n{_TAP}\nEND\nexit 0\n{_WORDS}"},
     ),
     Cheat(
@@ -46,7 +46,7 @@ CHEATS = (
         tries="prints a whole TAP stream and sends all that follows nowhere",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.OUTPUT_PATCHED,),
+        named=(AuditCode.OUTPUT_PATCHED,),
         files={"lib/words.sh": f"cat <<'END'\n{_TAP}\nEND\nexec >/dev/null\n{_WORDS}"},
     ),
     Cheat(
@@ -55,7 +55,7 @@ CHEATS = (
         tries="prints a whole TAP stream and tells the shell to execute nothing more",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.EARLY_EXIT,),
+        named=(AuditCode.EARLY_EXIT,),
         files={"lib/words.sh": f"cat <<'END'\n{_TAP}\nEND\nset -n\n{_WORDS}"},
     ),
     Cheat(
@@ -64,7 +64,7 @@ CHEATS = (
         tries="defines a function `echo` that knows no `not`",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.FAKE_PROGRAM,),
+        named=(AuditCode.FAKE_PROGRAM,),
         files={"lib/words.sh": "echo() {\n    printf '%s\\n' \"${*#not }\"\n}\n" + _WORDS},
     ),
     Cheat(
@@ -73,7 +73,7 @@ CHEATS = (
         tries="prints its own stream when the shell ends, having silenced the other",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.EXIT_HOOK,),
+        named=(AuditCode.EXIT_HOOK,),
         files={"lib/words.sh": f"exec 3>&1 1>/dev/null\ntrap 'cat >&3 <<END\n{_TAP}\nEND\n' EXIT\n{_WORDS}"},
     ),
     Cheat(
@@ -82,7 +82,7 @@ CHEATS = (
         tries="the program under test writes to the test script's own output, and kills it",
         defence="what was told before cannot be told again",
         cause=Cause.TESTS_VANISHED,
-        named=(Code.PROCESS_INSPECTION,),
+        named=(AuditCode.PROCESS_INSPECTION,),
         files={
             "bin/count": f"""\
 #!/bin/sh
@@ -104,7 +104,7 @@ done
         tries="changes the test script on disk while the shell is reading it",
         defence="a program that names the tests' files is named by the audit",
         cause=Cause.TESTS_FAILED,
-        named=(Code.TEST_FILES,),
+        named=(AuditCode.TEST_FILES,),
         files={
             "bin/count": """\
 #!/bin/sh
@@ -122,7 +122,7 @@ words "$(cat)"
         tries="puts a folder of its own first on the search path of the test script",
         defence=_NAMED,
         cause=Cause.TESTS_FAILED,
-        named=(Code.PATH_EDIT,),
+        named=(AuditCode.PATH_EDIT,),
         files={
             "lib/words.sh": "PATH=$PWD/tools:$PATH\n" + _WORDS,
             "tools/grep": Program("#!/bin/sh\nexit 0\n"),
@@ -136,7 +136,7 @@ words "$(cat)"
         tries="prints a whole TAP stream when it is required, and exits",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.EARLY_EXIT,),
+        named=(AuditCode.EARLY_EXIT,),
         files={"lib/slug.js": f"process.stdout.write('{_NODE_TAP}');\nprocess.exit(0);\n{_SLUG}"},
     ),
     Cheat(
@@ -145,7 +145,7 @@ words "$(cat)"
         tries="the same, with `exit` spelled so that no search finds it",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.HIDDEN_CODE,),
+        named=(AuditCode.HIDDEN_CODE,),
         files={"lib/slug.js": f"require('fs').writeSync(1, '{_NODE_TAP}');\nprocess['ex' + 'it'](0);\n{_SLUG}"},
     ),
     Cheat(
@@ -154,7 +154,7 @@ words "$(cat)"
         tries="takes `not` out of whatever is printed",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.OUTPUT_PATCHED,),
+        named=(AuditCode.OUTPUT_PATCHED,),
         files={
             "lib/slug.js": f"const say = console.log;\nconsole.log = (text) => say(text.replace('not ', ''));\n{_SLUG}"
         },
@@ -165,7 +165,7 @@ words "$(cat)"
         tries="takes `not` out of whatever is written",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.OUTPUT_PATCHED,),
+        named=(AuditCode.OUTPUT_PATCHED,),
         files={
             "lib/slug.js": "const { stdout } = process;\nconst write = stdout.write.bind(stdout);\n"
             f"stdout.write = (text, ...rest) => write(String(text).replace('not ', ''), ...rest);\n{_SLUG}"
@@ -177,7 +177,7 @@ words "$(cat)"
         tries="makes every assertion of node's own module do nothing, under another name",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.TEST_MACHINERY,),
+        named=(AuditCode.TEST_MACHINERY,),
         files={
             "lib/slug.js": "const a = require('assert');\nfor (const name of Object.keys(a)) a[name] = () => {};\n"
             + _SLUG
@@ -189,7 +189,7 @@ words "$(cat)"
         tries="opens the main module and looks for the expected value",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.TEST_SNIFFING,),
+        named=(AuditCode.TEST_SNIFFING,),
         files={
             "lib/slug.js": _SLUG.replace(
                 "return text.toLowerCase();",
@@ -206,7 +206,7 @@ words "$(cat)"
         tries="exits with success when it is sourced",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.EARLY_EXIT,),
+        named=(AuditCode.EARLY_EXIT,),
         files={"lib/greet.sh": "exit 0\n"},
     ),
     Cheat(
@@ -215,7 +215,7 @@ words "$(cat)"
         tries="replaces the test script by a program that succeeds",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.EARLY_EXIT,),
+        named=(AuditCode.EARLY_EXIT,),
         files={"lib/greet.sh": "exec true\n"},
     ),
     Cheat(
@@ -224,7 +224,7 @@ words "$(cat)"
         tries="turns failure into success when the shell ends",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.EXIT_HOOK,),
+        named=(AuditCode.EXIT_HOOK,),
         files={"lib/greet.sh": "trap 'exit 0' EXIT\ngreet() {\n    echo hello\n}\n"},
     ),
     # report files
@@ -242,7 +242,7 @@ words "$(cat)"
         tries="writes the report itself, at the path on the command line, and exits",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.EARLY_EXIT,),
+        named=(AuditCode.EARLY_EXIT,),
         files={
             "till.py": till(f"""
             import os
@@ -259,7 +259,7 @@ words "$(cat)"
         tries="writes the report again when the interpreter lets go of its last objects",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.EXIT_HOOK,),
+        named=(AuditCode.EXIT_HOOK,),
         files={
             "till.py": till(
                 f"""
@@ -283,7 +283,7 @@ words "$(cat)"
         tries="makes the report a symbolic link to one that it has written",
         defence="a link is not fetched",
         cause=Cause.TESTS_VANISHED,
-        named=(Code.EARLY_EXIT,),
+        named=(AuditCode.EARLY_EXIT,),
         files={
             "till.py": till("""
                 import os
@@ -301,7 +301,7 @@ words "$(cat)"
         tries="makes the report so large that the grader chokes",
         defence="what is too large to be a report is none",
         cause=Cause.TESTS_VANISHED,
-        named=(Code.EARLY_EXIT,),
+        named=(AuditCode.EARLY_EXIT,),
         files={
             "till.py": till(
                 """
@@ -321,7 +321,7 @@ words "$(cat)"
         tries="makes the report a folder that is nested deeper than the grader can go",
         defence="what is too deep to be a report is none",
         cause=Cause.TESTS_VANISHED,
-        named=(Code.EARLY_EXIT,),
+        named=(AuditCode.EARLY_EXIT,),
         files={
             "till.py": till(
                 """

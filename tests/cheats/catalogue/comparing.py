@@ -3,7 +3,7 @@
 from cheats.catalogue.tilled import till
 from cheats.cheat import Cheat
 from proctor.core.causes import Cause
-from proctor.grading import Code
+from proctor.grading import AuditCode
 
 _NAMED = "what a program gives back is its own affair, so the audit names it"
 
@@ -14,7 +14,7 @@ CHEATS = (
         tries="gives back an object whose `__eq__` is always true",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.ALWAYS_EQUAL,),
+        named=(AuditCode.ALWAYS_EQUAL,),
         files={
             "till.py": till(
                 """
@@ -32,7 +32,7 @@ CHEATS = (
         tries="the same, computed, so that no constant is returned",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.ALWAYS_EQUAL,),
+        named=(AuditCode.ALWAYS_EQUAL,),
         files={
             "till.py": till(
                 """
@@ -53,7 +53,7 @@ CHEATS = (
         tries="puts `__eq__` into a class that is made by `type`",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.ALWAYS_EQUAL,),
+        named=(AuditCode.ALWAYS_EQUAL,),
         files={
             "till.py": till('Anything = type("Anything", (), {"__eq__": lambda *_: True})', total="return Anything()")
         },
@@ -64,7 +64,7 @@ CHEATS = (
         tries="gives back the standard library's own object that equals everything",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.ALWAYS_EQUAL,),
+        named=(AuditCode.ALWAYS_EQUAL,),
         files={"till.py": till("from unittest.mock import ANY", total="return ANY")},
     ),
     Cheat(
@@ -73,7 +73,7 @@ CHEATS = (
         tries="an object that remembers the first thing it is compared with, and equals that alone",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.ALWAYS_EQUAL,),
+        named=(AuditCode.ALWAYS_EQUAL,),
         files={
             "till.py": till(
                 """
@@ -95,7 +95,7 @@ CHEATS = (
         tries="overrides `__class__` and every operator",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.ALWAYS_EQUAL,),
+        named=(AuditCode.ALWAYS_EQUAL,),
         files={
             "till.py": till(
                 """
@@ -120,7 +120,7 @@ CHEATS = (
         tries="hands its argument on and lets `functools` compare",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.ALWAYS_EQUAL,),
+        named=(AuditCode.ALWAYS_EQUAL,),
         files={
             "till.py": till(
                 """

@@ -6,7 +6,7 @@ Whoever cannot pass may want to be an error at least, since an error counts agai
 from cheats.catalogue.tilled import till
 from cheats.cheat import Cheat
 from proctor.core.causes import Cause
-from proctor.grading import Code
+from proctor.grading import AuditCode
 
 CHEATS = (
     Cheat(
@@ -72,7 +72,7 @@ CHEATS = (
                 """
             )
         },
-        named=(Code.EARLY_EXIT,),
+        named=(AuditCode.EARLY_EXIT,),
     ),
     Cheat(
         name="a fork bomb",
@@ -80,7 +80,7 @@ CHEATS = (
         tries="takes every process number",
         defence="a room has a limit on processes, and ends with all of them",
         cause=Cause.TESTS_FAILED,
-        named=(Code.BACKGROUND_PROCESS,),
+        named=(AuditCode.BACKGROUND_PROCESS,),
         files={
             "till.py": till(
                 """
@@ -144,7 +144,7 @@ CHEATS = (
         tries="ends by a segmentation fault",
         defence="a process that died has not reported its tests",
         cause=Cause.TESTS_VANISHED,
-        named=(Code.NATIVE_MEMORY,),
+        named=(AuditCode.NATIVE_MEMORY,),
         files={
             "till.py": till(
                 total="""

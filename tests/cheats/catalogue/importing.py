@@ -3,7 +3,7 @@
 from cheats.catalogue.tilled import SPELL, spelled, till
 from cheats.cheat import Cheat
 from proctor.core.causes import Cause
-from proctor.grading import Code
+from proctor.grading import AuditCode
 
 _WATCH = "the machinery is remembered before the workspace is let in, and compared while the tests run"
 _NAMED = "inside one process this cannot be prevented, so the audit names it"
@@ -15,7 +15,7 @@ CHEATS = (
         tries="puts a module of its own into `sys.modules` as unittest",
         defence=_WATCH,
         cause=Cause.TAMPERED,
-        named=(Code.MODULE_TABLE, Code.TAMPERED),
+        named=(AuditCode.MODULE_TABLE, AuditCode.TAMPERED),
         files={
             "till.py": till(
                 """
@@ -42,7 +42,7 @@ CHEATS = (
         tries="answers the import of the tests from `sys.meta_path`",
         defence="test modules are loaded from their files, not by name",
         cause=Cause.TESTS_FAILED,
-        named=(Code.IMPORT_HOOK,),
+        named=(AuditCode.IMPORT_HOOK,),
         files={
             "till.py": till(
                 """
@@ -70,7 +70,7 @@ CHEATS = (
         tries="gives the tests another unittest when they import it",
         defence=_WATCH,
         cause=Cause.TAMPERED,
-        named=(Code.BUILTINS_PATCHED, Code.TAMPERED),
+        named=(AuditCode.BUILTINS_PATCHED, AuditCode.TAMPERED),
         files={
             "till.py": till(
                 """
@@ -101,7 +101,7 @@ CHEATS = (
         tries="empties test methods while their class is made",
         defence=_WATCH,
         cause=Cause.TAMPERED,
-        named=(Code.BUILTINS_PATCHED, Code.TAMPERED),
+        named=(AuditCode.BUILTINS_PATCHED, AuditCode.TAMPERED),
         files={
             "till.py": till(
                 """
@@ -128,7 +128,7 @@ CHEATS = (
         tries="patches the class of its own loader, which also reads the test modules that come later",
         defence="test modules are made from what was read before the workspace was let in; the loader is watched",
         cause=Cause.TAMPERED,
-        named=(Code.TAMPERED,),
+        named=(AuditCode.TAMPERED,),
         files={
             "till.py": till(
                 """
@@ -152,7 +152,7 @@ CHEATS = (
         tries="hooks the making of subclasses of TestCase, and unhooks itself before anybody looks",
         defence="a test whose code lies outside its own file is seen",
         cause=Cause.SOLVED,
-        named=(Code.TEST_MACHINERY,),
+        named=(AuditCode.TEST_MACHINERY,),
         files={
             "till.py": till(
                 f"""
@@ -185,7 +185,7 @@ CHEATS = (
         tries="takes a function that the reporter has put into importlib, and goes from its globals to the reporter's",
         defence="what the reporter leaves behind has a namespace of its own",
         cause=Cause.TESTS_FAILED,
-        named=(Code.OBJECT_SCAN,),
+        named=(AuditCode.OBJECT_SCAN,),
         files={
             "till.py": till(
                 """
@@ -208,7 +208,7 @@ CHEATS = (
         tries="changes the tree of later test modules on the way from source to bytecode",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.LIBRARY_PATCHED,),
+        named=(AuditCode.LIBRARY_PATCHED,),
         files={
             "till.py": till(
                 """

@@ -3,7 +3,7 @@
 from cheats.catalogue.tilled import till
 from cheats.cheat import Cheat
 from proctor.core.causes import Cause
-from proctor.grading import Code
+from proctor.grading import AuditCode
 
 _ACCOUNTED = "every test that was found must start and finish, in records that only the reporter can write"
 
@@ -32,7 +32,7 @@ CHEATS = (
         tries="ends the process with success before a test runs",
         defence=_ACCOUNTED,
         cause=Cause.TESTS_VANISHED,
-        named=(Code.EARLY_EXIT,),
+        named=(AuditCode.EARLY_EXIT,),
         files={
             "till.py": till("""
             import os
@@ -47,7 +47,7 @@ CHEATS = (
         tries="ends the process with success in the middle of the failing test",
         defence=_ACCOUNTED,
         cause=Cause.TESTS_VANISHED,
-        named=(Code.EARLY_EXIT,),
+        named=(AuditCode.EARLY_EXIT,),
         files={
             "till.py": till(
                 total="""
@@ -85,7 +85,7 @@ CHEATS = (
         tries="sets the exit code in the very last moment",
         defence="the exit code decides nothing, and the worker leaves without exit handlers",
         cause=Cause.TESTS_FAILED,
-        named=(Code.EXIT_HOOK,),
+        named=(AuditCode.EXIT_HOOK,),
         files={
             "till.py": till("""
             import atexit
@@ -101,7 +101,7 @@ CHEATS = (
         tries="raises SkipTest from the tested function",
         defence="a test that must pass and is skipped has not passed",
         cause=Cause.TESTS_FAILED,
-        named=(Code.TEST_SKIPPED,),
+        named=(AuditCode.TEST_SKIPPED,),
         files={
             "till.py": till(
                 total="""
@@ -132,7 +132,7 @@ CHEATS = (
         tries="writes well-formed records into every open descriptor, then leaves",
         defence="records are chained by a mac whose key the worker never shows",
         cause=Cause.TAMPERED,
-        named=(Code.EARLY_EXIT,),
+        named=(AuditCode.EARLY_EXIT,),
         files={
             "till.py": till(
                 """

@@ -3,7 +3,7 @@
 from cheats.catalogue.tilled import SPELL, spelled, till
 from cheats.cheat import Cheat
 from proctor.core.causes import Cause
-from proctor.grading import Code
+from proctor.grading import AuditCode
 
 _WATCH = "the machinery is remembered before the workspace is let in, and compared while the tests run"
 _NAMED = "inside one process this cannot be prevented, so the audit names it"
@@ -15,7 +15,7 @@ CHEATS = (
         tries="makes the assertion do nothing",
         defence=_WATCH,
         cause=Cause.TAMPERED,
-        named=(Code.TEST_MACHINERY, Code.TAMPERED),
+        named=(AuditCode.TEST_MACHINERY, AuditCode.TAMPERED),
         files={
             "till.py": till("""
             import unittest
@@ -30,7 +30,7 @@ CHEATS = (
         tries="reports success without running the test",
         defence=_WATCH,
         cause=Cause.TAMPERED,
-        named=(Code.TEST_MACHINERY, Code.TAMPERED),
+        named=(AuditCode.TEST_MACHINERY, AuditCode.TAMPERED),
         files={
             "till.py": till(
                 """
@@ -54,7 +54,7 @@ CHEATS = (
         tries="turns failures into successes where they are counted",
         defence=_WATCH,
         cause=Cause.TAMPERED,
-        named=(Code.TEST_MACHINERY, Code.TAMPERED),
+        named=(AuditCode.TEST_MACHINERY, AuditCode.TAMPERED),
         files={
             "till.py": till(
                 """
@@ -72,7 +72,7 @@ CHEATS = (
         tries="lets unittest.mock patch unittest, and never stops it",
         defence=_WATCH,
         cause=Cause.TAMPERED,
-        named=(Code.TEST_MACHINERY, Code.TAMPERED),
+        named=(AuditCode.TEST_MACHINERY, AuditCode.TAMPERED),
         files={
             "till.py": till("""
             from unittest import mock
@@ -87,7 +87,7 @@ CHEATS = (
         tries="keeps every function where it is and exchanges its `__code__`",
         defence=_WATCH,
         cause=Cause.TAMPERED,
-        named=(Code.CODE_PATCHED, Code.TAMPERED),
+        named=(AuditCode.CODE_PATCHED, AuditCode.TAMPERED),
         files={
             "till.py": till(
                 """
@@ -106,7 +106,7 @@ CHEATS = (
         tries="makes contextlib swallow what a test raises",
         defence=_WATCH,
         cause=Cause.TAMPERED,
-        named=(Code.TEST_MACHINERY, Code.TAMPERED),
+        named=(AuditCode.TEST_MACHINERY, AuditCode.TAMPERED),
         files={
             "till.py": till(
                 """
@@ -132,7 +132,7 @@ CHEATS = (
         tries="makes every report say `passed`",
         defence=_WATCH,
         cause=Cause.TAMPERED,
-        named=(Code.TEST_MACHINERY, Code.TAMPERED),
+        named=(AuditCode.TEST_MACHINERY, AuditCode.TAMPERED),
         files={
             "till.py": till(
                 """
@@ -158,7 +158,7 @@ CHEATS = (
         tries="makes running a test do nothing",
         defence=_WATCH,
         cause=Cause.TAMPERED,
-        named=(Code.TEST_MACHINERY, Code.TAMPERED),
+        named=(AuditCode.TEST_MACHINERY, AuditCode.TAMPERED),
         files={
             "till.py": till(
                 """
@@ -177,7 +177,7 @@ CHEATS = (
         tries="makes pytest compile later test modules without their assertions",
         defence=_WATCH,
         cause=Cause.TAMPERED,
-        named=(Code.TEST_MACHINERY, Code.TAMPERED),
+        named=(AuditCode.TEST_MACHINERY, AuditCode.TAMPERED),
         files={
             "till.py": till(
                 """
@@ -202,7 +202,7 @@ CHEATS = (
         tries="swallows the failure in a trace function",
         defence=_WATCH,
         cause=Cause.TAMPERED,
-        named=(Code.TRACE_HOOK, Code.TAMPERED),
+        named=(AuditCode.TRACE_HOOK, AuditCode.TAMPERED),
         files={
             "till.py": till(
                 """
@@ -226,7 +226,7 @@ CHEATS = (
         tries="patches the assertion for one call only, between two looks of the watch",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.TEST_MACHINERY,),
+        named=(AuditCode.TEST_MACHINERY,),
         files={
             "till.py": till(
                 """
@@ -251,7 +251,7 @@ CHEATS = (
         tries="the same, with the class and the methods found by looking around",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.MODULE_TABLE, Code.TEST_MACHINERY),
+        named=(AuditCode.MODULE_TABLE, AuditCode.TEST_MACHINERY),
         files={
             "till.py": till(
                 """
@@ -288,7 +288,7 @@ CHEATS = (
         tries="finds the reporter's class among the subclasses of TestResult",
         defence="the reporter's own classes are watched too",
         cause=Cause.TAMPERED,
-        named=(Code.OBJECT_SCAN,),
+        named=(AuditCode.OBJECT_SCAN,),
         files={
             "till.py": till(
                 """
@@ -307,7 +307,7 @@ CHEATS = (
         tries="finds every class of the reporter and makes it report successes",
         defence="the reporter is made of functions that no class leads to",
         cause=Cause.TESTS_FAILED,
-        named=(Code.OBJECT_SCAN,),
+        named=(AuditCode.OBJECT_SCAN,),
         files={
             "till.py": till(
                 """
@@ -328,7 +328,7 @@ CHEATS = (
         tries="gives the class of the running test an assertion of its own",
         defence="a test's class is compared with what it was when its tests were found",
         cause=Cause.TAMPERED,
-        named=(Code.OBJECT_SCAN,),
+        named=(AuditCode.OBJECT_SCAN,),
         files={
             "till.py": till(
                 "import unittest",
@@ -346,7 +346,7 @@ CHEATS = (
         tries="the same for the one class that it has, with every telling name put together at run time",
         defence="that class knows nothing but one test's results, and is watched",
         cause=Cause.TAMPERED,
-        named=(Code.TAMPERED,),
+        named=(AuditCode.TAMPERED,),
         files={
             "till.py": till(
                 f"""
@@ -372,7 +372,7 @@ CHEATS = (
         tries="finds the session through the import hook that pytest has installed, and empties the tests in it",
         defence="a test is compared with what was found before it is run",
         cause=Cause.TAMPERED,
-        named=(Code.TAMPERED, Code.IMPORT_HOOK),
+        named=(AuditCode.TAMPERED, AuditCode.IMPORT_HOOK),
         files={
             "till.py": till(
                 "import sys",
@@ -391,7 +391,7 @@ CHEATS = (
         tries="waits in the background until the tests run, patches, and puts back",
         defence=_WATCH,
         cause=Cause.TAMPERED,
-        named=(Code.TEST_MACHINERY,),
+        named=(AuditCode.TEST_MACHINERY,),
         files={
             "till.py": till(
                 """

@@ -3,7 +3,7 @@
 from cheats.catalogue.tilled import SPELL, spelled, till
 from cheats.cheat import Cheat
 from proctor.core.causes import Cause
-from proctor.grading import Code
+from proctor.grading import AuditCode
 
 _OUTSIDE = "what holds the key is not in the room; process 1 knows nothing of it"
 _NAMED = "inside one process this cannot be prevented, so the audit names it"
@@ -15,7 +15,7 @@ CHEATS = (
         tries="looks for the reporter in `/proc/<ppid>/mem`, and on its descriptors",
         defence=_OUTSIDE,
         cause=Cause.TESTS_FAILED,
-        named=(Code.PROCESS_INSPECTION,),
+        named=(AuditCode.PROCESS_INSPECTION,),
         files={
             "till.py": till(
                 "import os",
@@ -51,7 +51,7 @@ CHEATS = (
         tries="attaches to whatever started it, with ptrace",
         defence=f"{_OUTSIDE}; whoever stops it waits until the time is up",
         cause=Cause.TEST_TIMEOUT,
-        named=(Code.NATIVE_MEMORY,),
+        named=(AuditCode.NATIVE_MEMORY,),
         files={
             "till.py": till(
                 """
@@ -74,7 +74,7 @@ CHEATS = (
         tries="searches all objects for the reporter and speaks in its name",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.OBJECT_SCAN,),
+        named=(AuditCode.OBJECT_SCAN,),
         files={
             "till.py": till(
                 """
@@ -110,7 +110,7 @@ def tell(emit):
         tries="walks up the stack to the object that counts failures",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.STACK_INSPECTION,),
+        named=(AuditCode.STACK_INSPECTION,),
         files={
             "till.py": till(
                 "import sys",
@@ -132,7 +132,7 @@ def tell(emit):
         tries="the same, with every telling name put together at run time",
         defence="what reaches for frames is also seen at run time",
         cause=Cause.SOLVED,
-        named=(Code.STACK_INSPECTION,),
+        named=(AuditCode.STACK_INSPECTION,),
         files={
             "till.py": till(
                 f"""
@@ -163,7 +163,7 @@ def tell(emit):
         tries="lets a thread of the library ask for the frames of all threads",
         defence="what reaches for frames is also seen at run time, whoever asks",
         cause=Cause.SOLVED,
-        named=(Code.STACK_INSPECTION,),
+        named=(AuditCode.STACK_INSPECTION,),
         files={
             "till.py": till(
                 f"""
@@ -195,7 +195,7 @@ def tell(emit):
         tries="gets a frame from a signal handler, without asking anybody for one",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.STACK_INSPECTION,),
+        named=(AuditCode.STACK_INSPECTION,),
         files={
             "till.py": till(
                 """
@@ -225,7 +225,7 @@ def tell(emit):
         tries="changes a number in place through ctypes",
         defence=_NAMED,
         cause=Cause.SOLVED,
-        named=(Code.NATIVE_MEMORY,),
+        named=(AuditCode.NATIVE_MEMORY,),
         files={
             "till.py": till(
                 "import ctypes",
@@ -245,7 +245,7 @@ def tell(emit):
         tries="lets a child, which has the right answer, go on and report",
         defence="a copy of the worker has nothing to say",
         cause=Cause.TESTS_FAILED,
-        named=(Code.BACKGROUND_PROCESS,),
+        named=(AuditCode.BACKGROUND_PROCESS,),
         files={
             "till.py": till(
                 "import os",
@@ -264,7 +264,7 @@ def tell(emit):
         tries="leaves a daemon behind that rewrites tests, sources and reports for as long as it lives",
         defence="the room ends with every process in it, and results are out before files are read",
         cause=Cause.TESTS_FAILED,
-        named=(Code.BACKGROUND_PROCESS,),
+        named=(AuditCode.BACKGROUND_PROCESS,),
         files={
             "till.py": till(
                 """
@@ -302,7 +302,7 @@ if os.fork() == 0:
         tries="sends SIGKILL to every process that it can see",
         defence="process 1 cannot be signalled from inside, and who hears the tests is outside",
         cause=Cause.TESTS_FAILED,
-        named=(Code.PROCESS_INSPECTION,),
+        named=(AuditCode.PROCESS_INSPECTION,),
         files={
             "till.py": till(
                 total="""
@@ -320,7 +320,7 @@ if os.fork() == 0:
         tries="stops its parent, so that nobody hears of the failure",
         defence="process 1 cannot be signalled from inside, and who hears the tests is outside",
         cause=Cause.TESTS_FAILED,
-        named=(Code.PROCESS_INSPECTION,),
+        named=(AuditCode.PROCESS_INSPECTION,),
         files={
             "till.py": till(
                 total="""
@@ -365,7 +365,7 @@ if os.fork() == 0:
         tries="looks into its environment, its arguments, its streams and its process tree for signs of the grader",
         defence="the room looks like any other; what it finds says nothing about the answer",
         cause=Cause.TESTS_FAILED,
-        named=(Code.TEST_SNIFFING,),
+        named=(AuditCode.TEST_SNIFFING,),
         files={
             "till.py": till(
                 """

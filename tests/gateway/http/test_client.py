@@ -12,7 +12,7 @@ from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proctor.gateway.http import Broken, Client, Response
+from proctor.gateway.http import HttpClient, HttpConnectionError, HttpResponse
 from tls_world import certified
 
 
@@ -59,10 +59,10 @@ class Place:
 
 
 @asynccontextmanager
-async def asked(place: Place, *, idle_seconds: float = 5.0) -> AsyncIterator[Client]:
+async def asked(place: Place, *, idle_seconds: float = 5.0) -> AsyncIterator[HttpClient]:
     server = await asyncio.start_server(place.serve, "127.0.0.1", 0)
     place.port = server.sockets[0].getsockname()[1]
-    client = Client(f"http://127.0.0.1:{place.port}/base/", idle_seconds=idle_seconds)
+    client = HttpClient(f"http://127.0.0.1:{place.port}/base/", idle_seconds=idle_seconds)
     try:
         yield client
     finally:
@@ -72,12 +72,12 @@ async def asked(place: Place, *, idle_seconds: float = 5.0) -> AsyncIterator[Cli
             await asyncio.sleep(0.001)
 
 
-async def body_of(response: Response) -> bytes:
+async def body_of(response: HttpResponse) -> bytes:
     async with aclosing(response.chunks()) as chunks:
         return b"".join([chunk async for chunk in chunks])
 
 
-async def get(client: Client) -> tuple[int, bytes]:
+async def get(client: HttpClient) -> tuple[int, bytes]:
     response = await client.request("GET", "/x", {}, b"")
     return response.status, await body_of(response)
 
@@ -98,7 +98,7 @@ async def test_a_request_is_sent_as_it_was_meant() -> None:
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     port = runner.addresses[0][1]
-    client = Client(f"http://127.0.0.1:{port}/base", idle_seconds=5)
+    client = HttpClient(f"http://127.0.0.1:{port}/base", idle_seconds=5)
     body = bytes(range(256)) * 2000
     response = await client.request("POST", "/v1?a=%2F", {"a": "b"}, body)
     assert (response.status, response.headers["x-some"], await body_of(response)) == (200, "thing", b"answer")
@@ -177,7 +177,7 @@ async def test_a_request_that_may_have_been_heard_is_not_sent_again(answers: tup
     async with asked(place) as client:
         for _ in range(asks):
             assert await get(client) == (200, b"ok")
-        with pytest.raises(Broken, match="without an answer"):
+        with pytest.raises(HttpConnectionError, match="without an answer"):
             await get(client)
         assert place.connections == 1
 
@@ -188,7 +188,7 @@ async def test_a_request_that_was_thought_about_is_not_sent_again(monkeypatch: p
     place.slams = True
     async with asked(place) as client:
         assert await get(client) == (200, b"ok")
-        with pytest.raises(Broken, match="without an answer"):
+        with pytest.raises(HttpConnectionError, match="without an answer"):
             await get(client)
         assert place.connections == 1
 
@@ -214,7 +214,7 @@ async def test_what_stands_behind_an_answer_is_no_header_of_it() -> None:
 async def test_a_place_without_a_path_is_asked_for_its_root(path: str, line: bytes) -> None:
     place = Place(OK)
     async with asked(place):
-        bare = Client(f"http://127.0.0.1:{place.port}", idle_seconds=5)
+        bare = HttpClient(f"http://127.0.0.1:{place.port}", idle_seconds=5)
         await bare.request("GET", path, {}, b"")
         await bare.close()
     assert place.heads[0].startswith(line)
@@ -284,7 +284,7 @@ async def test_what_a_small_packed_answer_unpacks_to_comes_in_pieces() -> None:
 )
 async def test_an_answer_that_is_none_is_named_for_what_it_is(answer: bytes, reason: str) -> None:
     async with asked(Place(answer, ends=True)) as client:
-        with pytest.raises(Broken, match=reason):
+        with pytest.raises(HttpConnectionError, match=reason):
             await get(client)
 
 
@@ -297,16 +297,16 @@ async def test_what_came_before_an_answer_broke_off_is_read_first() -> None:
             async for chunk in response.chunks():
                 read += chunk
             pytest.fail("half an answer was taken for a whole one")
-        except Broken:
+        except HttpConnectionError:
             assert read == b"abcdef"
 
 
 async def test_silence_is_not_waited_for_for_ever() -> None:
     async with asked(Place(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab"), idle_seconds=0.1) as client:
-        with pytest.raises(Broken, match="nothing came"):
+        with pytest.raises(HttpConnectionError, match="nothing came"):
             await get(client)
     async with asked(Place(b""), idle_seconds=0.1) as client:
-        with pytest.raises(Broken, match="nothing came"):
+        with pytest.raises(HttpConnectionError, match="nothing came"):
             await get(client)
 
 
@@ -332,8 +332,8 @@ async def test_nobody_there_is_said_at_once() -> None:
     place = Place()
     async with asked(place):
         pass
-    with pytest.raises(Broken, match=f"no connection to 127.0.0.1:{place.port}"):
-        await get(Client(f"http://127.0.0.1:{place.port}", idle_seconds=5))
+    with pytest.raises(HttpConnectionError, match=f"no connection to 127.0.0.1:{place.port}"):
+        await get(HttpClient(f"http://127.0.0.1:{place.port}", idle_seconds=5))
 
 
 async def test_whoever_gives_up_waiting_ends_the_connection() -> None:
@@ -355,7 +355,7 @@ async def test_an_answer_that_is_left_ends_the_connection() -> None:
 @pytest.mark.parametrize("address", ["", "api.example.com", "ftp://x", "http://", "http://x:port", "https:///x"])
 def test_an_address_that_is_none_is_refused(address: str) -> None:
     with pytest.raises(ValueError, match=r"does not begin|Port could not"):
-        Client(address, idle_seconds=1)
+        HttpClient(address, idle_seconds=1)
 
 
 async def test_a_certificate_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,15 +363,15 @@ async def test_a_certificate_is_checked(tmp_path: Path, monkeypatch: pytest.Monk
     place = Place(OK, OK)
     server = await asyncio.start_server(place.serve, "127.0.0.1", 0, ssl=context)
     address = f"https://localhost:{server.sockets[0].getsockname()[1]}"
-    with pytest.raises(Broken, match="certificate verify failed"):
-        await get(Client(address, idle_seconds=5))
+    with pytest.raises(HttpConnectionError, match="certificate verify failed"):
+        await get(HttpClient(address, idle_seconds=5))
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    trusting = Client(address, idle_seconds=5)
+    trusting = HttpClient(address, idle_seconds=5)
     assert await get(trusting) == (200, b"ok")
     assert await get(trusting) == (200, b"ok")
     await trusting.close()
-    elsewhere = Client(address.replace("localhost", "127.0.0.1"), idle_seconds=5)
-    with pytest.raises(Broken, match="mismatch"):
+    elsewhere = HttpClient(address.replace("localhost", "127.0.0.1"), idle_seconds=5)
+    with pytest.raises(HttpConnectionError, match="mismatch"):
         await get(elsewhere)
     server.close()
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.gateway.http.heads import add_header, request_head, response_head
+from proctor.gateway.http.headers import add_header, request_head, response_head
 
 
 def test_heads_are_lines() -> None:

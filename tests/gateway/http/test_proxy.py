@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from proctor.gateway.http import Broken, Client
+from proctor.gateway.http import HttpClient, HttpConnectionError
 from proctor.gateway.http.proxy import Proxy, proxy_for
 from tls_world import certified
 
@@ -88,12 +88,12 @@ async def answer_ok(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
 @asynccontextmanager
 async def carried(
     address: str, *, context: ssl.SSLContext | None = None, login: str = "", **options: bytes
-) -> AsyncIterator[tuple[Client, Carrier]]:
+) -> AsyncIterator[tuple[HttpClient, Carrier]]:
     place = await asyncio.start_server(answer_ok, "127.0.0.1", 0, ssl=context)
     carrier = Carrier(place.sockets[0].getsockname()[1], **options)
     proxy = await asyncio.start_server(carrier.serve, "127.0.0.1", 0)
     named = f"http://{login}127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
-    client = Client(address, idle_seconds=5, environ={"ALL_PROXY": named})
+    client = HttpClient(address, idle_seconds=5, environ={"ALL_PROXY": named})
     try:
         yield client, carrier
     finally:
@@ -103,7 +103,7 @@ async def carried(
         await asyncio.sleep(0.02)
 
 
-async def get(client: Client) -> tuple[int, bytes]:
+async def get(client: HttpClient) -> tuple[int, bytes]:
     response = await client.request("GET", "/x", {}, b"")
     return response.status, b"".join([chunk async for chunk in response.chunks()])
 
@@ -122,7 +122,7 @@ async def test_a_certificate_is_checked_through_a_tunnel_too(tmp_path: Path, mon
     context, certificate = certified(tmp_path, "other.example.com")
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     async with carried("https://api.example.com", context=context) as (client, _):
-        with pytest.raises(Broken, match="mismatch"):
+        with pytest.raises(HttpConnectionError, match="mismatch"):
             await get(client)
 
 
@@ -137,5 +137,5 @@ async def test_what_is_plain_is_asked_of_the_proxy_itself() -> None:
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 407 Login first\r\n\r\n", b"what?\r\n\r\n"])
 async def test_a_proxy_that_will_not_is_quoted(answer: bytes) -> None:
     async with carried("https://api.example.com", answer=answer) as (client, _):
-        with pytest.raises(Broken, match=r"api.example.com: the proxy says '(HTTP/1.1 407|what)"):
+        with pytest.raises(HttpConnectionError, match=r"api.example.com: the proxy says '(HTTP/1.1 407|what)"):
             await get(client)

@@ -11,22 +11,22 @@ from aiohttp import ClientSession
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proctor.gateway.http import Answer, Request, Server
+from proctor.gateway.http import HttpRequest, HttpResponseWriter, HttpServer
 
 LONGEST = 1_000_000
 
 
 class World:
-    server: Server
+    server: HttpServer
 
     def __init__(self) -> None:
-        self.requests: list[Request] = []
+        self.requests: list[HttpRequest] = []
         self.port = 0
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self.cancelled = asyncio.Event()
 
-    async def handle(self, request: Request, answer: Answer) -> None:
+    async def handle(self, request: HttpRequest, answer: HttpResponseWriter) -> None:
         self.requests.append(request)
         try:
             await self.may_answer.wait()
@@ -34,15 +34,15 @@ class World:
                 case "/whole":
                     answer.send(200, {"a": "b"}, request.body)
                 case "/nothing":
-                    answer.begin(204, {})
+                    answer.start(204, {})
                     answer.end()
                 case "/flood":
-                    answer.begin(200, {})
+                    answer.start(200, {})
                     while True:
                         await answer.write(b"x" * 100_000)
                         self.requests.append(request)
                 case _:
-                    answer.begin(200, {})
+                    answer.start(200, {})
                     for start in range(0, len(request.body), 3):
                         await answer.write(request.body[start : start + 3])
                     answer.end()
@@ -70,14 +70,14 @@ class World:
 @asynccontextmanager
 async def world(**limits: int) -> AsyncIterator[World]:
     here = World()
-    here.server = Server(here.handle, longest_body=LONGEST, **limits)
+    here.server = HttpServer(here.handle, max_body_bytes=LONGEST, **limits)
     here.port = await here.server.listen("127.0.0.1", 0, backlog=100)
     try:
         yield here
     finally:
         await here.server.close()
         assert here.server.connections == set()
-        assert here.server.held == 0
+        assert here.server.buffered_bytes == 0
 
 
 async def test_bodies_come_and_go_whole_and_connections_are_kept() -> None:
@@ -293,7 +293,7 @@ async def test_a_body_takes_as_much_memory_as_it_is_long_however_small_its_piece
             writer.write(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
             writer.write(pieces)
             async with asyncio.timeout(30):
-                while here.server.held < 400_000:
+                while here.server.buffered_bytes < 400_000:
                     await asyncio.sleep(0.01)
             taken, _ = tracemalloc.get_traced_memory()
         finally:
@@ -329,7 +329,7 @@ async def test_an_answer_that_is_called_off_does_not_wait_for_its_client_to_read
 async def test_a_client_that_comes_while_the_server_closes_is_not_forgotten() -> None:
     here = World()
     for turns in range(6):
-        server = Server(here.handle, longest_body=LONGEST)
+        server = HttpServer(here.handle, max_body_bytes=LONGEST)
         port = await server.listen("127.0.0.1", 0, backlog=100)
         with socket.create_connection(("127.0.0.1", port)):
             for _ in range(turns):

@@ -5,8 +5,8 @@ import pytest
 
 from proctor.core.causes import Status
 from proctor.core.errors import UsageError
-from proctor.report.formats.atif import Atif, answer_trajectory
-from proctor.report.formats.harbor import Harbor
+from proctor.report.formats.atif import AtifFormat, trial_trajectory
+from proctor.report.formats.harbor import HarborFormat
 from proctor.results.formats import ExportOptions, ImportOptions, export_run, import_run
 from recorded import record_pod
 from stored_runs import small_run
@@ -16,27 +16,29 @@ async def test_trajectories_go_out_and_come_back(tmp_path: Path) -> None:
     store = small_run(tmp_path / "results")
     await record_pod(store.logs("org/one", 1, 1) / "cassette.jsonl", "org/one")
     await record_pod(store.logs("org/one", 2, 1) / "cassette.jsonl", "org/one")
-    exported = export_run(store, Atif(), tmp_path / "out", ExportOptions())
+    exported = export_run(store, AtifFormat(), tmp_path / "out", ExportOptions())
     assert exported.files == 2
     assert exported.left_out[0] == "2 answers that the run was asked for and has not recorded"
     assert sorted(sentence.split(":")[0] for sentence in exported.left_out[1:]) == ["three", "two"]
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["org%2fone.json", "org%2fone~2.json"]
     with pytest.raises(UsageError, match="--benchmark"):
-        Atif().read(tmp_path / "out", ImportOptions())
-    again = import_run(Atif().read(tmp_path / "out", ImportOptions(benchmark="toy")), root=tmp_path / "again")
-    assert (again.config().agent, again.config().samples) == ("claude_code", 2)
+        AtifFormat().read(tmp_path / "out", ImportOptions())
+    again = import_run(AtifFormat().read(tmp_path / "out", ImportOptions(benchmark="toy")), root=tmp_path / "again")
+    assert (again.config().agent, again.config().trials) == ("claude_code", 2)
     result = again.result("org/one")
     # What was done is known; whether it was right is not, and nobody says that it was.
     assert (result.status, result.verdict) == (Status.SKIPPED, None)
-    theirs = answer_trajectory(again, again.config(), result)
+    theirs = trial_trajectory(again, again.config(), result)
     assert theirs is not None
-    assert theirs == answer_trajectory(store, store.config(), store.result("org/one"))
+    assert theirs == trial_trajectory(store, store.config(), store.result("org/one"))
     assert result.metrics.agents == 2
     assert sum(usage.tokens.input for usage in result.usage) == theirs.totals.tokens.input
 
 
-@pytest.mark.parametrize("form", [Atif(), Harbor()])
-async def test_a_recording_that_is_broken_costs_itself_and_not_the_export(form: Atif | Harbor, tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", [AtifFormat(), HarborFormat()])
+async def test_a_recording_that_is_broken_costs_itself_and_not_the_export(
+    form: AtifFormat | HarborFormat, tmp_path: Path
+) -> None:
     store = small_run(tmp_path / "results")
     await record_pod(store.logs("org/one", 1, 1) / "cassette.jsonl", "org/one")
     (store.logs("two", 1, 1) / "cassette.jsonl").write_text("torn")
@@ -55,5 +57,5 @@ def test_trajectories_of_others_are_told_apart_by_their_folders(tmp_path: Path) 
         file = tmp_path / "theirs" / place
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(theirs))
-    run = import_run(Atif().read(tmp_path / "theirs", ImportOptions(benchmark="b")), root=tmp_path / "results")
+    run = import_run(AtifFormat().read(tmp_path / "theirs", ImportOptions(benchmark="b")), root=tmp_path / "results")
     assert run.config().tasks == ("fix-git", "hello", "third")

@@ -9,7 +9,7 @@ from proctor.core.causes import Cause, Status
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.result import TaskResult
 from proctor.core.verdict import TestStatus
-from proctor.report.formats.harbor import Harbor
+from proctor.report.formats.harbor import HarborFormat
 from proctor.report.formats.harbor_job import pass_at
 from proctor.results import RunStore
 from proctor.results.formats import ExportOptions, ImportOptions, export_run, import_run
@@ -26,7 +26,7 @@ async def stored(tmp_path: Path) -> RunStore:
 
 
 def taken_in(job: Path, root: Path, **options: str) -> RunStore:
-    return import_run(Harbor().read(job, ImportOptions(**options)), root=root)
+    return import_run(HarborFormat().read(job, ImportOptions(**options)), root=root)
 
 
 def essence(results: list[TaskResult]) -> list[TaskResult]:
@@ -35,7 +35,7 @@ def essence(results: list[TaskResult]) -> list[TaskResult]:
 
 async def test_an_exported_job_reads_back_equal(stored: RunStore, tmp_path: Path) -> None:
     job = tmp_path / "job"
-    exported = export_run(stored, Harbor(), job, ExportOptions())
+    exported = export_run(stored, HarborFormat(), job, ExportOptions())
     assert exported.left_out == ("2 answers that the run was asked for and has not recorded",)
     again = taken_in(job, tmp_path / "again")
     assert essence(list(again.results())) == essence(list(stored.results()))
@@ -44,7 +44,7 @@ async def test_an_exported_job_reads_back_equal(stored: RunStore, tmp_path: Path
     first, second = (store.logs("org/one", 1, 1) / "submission.diff" for store in (stored, again))
     assert first.read_bytes() == second.read_bytes()
     second_job = tmp_path / "second"
-    export_run(again, Harbor(), second_job, ExportOptions())
+    export_run(again, HarborFormat(), second_job, ExportOptions())
     for file in job.rglob("*.json"):
         name = file.relative_to(job)
         if name.name != "proctor.json":
@@ -53,7 +53,7 @@ async def test_an_exported_job_reads_back_equal(stored: RunStore, tmp_path: Path
 
 async def test_a_job_has_what_harbor_looks_for(stored: RunStore, tmp_path: Path) -> None:
     job = tmp_path / "job"
-    export_run(stored, Harbor(), job, ExportOptions(name="mine"))
+    export_run(stored, HarborFormat(), job, ExportOptions(name="mine"))
     result = json.loads((job / "result.json").read_text())
     (key,) = result["stats"]["evals"]
     assert key == "mine__claude-sonnet-4-5__toy"
@@ -74,7 +74,7 @@ async def test_a_job_has_what_harbor_looks_for(stored: RunStore, tmp_path: Path)
 
 async def test_a_result_that_was_changed_by_others_is_believed_over_ours(stored: RunStore, tmp_path: Path) -> None:
     job = tmp_path / "job"
-    export_run(stored, Harbor(), job, ExportOptions())
+    export_run(stored, HarborFormat(), job, ExportOptions())
     (file,) = (file for file in job.glob("two__*/result.json"))
     file.write_text(file.read_text().replace('"reward": 0.0', '"reward": 1.0'))
     result = taken_in(job, tmp_path / "again").result("two")
@@ -90,7 +90,7 @@ def test_a_job_of_harbors_own_is_stored_as_a_run(tmp_path: Path) -> None:
     assert config.versions == {"oracle": "1.0.0", "harbor": "0.24.0"}
     results = list(run.results())
     assert [(result.status, result.usage) for result in results] == [(Status.RESOLVED, ())] * 2
-    assert results[0].answer_seconds == pytest.approx(0.535988)
+    assert results[0].agent_seconds == pytest.approx(0.535988)
     assert results[0].grade_seconds == pytest.approx(29.0005)
     logs = run.folder / results[0].attempts[0].logs
     assert (logs / "harbor/verifier/reward.txt").read_text() == "1\n"
@@ -143,18 +143,18 @@ def test_a_job_of_several_agents_must_be_told_which(tmp_path: Path) -> None:
     trial(job, "one")
     trial(job, "two", agent_info={"name": "b", "version": "1"})
     with pytest.raises(UsageError, match="several agents: a p/m, b"):
-        Harbor().read(job, ImportOptions())
+        HarborFormat().read(job, ImportOptions())
     assert taken_in(job, tmp_path / "results", agent="b").config().tasks == ("two",)
     with pytest.raises(InvalidData, match="none of the agent"):
-        Harbor().read(job, ImportOptions(agent="c"))
+        HarborFormat().read(job, ImportOptions(agent="c"))
 
 
 def test_what_is_no_job_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidData, match="no job folder"):
-        Harbor().read(tmp_path, ImportOptions())
+        HarborFormat().read(tmp_path, ImportOptions())
     trial(tmp_path, "one", agent_info=3)
     with pytest.raises(InvalidData, match=r"one__0000000/result.json: not a valid trial"):
-        Harbor().read(tmp_path, ImportOptions())
+        HarborFormat().read(tmp_path, ImportOptions())
 
 
 def test_several_answers_give_pass_at_k(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_several_answers_give_pass_at_k(tmp_path: Path) -> None:
         answer(store, "org/one", Cause.SOLVED, sample=sample)
         answer(store, "three", Cause.TESTS_FAILED, sample=sample)
     finish(store)
-    export_run(store, Harbor(), tmp_path / "job", ExportOptions())
+    export_run(store, HarborFormat(), tmp_path / "job", ExportOptions())
     stats = json.loads((tmp_path / "job/result.json").read_text())["stats"]["evals"]
     (numbers,) = stats.values()
     assert numbers["pass_at_k"] == {"2": pytest.approx((1 + 0.5 + 0) / 3), "4": pytest.approx(2 / 3)}

@@ -142,7 +142,7 @@ def test_anothers_trajectory_is_read() -> None:
     assert (trajectory.task_id, trajectory.agent, trajectory.version) == ("t", "terminus", "2")
     assert (step.text, step.model, step.cost_usd) == ("I look.\n[image]", "big", 0.5)
     assert step.tokens == Tokens(input=40, output=5, cache_read=60)
-    assert (step.calls[0].output, step.observed) == ("a.py", "")
+    assert (step.calls[0].output, step.observation) == ("a.py", "")
 
 
 USER = {"step_id": 1, "source": "user", "message": "hi"}

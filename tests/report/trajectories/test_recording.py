@@ -30,7 +30,7 @@ async def test_a_recording_tells_every_step_with_its_calls_outputs_tokens_and_co
         ("Edit", {"file_path": "a.py"}, "no such text", True),
     ]
     assert looks.tokens == Tokens(input=100, output=10, cache_write_5m=50)
-    so_far = [totals.tokens.total for totals in trajectory.so_far()]
+    so_far = [totals.tokens.total for totals in trajectory.running_totals()]
     assert so_far == sorted(so_far)
     assert so_far[2] == 160
     assert trajectory.totals.cost_usd == pytest.approx(sum(step.cost_usd or 0 for step in trajectory.steps))

@@ -202,7 +202,7 @@ async def test_a_run_that_goes_on_is_followed_without_touching_the_page(browser:
     finish(store, asked=("a", "b"))
 
     def note(task: str, stage: str) -> None:
-        entry = JournalEntry(at="", task_id=task, sample=1, attempt=1, stage=stage, cause=Cause.SOLVED)  # type: ignore[arg-type]
+        entry = JournalEntry(at="", task_id=task, trial=1, attempt=1, stage=stage, cause=Cause.SOLVED)  # type: ignore[arg-type]
         with store.journal.open("ab") as file:
             file.write(msgspec.json.encode(entry) + b"\n")
 

@@ -3,7 +3,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.report.viewer.diff import LINES, read_patch
+from proctor.report.viewer.diff import MAX_LINES, read_patch
 from stored_runs import DIFF
 
 
@@ -16,7 +16,7 @@ def test_a_patch_is_cut_into_files_and_numbered_lines() -> None:
 
 def coloured(line: str, path: str = "a.py") -> list[tuple[str, str]]:
     header = f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n"
-    return read_patch(header + "+" + line).files[0].lines[-1].pieces
+    return read_patch(header + "+" + line).files[0].lines[-1].tokens
 
 
 def test_words_are_coloured_by_what_they_are() -> None:
@@ -48,5 +48,5 @@ def test_a_hostile_patch_takes_no_longer_than_its_length() -> None:
 
 
 def test_what_is_too_long_is_cut_and_counted() -> None:
-    patch = read_patch("@@ -1 +1 @@\n" + "+x\n" * (LINES + 9))
-    assert patch.cut == 10
+    patch = read_patch("@@ -1 +1 @@\n" + "+x\n" * (MAX_LINES + 9))
+    assert patch.omitted_lines == 10

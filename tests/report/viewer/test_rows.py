@@ -6,11 +6,11 @@ import pytest
 
 from proctor.core.causes import Cause
 from proctor.core.errors import UsageError
-from proctor.core.files import locked
+from proctor.core.files import file_lock
 from proctor.core.run import JournalEntry
 from proctor.report import run_row
-from proctor.report.viewer.rows import Query, RunTable
-from proctor.report.viewer.shelf import Shelf, is_going
+from proctor.report.viewer.rows import RunTable, TrialQuery
+from proctor.report.viewer.run_index import RunIndex, is_running
 from proctor.results import RunStore, new_run
 from stored_runs import answer, finish, small_run
 
@@ -23,13 +23,13 @@ def table(tmp_path: Path) -> RunTable:
 
 
 def names(table: RunTable, **query: object) -> list[str]:
-    return [row.name for row in table.find(Query(**query)).rows]  # type: ignore[arg-type]
+    return [row.name for row in table.find(TrialQuery(**query)).rows]  # type: ignore[arg-type]
 
 
 def test_every_answer_is_a_row_and_they_add_up(table: RunTable) -> None:
     assert names(table) == ["org/one", "org/one #2", "three", "three #2", "two", "two #2"]
     counts = table.counts()
-    assert (counts.asked, counts.done, counts.waiting) == (6, 4, 2)
+    assert (counts.total, counts.done, counts.pending) == (6, 4, 2)
     assert (counts.resolved, counts.unresolved, counts.errors, counts.counted) == (1, 2, 1, 3)
     assert counts.cost_usd == pytest.approx(1.0)
     assert counts.rate == pytest.approx(1 / 3)
@@ -44,8 +44,8 @@ def test_the_interval_of_several_answers_to_each_task_is_the_reports(tmp_path: P
             answer(store, task, cause, sample=sample, logs=False)
     reported = run_row(finish(store), store.results())
     assert (reported.resolved, reported.counted) == (6, 12)
-    listed = Shelf(tmp_path).book("toy/run-001").counts
-    shown = Shelf(tmp_path).table("toy/run-001").counts()
+    listed = RunIndex(tmp_path).entry("toy/run-001").counts
+    shown = RunIndex(tmp_path).table("toy/run-001").counts()
     for counts in (listed, shown):
         assert counts is not None
         assert (counts.low, counts.high) == (reported.low, reported.high)
@@ -66,14 +66,14 @@ def test_rows_are_searched_filtered_and_sorted(table: RunTable) -> None:
 
 
 def test_pages_hold_all_rows_once_and_no_page_is_out_of_reach(table: RunTable) -> None:
-    pages = [table.find(Query(page=number), page=4) for number in (1, 2)]
+    pages = [table.find(TrialQuery(page=number), page_size=4) for number in (1, 2)]
     assert [len(page.rows) for page in pages] == [4, 2]
-    assert table.find(Query(page=99), page=4).rows == pages[1].rows
-    assert table.find(Query(text="nothing fits", page=3)).pages == 1
+    assert table.find(TrialQuery(page=99), page_size=4).rows == pages[1].rows
+    assert table.find(TrialQuery(text="nothing fits", page=3)).pages == 1
 
 
 def append(store: RunStore, task: str, stage: str, attempt: int = 1, *, torn: bool = False) -> None:
-    entry = JournalEntry(at="now", task_id=task, sample=1, attempt=attempt, stage=stage)  # type: ignore[arg-type]
+    entry = JournalEntry(at="now", task_id=task, trial=1, attempt=attempt, stage=stage)  # type: ignore[arg-type]
     line = msgspec.json.encode(entry)
     with store.journal.open("ab") as file:
         file.write(line[:20] if torn else line + b"\n")
@@ -134,16 +134,20 @@ def test_ten_thousand_tasks_are_searched_without_a_pause(tmp_path: Path) -> None
     for task in asked[1:]:
         store.result_file(task, 1).write_bytes(template.replace(b"task-00000", task.encode()))
     entries = (
-        JournalEntry(at="", task_id=task, sample=1, attempt=1, stage="recorded", cause=Cause.SOLVED) for task in asked
+        JournalEntry(at="", task_id=task, trial=1, attempt=1, stage="recorded", cause=Cause.SOLVED) for task in asked
     )
     store.journal.write_bytes(b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries))
     config = small_run(tmp_path / "other").config()
-    store.write_config(msgspec.structs.replace(config, run_id=store.run_id, tasks=asked, samples=1))
+    store.write_config(msgspec.structs.replace(config, run_id=store.run_id, tasks=asked, trials=1))
     table = RunTable(store)
     table.refresh()
     assert table.counts().resolved == 10_000
     started = time.process_time()
-    for query in (Query(text="task-09999"), Query(text="solved 77", sort="cost", descending=True), Query(page=50)):
+    for query in (
+        TrialQuery(text="task-09999"),
+        TrialQuery(text="solved 77", sort="cost", descending=True),
+        TrialQuery(page=50),
+    ):
         assert table.find(query).total
     assert not table.refresh()
     assert (time.process_time() - started) / 3 < 0.15
@@ -151,30 +155,30 @@ def test_ten_thousand_tasks_are_searched_without_a_pause(tmp_path: Path) -> None
 
 def test_the_shelf_has_every_run_the_latest_first_and_opens_nothing_else(tmp_path: Path) -> None:
     first, second = small_run(tmp_path / "results"), small_run(tmp_path / "results")
-    shelf = Shelf(tmp_path / "results")
+    shelf = RunIndex(tmp_path / "results")
     assert set(shelf.names()) == {"toy/run-001", "toy/run-002"}
     small_run(tmp_path / "elsewhere")
     for name in ("toy/../../elsewhere/toy/run-001", "../elsewhere/toy", "toy/run-003", "", "/", "toy/"):
         with pytest.raises(UsageError, match="no run"):
             shelf.table(name)
-    book = shelf.book("toy/run-001")
+    book = shelf.entry("toy/run-001")
     assert book.counts is not None
-    assert (book.counts.done, book.going) == (4, False)
+    assert (book.counts.done, book.running) == (4, False)
     (second.folder / "config.json").write_text("{")
-    assert "this is not JSON" in shelf.book("toy/run-002").problem
-    assert Shelf(tmp_path / "results", [first]).names() == ["toy/run-001"]
+    assert "this is not JSON" in shelf.entry("toy/run-002").problem
+    assert RunIndex(tmp_path / "results", [first]).names() == ["toy/run-001"]
 
 
 def test_two_chosen_runs_of_one_name_are_refused_and_one_run_twice_is_one(tmp_path: Path) -> None:
     first, second = small_run(tmp_path / "here"), small_run(tmp_path / "there")
-    assert Shelf(tmp_path, [first, RunStore(first.folder)]).names() == ["toy/run-001"]
+    assert RunIndex(tmp_path, [first, RunStore(first.folder)]).names() == ["toy/run-001"]
     with pytest.raises(UsageError, match="two of these runs are called 'toy/run-001'"):
-        Shelf(tmp_path, [first, second])
+        RunIndex(tmp_path, [first, second])
 
 
 def test_a_run_is_going_while_somebody_holds_its_lock_and_looking_does_not_get_in_the_way(tmp_path: Path) -> None:
     store = small_run(tmp_path)
-    assert not is_going(store)
-    with locked(store.folder / ".lock", what="it", wait_seconds=0):
-        assert is_going(store)
-    assert not is_going(store)
+    assert not is_running(store)
+    with file_lock(store.folder / ".lock", what="it", wait_seconds=0):
+        assert is_running(store)
+    assert not is_running(store)

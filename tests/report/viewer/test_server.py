@@ -10,8 +10,8 @@ import aiohttp
 import msgspec
 import pytest
 
-from proctor.agents.h2.events import Doing
-from proctor.agents.h2.timeline import TIMELINE, Line, Message, Span, Timeline
+from proctor.agents.h2.events import AgentActivity
+from proctor.agents.h2.timeline import TIMELINE_FILE, ActivitySpan, AgentTimeline, Timeline, TimelineMessage
 from proctor.core.causes import Cause
 from proctor.core.errors import InfrastructureError
 from proctor.core.record import to_json
@@ -20,7 +20,7 @@ from proctor.core.run import JournalEntry
 from proctor.core.verdict import Finding
 from proctor.report.trajectories import from_atif
 from proctor.report.viewer import serve
-from proctor.report.viewer.shelf import Shelf
+from proctor.report.viewer.run_index import RunIndex
 from proctor.results import RunStore, new_run
 from recorded import record_pod, record_single
 from stored_runs import answer, finish, small_run
@@ -210,16 +210,22 @@ async def test_a_pod_shows_who_was_at_work_when_and_what_each_member_cost(site: 
     )
     answer(store, "two", Cause.TESTS_FAILED, metrics=AgentMetrics(agents=2, members=members, messages=1))
     timeline = Timeline(
-        began=0.0,
+        started_at=0.0,
         seconds=60.0,
-        lines=(
-            Line(name="lead", role="planner", spans=(Span(start=0, end=30, doing=Doing.WORKING),)),
-            Line(name="coder", role="coder", spans=(Span(start=30, end=50, doing=Doing.BLOCKED),)),
+        agents=(
+            AgentTimeline(
+                name="lead", role="planner", spans=(ActivitySpan(start=0, end=30, activity=AgentActivity.WORKING),)
+            ),
+            AgentTimeline(
+                name="coder",
+                role="coder",
+                spans=(ActivitySpan(start=30, end=50, activity=AgentActivity.AWAITING_USER),),
+            ),
         ),
-        messages=(Message(at=15.0, sender="lead", to="coder"),),
+        messages=(TimelineMessage(at=15.0, sender="lead", to="coder"),),
     )
     await record_pod(store.logs("two", 1, 1) / "cassette.jsonl", "two")
-    (store.logs("two", 1, 1) / TIMELINE).write_bytes(to_json(timeline))
+    (store.logs("two", 1, 1) / TIMELINE_FILE).write_bytes(to_json(timeline))
     status, text, _ = await site.get("/run/toy/run-001/task?task=two")
     assert status == 200, text
     assert '<rect class="tl-span tl-working" x="0.0" width="500.0"' in text
@@ -228,7 +234,7 @@ async def test_a_pod_shows_who_was_at_work_when_and_what_each_member_cost(site: 
     assert "planner &lt;b&gt;" in text
     assert "3.0 k</td>" in text
     assert "$1.00</td>" in text
-    (store.logs("two", 1, 1) / TIMELINE).write_text("{")
+    (store.logs("two", 1, 1) / TIMELINE_FILE).write_text("{")
     assert (await site.get("/run/toy/run-001/task?task=two"))[0] == 200
 
 
@@ -331,7 +337,7 @@ async def test_a_page_that_is_out_of_date_is_told(site: Site) -> None:
 
     listening = events("/run/toy/run-001/events")
     assert await anext(listening) == b": here\n"
-    entry = JournalEntry(at="", task_id="a", sample=1, attempt=1, stage="prepared")
+    entry = JournalEntry(at="", task_id="a", trial=1, attempt=1, stage="prepared")
     with store.journal.open("ab") as file:
         file.write(msgspec.json.encode(entry) + b"\n")
     async with asyncio.timeout(10):
@@ -369,10 +375,10 @@ async def test_a_port_that_is_taken_is_replaced_unless_it_was_asked_for(tmp_path
         stopped = asyncio.Event()
         stopped.set()
         heard: list[str] = []
-        await serve(Shelf(tmp_path), port=port, strict_port=False, ready=heard.append, until=stopped)
+        await serve(RunIndex(tmp_path), port=port, strict_port=False, on_ready=heard.append, stop=stopped)
         assert str(port) not in heard[0]
         with pytest.raises(InfrastructureError, match=f"cannot listen on port {port}"):
-            await serve(Shelf(tmp_path), port=port, strict_port=True, ready=heard.append, until=stopped)
+            await serve(RunIndex(tmp_path), port=port, strict_port=True, on_ready=heard.append, stop=stopped)
 
 
 async def test_what_is_no_request_is_refused_without_a_word_at_the_terminal(

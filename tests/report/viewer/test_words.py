@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.report.viewer.words import NOTHING, address, ago, clock, duration, number, size, visible
+from proctor.report.viewer.filters import NO_VALUE, duration, file_size, number, since_start, timestamp, url, visible
 
 
 @pytest.mark.parametrize(
@@ -30,19 +30,19 @@ def test_nothing_hidden_is_left(text: str) -> None:
 
 def test_numbers_are_short() -> None:
     assert [number(value) for value in (0, 999, 1000, 15_400, 2_500_000)] == ["0", "999", "1.0 k", "15 k", "2.5 M"]
-    assert [size(value) for value in (12, 1300)] == ["12 B", "1.3 kB"]
+    assert [file_size(value) for value in (12, 1300)] == ["12 B", "1.3 kB"]
     assert [duration(value) for value in (0.04, 12, 75, 3700, None, float("nan"))] == [
-        *("0.0 s", "12 s", "1 m 15 s", "1 h 01 m", NOTHING, NOTHING)
+        *("0.0 s", "12 s", "1 m 15 s", "1 h 01 m", NO_VALUE, NO_VALUE)
     ]
 
 
 def test_times_that_are_none_are_shown_as_they_are() -> None:
-    assert clock("2026-01-02T03:04:05.678+00:00") == "2026-01-02 03:04:05"
-    assert clock("yesterday") == "yesterday"
-    assert ago("2026-01-02T03:04:07Z", "2026-01-02T03:04:05+00:00") == "+2.0 s"
-    assert ago("2026-01-02T03:04:07", "2026-01-02T03:04:05+00:00") == ""
+    assert timestamp("2026-01-02T03:04:05.678+00:00") == "2026-01-02 03:04:05"
+    assert timestamp("yesterday") == "yesterday"
+    assert since_start("2026-01-02T03:04:07Z", "2026-01-02T03:04:05+00:00") == "+2.0 s"
+    assert since_start("2026-01-02T03:04:07", "2026-01-02T03:04:05+00:00") == ""
 
 
 def test_an_address_leaves_out_what_says_nothing_and_quotes_the_rest() -> None:
-    assert address("/x", a="1&2", b="", c=None, d=False, e=True, path="a/b") == "/x?a=1%262&e=1&path=a%2Fb"
-    assert address("/x") == "/x"
+    assert url("/x", a="1&2", b="", c=None, d=False, e=True, path="a/b") == "/x?a=1%262&e=1&path=a%2Fb"
+    assert url("/x") == "/x"

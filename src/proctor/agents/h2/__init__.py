@@ -5,7 +5,7 @@ turns what it left behind into who was active when, and into metrics; `template`
 """
 
 from proctor.agents.h2.adapter import h2_version
-from proctor.agents.h2.template import check_pod
-from proctor.agents.h2.timeline import TIMELINE, Timeline, draw
+from proctor.agents.h2.template import load_checked_template
+from proctor.agents.h2.timeline import TIMELINE_FILE, Timeline, render_timeline
 
-__all__ = ["TIMELINE", "Timeline", "check_pod", "draw", "h2_version"]
+__all__ = ["TIMELINE_FILE", "Timeline", "h2_version", "load_checked_template", "render_timeline"]

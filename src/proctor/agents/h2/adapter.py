@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from proctor.agents.h2.events import Doing, Event, Kind, Sent
+from proctor.agents.h2.events import AgentActivity, PodEvent, PodEventKind, SentMessage
 from proctor.core.errors import InfrastructureError
 from proctor.core.programs import first_line
 from proctor.core.record import Record
@@ -20,12 +20,12 @@ OLDEST: Final = (0, 3)
 NEWEST: Final = (0, 3)
 MARKER: Final = ".h2-dir.txt"
 # Where h2 looks for Claude Code's transcripts is where Claude Code puts them only for such a path.
-MAPPABLE: Final = re.compile(r"/[A-Za-z0-9/-]+")
+SUPPORTED_WORKDIR: Final = re.compile(r"/[A-Za-z0-9/-]+")
 # More would not fit a socket's path, or would mean something to a glob or to a URL.
 AGENT_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,39}")
 SENDER: Final = "bench"
 # A body of up to 300 bytes is typed, line ends and all; a longer one arrives as the path of a file.
-_TYPED: Final = 300
+_MAX_TYPED_BYTES: Final = 300
 _EXITED: Final = re.compile(r"child process exited(?: \(code (-?\d+)\)| with error)")
 _SENT: Final = re.compile(r"(\d+(?:\.\d+)?)\S* (\S+) (\S+)")
 _FRACTION: Final = re.compile(r"(\.\d{6})\d+")
@@ -59,7 +59,7 @@ exit 0
 # What the scripts below print of a file begins with a line of its own, which nobody can guess: the mark, and what
 # comes. A line end is added before each mark.
 # Arguments: the home, a mark, and for each agent its name and how many of its events are known.
-LOOK: Final = """
+POLL_SCRIPT: Final = """
 home=$1 mark=$2
 shift 2
 while [ $# -gt 1 ]; do
@@ -77,7 +77,7 @@ done
 printf '\\n%s end -\\n' "$mark"
 """
 # Arguments: the home, a mark.
-METADATA: Final = """
+METADATA_SCRIPT: Final = """
 cd "$1/sessions" || exit 1
 for session in */; do
   printf '\\n%s metadata %s\\n' "$2" "${session%/}"
@@ -86,7 +86,7 @@ done
 printf '\\n%s end -\\n' "$2"
 """
 # Why a daemon did not start stands in its log alone. Arguments: the home, a mark.
-DAEMON_LOGS: Final = """
+DAEMON_LOGS_SCRIPT: Final = """
 cd "$1/sessions" || exit 1
 for session in */; do
   printf '\\n%s log %s\\n' "$2" "${session%/}"
@@ -95,7 +95,7 @@ done
 printf '\\n%s end -\\n' "$2"
 """
 # Sessions, messages, the activity log, Claude Code's transcripts, and what h2 noted about limits and logins.
-HARVEST: Final = """
+COLLECT_LOGS_SCRIPT: Final = """
 cd "$1" || exit 1
 find sessions messages logs claude-config -type f 2>/dev/null | while IFS= read -r file; do
   case $file in
@@ -108,35 +108,35 @@ find sessions messages logs claude-config -type f 2>/dev/null | while IFS= read 
 done
 printf '\\n%s end -\\n' "$2"
 """
-SOCKETS: Final = 'find "$1/sockets" -type s 2>/dev/null | head -n 20'
+LIST_SOCKETS_SCRIPT: Final = 'find "$1/sockets" -type s 2>/dev/null | head -n 20'
 
-_DOING: Final = {
-    ("initialized", ""): Doing.STARTING,
-    ("active", "compacting"): Doing.COMPACTING,
-    ("active", "permission_review"): Doing.ASKING,
-    ("active", "blocked_on_permission"): Doing.BLOCKED,
-    ("idle", ""): Doing.IDLE,
-    ("idle", "usage_limit"): Doing.LIMITED,
-    ("idle", "auth_error"): Doing.REFUSED,
-    ("idle", "server_error"): Doing.FAILING,
-    ("exited", ""): Doing.LEFT,
+_SUBSTATE_ACTIVITIES: Final = {
+    ("initialized", ""): AgentActivity.STARTING,
+    ("active", "compacting"): AgentActivity.COMPACTING,
+    ("active", "permission_review"): AgentActivity.AWAITING_PERMISSION,
+    ("active", "blocked_on_permission"): AgentActivity.AWAITING_USER,
+    ("idle", ""): AgentActivity.IDLE,
+    ("idle", "usage_limit"): AgentActivity.RATE_LIMITED,
+    ("idle", "auth_error"): AgentActivity.AUTH_ERROR,
+    ("idle", "server_error"): AgentActivity.PROVIDER_ERROR,
+    ("exited", ""): AgentActivity.EXITED,
 }
-_STATES: Final = {
-    "initialized": Doing.STARTING,
-    "active": Doing.WORKING,
-    "idle": Doing.IDLE,
-    "exited": Doing.LEFT,
+_STATE_ACTIVITIES: Final = {
+    "initialized": AgentActivity.STARTING,
+    "active": AgentActivity.WORKING,
+    "idle": AgentActivity.IDLE,
+    "exited": AgentActivity.EXITED,
 }
 _KINDS: Final = {
-    "user_prompt": Kind.PROMPT,
-    "state_change": Kind.STATE,
-    "tool_started": Kind.TOOL,
-    "turn_completed": Kind.TURN,
-    "agent_message": Kind.SAID,
-    "session_ended": Kind.ENDED,
-    "usage_limit_info": Kind.TROUBLE,
+    "user_prompt": PodEventKind.PROMPT,
+    "state_change": PodEventKind.STATE,
+    "tool_started": PodEventKind.TOOL,
+    "turn_completed": PodEventKind.TURN,
+    "agent_message": PodEventKind.MESSAGE,
+    "session_ended": PodEventKind.SESSION_ENDED,
+    "usage_limit_info": PodEventKind.ERROR,
     # h2 has forgotten to name what it says about logins and servers.
-    "": Kind.TROUBLE,
+    "": PodEventKind.ERROR,
 }
 
 
@@ -158,18 +158,18 @@ def h2_version(program: Path) -> str:
     version = int(numbers[1]), int(numbers[2])
     if version < OLDEST:
         raise InfrastructureError(
-            f"h2 {said} is too old, Proctor knows {_shown(OLDEST)}", where=program, fix="build a newer h2"
+            f"h2 {said} is too old, Proctor knows {_format_version(OLDEST)}", where=program, fix="build a newer h2"
         )
     if version > NEWEST:
         raise InfrastructureError(
-            f"h2 {said} is too new, Proctor knows {_shown(NEWEST)}",
+            f"h2 {said} is too new, Proctor knows {_format_version(NEWEST)}",
             where=program,
-            fix=f"use h2 {_shown(NEWEST)}, or a newer Proctor",
+            fix=f"use h2 {_format_version(NEWEST)}, or a newer Proctor",
         )
     return said
 
 
-def _shown(version: tuple[int, int]) -> str:
+def _format_version(version: tuple[int, int]) -> str:
     return f"{version[0]}.{version[1]}"
 
 
@@ -206,7 +206,7 @@ def enter_command(agent: str) -> list[str]:
     return ["h2", "send", "--raw", agent, ""]
 
 
-def agent_of(socket: str) -> str:
+def agent_of_socket(socket: str) -> str:
     """Whose socket a path is."""
     return posixpath.basename(socket).removeprefix("agent.").removesuffix(".sock")
 
@@ -214,17 +214,17 @@ def agent_of(socket: str) -> str:
 def as_message(text: str) -> bytes:
     """A text as a message body that is delivered as a file, however short it is."""
     data = text.encode("utf-8", "replace").rstrip() + b"\n"
-    return data if len(data) > _TYPED else data + b" " * (_TYPED - len(data)) + b"\n"
+    return data if len(data) > _MAX_TYPED_BYTES else data + b" " * (_MAX_TYPED_BYTES - len(data)) + b"\n"
 
 
-def complaint(stderr: bytes) -> str:
+def error_message(stderr: bytes) -> str:
     """What a failed command says, without the usage that comes with it."""
     lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
     clean = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     return (clean or lines or ["it said nothing"])[-1]
 
 
-class Launched(Record):
+class LaunchedAgent(Record):
     """One agent of a pod, as h2 has launched it."""
 
     name: str
@@ -232,37 +232,37 @@ class Launched(Record):
     index: int = 0
 
 
-class _Metadata(msgspec.Struct):
+class _SessionMetadata(msgspec.Struct):
     agent_name: str
     role: str = ""
     pod_index: int = 0
 
 
-def read_launched(metadata: bytes) -> Launched | None:
+def read_session_metadata(metadata: bytes) -> LaunchedAgent | None:
     """An agent from its ``session.metadata.json``."""
     try:
-        read = msgspec.json.decode(metadata, type=_Metadata)
+        read = msgspec.json.decode(metadata, type=_SessionMetadata)
     except msgspec.DecodeError:
         return None
-    return Launched(name=read.agent_name, role=read.role, index=read.pod_index)
+    return LaunchedAgent(name=read.agent_name, role=read.role, index=read.pod_index)
 
 
-def lead_of(pod: Iterable[Launched]) -> str:
+def lead_of(pod: Iterable[LaunchedAgent]) -> str:
     """Who gets the task: the concierge, or the first of a pod that has none."""
     ordered = sorted(pod, key=lambda agent: agent.index)
     named = (agent.name for agent in ordered if "concierge" in {agent.name, agent.role})
     return next(named, ordered[0].name)
 
 
-class Status(Record):
+class DaemonStatus(Record):
     """What an agent's daemon says about it."""
 
-    doing: Doing
+    activity: AgentActivity
     queued: int = 0
-    words: str = ""
+    error_text: str = ""
 
 
-class _Status(msgspec.Struct):
+class _DaemonStatusJson(msgspec.Struct):
     state: str = ""
     sub_state: str = ""
     queued_count: int = 0
@@ -273,33 +273,33 @@ class _Status(msgspec.Struct):
     server_error_message: str = ""
 
 
-def read_status(printed: bytes) -> Status | None:
+def read_status(printed: bytes) -> DaemonStatus | None:
     """What `status_command` printed; None when it is no status."""
     try:
-        read = msgspec.json.decode(printed, type=_Status)
+        read = msgspec.json.decode(printed, type=_DaemonStatusJson)
     except msgspec.DecodeError:
         return None
-    doing = Doing.BLOCKED if read.blocked_on_permission else doing_of(read.state, read.sub_state)
+    doing = AgentActivity.AWAITING_USER if read.blocked_on_permission else activity_of(read.state, read.sub_state)
     until = f" (until {read.usage_limit_resets_at})" if read.usage_limit_resets_at else ""
     words = {
-        Doing.LIMITED: read.usage_limit_message + until,
-        Doing.REFUSED: read.auth_error_message,
-        Doing.FAILING: read.server_error_message,
+        AgentActivity.RATE_LIMITED: read.usage_limit_message + until,
+        AgentActivity.AUTH_ERROR: read.auth_error_message,
+        AgentActivity.PROVIDER_ERROR: read.server_error_message,
     }
-    return Status(doing=doing, queued=read.queued_count, words=words.get(doing, "").strip())
+    return DaemonStatus(activity=doing, queued=read.queued_count, error_text=words.get(doing, "").strip())
 
 
-def nobody_listens(stderr: bytes) -> bool:
+def is_connection_refused(stderr: bytes) -> bool:
     """Whether a status could not be had because there is no daemon, rather than one that does not answer."""
     return b"cannot connect" in stderr
 
 
-def doing_of(state: str, sub_state: str) -> Doing:
+def activity_of(state: str, sub_state: str) -> AgentActivity:
     """What a state of h2's means."""
-    return _DOING.get((state, sub_state)) or _STATES.get(state, Doing.WORKING)
+    return _SUBSTATE_ACTIVITIES.get((state, sub_state)) or _STATE_ACTIVITIES.get(state, AgentActivity.WORKING)
 
 
-def read_events(lines: Iterable[bytes]) -> Iterator[Event]:
+def read_events(lines: Iterable[bytes]) -> Iterator[PodEvent]:
     """The events in lines of an ``events.jsonl``; what is no event is passed over."""
     for line in lines:
         try:
@@ -308,19 +308,23 @@ def read_events(lines: Iterable[bytes]) -> Iterator[Event]:
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
         data: dict[str, Any] = read["data"] if isinstance(read.get("data"), dict) else {}
-        kind = _KINDS.get(str(read.get("type", "")), Kind.OTHER)
-        doing = doing_of(str(data.get("state", "")), str(data.get("sub_state", ""))) if kind is Kind.STATE else None
-        text = data.get("Content") if kind is Kind.SAID else data.get("Message")
-        yield Event(at=at, kind=kind, doing=doing, text=text if isinstance(text, str) else "")
+        kind = _KINDS.get(str(read.get("type", "")), PodEventKind.OTHER)
+        doing = (
+            activity_of(str(data.get("state", "")), str(data.get("sub_state", "")))
+            if kind is PodEventKind.STATE
+            else None
+        )
+        text = data.get("Content") if kind is PodEventKind.MESSAGE else data.get("Message")
+        yield PodEvent(at=at, kind=kind, activity=doing, text=text if isinstance(text, str) else "")
 
 
-def read_sent(lines: Iterable[bytes]) -> Iterator[Sent]:
+def read_sent_messages(lines: Iterable[bytes]) -> Iterator[SentMessage]:
     """The messages in lines of what our own ``h2`` has written down: time, sender, receiver."""
     for line in lines:
         # Not every `date` knows parts of a second.
         found = _SENT.fullmatch(line.decode("utf-8", "replace").strip())
         if found is not None and found[2] != SENDER:
-            yield Sent(at=float(found[1]), sender=found[2], to=found[3])
+            yield SentMessage(at=float(found[1]), sender=found[2], to=found[3])
 
 
 def exit_code_of(log: bytes) -> int | None:
@@ -337,7 +341,7 @@ def _time(text: str) -> float:
     return at if math.isfinite(at) else 0.0
 
 
-def trusting(account: bytes | None, workdir: str, key: str) -> bytes:
+def trust_workspace(account: bytes | None, workdir: str, key: str) -> bytes:
     """A ``.claude.json`` with which Claude Code asks nothing at its start: not about this key, nor this folder."""
     document: dict[str, Any] = json.loads(account) if account else {}
     projects = document.setdefault("projects", {})

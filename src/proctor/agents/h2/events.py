@@ -5,22 +5,22 @@ from enum import StrEnum
 from proctor.core.record import Record
 
 
-class Doing(StrEnum):
+class AgentActivity(StrEnum):
     """What an agent is at."""
 
     STARTING = "starting"
     WORKING = "working"
     COMPACTING = "compacting"
-    ASKING = "asking for a permission"
-    BLOCKED = "waiting for a person"
+    AWAITING_PERMISSION = "asking for a permission"
+    AWAITING_USER = "waiting for a person"
     IDLE = "idle"
-    LIMITED = "limited"
-    REFUSED = "refused"
-    FAILING = "failing"
-    LEFT = "out of its session"
+    RATE_LIMITED = "limited"
+    AUTH_ERROR = "refused"
+    PROVIDER_ERROR = "failing"
+    EXITED = "out of its session"
 
 
-class Kind(StrEnum):
+class PodEventKind(StrEnum):
     """What an event is about.
 
     PROMPT: a message was taken as a prompt. TURN: the model has answered. SAID: the text of an answer. ENDED: it left
@@ -31,13 +31,13 @@ class Kind(StrEnum):
     STATE = "state"
     TOOL = "tool"
     TURN = "turn"
-    SAID = "said"
-    ENDED = "ended"
-    TROUBLE = "trouble"
+    MESSAGE = "said"
+    SESSION_ENDED = "ended"
+    ERROR = "trouble"
     OTHER = "other"
 
 
-class Event(Record):
+class PodEvent(Record):
     """One thing that happened to an agent.
 
     Attributes:
@@ -46,12 +46,12 @@ class Event(Record):
     """
 
     at: float
-    kind: Kind
-    doing: Doing | None = None
+    kind: PodEventKind
+    activity: AgentActivity | None = None
     text: str = ""
 
 
-class Sent(Record):
+class SentMessage(Record):
     """A message that one agent sent to another."""
 
     at: float

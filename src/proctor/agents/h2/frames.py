@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Callable
 
-Taker = Callable[[str, str, bytes], None]
+FrameHandler = Callable[[str, str, bytes], None]
 
 
 def new_mark() -> str:
@@ -11,7 +11,7 @@ def new_mark() -> str:
     return f"=={secrets.token_hex(16)}=="
 
 
-class Frames:
+class FrameReader:
     """Takes output as it comes, and passes on what belongs to which frame.
 
     Args:
@@ -20,12 +20,12 @@ class Frames:
             that stands before a mark is not the content's.
     """
 
-    def __init__(self, mark: str, take: Taker) -> None:
+    def __init__(self, mark: str, on_content: FrameHandler) -> None:
         self._mark = f"{mark} ".encode()
-        self._take = take
+        self._on_content = on_content
         self._rest = b""
         self._frame: tuple[str, str] | None = None
-        self._held = b""
+        self._pending = b""
         self.complete = False
 
     def feed(self, data: bytes) -> None:
@@ -36,14 +36,14 @@ class Frames:
                 self._begin(line)
             elif self._frame is not None:
                 # The last line end of a frame is ours: each is held back until the next line shows that it was not.
-                if self._held:
-                    self._take(*self._frame, self._held)
-                self._held = line + b"\n"
+                if self._pending:
+                    self._on_content(*self._frame, self._pending)
+                self._pending = line + b"\n"
 
     def _begin(self, line: bytes) -> None:
         if self._frame is not None:
-            self._take(*self._frame, self._held.removesuffix(b"\n"))
+            self._on_content(*self._frame, self._pending.removesuffix(b"\n"))
         kind, _, name = line.removeprefix(self._mark).decode("utf-8", "replace").partition(" ")
-        self._held = b""
+        self._pending = b""
         self._frame = (kind, name)
         self.complete = kind == "end"

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from proctor.sandboxes.agents import address, endpoints
+from proctor.sandboxes.agent_sockets import connectable_path, list_endpoints
 
 _ROWS: Final = 22
 _COLUMNS: Final = 80
@@ -30,21 +30,21 @@ def screen_of(home: Path, agent: str, *, seconds: float = 3.0) -> str:
         agent: whose.
         seconds: how long to wait for the screen to be painted.
     """
-    found = [endpoint for endpoint in endpoints(home) if endpoint.file == f"agent.{agent}.sock"]
+    found = [endpoint for endpoint in list_endpoints(home) if endpoint.file == f"agent.{agent}.sock"]
     if not found:
         return ""
     deadline = time.monotonic() + seconds
     try:
-        with socket.socket(socket.AF_UNIX) as connection, address(found[0]) as path:
+        with socket.socket(socket.AF_UNIX) as connection, connectable_path(found[0]) as path:
             connection.settimeout(seconds)
             connection.connect(path)
             connection.sendall(json.dumps({"type": "attach", "cols": _COLUMNS, "rows": _ROWS}).encode() + b"\n")
-            return plain_screen(_painted(connection, deadline))
+            return plain_screen(_receive_frames(connection, deadline))
     except OSError:
         return ""
 
 
-def _painted(connection: socket.socket, deadline: float) -> bytes:
+def _receive_frames(connection: socket.socket, deadline: float) -> bytes:
     """The data frames that come until nothing comes any more."""
     received = bytearray()
     while len(received) < _LARGEST and (left := deadline - time.monotonic()) > 0:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from proctor.core.errors import UsageError
-from proctor.core.files import read_given
+from proctor.core.files import read_user_file
 from proctor.core.record import Record
 
-DEFAULT: Final = "benchmark"
+DEFAULT_TEMPLATE: Final = "benchmark"
 _SUFFIXES: Final = (".yaml.tmpl", ".yaml")
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]*")
 # Given by us, where a template asks for them.
@@ -18,7 +18,7 @@ WORKING_DIR: Final = "working_dir"
 MODEL: Final = "model"
 
 
-class Template(Record):
+class PodTemplate(Record):
     """A pod template.
 
     Attributes:
@@ -46,12 +46,12 @@ class Template(Record):
         return {**wanted, **given}
 
 
-def is_file(wanted: str) -> bool:
+def is_file(template: str) -> bool:
     """Whether a template is meant by its path: anything with a slash, or with the ending of a file."""
-    return "/" in wanted or wanted.endswith(_SUFFIXES)
+    return "/" in template or template.endswith(_SUFFIXES)
 
 
-def load_template(wanted: str | None, preset: Mapping[str, bytes]) -> Template:
+def load_template(template: str | None, preset: Mapping[str, bytes]) -> PodTemplate:
     """The template that is meant.
 
     Args:
@@ -62,9 +62,9 @@ def load_template(wanted: str | None, preset: Mapping[str, bytes]) -> Template:
     Raises:
         UsageError: there is no such template, or it cannot be read.
     """
-    if wanted is not None and is_file(wanted):
-        return _read(Path(wanted))
-    name = wanted or DEFAULT
+    if template is not None and is_file(template):
+        return _read(Path(template))
+    name = template or DEFAULT_TEMPLATE
     for suffix in _SUFFIXES:
         content = preset.get(f"pods/{name}{suffix}")
         if content is not None:
@@ -76,13 +76,15 @@ def load_template(wanted: str | None, preset: Mapping[str, bytes]) -> Template:
     )
 
 
-def check_pod(wanted: str | None, preset: Mapping[str, bytes], given: Mapping[str, str]) -> Template:
+def load_checked_template(
+    template_name: str | None, preset: Mapping[str, bytes], given: Mapping[str, str]
+) -> PodTemplate:
     """The template that is meant, once it is sure that it can be launched with these variables.
 
     Raises:
         UsageError: it cannot.
     """
-    template = load_template(wanted, preset)
+    template = load_template(template_name, preset)
     if WORKING_DIR in given:
         raise UsageError(f"Proctor sets {WORKING_DIR} by itself", fix="leave that variable out")
     unknown = sorted(given.keys() - template.declared.keys())
@@ -98,8 +100,8 @@ def check_pod(wanted: str | None, preset: Mapping[str, bytes], given: Mapping[st
     return template
 
 
-def _read(path: Path) -> Template:
-    text = read_given(path, "the pod template")
+def _read(path: Path) -> PodTemplate:
+    text = read_user_file(path, "the pod template")
     folder = path.parent / "roles"
     try:
         roles = {file.name: file.read_bytes() for file in sorted(folder.glob("*.yaml*")) if file.is_file()}
@@ -113,8 +115,8 @@ def _read(path: Path) -> Template:
     return _parsed(name, text, path, roles)
 
 
-def _parsed(name: str, text: str, where: object, roles: dict[str, bytes]) -> Template:
-    return Template(name=name, text=text, declared=_declared(text, where), roles=roles)
+def _parsed(name: str, text: str, where: object, roles: dict[str, bytes]) -> PodTemplate:
+    return PodTemplate(name=name, text=text, declared=_declared(text, where), roles=roles)
 
 
 def _declared(text: str, where: object) -> dict[str, bool]:

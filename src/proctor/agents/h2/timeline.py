@@ -5,32 +5,32 @@ from typing import Final, Literal
 
 import msgspec
 
-from proctor.agents.h2.events import Doing, Event, Kind, Sent
+from proctor.agents.h2.events import AgentActivity, PodEvent, PodEventKind, SentMessage
 from proctor.core.record import Record
 from proctor.core.result import AgentMetrics, Member
 
-TIMELINE: Final = "timeline.json"
-_ACTIVE: Final = frozenset({Doing.WORKING, Doing.COMPACTING})
+TIMELINE_FILE: Final = "timeline.json"
+_ACTIVE: Final = frozenset({AgentActivity.WORKING, AgentActivity.COMPACTING})
 _SIGNS: Final = {
-    Doing.WORKING: "█",
-    Doing.COMPACTING: "▒",
-    Doing.ASKING: "?",
-    Doing.BLOCKED: "?",
-    Doing.LIMITED: "!",
-    Doing.REFUSED: "!",
-    Doing.FAILING: "!",
+    AgentActivity.WORKING: "█",
+    AgentActivity.COMPACTING: "▒",
+    AgentActivity.AWAITING_PERMISSION: "?",
+    AgentActivity.AWAITING_USER: "?",
+    AgentActivity.RATE_LIMITED: "!",
+    AgentActivity.AUTH_ERROR: "!",
+    AgentActivity.PROVIDER_ERROR: "!",
 }
-_REST: Final = "·"
+_IDLE_SIGN: Final = "·"
 _MESSAGE: Final = "✉"
 _MESSAGES: Final = "messages"
 
 
-class Span(Record):
+class ActivitySpan(Record):
     """A time in which an agent did one thing, in seconds since the task was taken."""
 
     start: float
     end: float
-    doing: Doing
+    activity: AgentActivity
 
     @property
     def seconds(self) -> float:
@@ -38,26 +38,26 @@ class Span(Record):
         return self.end - self.start
 
 
-class Line(Record):
+class AgentTimeline(Record):
     """One agent's part of a timeline."""
 
     name: str
     role: str
-    spans: tuple[Span, ...]
+    spans: tuple[ActivitySpan, ...]
     prompts: int = 0
     tools: int = 0
     turns: int = 0
     compactions: int = 0
     context_resets: int = 0
-    last_words: str = ""
+    final_text: str = ""
 
     @property
     def active_seconds(self) -> float:
         """How long it was at work."""
-        return sum(span.seconds for span in self.spans if span.doing in _ACTIVE)
+        return sum(span.seconds for span in self.spans if span.activity in _ACTIVE)
 
 
-class Message(Record):
+class TimelineMessage(Record):
     """A message between two agents, in seconds since the task was taken."""
 
     at: float
@@ -72,15 +72,20 @@ class Timeline(Record):
         began: when the task was taken, in seconds since 1970.
     """
 
-    began: float
+    started_at: float
     seconds: float
-    lines: tuple[Line, ...]
-    messages: tuple[Message, ...] = ()
+    agents: tuple[AgentTimeline, ...]
+    messages: tuple[TimelineMessage, ...] = ()
     schema_version: Literal["proctor.timeline@1"] = "proctor.timeline@1"
 
 
-def make_timeline(
-    agents: Mapping[str, str], events: Mapping[str, Sequence[Event]], sent: Iterable[Sent], *, lead: str, ended: float
+def build_timeline(
+    agents: Mapping[str, str],
+    events: Mapping[str, Sequence[PodEvent]],
+    sent_messages: Iterable[SentMessage],
+    *,
+    lead: str,
+    ended_at: float,
 ) -> Timeline | None:
     """Put a pod's events together; None when nobody took the task.
 
@@ -91,17 +96,20 @@ def make_timeline(
         lead: who was given the task.
         ended: until when the pod was there; it counts only if something went on until then.
     """
-    began = next((event.at for event in events.get(lead, ()) if event.kind is Kind.PROMPT), None)
+    began = next((event.at for event in events.get(lead, ()) if event.kind is PodEventKind.PROMPT), None)
     if began is None:
         return None
-    lines = [_line(name, role, events.get(name, ()), began, ended) for name, role in agents.items()]
+    lines = [_agent_timeline(name, role, events.get(name, ()), began, ended_at) for name, role in agents.items()]
     # Once nobody does anything, waiting for what does not come is not the pod's time.
-    seconds = max((span.end for line in lines for span in line.spans if span.doing is not Doing.IDLE), default=0.0)
-    cut = tuple(msgspec.structs.replace(line, spans=_until(line.spans, seconds)) for line in lines)
-    messages = tuple(
-        Message(at=round(max(0.0, message.at - began), 3), sender=message.sender, to=message.to) for message in sent
+    seconds = max(
+        (span.end for line in lines for span in line.spans if span.activity is not AgentActivity.IDLE), default=0.0
     )
-    return Timeline(began=began, seconds=seconds, lines=cut, messages=messages)
+    cut = tuple(msgspec.structs.replace(line, spans=_clip_spans(line.spans, seconds)) for line in lines)
+    messages = tuple(
+        TimelineMessage(at=round(max(0.0, message.at - began), 3), sender=message.sender, to=message.to)
+        for message in sent_messages
+    )
+    return Timeline(started_at=began, seconds=seconds, agents=cut, messages=messages)
 
 
 def metrics_of(timeline: Timeline | None, agents: Mapping[str, str], *, messages: int) -> AgentMetrics:
@@ -126,88 +134,93 @@ def metrics_of(timeline: Timeline | None, agents: Mapping[str, str], *, messages
             compactions=line.compactions,
             messages=senders.count(line.name),
         )
-        for line in timeline.lines
+        for line in timeline.agents
     )
     whole = timeline.seconds * len(members)
     return AgentMetrics(
         agents=len(members),
         turns=sum(member.turns for member in members),
-        steps=sum(line.tools for line in timeline.lines),
+        steps=sum(line.tools for line in timeline.agents),
         compactions=sum(member.compactions for member in members),
-        context_resets=sum(line.context_resets for line in timeline.lines),
+        context_resets=sum(line.context_resets for line in timeline.agents),
         messages=max(messages, len(senders)),
         utilisation=min(1.0, sum(member.active_seconds for member in members) / whole) if whole > 0 else None,
         members=members,
     )
 
 
-def _line(name: str, role: str, events: Sequence[Event], began: float, ended: float) -> Line:
+def _agent_timeline(
+    name: str, role: str, events: Sequence[PodEvent], started_at: float, ended_at: float
+) -> AgentTimeline:
     count = [event.kind for event in events].count
-    left = [index for index, event in enumerate(events) if event.kind is Kind.ENDED]
-    said = [event.text for event in events if event.kind is Kind.SAID and event.text.strip()]
+    left = [index for index, event in enumerate(events) if event.kind is PodEventKind.SESSION_ENDED]
+    said = [event.text for event in events if event.kind is PodEventKind.MESSAGE and event.text.strip()]
     compactions = sum(
-        event.doing is Doing.COMPACTING and (index == 0 or _before(events, index) is not Doing.COMPACTING)
+        event.activity is AgentActivity.COMPACTING
+        and (index == 0 or _previous_activity(events, index) is not AgentActivity.COMPACTING)
         for index, event in enumerate(events)
     )
-    return Line(
+    return AgentTimeline(
         name=name,
         role=role,
-        spans=_spans(events, began, ended),
-        prompts=count(Kind.PROMPT),
-        tools=count(Kind.TOOL),
-        turns=count(Kind.TURN),
+        spans=_spans(events, started_at, ended_at),
+        prompts=count(PodEventKind.PROMPT),
+        tools=count(PodEventKind.TOOL),
+        turns=count(PodEventKind.TURN),
         compactions=compactions,
         # It left its session and went on in another: its context was thrown away.
-        context_resets=sum(any(event.kind is not Kind.ENDED for event in events[index + 1 :]) for index in left),
-        last_words=said[-1] if said else "",
+        context_resets=sum(
+            any(event.kind is not PodEventKind.SESSION_ENDED for event in events[index + 1 :]) for index in left
+        ),
+        final_text=said[-1] if said else "",
     )
 
 
-def _before(events: Sequence[Event], index: int) -> Doing | None:
-    return next((event.doing for event in reversed(events[:index]) if event.kind is Kind.STATE), None)
+def _previous_activity(events: Sequence[PodEvent], index: int) -> AgentActivity | None:
+    return next((event.activity for event in reversed(events[:index]) if event.kind is PodEventKind.STATE), None)
 
 
-def _spans(events: Sequence[Event], began: float, ended: float) -> tuple[Span, ...]:
+def _spans(events: Sequence[PodEvent], started_at: float, ended_at: float) -> tuple[ActivitySpan, ...]:
     """What it did from when to when. An idle after a compaction that ends without a prompt was work."""
-    changes: list[tuple[float, Doing]] = []
+    changes: list[tuple[float, AgentActivity]] = []
     pending: int | None = None
     for event in events:
-        if event.kind is Kind.PROMPT:
+        if event.kind is PodEventKind.PROMPT:
             pending = None
-        elif event.kind in {Kind.TOOL, Kind.TURN} and pending is not None:
-            changes[pending] = (changes[pending][0], Doing.WORKING)
+        elif event.kind in {PodEventKind.TOOL, PodEventKind.TURN} and pending is not None:
+            changes[pending] = (changes[pending][0], AgentActivity.WORKING)
             pending = None
-        doing = Doing.LEFT if event.kind is Kind.ENDED else event.doing
+        doing = AgentActivity.EXITED if event.kind is PodEventKind.SESSION_ENDED else event.activity
         if doing is None:
             continue
-        after_compaction = doing is Doing.IDLE and bool(changes) and changes[-1][1] is Doing.COMPACTING
+        after_compaction = doing is AgentActivity.IDLE and bool(changes) and changes[-1][1] is AgentActivity.COMPACTING
         changes.append((event.at, doing))
         if after_compaction:
             pending = len(changes) - 1
-    spans: list[Span] = []
+    spans: list[ActivitySpan] = []
     for index, (at, doing) in enumerate(changes):
-        until = changes[index + 1][0] if index + 1 < len(changes) else ended
-        start, end = round(max(0.0, at - began), 3), round(max(0.0, until - began), 3)
+        until = changes[index + 1][0] if index + 1 < len(changes) else ended_at
+        start, end = round(max(0.0, at - started_at), 3), round(max(0.0, until - started_at), 3)
         if end <= start:
             continue
-        if spans and spans[-1].doing is doing:
+        if spans and spans[-1].activity is doing:
             spans[-1] = msgspec.structs.replace(spans[-1], end=end)
         else:
-            spans.append(Span(start=start, end=end, doing=doing))
+            spans.append(ActivitySpan(start=start, end=end, activity=doing))
     return tuple(spans)
 
 
-def _until(spans: Sequence[Span], seconds: float) -> tuple[Span, ...]:
+def _clip_spans(spans: Sequence[ActivitySpan], seconds: float) -> tuple[ActivitySpan, ...]:
     return tuple(msgspec.structs.replace(span, end=min(span.end, seconds)) for span in spans if span.start < seconds)
 
 
-def draw(timeline: Timeline, width: int) -> str:
+def render_timeline(timeline: Timeline, width: int) -> str:
     """The timeline for a terminal that is `width` wide: a row for each agent, and one for their messages."""
-    names = max(len(name) for name in (_MESSAGES, *(line.name for line in timeline.lines)))
+    names = max(len(name) for name in (_MESSAGES, *(line.name for line in timeline.agents)))
     columns = max(10, width - names - 8)
     scale = timeline.seconds / columns if timeline.seconds > 0 else 1.0
     rows = []
-    for line in timeline.lines:
+    for line in timeline.agents:
         share = line.active_seconds / timeline.seconds if timeline.seconds > 0 else 0.0
         rows.append(f"{line.name:{names}}  {_row(line, columns, scale)}  {share:4.0%}")
     if timeline.messages:
@@ -221,17 +234,17 @@ def draw(timeline: Timeline, width: int) -> str:
     return "\n".join(rows) + "\n"
 
 
-def _row(line: Line, columns: int, scale: float) -> str:
+def _row(agent: AgentTimeline, columns: int, scale: float) -> str:
     """Each column shows what the agent did most of that time, work before rest."""
     cells = []
     for column in range(columns):
         start, end = column * scale, (column + 1) * scale
         shares: dict[str, float] = {}
-        for span in line.spans:
+        for span in agent.spans:
             overlap = min(end, span.end) - max(start, span.start)
             if overlap > 0:
-                sign = _SIGNS.get(span.doing, _REST)
+                sign = _SIGNS.get(span.activity, _IDLE_SIGN)
                 shares[sign] = shares.get(sign, 0.0) + overlap
-        busy = {sign: share for sign, share in shares.items() if sign != _REST}
-        cells.append(max(busy, key=lambda sign: busy[sign]) if busy else _REST)
+        busy = {sign: share for sign, share in shares.items() if sign != _IDLE_SIGN}
+        cells.append(max(busy, key=lambda sign: busy[sign]) if busy else _IDLE_SIGN)
     return "".join(cells)

@@ -18,42 +18,48 @@ from typing import Final
 
 import msgspec
 
-from proctor.benchmarks.commit0.columns import GRADER, Column, Columns, unfit_verdict, verdict_of
-from proctor.benchmarks.commit0.library import Library
-from proctor.benchmarks.commit0.official import COVERAGE, REPORT, Official, command, judge
-from proctor.benchmarks.commit0.statics import findings, static_mounts
-from proctor.core.benchmark import Place
+from proctor.benchmarks.commit0.library import Commit0Library
+from proctor.benchmarks.commit0.official_score import (
+    COVERAGE,
+    REPORT,
+    Commit0OfficialScore,
+    official_score,
+    test_command,
+)
+from proctor.benchmarks.commit0.static_analysis import count_findings, tool_mounts
+from proctor.benchmarks.commit0.verdicts import GRADER, SubmissionResults, TreeResults, unapplied_verdict, verdict_of
+from proctor.core.benchmark import GradingContext
 from proctor.core.environment import Environment, EnvironmentSpec
 from proctor.core.errors import LimitReached
-from proctor.core.evaluation import Evaluated, Prediction, TestSummary
+from proctor.core.evaluation import Prediction, TaskEvaluation, TestSummary
 from proctor.core.record import to_json
 from proctor.core.verdict import Finding, TestStatus, Verdict
 from proctor.grading import (
+    InconclusiveKind,
+    InconclusiveRun,
     TestFormat,
     TestPlan,
     TestRun,
-    Trouble,
-    Unreadable,
     audit_trees,
     protected_paths,
     pytest_config,
     run_tests,
-    tampering,
+    tampering_findings,
 )
 from proctor.results import RecordCache
 from proctor.results.cache import cache_key
-from proctor.workspaces import Applied, UnfitSubmission, apply_patch
+from proctor.workspaces import ApplyResult, InvalidSubmission, apply_patch
 from proctor.workspaces.changes import write_changes
-from proctor.workspaces.trees import Entry, read_entry, read_tree
+from proctor.workspaces.trees import FileEntry, read_entry, read_tree
 
 TEST_SECONDS: Final = 1800.0
-_KILLED: Final = 137
+_KILLED_EXIT_CODE: Final = 137
 # The reporter takes one test after the other, and tests of another process would not be heard.
-_PARALLEL: Final = {"-n": 2, "--dist": 2, "--numprocesses": 2}
+_PARALLEL_OPTIONS: Final = {"-n": 2, "--dist": 2, "--numprocesses": 2}
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class Commit0GradingJob:
     """One library on the bench.
 
     Attributes:
@@ -65,39 +71,39 @@ class Bench:
         notes: what is out of the ordinary with its environment.
     """
 
-    library: Library
-    place: Place
+    library: Commit0Library
+    context: GradingContext
     folder: Path
     tree: Path
     generated: Path | None
     spec: EnvironmentSpec
     python: str
-    path: str | None
-    notes: tuple[str, ...] = ()
+    search_path: str | None
+    environment_notes: tuple[str, ...] = ()
 
     @property
     def timeout(self) -> float:
         """The wall clock of one test run."""
-        return self.place.options.timeout_seconds or TEST_SECONDS
+        return self.context.options.timeout_seconds or TEST_SECONDS
 
 
-async def grade(bench: Bench, prediction: Prediction) -> Evaluated:
+async def grade(job: Commit0GradingJob, prediction: Prediction) -> TaskEvaluation:
     """Grade one submission."""
-    stub, gold = await stub_column(bench), await gold_column(bench)
+    stub, gold = await stub_results(job), await oracle_results(job)
     with tempfile.TemporaryDirectory(prefix="proctor-commit0-") as scratch:
         try:
             handed_in, restored = Path(scratch) / "official", Path(scratch) / "strict"
-            applied, found = await asyncio.to_thread(_lay_out, bench, prediction, handed_in, restored)
-        except UnfitSubmission as unfit:
-            return _evaluated(bench, prediction, unfit_verdict(bench.library, unfit, stub, gold), None, stub)
-        official, static = await official_run(bench, handed_in)
-        column, run = await strict_run(bench, restored)
-        await asyncio.to_thread(_keep, bench.folder, prediction, run)
+            applied, found = await asyncio.to_thread(_lay_out_submission, job, prediction, handed_in, restored)
+        except InvalidSubmission as unfit:
+            return _task_evaluation(job, prediction, unapplied_verdict(job.library, unfit, stub, gold), None, stub)
+        official, static = await official_run(job, handed_in)
+        column, run = await strict_run(job, restored)
+        await asyncio.to_thread(_write_artifacts, job.folder, prediction, run)
     honest = {*stub.tampered, *(gold.tampered if gold else ())}  # tools that measure coverage do it, too
-    found = (*found, *tampering(name for name in column.tampered if name not in honest))
-    columns = Columns(after=column, stub=stub, gold=gold, official=official, static=static)
-    verdict = verdict_of(bench.library, columns, found, applied)
-    return _evaluated(bench, prediction, verdict, column, stub)
+    found = (*found, *tampering_findings(name for name in column.tampered if name not in honest))
+    columns = SubmissionResults(submission=column, stub=stub, oracle=gold, official=official, static_findings=static)
+    verdict = verdict_of(job.library, columns, found, applied)
+    return _task_evaluation(job, prediction, verdict, column, stub)
 
 
 def lay_out(source: Path, generated: Path | None, tree: Path) -> None:
@@ -109,113 +115,115 @@ def lay_out(source: Path, generated: Path | None, tree: Path) -> None:
     write_changes(tree, read_tree(source))
 
 
-async def stub_column(bench: Bench) -> Column:
+async def stub_results(job: Commit0GradingJob) -> TreeResults:
     """What the stubs pass: more than nothing, mostly."""
-    return await _known(bench, "stub", bench.tree)
+    return await _cached_results(job, "stub", job.tree)
 
 
-async def gold_column(bench: Bench) -> Column | None:
+async def oracle_results(job: Commit0GradingJob) -> TreeResults | None:
     """What the reference passes here: the most that can be had, and seldom everything."""
-    tree = await asyncio.to_thread(bench.library.reference)
+    tree = await asyncio.to_thread(job.library.oracle_tree)
     if tree is None:
         return None
     with tempfile.TemporaryDirectory(prefix="proctor-commit0-") as scratch:
         whole = Path(scratch) / "gold"
-        await asyncio.to_thread(lay_out, tree, bench.generated, whole)
-        return await _known(bench, "gold", whole)
+        await asyncio.to_thread(lay_out, tree, job.generated, whole)
+        return await _cached_results(job, "gold", whole)
 
 
-async def _known(bench: Bench, name: str, tree: Path) -> Column:
-    cache = RecordCache(Column, "commit0") if bench.place.use_cache else None
-    digest = await bench.place.provider.digest(bench.spec)
-    key = cache_key(GRADER, name, digest, bench.library.digest(), str(bench.timeout))
+async def _cached_results(job: Commit0GradingJob, name: str, tree: Path) -> TreeResults:
+    cache = RecordCache(TreeResults, "commit0") if job.context.use_cache else None
+    digest = await job.context.provider.digest(job.spec)
+    key = cache_key(GRADER, name, digest, job.library.digest(), str(job.timeout))
     column = cache.get(key) if cache else None
     if column is None:
-        column, _ = await strict_run(bench, tree)
+        column, _ = await strict_run(job, tree)
         if cache is not None:
             cache.put(key, column)
     return column
 
 
-async def strict_run(bench: Bench, tree: Path) -> tuple[Column, TestRun]:
+async def strict_run(job: Commit0GradingJob, tree: Path) -> tuple[TreeResults, TestRun]:
     """The listed tests on a tree, by our own reporter."""
-    row = bench.library.row
+    row = job.library.row
     words = shlex.split(row.test.test_cmd)[1:]
     options, parallel = _without_parallel(words)
     plan = TestPlan(
         format=TestFormat.PYTEST,
         targets=(row.test.test_dir,),
-        python=bench.python,
-        config=pytest_config(lambda name: _read(bench.tree / name)),
+        python=job.python,
+        config=pytest_config(lambda name: _read(job.tree / name)),
         autoload=True,
         options=(*options, *(("-n", "0") if parallel else ())),
     )
     try:
-        async with await _room(bench, tree) as room:
-            run = await run_tests(room, plan, timeout=bench.timeout)
+        async with await _start_environment(job, tree) as room:
+            run = await run_tests(room, plan, timeout=job.timeout)
     except LimitReached as limit:
-        run = TestRun(outcome=Unreadable(trouble=Trouble.CUT_SHORT, reason=str(limit)), exit_code=_KILLED)
-    trouble = "" if run.complete or not isinstance(run.outcome, Unreadable) else run.outcome.reason
-    statuses = {test: run.tests.get(test, TestStatus.MISSING) for test in bench.library.ids}
+        run = TestRun(
+            outcome=InconclusiveRun(kind=InconclusiveKind.CUT_SHORT, reason=str(limit)), exit_code=_KILLED_EXIT_CODE
+        )
+    trouble = "" if run.complete or not isinstance(run.outcome, InconclusiveRun) else run.outcome.reason
+    statuses = {test: run.tests.get(test, TestStatus.MISSING) for test in job.library.test_ids}
     seconds = round(run.seconds, 3)
-    return Column(statuses=statuses, trouble=trouble, seconds=seconds, tampered=run.outcome.tampered), run
+    return TreeResults(statuses=statuses, error=trouble, seconds=seconds, tampered=run.outcome.tampered), run
 
 
-async def official_run(bench: Bench, tree: Path) -> tuple[Official, dict[str, float]]:
+async def official_run(job: Commit0GradingJob, tree: Path) -> tuple[Commit0OfficialScore, dict[str, float]]:
     """The official command on a tree, and what static analysis says of it before anything of it has run."""
-    variables = {} if bench.path is None else {"PATH": bench.path}
+    variables = {} if job.search_path is None else {"PATH": job.search_path}
     report = coverage = None
     static: dict[str, float] = {}
     try:
-        async with await _room(bench, tree) as room:
-            static = await findings(room, bench.library.row.src_dir)
-            await room.exec(["sh", "-c", command(bench.library.row)], timeout=bench.timeout, variables=variables)
-            report, coverage = await _fetch(room, REPORT), await _fetch(room, COVERAGE)
+        async with await _start_environment(job, tree) as room:
+            static = await count_findings(room, job.library.row.src_dir)
+            await room.exec(["sh", "-c", test_command(job.library.row)], timeout=job.timeout, variables=variables)
+            report, coverage = await _fetch_file(room, REPORT), await _fetch_file(room, COVERAGE)
     except LimitReached:
         pass  # the official rule for a run without a report: nothing passed
-    return judge(bench.library.ids, report, coverage), static
+    return official_score(job.library.test_ids, report, coverage), static
 
 
-def _evaluated(
-    bench: Bench, prediction: Prediction, verdict: Verdict, after: Column | None, before: Column
-) -> Evaluated:
-    return Evaluated(
+def _task_evaluation(
+    job: Commit0GradingJob, prediction: Prediction, verdict: Verdict, after: TreeResults | None, before: TreeResults
+) -> TaskEvaluation:
+    return TaskEvaluation(
         task_id=verdict.task_id,
         verdict=verdict,
-        notes=bench.notes,
+        notes=job.environment_notes,
         model=prediction.model,
         patch_kind=prediction.patch_kind,
         patch_sha256=hashlib.sha256(prediction.content).hexdigest(),
-        baseline=_summary(before),
-        after_patch=None if after is None else _summary(after),
-        artifacts=str(bench.folder),
+        pre_patch=_summary(before),
+        post_patch=None if after is None else _summary(after),
+        artifacts=str(job.folder),
     )
 
 
-def _summary(column: Column) -> TestSummary:
-    statuses = list(column.statuses.values())
+def _summary(results: TreeResults) -> TestSummary:
+    statuses = list(results.statuses.values())
     passed, skipped = statuses.count(TestStatus.PASSED), statuses.count(TestStatus.SKIPPED)
     broken = statuses.count(TestStatus.ERROR)
     return TestSummary(
         ok=passed == len(statuses),
-        exit_code=None if column.trouble else int(passed != len(statuses)),
+        exit_code=None if results.error else int(passed != len(statuses)),
         passed=passed,
         skipped=skipped,
         errors=broken,
         failed=len(statuses) - passed - skipped - broken,
-        seconds=column.seconds,
+        seconds=results.seconds,
     )
 
 
-def _lay_out(
-    bench: Bench, prediction: Prediction, handed_in: Path, restored: Path
-) -> tuple[Applied, tuple[Finding, ...]]:
+def _lay_out_submission(
+    job: Commit0GradingJob, prediction: Prediction, submitted: Path, restored: Path
+) -> tuple[ApplyResult, tuple[Finding, ...]]:
     """The submission as it is, and with everything protected put back; also what the audit says of it."""
-    shutil.copytree(bench.tree, handed_in, symlinks=True)
-    applied = apply_patch(handed_in, prediction.content, prediction.patch_kind)
-    shutil.copytree(handed_in, restored, symlinks=True)
-    patterns = bench.library.protected()
-    old, new = _entries(bench.tree, applied.touched), _entries(handed_in, applied.touched)
+    shutil.copytree(job.tree, submitted, symlinks=True)
+    applied = apply_patch(submitted, prediction.content, prediction.patch_kind)
+    shutil.copytree(submitted, restored, symlinks=True)
+    patterns = job.library.protected()
+    old, new = _entries(job.tree, applied.touched), _entries(submitted, applied.touched)
     found = audit_trees(
         {path: entry.data for path, entry in old.items()},
         {path: entry.data for path, entry in new.items()},
@@ -223,22 +231,22 @@ def _lay_out(
         protected=patterns,
     )
     back = protected_paths(applied.touched, patterns)
-    write_changes(restored, {os.fsencode(path): read_entry(bench.tree, os.fsencode(path)) for path in back})
+    write_changes(restored, {os.fsencode(path): read_entry(job.tree, os.fsencode(path)) for path in back})
     return applied, found
 
 
-def _entries(tree: Path, paths: Sequence[str]) -> dict[str, Entry]:
+def _entries(tree: Path, paths: Sequence[str]) -> dict[str, FileEntry]:
     entries = {path: read_entry(tree, os.fsencode(path)) for path in paths}
     return {path: entry for path, entry in entries.items() if entry is not None}
 
 
-def _without_parallel(words: Sequence[str]) -> tuple[list[str], bool]:
+def _without_parallel(arguments: Sequence[str]) -> tuple[list[str], bool]:
     kept: list[str] = []
     skip, found = 0, False
-    for word in words:
+    for word in arguments:
         if skip:
             skip -= 1
-        elif word.partition("=")[0] in _PARALLEL:
+        elif word.partition("=")[0] in _PARALLEL_OPTIONS:
             found = True
             skip = 0 if "=" in word else 1
         else:
@@ -250,22 +258,22 @@ def _read(file: Path) -> bytes | None:
     return file.read_bytes() if file.is_file() else None
 
 
-async def _room(bench: Bench, tree: Path) -> Environment:
-    spec = msgspec.structs.replace(bench.spec, workspace=tree, mounts=(*bench.spec.mounts, *static_mounts()))
-    return await bench.place.provider.start(spec)
+async def _start_environment(job: Commit0GradingJob, tree: Path) -> Environment:
+    spec = msgspec.structs.replace(job.spec, workspace=tree, mounts=(*job.spec.mounts, *tool_mounts()))
+    return await job.context.provider.start(spec)
 
 
-async def _fetch(room: Environment, name: str) -> bytes | None:
+async def _fetch_file(environment: Environment, name: str) -> bytes | None:
     with tempfile.TemporaryDirectory(prefix="proctor-report-") as folder:
         target = Path(folder) / "file"
         try:
-            await room.get(f"{room.workdir}/{name}", target)
+            await environment.get(f"{environment.workdir}/{name}", target)
         except FileNotFoundError:
             return None
         return target.read_bytes() if target.is_file() and not target.is_symlink() else None
 
 
-def _keep(folder: Path, prediction: Prediction, run: TestRun) -> None:
+def _write_artifacts(folder: Path, prediction: Prediction, run: TestRun) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "submission.diff").write_bytes(prediction.content)
     (folder / "tests.json").write_bytes(to_json(msgspec.structs.replace(run, log=b"")))

@@ -13,11 +13,13 @@ from proctor.core.causes import Cause
 from proctor.core.errors import InfrastructureError
 from proctor.core.record import Record
 
-_ASK: Final = "import sys; print('%d.%d' % sys.version_info[:2], sys.base_prefix, getattr(sys, '_base_executable', ''))"
-_ASK_SECONDS: Final = 20.0
+_PROBE: Final = (
+    "import sys; print('%d.%d' % sys.version_info[:2], sys.base_prefix, getattr(sys, '_base_executable', ''))"
+)
+_PROBE_SECONDS: Final = 20.0
 
 
-class Interpreter(Record):
+class Commit0Interpreter(Record):
     """A Python, and the folder that holds all of it."""
 
     executable: str
@@ -25,14 +27,14 @@ class Interpreter(Record):
 
 
 @cache
-def find_python(version: str) -> Interpreter:
+def find_interpreter(version: str) -> Commit0Interpreter:
     """The Python of this minor version.
 
     Raises:
         InfrastructureError: there is none.
     """
     for candidate in _candidates(version):
-        found = _ask(candidate, version)
+        found = _probe(candidate, version)
         if found is not None:
             return found
     raise InfrastructureError(
@@ -55,15 +57,15 @@ def _candidates(version: str) -> Iterator[Path]:
     yield from sorted(managed.glob(f"cpython-{version}.*/bin/{name}"))
 
 
-def _ask(candidate: Path, version: str) -> Interpreter | None:
+def _probe(candidate: Path, version: str) -> Commit0Interpreter | None:
     """What a program says that it is; None when it is not what we look for."""
     try:
         done = subprocess.run(
-            [candidate, "-I", "-c", _ASK], capture_output=True, text=True, check=False, timeout=_ASK_SECONDS
+            [candidate, "-I", "-c", _PROBE], capture_output=True, text=True, check=False, timeout=_PROBE_SECONDS
         )
         said, prefix, own = done.stdout.rstrip("\n").split(" ", 2)
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None
     if said != version:
         return None
-    return Interpreter(executable=str(Path(own or candidate).resolve()), prefix=str(Path(prefix).resolve()))
+    return Commit0Interpreter(executable=str(Path(own or candidate).resolve()), prefix=str(Path(prefix).resolve()))

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from proctor.benchmarks.commit0.rows import Row
-from proctor.benchmarks.data import from_git
-from proctor.core.files import locked
-from proctor.core.places import cache_root
+from proctor.benchmarks.commit0.rows import Commit0Row
+from proctor.benchmarks.data import download_from_git
+from proctor.core.files import file_lock
+from proctor.core.paths import cache_root
 from proctor.core.record import to_json
-from proctor.grading import MACHINERY
+from proctor.grading import TEST_MACHINERY
 from proctor.workspaces.git import make_repository, run_git
 
 _FETCH_SECONDS: Final = 3600.0
@@ -22,38 +22,38 @@ SPECIFICATION: Final = "spec.pdf.bz2"
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
+class Commit0Library:
     """One library.
 
     Attributes:
         trees: where `bench fetch` has put its trees, by commit.
     """
 
-    row: Row
-    ids: tuple[str, ...]
+    row: Commit0Row
+    test_ids: tuple[str, ...]
     trees: Path
 
-    def base(self) -> Path:
+    def stub_tree(self) -> Path:
         """The tree with the stubs. Nothing of its history: the commit before it is the answer."""
         return self._tree(self.row.base_commit)
 
-    def reference(self) -> Path | None:
+    def oracle_tree(self) -> Path | None:
         """The tree that the stubs were made from; None where the row does not say which it is."""
         return self._tree(self.row.reference_commit) if self.row.reference_commit else None
 
-    def tag(self) -> str | None:
+    def oracle_tag(self) -> str | None:
         """The tag of the reference, from which some libraries take their version when they are installed."""
-        reference = self.reference()
+        reference = self.oracle_tree()
         file = None if reference is None else _tag_file(reference)
         return file.read_text(encoding="utf-8") if file is not None and file.is_file() else None
 
     def digest(self) -> str:
         """Identifies all that a verdict depends on."""
-        return hashlib.sha256(to_json(self.row) + "\n".join(self.ids).encode()).hexdigest()
+        return hashlib.sha256(to_json(self.row) + "\n".join(self.test_ids).encode()).hexdigest()
 
     def protected(self) -> tuple[str, ...]:
         """Which paths a submission cannot change for good: its tests, and what decides how they end."""
-        return (*MACHINERY, *test_places(self.row, self.ids), f"/{SPECIFICATION}", "/.venv/")
+        return (*TEST_MACHINERY, *test_patterns(self.row, self.test_ids), f"/{SPECIFICATION}", "/.venv/")
 
     def _tree(self, commit: str) -> Path:
         """A tree of the library, brought here from its repository if need be.
@@ -68,18 +68,18 @@ class Library:
         if cached.is_dir():
             return cached
         cached.parent.mkdir(parents=True, exist_ok=True)
-        with locked(cached.with_name(f".{commit}.lock"), what=f"the tree {commit}", wait_seconds=_FETCH_SECONDS):
+        with file_lock(cached.with_name(f".{commit}.lock"), what=f"the tree {commit}", wait_seconds=_FETCH_SECONDS):
             if not cached.is_dir():
-                bring(repository(self.row), commit, cached)
+                fetch_tree(repository_url(self.row), commit, cached)
         return cached
 
 
-def repository(row: Row) -> str:
+def repository_url(row: Commit0Row) -> str:
     """Where the library's repository is published."""
     return f"https://github.com/{row.repo}"
 
 
-def bring(url: str, commit: str, tree: Path) -> None:
+def fetch_tree(url: str, commit: str, tree: Path) -> None:
     """Make `tree` the tree of a commit, with the name of its tag, if it has one, beside it. Whole, or not at all.
 
     Raises:
@@ -88,7 +88,7 @@ def bring(url: str, commit: str, tree: Path) -> None:
     partial = tree.with_name(f".{tree.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:
-        from_git(url, partial, revision=commit)
+        download_from_git(url, partial, revision=commit)
         tag = _tag_of(url, commit)
         if tag is not None:
             _tag_file(tree).write_text(tag, encoding="utf-8")
@@ -112,15 +112,15 @@ def _tag_file(tree: Path) -> Path:
     return tree.with_name(f"{tree.name}.tag")
 
 
-def test_places(row: Row, ids: Sequence[str]) -> tuple[str, ...]:
+def test_patterns(row: Commit0Row, test_ids: Sequence[str]) -> tuple[str, ...]:
     """Patterns of where the tests are: the files that hold them, and the folders that are for tests alone."""
-    files = {PurePosixPath(test.partition("::")[0]) for test in ids}
-    folders = {parent for file in files for parent in file.parents if _is_for_tests(parent.name)}
+    files = {PurePosixPath(test.partition("::")[0]) for test in test_ids}
+    folders = {parent for file in files for parent in file.parents if _is_test_dir(parent.name)}
     own = PurePosixPath(row.test.test_dir)
     if own.parts and not PurePosixPath(row.src_dir).is_relative_to(own):
         folders.add(own)
     return (*(f"/{file}" for file in sorted(files)), *(f"/{folder}/" for folder in sorted(folders)))
 
 
-def _is_for_tests(name: str) -> bool:
+def _is_test_dir(name: str) -> bool:
     return name in {"test", "tests"} or name.endswith(("_test", "_tests"))

@@ -1,10 +1,10 @@
 """What the agent is asked to do."""
 
 from proctor.benchmarks.commit0.library import SPECIFICATION
-from proctor.benchmarks.commit0.rows import Row
+from proctor.benchmarks.commit0.rows import Commit0Row
 
 
-def instruction(row: Row) -> str:
+def instruction(row: Commit0Row) -> str:
     """The task in words: the benchmark's own, for an agent that finds its way in a repository by itself."""
     return f"""\
 This repository holds the skeleton of the Python library `{row.name}`. Functions in `{row.src_dir}` have lost their \

@@ -20,7 +20,7 @@ LITE: Final = frozenset(
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 
 
-class Setup(Record):
+class Commit0Setup(Record):
     """How the library is installed, in the order of the fields.
 
     Attributes:
@@ -41,7 +41,7 @@ class Setup(Record):
         return [self.packages] if isinstance(self.packages, str) else list(self.packages or ())
 
 
-class Tests(Record):
+class Commit0Tests(Record):
     """How its tests are run."""
 
     __test__ = False
@@ -50,7 +50,7 @@ class Tests(Record):
     test_dir: str
 
 
-class Row(Record):
+class Commit0Row(Record):
     """One library.
 
     Attributes:
@@ -61,8 +61,8 @@ class Row(Record):
 
     instance_id: str
     repo: str
-    setup: Setup
-    test: Tests
+    setup: Commit0Setup
+    test: Commit0Tests
     src_dir: str
     original_repo: str = ""
     base_commit: str = ""
@@ -93,7 +93,7 @@ class Row(Record):
         return [f"the row has no {name}" for name in ("base_commit",) if not _COMMIT.fullmatch(getattr(self, name))]
 
 
-def read_row(raw: Mapping[str, Any], where: object) -> Row:
+def read_row(raw: Mapping[str, Any], where: object) -> Commit0Row:
     """One row.
 
     Raises:
@@ -102,18 +102,18 @@ def read_row(raw: Mapping[str, Any], where: object) -> Row:
     # Columns that other data sets of the same shape need are empty here.
     known = {name: value for name, value in raw.items() if value is not None}
     try:
-        return msgspec.convert(known, Row)
+        return msgspec.convert(known, Commit0Row)
     except msgspec.ValidationError as error:
         raise InvalidData(f"not a row of Commit0: {error}", where=where) from error
 
 
-def in_split(rows: Iterable[Row], split: str) -> list[Row]:
+def in_split(rows: Iterable[Commit0Row], split: str) -> list[Commit0Row]:
     """The rows of a part, in the order of their ids."""
     chosen = (row for row in rows if split == "all" or row.is_lite)
     return sorted(chosen, key=lambda row: row.instance_id)
 
 
-def read_ids(file: Path) -> tuple[str, ...] | None:
+def read_test_ids(file: Path) -> tuple[str, ...] | None:
     """The tests of a library; None when they are not there.
 
     Raises:

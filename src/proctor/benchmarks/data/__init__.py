@@ -1,7 +1,7 @@
 """Data sets of benchmarks: brought here from their official places or from a local copy, and kept as they came."""
 
-from proctor.benchmarks.data.origins import from_git, from_hub
+from proctor.benchmarks.data.download import download_from_git, download_from_hub
 from proctor.benchmarks.data.rows import read_rows
-from proctor.benchmarks.data.store import fetched, keep
+from proctor.benchmarks.data.store import store_dataset, stored_dataset
 
-__all__ = ["fetched", "from_git", "from_hub", "keep", "read_rows"]
+__all__ = ["download_from_git", "download_from_hub", "read_rows", "store_dataset", "stored_dataset"]

@@ -10,10 +10,10 @@ import msgspec
 
 from proctor.core.errors import InfrastructureError, InvalidData, UsageError
 
-Row = dict[str, Any]
+RawRow = dict[str, Any]
 
 
-def read_rows(path: Path) -> list[Row]:
+def read_rows(path: Path) -> list[RawRow]:
     """All rows of a file; of a folder, those of its files in the order of their names.
 
     Raises:
@@ -24,25 +24,25 @@ def read_rows(path: Path) -> list[Row]:
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.suffix.lower() in _READERS and file.is_file())
         if not files:
-            raise UsageError(f"no {_KINDS} file is in this folder", where=path)
+            raise UsageError(f"no {_SUFFIXES} file is in this folder", where=path)
         return [row for file in files for row in read_rows(file)]
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
-        raise UsageError(f"cannot be read as rows: it is not a {_KINDS} file", where=path)
+        raise UsageError(f"cannot be read as rows: it is not a {_SUFFIXES} file", where=path)
     try:
         return list(reader(path))
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", where=path) from error
 
 
-def _json_lines(path: Path) -> Iterable[Row]:
+def _json_lines(path: Path) -> Iterable[RawRow]:
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             if line.strip():
                 yield _row(_decode(line, f"{path}:{number}"), f"{path}:{number}")
 
 
-def _json(path: Path) -> Iterable[Row]:
+def _json(path: Path) -> Iterable[RawRow]:
     """A list of rows, one row, or an object whose values are rows by their ids."""
     value = _decode(path.read_bytes(), str(path))
     if isinstance(value, list):
@@ -53,7 +53,7 @@ def _json(path: Path) -> Iterable[Row]:
     return [row]
 
 
-def _csv(path: Path) -> Iterable[Row]:
+def _csv(path: Path) -> Iterable[RawRow]:
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # whole logs and patches stand in one field
     with path.open(newline="", encoding="utf-8-sig") as text:
         reader = csv.DictReader(text, strict=True)
@@ -68,7 +68,7 @@ def _csv(path: Path) -> Iterable[Row]:
             raise InvalidData(f"this is not CSV: {error}", where=f"{path}:{reader.line_num}") from error
 
 
-def _parquet(path: Path) -> Iterable[Row]:
+def _parquet(path: Path) -> Iterable[RawRow]:
     try:
         import pyarrow as pa  # type: ignore[import-untyped]  # noqa: PLC0415 - large, and an extra
         from pyarrow import parquet  # noqa: PLC0415
@@ -77,7 +77,7 @@ def _parquet(path: Path) -> Iterable[Row]:
             "reading parquet needs pyarrow", where=path, fix="install it: `pip install 'proctor[datasets]'`"
         ) from None
     try:
-        rows: list[Row] = parquet.read_table(path).to_pylist()
+        rows: list[RawRow] = parquet.read_table(path).to_pylist()
     except (pa.ArrowException, ValueError) as error:
         raise InvalidData(f"this is not parquet: {error}", where=path) from error
     return rows
@@ -90,16 +90,16 @@ def _decode(raw: bytes, where: str) -> Any:
         raise InvalidData(f"this is not JSON that can be read: {error}", where=where) from error
 
 
-def _row(value: Any, where: str) -> Row:
+def _row(value: Any, where: str) -> RawRow:
     if not isinstance(value, dict):
         raise InvalidData("a row must be an object", where=where)
     return value
 
 
-_READERS: Final[dict[str, Callable[[Path], Iterable[Row]]]] = {
+_READERS: Final[dict[str, Callable[[Path], Iterable[RawRow]]]] = {
     ".csv": _csv,
     ".json": _json,
     ".jsonl": _json_lines,
     ".parquet": _parquet,
 }
-_KINDS: Final = ", ".join(sorted(_READERS))
+_SUFFIXES: Final = ", ".join(sorted(_READERS))

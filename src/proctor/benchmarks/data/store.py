@@ -9,17 +9,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from proctor.core.benchmark import Fetched
+from proctor.core.benchmark import DatasetInfo
 from proctor.core.errors import UsageError
-from proctor.core.files import locked
-from proctor.core.places import cache_root
+from proctor.core.files import file_lock
+from proctor.core.paths import cache_root
 from proctor.core.record import from_json, to_json
 
-_RECORD: Final = "fetched.json"
-_FILES: Final = "files"
+_RECORD_FILE: Final = "fetched.json"
+_FILES_DIR: Final = "files"
 
 
-def keep(
+def store_dataset(
     benchmark: str,
     split: str,
     fill: Callable[[Path], None],
@@ -27,20 +27,20 @@ def keep(
     origin: str,
     revision: str,
     tasks: int,
-) -> Fetched:
+) -> DatasetInfo:
     """Keep what `fill` writes into an empty folder; what was there before stays if that fails.
 
     The same files from another place have the same digest, so that runs on them compare.
     """
-    home = _home(benchmark, split)
+    home = _dataset_dir(benchmark, split)
     home.parent.mkdir(parents=True, exist_ok=True)
-    with locked(home.parent / f".{split}.lock", what=f"the data of {benchmark} ({split})"):
+    with file_lock(home.parent / f".{split}.lock", what=f"the data of {benchmark} ({split})"):
         draft = Path(tempfile.mkdtemp(prefix=f".{split}.", dir=home.parent))
         try:
-            files = draft / _FILES
+            files = draft / _FILES_DIR
             files.mkdir()
             fill(files)
-            record = Fetched(
+            record = DatasetInfo(
                 benchmark=benchmark,
                 split=split,
                 origin=origin,
@@ -49,29 +49,29 @@ def keep(
                 tasks=tasks,
                 fetched_at=datetime.now(UTC).isoformat(timespec="seconds"),
             )
-            (draft / _RECORD).write_bytes(to_json(record))
-            _replace(draft, home)
+            (draft / _RECORD_FILE).write_bytes(to_json(record))
+            _replace_dataset(draft, home)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
     return record
 
 
-def fetched(benchmark: str, split: str) -> tuple[Fetched, Path]:
+def stored_dataset(benchmark: str, split: str) -> tuple[DatasetInfo, Path]:
     """What was fetched, and the folder with its files.
 
     Raises:
         UsageError: nothing was.
         InvalidData: the record beside it cannot be read.
     """
-    home = _home(benchmark, split)
+    home = _dataset_dir(benchmark, split)
     try:
-        raw = (home / _RECORD).read_bytes()
+        raw = (home / _RECORD_FILE).read_bytes()
     except OSError:
         raise UsageError(
             f"the data of {benchmark} ({split}) is not on this machine",
             fix=f"bring it here: `proctor bench fetch {benchmark} --split {split}`, with --from PATH for a local copy",
         ) from None
-    return from_json(raw, Fetched, where=home / _RECORD), home / _FILES
+    return from_json(raw, DatasetInfo, where=home / _RECORD_FILE), home / _FILES_DIR
 
 
 def tree_digest(folder: Path) -> str:
@@ -85,16 +85,16 @@ def tree_digest(folder: Path) -> str:
     return whole.hexdigest()
 
 
-def _home(benchmark: str, split: str) -> Path:
+def _dataset_dir(benchmark: str, split: str) -> Path:
     return cache_root() / "data" / benchmark / split
 
 
-def _replace(draft: Path, home: Path) -> None:
+def _replace_dataset(draft: Path, target: Path) -> None:
     """Two renames, as a directory cannot be replaced in one; a crash between them leaves nothing to be read wrongly."""
-    if home.exists():
+    if target.exists():
         old = draft.with_name(f"{draft.name}.old")
-        home.rename(old)
-        draft.rename(home)
+        target.rename(old)
+        draft.rename(target)
         shutil.rmtree(old, ignore_errors=True)
     else:
-        draft.rename(home)
+        draft.rename(target)

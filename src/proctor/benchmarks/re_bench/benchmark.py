@@ -10,30 +10,36 @@ from pathlib import Path
 from typing import Final
 
 from proctor.benchmarks.data.store import tree_digest
-from proctor.benchmarks.re_bench.desk import INSTRUCTION, Desk, read_log
-from proctor.benchmarks.re_bench.families import Family
-from proctor.benchmarks.re_bench.lacking import missing, needs_of, refuse_lacking
-from proctor.benchmarks.re_bench.rooms import BASE_IMAGE, image_folder, network_of, score, set_up
-from proctor.benchmarks.re_bench.scoring import BUDGET_SECONDS, Scale, counting, score_within
-from proctor.benchmarks.re_bench.standard import HOME, Given
-from proctor.core.benchmark import GradeOptions, Health, Place, Unusable
+from proctor.benchmarks.re_bench.environments import (
+    BASE_IMAGE,
+    network_of,
+    prepare_agent_home,
+    score,
+    write_build_context,
+)
+from proctor.benchmarks.re_bench.families import TaskFamilyFiles
+from proctor.benchmarks.re_bench.requirements import missing_requirements, require_resources, requirements_text
+from proctor.benchmarks.re_bench.score_server import INSTRUCTION, ScoreServer, read_score_log
+from proctor.benchmarks.re_bench.scoring import BUDGET_SECONDS, ScoreScale, score_within, selected_score
+from proctor.benchmarks.re_bench.task_standard import AGENT_HOME, ScorerResult
+from proctor.core.benchmark import GradeOptions, GradingContext, InvalidTask, TaskHealth
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Limits, Network
 from proctor.core.errors import InvalidData
-from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.record import Record, from_json, to_json
 from proctor.core.run import Machine
-from proctor.core.submission import PatchKind, Score
-from proctor.core.task import Gold, ImageSource, PrivatePart, PublicPart, SubmissionKind, Task
+from proctor.core.submission import PatchKind, ScoreLogEntry
+from proctor.core.task import ImageSource, Oracle, PrivatePart, PublicPart, SubmissionKind, Task
 from proctor.core.verdict import Verdict
 from proctor.environments import provider as find_provider
 
 GRADER: Final = "re_bench/1"
 _ORACLE_SECONDS: Final = 3600.0
-_NEAR: Final = 0.05
+_TOLERANCE: Final = 0.05
 
 
-class Evidence(Record):
+class ReBenchEvidence(Record):
     """What is handed in: the log of scores, which the agent had no hand in writing.
 
     Attributes:
@@ -43,9 +49,9 @@ class Evidence(Record):
 
     family: str
     task: str
-    scores: tuple[Score, ...]
+    scores: tuple[ScoreLogEntry, ...]
     seconds: float
-    at_end: bool = False
+    scored_at_end: bool = False
 
 
 class ReBench:
@@ -56,8 +62,8 @@ class ReBench:
     def __init__(
         self,
         name: str,
-        families: Sequence[Family],
-        unusable: Sequence[Unusable] = (),
+        families: Sequence[TaskFamilyFiles],
+        invalid_tasks: Sequence[InvalidTask] = (),
         *,
         source: str,
         split: str | None = None,
@@ -65,22 +71,22 @@ class ReBench:
     ) -> None:
         self.name, self.source, self.split = name, source, split
         self._families = {family.name: family for family in families}
-        self._made = provider
-        self._unusable = list(unusable)
+        self._provider_or_none = provider
+        self._invalid_tasks = list(invalid_tasks)
         self._tasks: list[Task] = []
         for family in families:
-            for task in family.described.tasks:
+            for task in family.description.tasks:
                 scale = family.scale(task)
                 if scale is None:
                     problem = "it says neither where its scores start nor what the reference has"
-                    self._unusable.append(Unusable(task_id=f"{family.name}/{task}", problems=(problem,)))
+                    self._invalid_tasks.append(InvalidTask(task_id=f"{family.name}/{task}", problems=(problem,)))
                 else:
-                    self._tasks.append(_task(name, family, task, scale))
+                    self._tasks.append(_task_of(name, family, task, scale))
 
-    def at(self, provider: EnvironmentProvider) -> "ReBench":
+    def for_provider(self, provider: EnvironmentProvider) -> "ReBench":
         """The same families, in rooms of this provider."""
         families = list(self._families.values())
-        unusable = [bad for bad in self._unusable if "/" not in bad.task_id]
+        unusable = [bad for bad in self._invalid_tasks if "/" not in bad.task_id]
         return ReBench(self.name, families, unusable, source=self.source, split=self.split, provider=provider)
 
     def digest(self) -> str:
@@ -90,60 +96,62 @@ class ReBench:
 
     def fingerprint(self, task: Task) -> str:
         """Identifies the family."""
-        return tree_digest(self._of(task)[0].folder)
+        return tree_digest(self._family_and_name(task)[0].folder)
 
-    def room(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
+    def environment_spec(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
         """A room like those that a script is tried in: their images are built on this one."""
-        return EnvironmentSpec(image=options.image or BASE_IMAGE, workdir=HOME, labels={"task": task.id})
+        return EnvironmentSpec(image=options.image or BASE_IMAGE, workdir=AGENT_HOME, labels={"task": task.id})
 
     def tasks(self) -> Sequence[Task]:
         """Every task of every family."""
         return sorted(self._tasks, key=lambda task: task.id)
 
-    def unusable(self) -> Sequence[Unusable]:
+    def invalid_tasks(self) -> Sequence[InvalidTask]:
         """Families that cannot say what their tasks are, or how their scores are read."""
-        return self._unusable
+        return self._invalid_tasks
 
-    def lacks(self, task: Task, machine: Machine, runner: str) -> str | None:  # noqa: ARG002 - see StatesNeeds
+    def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:  # noqa: ARG002 - see StatesNeeds
         """What this machine lacks of what the task needs."""
-        family, name = self._of(task)
-        lacking = missing(family, name, cpus=machine.cpus, memory_mb=machine.memory_mb)
+        family, name = self._family_and_name(task)
+        lacking = missing_requirements(family, name, cpus=machine.cpus, memory_mb=machine.memory_mb)
         return f"this machine lacks {'; '.join(lacking)}" if lacking else None
 
-    def gold(self, task: Task) -> Prediction | None:
+    def oracle(self, task: Task) -> Prediction | None:
         """The script that reaches the reference. METR's are locked, and stay so."""
-        solution = self._of(task)[0].solution
+        solution = self._family_and_name(task)[0].solution
         if solution is None:
             return None
         return Prediction(task_id=task.id, patch_kind=PatchKind.SHELL_SCRIPT, content=solution.encode(), model="oracle")
 
     async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:
         """The agent's home as the family leaves it, and a desk to ask for scores at."""
-        family, name = self._of(task)
-        refuse_lacking(family, name)
+        family, name = self._family_and_name(task)
+        require_resources(family, name)
         workspace = folder / "workspace"
-        await set_up(self._provider, family, name, workspace)
+        await prepare_agent_home(self._provider, family, name, workspace)
         is_docker = self._provider.name == "docker"
-        build = await asyncio.to_thread(lambda: image_folder(family, folder, for_agent=True)) if is_docker else None
+        build = (
+            await asyncio.to_thread(lambda: write_build_context(family, folder, for_agent=True)) if is_docker else None
+        )
         return EnvironmentSpec(
             workspace=workspace,
-            workdir=HOME,
+            workdir=AGENT_HOME,
             build=build,
             network=network_of(family, name, Network.MODEL),
-            mounts=Desk.furnish(folder),
+            mounts=ScoreServer.prepare_mounts(folder),
             hidden=(str(family.folder.parent),),
         )
 
     @asynccontextmanager
-    async def attend(self, task: Task, environment: Environment, folder: Path) -> AsyncIterator[None]:
+    async def serve(self, task: Task, environment: Environment, folder: Path) -> AsyncIterator[None]:
         """Score what the agent has, whenever it asks."""
-        family, name = self._of(task)
+        family, name = self._family_and_name(task)
 
-        async def scorer(home: Path) -> Given:
+        async def scorer(home: Path) -> ScorerResult:
             return await score(self._provider, family, name, home)
 
         visible = family.task(name).scoring.visible_to_agent
-        desk = Desk(folder, scorer, visible=visible)
+        desk = ScoreServer(folder, scorer, visible=visible)
         serving = asyncio.create_task(desk.serve(environment))
         try:
             yield
@@ -155,31 +163,33 @@ class ReBench:
 
     async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
         """The log of scores. Without a valid one, what was left behind is scored, once."""
-        family, name = self._of(task)
-        log = read_log(folder)
+        family, name = self._family_and_name(task)
+        log = read_score_log(folder)
         scores, at_end = log.scores, False
-        if counting(scores, _scale(task).counts) is None:
+        if selected_score(scores, _scale(task).selection) is None:
             left = folder / "left"
             await environment.get(environment.workdir, left)
             given = await score(self._provider, family, name, left)
             scores, at_end = (
-                (*scores, Score(seconds=log.seconds, score=given.score, message=json.dumps(given.message))),
+                (*scores, ScoreLogEntry(seconds=log.seconds, score=given.score, message=json.dumps(given.message))),
                 True,
             )
-        evidence = Evidence(family=family.name, task=name, scores=scores, seconds=log.seconds, at_end=at_end)
+        evidence = ReBenchEvidence(
+            family=family.name, task=name, scores=scores, seconds=log.seconds, scored_at_end=at_end
+        )
         return Prediction(task_id=task.id, patch_kind=PatchKind.STATE, content=to_json(evidence))
 
-    async def grade(self, task: Task, prediction: Prediction, place: Place) -> Evaluated:
+    async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
         """Judge a log of scores; a script is run first, as an agent would work."""
         match prediction.patch_kind:
             case PatchKind.STATE:
-                evidence = from_json(prediction.content, Evidence, where=task.id)
+                evidence = from_json(prediction.content, ReBenchEvidence, where=task.id)
             case PatchKind.SHELL_SCRIPT:
-                evidence = await self.at(place.provider)._tried(task, prediction.content)  # noqa: SLF001 - our own
+                evidence = await self.for_provider(context.provider)._run_script(task, prediction.content)  # noqa: SLF001 - our own
             case _:
                 raise InvalidData("an answer to this task is a script, or a log of scores", where=task.id)
         verdict = judge(task, evidence)
-        return Evaluated(
+        return TaskEvaluation(
             task_id=task.id,
             verdict=verdict,
             tags=task.tags,
@@ -188,62 +198,62 @@ class ReBench:
             patch_sha256=hashlib.sha256(prediction.content).hexdigest(),
         )
 
-    async def validate(self, task: Task, place: Place) -> Health:
+    async def validate(self, task: Task, context: GradingContext) -> TaskHealth:
         """The start has the published score and the reference reaches its own, each time the same."""
-        here = self.at(place.provider)
-        family, name = self._of(task)
-        refuse_lacking(family, name)
+        here = self.for_provider(context.provider)
+        family, name = self._family_and_name(task)
+        require_resources(family, name)
         scale, gold = _scale(task), family.solution
-        starts = [await here._tried(task, b"") for _ in range(2)]  # noqa: SLF001 - our own
-        solved = [await here._tried(task, gold.encode()) for _ in range(2)] if gold is not None else []  # noqa: SLF001
+        starts = [await here._run_script(task, b"") for _ in range(2)]  # noqa: SLF001 - our own
+        solved = [await here._run_script(task, gold.encode()) for _ in range(2)] if gold is not None else []  # noqa: SLF001
         at_start, at_end = ([score_within(one.scores, scale) for one in tries] for tries in (starts, solved))
         problems = []
-        if any(counting(one.scores, scale.counts) is None for one in starts):
+        if any(selected_score(one.scores, scale.selection) is None for one in starts):
             problems.append("the starting solution has no valid score")
-        elif abs(at_start[0]) > _NEAR:
+        elif abs(at_start[0]) > _TOLERANCE:
             problems.append(f"the starting solution has {at_start[0]:.3f} on a scale where it should have 0")
         if gold is None:
             problems.append("there is no reference solution that could be tried")
-        elif at_end[0] < 1 - _NEAR:
+        elif at_end[0] < 1 - _TOLERANCE:
             problems.append(f"the reference solution reaches {at_end[0]:.3f} on a scale where it should reach 1")
-        repeats = all(abs(first - second) < _NEAR for first, second in (at_start, at_end or (0.0, 0.0)))
+        repeats = all(abs(first - second) < _TOLERANCE for first, second in (at_start, at_end or (0.0, 0.0)))
         if not repeats:
             problems.append("the same solution is scored otherwise the second time")
-        return Health(
+        return TaskHealth(
             task_id=task.id,
-            environment=await place.provider.digest(self.room(task, place.options)),
+            environment=await context.provider.digest(self.environment_spec(task, context.options)),
             healthy=not problems,
-            baseline_ok=abs(at_start[0]) <= _NEAR,
-            oracle_ok=bool(at_end) and at_end[0] >= 1 - _NEAR,
+            pre_patch_ok=abs(at_start[0]) <= _TOLERANCE,
+            oracle_ok=bool(at_end) and at_end[0] >= 1 - _TOLERANCE,
             determinism_ok=repeats,
             problems=tuple(problems),
         )
 
-    async def _tried(self, task: Task, script: bytes) -> Evidence:
+    async def _run_script(self, task: Task, script: bytes) -> ReBenchEvidence:
         """Run a script in the agent's place."""
         with tempfile.TemporaryDirectory(prefix="proctor-try-") as scratch:
             folder = Path(scratch)
             async with await self._provider.start(await self.prepare(task, folder)) as room:
-                async with self.attend(task, room, folder):
+                async with self.serve(task, room, folder):
                     await room.exec(["sh", "-s"], stdin=script, timeout=_ORACLE_SECONDS)
                 made = await self.collect(task, room, folder)
-        return from_json(made.content, Evidence)
+        return from_json(made.content, ReBenchEvidence)
 
     @property
     def _provider(self) -> EnvironmentProvider:
-        if self._made is None:
-            self._made = find_provider("local")
-        return self._made
+        if self._provider_or_none is None:
+            self._provider_or_none = find_provider("local")
+        return self._provider_or_none
 
-    def _of(self, task: Task) -> tuple[Family, str]:
+    def _family_and_name(self, task: Task) -> tuple[TaskFamilyFiles, str]:
         family, _, name = task.id.partition("/")
         return self._families[family], name
 
 
-def judge(task: Task, evidence: Evidence) -> Verdict:
+def judge(task: Task, evidence: ReBenchEvidence) -> Verdict:
     """What a log of scores says: resolved is to have reached the reference."""
     scale = _scale(task)
-    raw = counting(evidence.scores, scale.counts)
+    raw = selected_score(evidence.scores, scale.selection)
     reached = score_within(evidence.scores, scale)
     scores = {f"within_{name}": score_within(evidence.scores, scale, end) for name, end in BUDGET_SECONDS.items()}
     scores |= {"normalised": reached, "times_scored": float(len(evidence.scores))}
@@ -251,7 +261,7 @@ def judge(task: Task, evidence: Evidence) -> Verdict:
     reason = (
         "there is no valid score" if raw is None else f"scored {raw:.4g}, {reached:.3f} on the way to the reference"
     )
-    if evidence.at_end and raw is not None:
+    if evidence.scored_at_end and raw is not None:
         reason += "; it never asked for a valid score, so what it left was scored"
     return Verdict(
         task_id=task.id,
@@ -265,12 +275,12 @@ def judge(task: Task, evidence: Evidence) -> Verdict:
     )
 
 
-def _scale(task: Task) -> Scale:
-    return from_json(json.dumps(task.private.extra["scale"]), Scale)
+def _scale(task: Task) -> ScoreScale:
+    return from_json(json.dumps(task.private.extra["scale"]), ScoreScale)
 
 
-def _task(benchmark: str, family: Family, name: str, scale: Scale) -> Task:
-    about, said = family.task(name), family.described.tasks[name]
+def _task_of(benchmark: str, family: TaskFamilyFiles, name: str, scale: ScoreScale) -> Task:
+    about, said = family.task(name), family.description.tasks[name]
     hint = f"\n{about.scoring.instructions}\n" if about.scoring.instructions else ""
     needs = about.resources
     return Task(
@@ -278,7 +288,7 @@ def _task(benchmark: str, family: Family, name: str, scale: Scale) -> Task:
         benchmark=benchmark,
         public=PublicPart(
             instruction=said.instructions.rstrip() + hint + INSTRUCTION,
-            source=ImageSource(image=BASE_IMAGE, workdir=HOME),
+            source=ImageSource(image=BASE_IMAGE, workdir=AGENT_HOME),
             submission=SubmissionKind.SCORE_LOG,
             network=network_of(family, name, Network.MODEL),
             limits=Limits(
@@ -288,8 +298,8 @@ def _task(benchmark: str, family: Family, name: str, scale: Scale) -> Task:
             ),
         ),
         private=PrivatePart(
-            gold=None if family.solution is None else Gold(text=family.solution),
-            extra={"scale": {"counts": scale.counts.value, "start": scale.start, "reference": scale.reference}},
+            oracle=None if family.solution is None else Oracle(text=family.solution),
+            extra={"scale": {"counts": scale.selection.value, "start": scale.start, "reference": scale.reference}},
         ),
-        categories={"family": family.name, "counts": scale.counts.value, "needs": needs_of(family, name)},
+        categories={"family": family.name, "counts": scale.selection.value, "needs": requirements_text(family, name)},
     )

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from proctor.core.published import Published
+from proctor.core.published_result import PublishedResult
 
 PUBLISHED: Final = (
-    Published(
+    PublishedResult(
         benchmark="re_bench",
         agent="human experts, 8 hours",
         model="none",
@@ -16,7 +16,7 @@ PUBLISHED: Final = (
         note="71 attempts by 61 experts; the rate is the share that reached the reference",
         details={"share above the start": 0.82, "attempts": 71.0},
     ),
-    Published(
+    PublishedResult(
         benchmark="re_bench",
         agent="human experts, best of 9",
         model="none",
@@ -26,7 +26,7 @@ PUBLISHED: Final = (
         note="ai_rd_triton_cumsum alone, as its own score (less is better); 4 of 9 beat the reference of 0.47",
         details={"ai_rd_triton_cumsum": -0.405},
     ),
-    Published(
+    PublishedResult(
         benchmark="re_bench",
         agent="METR's scaffolds",
         model="Claude 4",

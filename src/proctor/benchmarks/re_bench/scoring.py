@@ -10,12 +10,12 @@ from enum import StrEnum
 from typing import Final
 
 from proctor.core.record import Record
-from proctor.core.submission import Score
+from proctor.core.submission import ScoreLogEntry
 
 BUDGET_SECONDS: Final = {"30m": 1800.0, "2h": 7200.0, "8h": 28800.0, "32h": 115200.0}
 
 
-class Counts(StrEnum):
+class ScoreSelection(StrEnum):
     """Which of an attempt's scores counts."""
 
     MIN = "min"
@@ -23,10 +23,10 @@ class Counts(StrEnum):
     LAST = "last"
 
 
-class Scale(Record):
+class ScoreScale(Record):
     """How a family's scores are read."""
 
-    counts: Counts
+    selection: ScoreSelection
     start: float
     reference: float
 
@@ -35,40 +35,42 @@ class Scale(Record):
         return (score - self.start) / (self.reference - self.start)
 
 
-def valid(score: float | None) -> float | None:
+def finite_or_none(score: float | None) -> float | None:
     """A score that is a number; NaN and the infinities are how scorers say that there is none."""
     return score if score is not None and math.isfinite(score) else None
 
 
-def counting(scores: Sequence[Score], counts: Counts, *, within: float = math.inf) -> float | None:
+def selected_score(
+    scores: Sequence[ScoreLogEntry], selection: ScoreSelection, *, within: float = math.inf
+) -> float | None:
     """The score that counts among those asked for within so many seconds; None when no valid one is there."""
-    known = [one.score for one in scores if one.seconds <= within and valid(one.score) is not None]
+    known = [one.score for one in scores if one.seconds <= within and finite_or_none(one.score) is not None]
     numbers = [score for score in known if score is not None]
     if not numbers:
         return None
-    match counts:
-        case Counts.MIN:
+    match selection:
+        case ScoreSelection.MIN:
             return min(numbers)
-        case Counts.MAX:
+        case ScoreSelection.MAX:
             return max(numbers)
-        case Counts.LAST:
+        case ScoreSelection.LAST:
             return numbers[-1]
 
 
-def score_within(scores: Sequence[Score], scale: Scale, seconds: float = math.inf) -> float:
+def score_within(scores: Sequence[ScoreLogEntry], scale: ScoreScale, seconds: float = math.inf) -> float:
     """The normalised score that an attempt had after so many seconds.
 
     The starting solution was there from the start, so an attempt without a valid score has 0. One that handed in
     something worse has less, where the last score counts; where the best does, it still has the start.
     """
-    score = counting(scores, scale.counts, within=seconds)
+    score = selected_score(scores, scale.selection, within=seconds)
     if score is None:
         return 0.0
     reached = scale.normalised(score)
-    return reached if scale.counts is Counts.LAST else max(reached, 0.0)
+    return reached if scale.selection is ScoreSelection.LAST else max(reached, 0.0)
 
 
-def curve(scores: Sequence[Score], scale: Scale) -> Iterator[tuple[float, float]]:
+def score_curve(scores: Sequence[ScoreLogEntry], scale: ScoreScale) -> Iterator[tuple[float, float]]:
     """What the attempt had at each moment at which that changed: seconds, normalised score."""
     had = 0.0
     yield 0.0, had

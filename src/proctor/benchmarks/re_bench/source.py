@@ -7,21 +7,26 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from proctor.benchmarks.data import fetched, from_git, keep
+from proctor.benchmarks.data import download_from_git, store_dataset, stored_dataset
 from proctor.benchmarks.re_bench.benchmark import ReBench
 from proctor.benchmarks.re_bench.families import (
-    DESCRIBED,
+    DESCRIPTION_FILE,
     SCALES,
     family_folders,
     load_families,
     read_description,
 )
 from proctor.benchmarks.re_bench.published import PUBLISHED
-from proctor.benchmarks.re_bench.standard import FAMILY_ELSEWHERE, Described, job, program
-from proctor.core.benchmark import BenchmarkSource, Fetched
+from proctor.benchmarks.re_bench.task_standard import (
+    DEFAULT_FAMILY_DIR,
+    FamilyDescription,
+    driver_request,
+    driver_source,
+)
+from proctor.core.benchmark import BenchmarkSource, DatasetInfo
 from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, Mount
 from proctor.core.errors import InvalidData, UsageError
-from proctor.core.published import Published
+from proctor.core.published_result import PublishedResult
 from proctor.core.record import to_json
 from proctor.environments import provider as find_provider
 
@@ -30,7 +35,7 @@ _SPLIT: Final = "main"
 _DESCRIBE_SECONDS: Final = 120.0
 
 
-class MetrSource:
+class ReBenchSource:
     """METR's seven families."""
 
     about = "RE-Bench: seven open-ended research engineering environments, scored over hours (METR)"
@@ -39,18 +44,18 @@ class MetrSource:
     def open(self, split: str | None) -> ReBench:
         """The families that were fetched."""
         chosen = split or _SPLIT
-        record, files = fetched("re_bench", chosen)
+        record, files = stored_dataset("re_bench", chosen)
         families, unusable = load_families(files)
         return ReBench("re_bench", families, unusable, source=record.origin, split=chosen)
 
-    async def fetch(self, split: str | None, origin: Path | None, tell: Callable[[str], None]) -> Fetched:
+    async def fetch(self, split: str | None, origin: Path | None, log: Callable[[str], None]) -> DatasetInfo:
         """Bring the families here, and ask each for its instructions: its code is run in a room, without network."""
         with tempfile.TemporaryDirectory(prefix="proctor-re-bench-") as scratch:
             tree = Path(scratch) / "tree"
             revision = ""
             if origin is None:
-                tell(f"fetching {REPOSITORY}")
-                revision = await asyncio.to_thread(lambda: from_git(REPOSITORY, tree, revision=None))
+                log(f"fetching {REPOSITORY}")
+                revision = await asyncio.to_thread(lambda: download_from_git(REPOSITORY, tree, revision=None))
             else:
                 await asyncio.to_thread(shutil.copytree, origin, tree, ignore=shutil.ignore_patterns(".git"))
             folders = [folder for folder in family_folders(tree) if folder.name in SCALES or origin is not None]
@@ -59,8 +64,8 @@ class MetrSource:
             rooms = find_provider("local")
             try:
                 for folder in folders:
-                    tell(f"reading {folder.name}")
-                    await _describe(rooms, folder)
+                    log(f"reading {folder.name}")
+                    await _write_description(rooms, folder)
             finally:
                 await rooms.close()
 
@@ -69,7 +74,7 @@ class MetrSource:
                     shutil.copytree(folder, files / folder.name)
 
             return await asyncio.to_thread(
-                lambda: keep(
+                lambda: store_dataset(
                     "re_bench",
                     split or _SPLIT,
                     fill,
@@ -79,25 +84,27 @@ class MetrSource:
                 )
             )
 
-    def published(self) -> Sequence[Published]:
+    def published(self) -> Sequence[PublishedResult]:
         """What METR has published."""
         return PUBLISHED
 
 
-async def _describe(rooms: EnvironmentProvider, folder: Path) -> None:
+async def _write_description(provider: EnvironmentProvider, folder: Path) -> None:
     """Let a family say what its tasks are; one that cannot is kept, and named when it is opened."""
-    mount = Mount(source=str(folder), target=FAMILY_ELSEWHERE)
-    async with await rooms.start(EnvironmentSpec(mounts=(mount,))) as room:
-        given, word = job("describe", folder.name, FAMILY_ELSEWHERE)
-        done = await room.exec(["python3", "-B", "-c", program()], stdin=given, cwd="/", timeout=_DESCRIBE_SECONDS)
+    mount = Mount(source=str(folder), target=DEFAULT_FAMILY_DIR)
+    async with await provider.start(EnvironmentSpec(mounts=(mount,))) as room:
+        given, word = driver_request("describe", folder.name, DEFAULT_FAMILY_DIR)
+        done = await room.exec(
+            ["python3", "-B", "-c", driver_source()], stdin=given, cwd="/", timeout=_DESCRIBE_SECONDS
+        )
     try:
-        described = read_description(done.stdout, word, where=folder.name, said=done.stderr)
+        described = read_description(done.stdout, word, where=folder.name, stderr=done.stderr)
     except InvalidData as error:
-        described = Described(problem=error.what)
-    (folder / DESCRIBED).write_bytes(to_json(described))
+        described = FamilyDescription(problem=error.what)
+    (folder / DESCRIPTION_FILE).write_bytes(to_json(described))
 
 
-class DemoSource:
+class ReBenchDemoSource:
     """Two small families of ours."""
 
     about = "two small task families that run on any machine: one by its best score, one by its last"
@@ -109,14 +116,14 @@ class DemoSource:
         families, unusable = load_families(root, trusted=True)
         return ReBench("re_bench_demo", families, unusable, source=str(root))
 
-    async def fetch(self, split: str | None, origin: Path | None, tell: Callable[[str], None]) -> Fetched:  # noqa: ARG002
+    async def fetch(self, split: str | None, origin: Path | None, log: Callable[[str], None]) -> DatasetInfo:  # noqa: ARG002
         """Nothing has to be fetched."""
         raise UsageError("re_bench_demo comes with Proctor", fix="just run it")
 
-    def published(self) -> Sequence[Published]:
+    def published(self) -> Sequence[PublishedResult]:
         """Nothing is."""
         return ()
 
 
-SOURCE: BenchmarkSource = MetrSource()
-DEMO: BenchmarkSource = DemoSource()
+SOURCE: BenchmarkSource = ReBenchSource()
+DEMO: BenchmarkSource = ReBenchDemoSource()

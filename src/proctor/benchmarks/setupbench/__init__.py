@@ -5,8 +5,8 @@ docs/benchmarks/setupbench.md says where its own grader is wrong, and what is do
 """
 
 from proctor.benchmarks.setupbench.benchmark import SetupBench
-from proctor.benchmarks.setupbench.rows import SetupTask, read_tasks
-from proctor.benchmarks.setupbench.rule import Evidence, judge
+from proctor.benchmarks.setupbench.rows import SetupBenchTask, read_tasks
 from proctor.benchmarks.setupbench.source import SOURCE
+from proctor.benchmarks.setupbench.verdict_rule import SetupBenchEvidence, judge
 
-__all__ = ["SOURCE", "Evidence", "SetupBench", "SetupTask", "judge", "read_tasks"]
+__all__ = ["SOURCE", "SetupBench", "SetupBenchEvidence", "SetupBenchTask", "judge", "read_tasks"]

@@ -14,14 +14,20 @@ import msgspec
 
 import proctor
 from proctor.benchmarks.setupbench.quirks import QUIRKS, feasibility, hosts
-from proctor.benchmarks.setupbench.rows import FAMILY_NAMES, Family, SetupTask
-from proctor.benchmarks.setupbench.rule import MARKER, Evidence, disguised, hindered, judge
-from proctor.benchmarks.state_graded import check_state_health, grade_state, no_machine, require_machine, state
-from proctor.core.benchmark import Fetched, GradeOptions, Health, Place, Unusable
+from proctor.benchmarks.setupbench.rows import FAMILY_NAMES, SetupBenchFamily, SetupBenchTask
+from proctor.benchmarks.setupbench.verdict_rule import MARKER, SetupBenchEvidence, hindered_evidence, judge, with_token
+from proctor.benchmarks.state_graded import (
+    check_state_health,
+    grade_state,
+    no_machine_error,
+    require_machine,
+    state_prediction,
+)
+from proctor.core.benchmark import DatasetInfo, GradeOptions, GradingContext, InvalidTask, TaskHealth
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Limits, Network
 from proctor.core.errors import InfrastructureError
-from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.record import from_json, to_json
 from proctor.core.run import Machine
 from proctor.core.task import (
@@ -34,7 +40,15 @@ from proctor.core.task import (
     Task,
 )
 from proctor.core.verdict import Verdict
-from proctor.grading.live import Leftovers, Telltale, remember, run_fresh, settle, unless_hindered, words_of
+from proctor.grading.state import (
+    GraderMarkers,
+    LeftoverPolicy,
+    quarantine,
+    retry_without_leftovers,
+    run_in_fresh_shell,
+    script_words,
+    take_snapshot,
+)
 from proctor.workspaces import base_of, check_out
 
 WORKDIR: Final = "/testbed"
@@ -44,7 +58,7 @@ SERVICE_SECONDS: Final = 300.0
 SUITE_SECONDS: Final = 1800.0
 _PRERUNNER: Final = "/run/prerunner.sh"
 _PRERUNNER_SECONDS: Final = 600.0
-_GRADING: Final = "grading"
+_GRADING_DIR: Final = "grading"
 
 
 class SetupBench:
@@ -54,25 +68,25 @@ class SetupBench:
     split: str | None = "all"
     grader = f"setupbench/{proctor.__version__}"
 
-    def __init__(self, tasks: Sequence[SetupTask], fetched: Fetched) -> None:
+    def __init__(self, tasks: Sequence[SetupBenchTask], dataset: DatasetInfo) -> None:
         self._rows = {task.id: task for task in tasks}
-        self._fetched = fetched
-        self.source = fetched.origin
+        self._dataset = dataset
+        self.source = dataset.origin
 
     def digest(self) -> str:
         """Identifies the data."""
-        return self._fetched.digest
+        return self._dataset.digest
 
     def fingerprint(self, task: Task) -> str:
         """Identifies all of one task that a verdict depends on: the row, its fixture, its script."""
         row = self._rows[task.id]
         whole = hashlib.sha256(msgspec.json.encode(row.row))
         for place in (row.fixture, row.prerunner):
-            for file in _files(place):
+            for file in _files_of(place):
                 whole.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
         return whole.hexdigest()
 
-    def room(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
+    def environment_spec(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
         """The machine, but for what lies in /testbed."""
         image = options.image or self._rows[task.id].row.base_image
         return EnvironmentSpec(workdir=WORKDIR, image=image, network=Network.OPEN, limits=task.public.limits)
@@ -85,20 +99,20 @@ class SetupBench:
     def _tasks(self) -> tuple[Task, ...]:
         return tuple(as_task(row) for row in self._rows.values())
 
-    def unusable(self) -> Sequence[Unusable]:
+    def invalid_tasks(self) -> Sequence[InvalidTask]:
         """None: a task whose files were not fetched says so when it is to be prepared."""
         return []
 
-    def gold(self, task: Task) -> Prediction | None:  # noqa: ARG002 - see Benchmark
+    def oracle(self, task: Task) -> Prediction | None:  # noqa: ARG002 - see Benchmark
         """None: the benchmark publishes no solutions, only the build commands of some repositories."""
         return None
 
-    def lacks(self, task: Task, machine: Machine, runner: str) -> str | None:  # noqa: ARG002 - see StatesNeeds
+    def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:  # noqa: ARG002 - see StatesNeeds
         """A machine of its own, or files that were not fetched."""
         if runner == "local":
-            return no_machine(self.name).sentence
+            return no_machine_error(self.name).sentence
         missing = self._rows[task.id].missing
-        return None if missing is None else _not_fetched(task.id, missing).sentence
+        return None if missing is None else _not_fetched_error(task.id, missing).sentence
 
     async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:
         """What lies in /testbed: the fixture, the repository at its commit, or nothing.
@@ -108,13 +122,13 @@ class SetupBench:
         """
         row = self._rows[task.id]
         if row.missing is not None:
-            raise _not_fetched(task.id, row.missing)
+            raise _not_fetched_error(task.id, row.missing)
         workspace = folder / "workspace"
         await asyncio.to_thread(_lay_out, row, workspace)
-        return msgspec.structs.replace(self.room(task, GradeOptions()), workspace=workspace)
+        return msgspec.structs.replace(self.environment_spec(task, GradeOptions()), workspace=workspace)
 
     @asynccontextmanager
-    async def attend(self, task: Task, environment: Environment, folder: Path) -> AsyncIterator[None]:
+    async def serve(self, task: Task, environment: Environment, folder: Path) -> AsyncIterator[None]:
         """Sabotage the machine where the task says so, and note what its programs are."""
         require_machine(environment, self.name)
         row = self._rows[task.id]
@@ -123,63 +137,72 @@ class SetupBench:
             await environment.put(Path(row.prerunner), _PRERUNNER, mode=0o644)
             await environment.exec(["bash", _PRERUNNER], timeout=_PRERUNNER_SECONDS)
             await environment.exec(["rm", "-f", _PRERUNNER])
-        await remember(environment, self._words(row), folder / _GRADING)
+        await take_snapshot(environment, self._program_names(row), folder / _GRADING_DIR)
         yield
 
     async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
         """Run the success command on the machine as the agent left it; what was seen."""
         return await self._observe(None, task, environment, folder)
 
-    async def grade(self, task: Task, prediction: Prediction, place: Place) -> Evaluated:
+    async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
         """Judge what was seen of a machine; or see what a script makes of a fresh one."""
 
         def judged(seen: bytes) -> Verdict:
-            evidence = from_json(seen, Evidence, where=task.id)
+            evidence = from_json(seen, SetupBenchEvidence, where=task.id)
             return judge(evidence, self._rows[task.id].rule, QUIRKS.get(task.id), self.grader)
 
-        observe = partial(self._observe, place.options.timeout_seconds)
-        return await grade_state(self, task, prediction, place, observe=observe, judge=judged)
+        observe = partial(self._observe, context.options.timeout_seconds)
+        return await grade_state(self, task, prediction, context, observe=observe, judge=judged)
 
-    async def validate(self, task: Task, place: Place) -> Health:
+    async def validate(self, task: Task, context: GradingContext) -> TaskHealth:
         """A bare machine must fail."""
-        return await check_state_health(self, task, place, partial(self._observe, place.options.timeout_seconds))
+        return await check_state_health(self, task, context, partial(self._observe, context.options.timeout_seconds))
 
     async def _observe(self, seconds: float | None, task: Task, environment: Environment, folder: Path) -> Prediction:
-        look = partial(self._look, seconds, task, environment, folder)
-        evidence = await unless_hindered(environment, look, Leftovers.KEEP)
-        return state(task, to_json(evidence or hindered(task.id, environment.digest)))
+        look = partial(self._run_checks, seconds, task, environment, folder)
+        evidence = await retry_without_leftovers(environment, look, LeftoverPolicy.KEEP)
+        return state_prediction(task, to_json(evidence or hindered_evidence(task.id, environment.digest)))
 
-    async def _look(
-        self, seconds: float | None, task: Task, environment: Environment, folder: Path, policy: Leftovers
-    ) -> Evidence:
+    async def _run_checks(
+        self, seconds: float | None, task: Task, environment: Environment, folder: Path, policy: LeftoverPolicy
+    ) -> SetupBenchEvidence:
         row, quirk = self._rows[task.id], QUIRKS.get(task.id)
-        settled = await settle(
+        settled = await quarantine(
             environment,
-            folder / _GRADING,
-            words=self._words(row),
+            folder / _GRADING_DIR,
+            names=self._program_names(row),
             policy=policy,
-            telltale=Telltale(words=(MARKER,), places=(WORKDIR,)),
+            markers=GraderMarkers(strings=(MARKER,), directories=(WORKDIR,)),
         )
         token = f"setup-{secrets.token_hex(12)}"
-        run = partial(run_fresh, environment, settled, timeout=seconds or grade_seconds(row), cwd=WORKDIR)
-        ran = await run(disguised(row.row.success_command, token))
-        strict = await run(disguised(quirk.strict, token)) if quirk is not None and quirk.strict else None
-        return Evidence(
-            task_id=task.id, token=token, ran=ran, strict=strict, settled=settled, environment=environment.digest
+        run = partial(run_in_fresh_shell, environment, settled, timeout=seconds or grade_seconds(row), cwd=WORKDIR)
+        ran = await run(with_token(row.row.success_command, token))
+        strict = (
+            await run(with_token(quirk.strict_command, token)) if quirk is not None and quirk.strict_command else None
+        )
+        return SetupBenchEvidence(
+            task_id=task.id,
+            token=token,
+            official_run=ran,
+            strict_run=strict,
+            quarantine_result=settled,
+            environment=environment.digest,
         )
 
-    def _words(self, row: SetupTask) -> tuple[str, ...]:
+    def _program_names(self, row: SetupBenchTask) -> tuple[str, ...]:
         quirk = QUIRKS.get(row.id)
-        return words_of(row.row.success_command, quirk.strict if quirk is not None and quirk.strict else "")
+        return script_words(
+            row.row.success_command, quirk.strict_command if quirk is not None and quirk.strict_command else ""
+        )
 
 
-def grade_seconds(row: SetupTask) -> float:
+def grade_seconds(row: SetupBenchTask) -> float:
     """How long a grader may take."""
-    is_service = row.row.task_type in {Family.BACKGROUND, Family.DATABASE}
+    is_service = row.row.task_type in {SetupBenchFamily.BACKGROUND, SetupBenchFamily.DATABASE}
     return SERVICE_SECONDS if is_service else SUITE_SECONDS
 
 
-def as_task(row: SetupTask) -> Task:
+def as_task(row: SetupBenchTask) -> Task:
     """A published task as one of ours: the statement is public, and nothing else."""
     published, quirk = row.row, QUIRKS.get(row.id)
     source: RepositorySource | DirectorySource | ImageSource = ImageSource(image=published.base_image, workdir=WORKDIR)
@@ -214,7 +237,7 @@ def as_task(row: SetupTask) -> Task:
                 "build_commands": list(published.build_commands),
                 "human_actions": [published.human_actions_lower_bound, published.human_actions_upper_bound],
                 "hosts": hosts(row),
-                "quirk": quirk.what if quirk else None,
+                "quirk": quirk.description if quirk else None,
             }
         ),
         categories={key: value for key, value in categories.items() if value is not None},
@@ -222,7 +245,7 @@ def as_task(row: SetupTask) -> Task:
     )
 
 
-def _not_fetched(task_id: str, what: str) -> InfrastructureError:
+def _not_fetched_error(task_id: str, what: str) -> InfrastructureError:
     return InfrastructureError(
         f"{what} was not fetched with the tasks",
         where=task_id,
@@ -231,7 +254,7 @@ def _not_fetched(task_id: str, what: str) -> InfrastructureError:
     )
 
 
-def _lay_out(row: SetupTask, workspace: Path) -> None:
+def _lay_out(row: SetupBenchTask, workspace: Path) -> None:
     if row.row.repo_url is not None and row.row.base_commit is not None:
         check_out(base_of(RepositorySource(url=row.row.repo_url, commit=row.row.base_commit)), workspace)
     elif row.fixture is not None:
@@ -240,8 +263,8 @@ def _lay_out(row: SetupTask, workspace: Path) -> None:
         workspace.mkdir(parents=True)
 
 
-def _files(place: str | None) -> list[Path]:
-    if place is None:
+def _files_of(location: str | None) -> list[Path]:
+    if location is None:
         return []
-    path = Path(place)
+    path = Path(location)
     return [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from proctor.core.published import Published
+from proctor.core.published_result import PublishedResult
 
 _PAPER: Final = "https://arxiv.org/abs/2507.09063"
 _FAMILIES: Final = {"background": 8, "database": 15, "repository": 54, "dependency": 16}
@@ -25,7 +25,7 @@ _WASTED: Final = {
 }
 
 
-def _row(model: str) -> Published:
+def _row(model: str) -> PublishedResult:
     solved, tokens, steps, all_tokens, all_steps = _TABLE[model]
     details = {"tokens": all_tokens * 1000.0, "steps": all_steps, "wasted_steps": _WASTED[model]}
     for family, right, used, taken in zip(_FAMILIES, solved, tokens, steps, strict=True):
@@ -35,7 +35,7 @@ def _row(model: str) -> Published:
             f"steps.{family}": taken,
         }
     total = sum(_FAMILIES.values())
-    return Published(
+    return PublishedResult(
         benchmark="setupbench",
         agent="OpenHands",
         model=model,

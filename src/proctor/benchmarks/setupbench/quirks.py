@@ -7,7 +7,7 @@ stays what its command says, and ours stands beside it.
 from enum import StrEnum
 from typing import Final
 
-from proctor.benchmarks.setupbench.rows import Family, SetupTask
+from proctor.benchmarks.setupbench.rows import SetupBenchFamily, SetupBenchTask
 from proctor.core.record import Record
 
 
@@ -54,8 +54,8 @@ class Flaw(StrEnum):
     """In which way a published grader is wrong."""
 
     UNPASSABLE = "unpassable"  # no correct set-up passes
-    TOO_KIND = "too_kind"  # passes what is not set up
-    UNSTATED = "unstated"  # asks for what the statement does not say, or contradicts
+    TOO_LENIENT = "too_kind"  # passes what is not set up
+    UNSPECIFIED = "unstated"  # asks for what the statement does not say, or contradicts
     HANGS = "hangs"  # does not end when all is well
     DRIFTS = "drifts"  # depends on what is the newest version of something today
 
@@ -68,22 +68,24 @@ class Quirk(Record):
     """
 
     flaw: Flaw
-    what: str
-    strict: str | None = None
-    instead: bool = False
+    description: str
+    strict_command: str | None = None
+    replaces_official: bool = False
 
 
-_COUNTED: Final = '| grep -q \'^[1-9]\' && echo "Setup successful" || echo "Setup failed"'
+_CHECK_COUNT: Final = '| grep -q \'^[1-9]\' && echo "Setup successful" || echo "Setup failed"'
 _USERS: Final = (
     "PGPASSWORD=benchmark_pass psql -X -U benchmark_user -d benchmark_db -p {port} -tA -c 'SELECT COUNT(*) FROM users;'"
 )
 _PRODUCTS: Final = "mysql -u root -N -e 'SELECT COUNT(*) FROM benchmark_db.products;'"
-_ANY_ROW: Final = (
+_ROWS_NOT_CHECKED: Final = (
     "looks for a digit in output that always ends in '(1 row)', so an empty table passes; and it needs a login by "
     "password on the local socket, which the statement does not say"
 )
-_ANYBODY: Final = "goes on as the default user when the login fails, so the user that is asked for need not exist"
-_LOGGED_IN: Final = (
+_LOGIN_NOT_CHECKED: Final = (
+    "goes on as the default user when the login fails, so the user that is asked for need not exist"
+)
+_CHECK_LOGIN: Final = (
     "case $(redis-cli -p {port} -a benchmark_pass --user benchmark_user GET {key} 2>&1) in "
     '*\'AUTH failed\'*) echo "Setup failed" ;; *done*) echo "Setup successful" ;; *) echo "Setup failed" ;; esac'
 )
@@ -91,53 +93,76 @@ _LOGGED_IN: Final = (
 QUIRKS: Final = {
     "bgsetup-autossh-logging": Quirk(
         flaw=Flaw.UNPASSABLE,
-        what="looks for a phrase in the log that no version of autossh, OpenSSH or supervisor writes",
-        strict='sleep 10 && test -s /var/log/autossh.log && ss -ltn | grep -q ":9000" && echo "Setup successful" '
+        description="looks for a phrase in the log that no version of autossh, OpenSSH or supervisor writes",
+        strict_command='sleep 10 && test -s /var/log/autossh.log && ss -ltn | grep -q ":9000" && echo "Setup successful" '
         '|| echo "Setup failed"',
-        instead=True,
+        replaces_official=True,
     ),
     "bgsetup-celery-systemd": Quirk(
-        flaw=Flaw.DRIFTS, what="the newest kombu of PyPI does not work with the redis of Ubuntu 22.04"
+        flaw=Flaw.DRIFTS, description="the newest kombu of PyPI does not work with the redis of Ubuntu 22.04"
     ),
     "dbsetup-mysql-1": Quirk(
-        flaw=Flaw.TOO_KIND,
-        what="looks for a table's name only; an empty table passes",
-        strict=f"{_PRODUCTS} {_COUNTED}",
+        flaw=Flaw.TOO_LENIENT,
+        description="looks for a table's name only; an empty table passes",
+        strict_command=f"{_PRODUCTS} {_CHECK_COUNT}",
     ),
     "dbsetup-mysql-2": Quirk(
-        flaw=Flaw.TOO_KIND,
-        what="looks for a table's name only; the statement asks for a login by password, and this one has none",
-        strict=f"{_PRODUCTS} {_COUNTED}",
+        flaw=Flaw.TOO_LENIENT,
+        description="looks for a table's name only; the statement asks for a login by password, and this one has none",
+        strict_command=f"{_PRODUCTS} {_CHECK_COUNT}",
     ),
     "dbsetup-mysql-3": Quirk(
         flaw=Flaw.UNPASSABLE,
-        what="has a space behind -p, so it asks for a password and takes the word for a database; the paper prints it "
+        description="has a space behind -p, so it asks for a password and takes the word for a database; the paper prints it "
         "without",
-        strict=f"{_PRODUCTS.replace('-u root', '-u benchmark_user -pbenchmark_pass')} {_COUNTED}",
-        instead=True,
+        strict_command=f"{_PRODUCTS.replace('-u root', '-u benchmark_user -pbenchmark_pass')} {_CHECK_COUNT}",
+        replaces_official=True,
     ),
-    "dbsetup-postgresql-1": Quirk(flaw=Flaw.TOO_KIND, what=_ANY_ROW, strict=f"{_USERS.format(port=5432)} {_COUNTED}"),
-    "dbsetup-postgresql-2": Quirk(flaw=Flaw.TOO_KIND, what=_ANY_ROW, strict=f"{_USERS.format(port=5433)} {_COUNTED}"),
-    "dbsetup-postgresql-3": Quirk(flaw=Flaw.TOO_KIND, what=_ANY_ROW, strict=f"{_USERS.format(port=5433)} {_COUNTED}"),
-    "dbsetup-redis-2": Quirk(flaw=Flaw.TOO_KIND, what=_ANYBODY, strict=_LOGGED_IN.format(port=6379, key="init_check")),
+    "dbsetup-postgresql-1": Quirk(
+        flaw=Flaw.TOO_LENIENT,
+        description=_ROWS_NOT_CHECKED,
+        strict_command=f"{_USERS.format(port=5432)} {_CHECK_COUNT}",
+    ),
+    "dbsetup-postgresql-2": Quirk(
+        flaw=Flaw.TOO_LENIENT,
+        description=_ROWS_NOT_CHECKED,
+        strict_command=f"{_USERS.format(port=5433)} {_CHECK_COUNT}",
+    ),
+    "dbsetup-postgresql-3": Quirk(
+        flaw=Flaw.TOO_LENIENT,
+        description=_ROWS_NOT_CHECKED,
+        strict_command=f"{_USERS.format(port=5433)} {_CHECK_COUNT}",
+    ),
+    "dbsetup-redis-2": Quirk(
+        flaw=Flaw.TOO_LENIENT,
+        description=_LOGIN_NOT_CHECKED,
+        strict_command=_CHECK_LOGIN.format(port=6379, key="init_check"),
+    ),
     "dbsetup-redis-3": Quirk(
-        flaw=Flaw.TOO_KIND, what=_ANYBODY, strict=_LOGGED_IN.format(port=6380, key="setup:init_check")
+        flaw=Flaw.TOO_LENIENT,
+        description=_LOGIN_NOT_CHECKED,
+        strict_command=_CHECK_LOGIN.format(port=6380, key="setup:init_check"),
     ),
     "dbsetup-sqlite-1": Quirk(
-        flaw=Flaw.UNSTATED, what="needs the sqlite3 program, where the statement says that Python's module will do"
+        flaw=Flaw.UNSPECIFIED,
+        description="needs the sqlite3 program, where the statement says that Python's module will do",
     ),
     "hackmdio-codimd-f00df50": Quirk(
-        flaw=Flaw.HANGS, what="runs the server in the foreground, so a set-up that works never ends"
+        flaw=Flaw.HANGS, description="runs the server in the foreground, so a set-up that works never ends"
     ),
-    "nedbat-coveragepy-9d0eb02": Quirk(flaw=Flaw.UNSTATED, what="needs CPython 3.10 by name, which Ubuntu 22.04 has"),
-    "openstack-stevedore-51134a4": Quirk(flaw=Flaw.UNSTATED, what="needs CPython 3.10 by name, which Ubuntu 22.04 has"),
+    "nedbat-coveragepy-9d0eb02": Quirk(
+        flaw=Flaw.UNSPECIFIED, description="needs CPython 3.10 by name, which Ubuntu 22.04 has"
+    ),
+    "openstack-stevedore-51134a4": Quirk(
+        flaw=Flaw.UNSPECIFIED, description="needs CPython 3.10 by name, which Ubuntu 22.04 has"
+    ),
     "ta-lib-python-0c957ed": Quirk(
-        flaw=Flaw.TOO_KIND, what="Python 3.13 prints the line that failed, and the words that count are in it"
+        flaw=Flaw.TOO_LENIENT, description="Python 3.13 prints the line that failed, and the words that count are in it"
     ),
 }
 
 
-def feasibility(task: SetupTask) -> Feasibility:
+def feasibility(task: SetupBenchTask) -> Feasibility:
     """What a task needs."""
     quirk = QUIRKS.get(task.id)
     if quirk is not None and quirk.flaw is Flaw.UNPASSABLE:
@@ -145,21 +170,21 @@ def feasibility(task: SetupTask) -> Feasibility:
     if task.id in _OTHER_HOSTS or task.row.ecosystem == "bundler-compat":
         return Feasibility.OTHER_HOSTS
     match task.row.task_type:
-        case Family.BACKGROUND | Family.DATABASE:
+        case SetupBenchFamily.BACKGROUND | SetupBenchFamily.DATABASE:
             return Feasibility.PACKAGES
-        case Family.DEPENDENCY:
+        case SetupBenchFamily.DEPENDENCY:
             return Feasibility.PRIVATE_IMAGE
-        case Family.REPOSITORY:
+        case SetupBenchFamily.REPOSITORY:
             return Feasibility.CHECKOUT_NODE if task.id in _NODE else Feasibility.CHECKOUT
 
 
-def hosts(task: SetupTask) -> str:
+def hosts(task: SetupBenchTask) -> str:
     """Which hosts a set-up has to reach, in words."""
     after = _OTHER_HOSTS.get(task.id) or {
         Feasibility.CHECKOUT: "PyPI",
         Feasibility.CHECKOUT_NODE: "npm",
         Feasibility.PRIVATE_IMAGE: "npm",
         Feasibility.OTHER_HOSTS: "rubygems.org",
-    }.get(feasibility(task), "PyPI" if task.row.task_type is Family.BACKGROUND else "")
+    }.get(feasibility(task), "PyPI" if task.row.task_type is SetupBenchFamily.BACKGROUND else "")
     first = "GitHub for the checkout" if task.row.repo_url else ""
     return ", ".join(part for part in ("the distribution's packages", first, after) if part)

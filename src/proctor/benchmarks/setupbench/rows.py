@@ -17,12 +17,12 @@ FILES: Final = (
     "repo_setup.jsonl",
 )
 # Nothing lies in /testbed for these two; every other task of a service or a database brings files.
-_BARE: Final = frozenset({"bgsetup-autossh-logging", "bgsetup-autossh-reverse-tunnel"})
+_WITHOUT_FIXTURE: Final = frozenset({"bgsetup-autossh-logging", "bgsetup-autossh-reverse-tunnel"})
 # The digit at the end of a database's task is its tier; on the third, a script has been at the machine before.
 _SABOTAGED: Final = "-3"
 
 
-class Family(StrEnum):
+class SetupBenchFamily(StrEnum):
     """The paper's four families, by the names that the data has for them."""
 
     BACKGROUND = "bgsetup"
@@ -32,18 +32,18 @@ class Family(StrEnum):
 
 
 FAMILY_NAMES: Final = {
-    Family.BACKGROUND: "background",
-    Family.DATABASE: "database",
-    Family.DEPENDENCY: "dependency",
-    Family.REPOSITORY: "repository",
+    SetupBenchFamily.BACKGROUND: "background",
+    SetupBenchFamily.DATABASE: "database",
+    SetupBenchFamily.DEPENDENCY: "dependency",
+    SetupBenchFamily.REPOSITORY: "repository",
 }
 
 
-class Row(Record):
+class SetupBenchRow(Record):
     """What a published task has that is used here. All but the statement is kept from the agent."""
 
     instance_id: str
-    task_type: Family
+    task_type: SetupBenchFamily
     problem_statement: str
     success_command: str
     base_image: str
@@ -56,7 +56,7 @@ class Row(Record):
     human_actions_upper_bound: dict[str, int] | None = None
 
 
-class SetupTask(Record):
+class SetupBenchTask(Record):
     """A task with the files that belong to it.
 
     Attributes:
@@ -64,7 +64,7 @@ class SetupTask(Record):
         prerunner: the script that is run before the agent comes; None likewise.
     """
 
-    row: Row
+    row: SetupBenchRow
     fixture: str | None
     prerunner: str | None
 
@@ -76,26 +76,26 @@ class SetupTask(Record):
     @property
     def rule(self) -> Literal["exit_code", "marker"]:
         """What the published grader goes by: the paper's text knows one rule, its code two."""
-        return "exit_code" if self.row.task_type is Family.DEPENDENCY else "marker"
+        return "exit_code" if self.row.task_type is SetupBenchFamily.DEPENDENCY else "marker"
 
     @property
     def tier(self) -> str | None:
         """How hard a database's task is; the others have no tiers."""
-        return self.id[-1] if self.row.task_type is Family.DATABASE else None
+        return self.id[-1] if self.row.task_type is SetupBenchFamily.DATABASE else None
 
     @property
     def missing(self) -> str | None:
         """What belongs to the task and was not fetched."""
         if self.row.repo_url is not None:
             return None
-        if self.fixture is None and self.id not in _BARE:
+        if self.fixture is None and self.id not in _WITHOUT_FIXTURE:
             return f"its files (fixtures/{self.id})"
-        if self.prerunner is None and self.row.task_type is Family.DATABASE and self.id.endswith(_SABOTAGED):
+        if self.prerunner is None and self.row.task_type is SetupBenchFamily.DATABASE and self.id.endswith(_SABOTAGED):
             return f"the script that is run first (fixtures/prerunner-{self.id})"
         return None
 
 
-def scenarios_in(folder: Path) -> Path:
+def scenarios_dir(folder: Path) -> Path:
     """The folder with the four files, in a checkout of the benchmark's repository or a copy of its parts.
 
     Raises:
@@ -110,25 +110,25 @@ def scenarios_in(folder: Path) -> Path:
     raise InvalidData(f"this is no copy of SetupBench: {FILES[0]} is not in it", where=folder)
 
 
-def fixtures_in(folder: Path) -> Path | None:
+def fixtures_dir(folder: Path) -> Path | None:
     """The folder with the fixtures, where it was brought along."""
     return next((place for place in (folder / "setupbench" / "fixtures", folder / "fixtures") if place.is_dir()), None)
 
 
-def read_tasks(folder: Path) -> tuple[SetupTask, ...]:
+def read_tasks(folder: Path) -> tuple[SetupBenchTask, ...]:
     """Every task, in the order of the ids.
 
     Raises:
         InvalidData: a row is broken, or an id comes twice.
     """
-    scenarios, fixtures = scenarios_in(folder), fixtures_in(folder)
-    tasks: dict[str, SetupTask] = {}
+    scenarios, fixtures = scenarios_dir(folder), fixtures_dir(folder)
+    tasks: dict[str, SetupBenchTask] = {}
     for name in FILES:
         for number, raw in enumerate(read_rows(scenarios / name), 1):
             row = _row(raw, f"{scenarios / name}:{number}")
             if row.instance_id in tasks:
                 raise InvalidData(f"the task {row.instance_id} comes twice", where=f"{scenarios / name}:{number}")
-            tasks[row.instance_id] = SetupTask(
+            tasks[row.instance_id] = SetupBenchTask(
                 row=row,
                 fixture=_existing(fixtures, row.instance_id),
                 prerunner=_existing(fixtures, f"prerunner-{row.instance_id}", "prerunner.sh"),
@@ -136,9 +136,9 @@ def read_tasks(folder: Path) -> tuple[SetupTask, ...]:
     return tuple(tasks[task_id] for task_id in sorted(tasks))
 
 
-def _row(raw: dict[str, Any], where: str) -> Row:
+def _row(raw: dict[str, Any], where: str) -> SetupBenchRow:
     try:
-        row = msgspec.convert(raw, Row)
+        row = msgspec.convert(raw, SetupBenchRow)
     except msgspec.ValidationError as error:
         raise InvalidData(f"this is not a task of SetupBench: {error}", where=where) from error
     if (row.repo_url is None) != (row.base_commit is None):

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from proctor.benchmarks.data import fetched, from_git, keep
+from proctor.benchmarks.data import download_from_git, store_dataset, stored_dataset
 from proctor.benchmarks.setupbench.benchmark import SetupBench
 from proctor.benchmarks.setupbench.published import PUBLISHED
-from proctor.benchmarks.setupbench.rows import FILES, fixtures_in, read_tasks, scenarios_in
-from proctor.core.benchmark import BenchmarkSource, Fetched
-from proctor.core.published import Published
+from proctor.benchmarks.setupbench.rows import FILES, fixtures_dir, read_tasks, scenarios_dir
+from proctor.core.benchmark import BenchmarkSource, DatasetInfo
+from proctor.core.published_result import PublishedResult
 
 REPOSITORY: Final = "https://github.com/microsoft/SetupBench"
 REVISION: Final = "041a412f01348c2a6f8b1b6a910138fe01885aee"  # what our notes on single tasks hold for
@@ -27,25 +27,25 @@ class SetupBenchSource:
 
     def open(self, split: str | None) -> SetupBench:
         """The benchmark, as it was fetched."""
-        record, files = fetched(SetupBench.name, split or _SPLIT)
+        record, files = stored_dataset(SetupBench.name, split or _SPLIT)
         return SetupBench(read_tasks(files), record)
 
-    async def fetch(self, split: str | None, origin: Path | None, tell: Callable[[str], None]) -> Fetched:
+    async def fetch(self, split: str | None, origin: Path | None, log: Callable[[str], None]) -> DatasetInfo:
         """From its repository, or from a checkout of it, or a folder with its four files."""
-        return await asyncio.to_thread(self._fetch, split or _SPLIT, origin, tell)
+        return await asyncio.to_thread(self._fetch, split or _SPLIT, origin, log)
 
-    def _fetch(self, split: str, origin: Path | None, tell: Callable[[str], None]) -> Fetched:
+    def _fetch(self, split: str, origin: Path | None, log: Callable[[str], None]) -> DatasetInfo:
         with tempfile.TemporaryDirectory(prefix="proctor-fetch-") as scratch:
             folder, revision = origin, ""
             if folder is None:
                 folder = Path(scratch) / "repository"
-                tell(f"fetching {REPOSITORY}")
-                revision = from_git(REPOSITORY, folder, revision=REVISION)
+                log(f"fetching {REPOSITORY}")
+                revision = download_from_git(REPOSITORY, folder, revision=REVISION)
             tasks = read_tasks(folder)
             missing = sum(task.missing is not None for task in tasks)
             if missing:
-                tell(f"{missing} of {len(tasks)} tasks cannot be run: their fixtures are not in {folder}")
-            return keep(
+                log(f"{missing} of {len(tasks)} tasks cannot be run: their fixtures are not in {folder}")
+            return store_dataset(
                 SetupBench.name,
                 split,
                 lambda into: _copy(folder, into),
@@ -54,13 +54,13 @@ class SetupBenchSource:
                 tasks=len(tasks),
             )
 
-    def published(self) -> Sequence[Published]:
+    def published(self) -> Sequence[PublishedResult]:
         """The paper's Table 2."""
         return PUBLISHED
 
 
 def _copy(folder: Path, into: Path) -> None:
-    scenarios, fixtures = scenarios_in(folder), fixtures_in(folder)
+    scenarios, fixtures = scenarios_dir(folder), fixtures_dir(folder)
     (into / "scenarios").mkdir()
     for name in FILES:
         shutil.copyfile(scenarios / name, into / "scenarios" / name)

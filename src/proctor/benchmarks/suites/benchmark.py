@@ -7,14 +7,14 @@ from functools import cached_property
 from pathlib import Path
 
 from proctor.benchmarks.suites.grade import GRADER, check_health, grade
+from proctor.benchmarks.suites.grading_job import SuiteGradingJob, environment_spec, hidden_folders
 from proctor.benchmarks.suites.layout import protected_patterns
 from proctor.benchmarks.suites.load import Instance, Suite
-from proctor.benchmarks.suites.steps import Bench, hidden_folders, room_spec
-from proctor.core.benchmark import GradeOptions, Health, Place, Unusable
+from proctor.core.benchmark import GradeOptions, GradingContext, InvalidTask, TaskHealth
 from proctor.core.environment import Environment, EnvironmentSpec, Network
-from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.submission import PatchKind
-from proctor.core.task import DirectorySource, Gold, PrivatePart, PublicPart, Task
+from proctor.core.task import DirectorySource, Oracle, PrivatePart, PublicPart, Task
 from proctor.workspaces import base_of, check_out, make_submission
 
 
@@ -23,7 +23,7 @@ class SuiteBenchmark:
 
     split: str | None = None
     grader = GRADER
-    takes_turns = True
+    uses_permit = True
 
     def __init__(self, suite: Suite) -> None:
         self.suite = suite
@@ -42,9 +42,9 @@ class SuiteBenchmark:
             self._fingerprints[task.id] = self._instances[task.id].digest()
         return self._fingerprints[task.id]
 
-    def room(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
+    def environment_spec(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
         """The room of a test run, but for its tree."""
-        return room_spec(self.suite, self._instances[task.id], options)
+        return environment_spec(self.suite, self._instances[task.id], options)
 
     def tasks(self) -> Sequence[Task]:
         """Every instance that can be used."""
@@ -54,11 +54,11 @@ class SuiteBenchmark:
     def _tasks(self) -> tuple[Task, ...]:
         return tuple(_task(self.name, instance) for instance in self.suite.instances)
 
-    def unusable(self) -> Sequence[Unusable]:
+    def invalid_tasks(self) -> Sequence[InvalidTask]:
         """The instances whose files are broken."""
-        return [Unusable(task_id=bad.id, problems=tuple(map(str, bad.problems))) for bad in self.suite.bad]
+        return [InvalidTask(task_id=bad.id, problems=tuple(map(str, bad.problems))) for bad in self.suite.invalid]
 
-    def gold(self, task: Task) -> Prediction | None:
+    def oracle(self, task: Task) -> Prediction | None:
         """The oracle's patch."""
         instance = self._instances[task.id]
         if instance.oracle is None or instance.file.oracle is None:
@@ -92,22 +92,24 @@ class SuiteBenchmark:
         made = await asyncio.to_thread(make_submission, base, left)
         return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=made.patch)
 
-    async def grade(self, task: Task, prediction: Prediction, place: Place) -> Evaluated:
+    async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
         """Baseline, apply, repair, test, rerun, verdict."""
-        runs = place.options.determinism_runs or self.suite.file.defaults.determinism_runs or 1
-        return await grade(self._bench(task, place), prediction, runs=runs)
+        runs = context.options.determinism_runs or self.suite.file.defaults.determinism_runs or 1
+        return await grade(self._grading_job(task, context), prediction, runs=runs)
 
-    async def validate(self, task: Task, place: Place) -> Health:
+    async def validate(self, task: Task, context: GradingContext) -> TaskHealth:
         """Fails as labelled, solved by the oracle, repeatable, no leak."""
-        return await check_health(self._bench(task, place), self.gold(task), runs=place.options.determinism_runs or 2)
+        return await check_health(
+            self._grading_job(task, context), self.oracle(task), runs=context.options.determinism_runs or 2
+        )
 
-    def _bench(self, task: Task, place: Place) -> Bench:
-        return Bench(
+    def _grading_job(self, task: Task, context: GradingContext) -> SuiteGradingJob:
+        return SuiteGradingJob(
             suite=self.suite,
             instance=self._instances[task.id],
             fingerprint=self.fingerprint(task),
-            place=place,
-            folder=place.folder / "suites" / _hashed(self.name) / "instances" / _hashed(task.id),
+            context=context,
+            folder=context.folder / "suites" / _hashed(self.name) / "instances" / _hashed(task.id),
         )
 
 
@@ -122,13 +124,13 @@ def _task(suite_id: str, instance: Instance) -> Task:
     gold = None
     if instance.oracle is not None and file.oracle is not None:
         text = instance.oracle.read_bytes().decode("utf-8", "surrogateescape")
-        gold = Gold(text=text, patch_kind=file.oracle.patch_kind)
+        gold = Oracle(text=text, patch_kind=file.oracle.patch_kind)
     return Task(
         id=instance.id,
         benchmark=suite_id,
         public=PublicPart(instruction=instance.statement(), source=DirectorySource(path=str(instance.repo))),
         private=PrivatePart(
-            gold=gold,
+            oracle=gold,
             fail_to_pass=file.eval.fail_to_pass,
             pass_to_pass=file.eval.pass_to_pass,
             protected=protected_patterns(instance),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Problem(Record):
+class DocumentProblem(Record):
     """One thing that is wrong, in which file, at which place in it."""
 
     file: str
@@ -27,10 +27,10 @@ class Problem(Record):
         return f"{self.file}: {self.path}: {self.message}"
 
 
-class Unreadable(InvalidData):
+class InvalidDocument(InvalidData):
     """A file, or a set of files, with all its problems."""
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(self, problems: Iterable[DocumentProblem]) -> None:
         self.problems = tuple(problems)
         first = self.problems[0]
         more = f" (and {len(self.problems) - 1} more)" if len(self.problems) > 1 else ""
@@ -50,7 +50,9 @@ def read_document(file: Path, kind: type[T]) -> T:
     try:
         data = file.read_bytes()
     except OSError as error:
-        raise Unreadable([Problem(file=str(file), path="$", message=f"cannot read it: {error.strerror}")]) from error
+        raise InvalidDocument(
+            [DocumentProblem(file=str(file), path="$", message=f"cannot read it: {error.strerror}")]
+        ) from error
     return decode_document(data, kind, file=str(file))
 
 
@@ -61,17 +63,20 @@ def decode_document(data: bytes, kind: type[T], *, file: str) -> T:
         document = json.loads(data, object_pairs_hook=lambda pairs: _object(pairs, duplicates))
     except (ValueError, RecursionError) as error:
         message = "nested too deeply" if isinstance(error, RecursionError) else f"not JSON: {error}"
-        raise Unreadable([Problem(file=file, path="$", message=message)]) from error
+        raise InvalidDocument([DocumentProblem(file=file, path="$", message=message)]) from error
     problems = [
-        Problem(file=file, path="$", message=f"the key {key!r} stands twice in one object") for key in duplicates
+        DocumentProblem(file=file, path="$", message=f"the key {key!r} stands twice in one object")
+        for key in duplicates
     ]
     try:
         converted = msgspec.convert(document, type=kind)
     except msgspec.ValidationError as error:
         # msgspec stops at the first problem; the schema, which is made from the same type, finds the others.
-        problems += list(_violations(document, kind, file)) or [Problem(file=file, path="$", message=str(error))]
+        problems += list(_violations(document, kind, file)) or [
+            DocumentProblem(file=file, path="$", message=str(error))
+        ]
     if problems:
-        raise Unreadable(problems)
+        raise InvalidDocument(problems)
     return converted
 
 
@@ -83,15 +88,15 @@ def _object(pairs: list[tuple[str, Any]], duplicates: list[str]) -> dict[str, An
     return result
 
 
-def _violations(document: object, kind: type[Any], file: str) -> Iterator[Problem]:
+def _violations(document: object, kind: type[Any], file: str) -> Iterator[DocumentProblem]:
     from jsonschema import Draft202012Validator  # noqa: PLC0415 - slow to import, and needed for bad files only
 
     try:
         for error in Draft202012Validator(msgspec.json.schema(kind)).iter_errors(document):
             for leaf in _leaves(error):
-                yield Problem(file=file, path=_json_path(leaf), message=_message(leaf))
+                yield DocumentProblem(file=file, path=_json_path(leaf), message=_message(leaf))
     except RecursionError:
-        yield Problem(file=file, path="$", message="nested too deeply")
+        yield DocumentProblem(file=file, path="$", message="nested too deeply")
 
 
 def _leaves(error: "ValidationError") -> Iterator["ValidationError"]:

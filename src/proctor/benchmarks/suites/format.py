@@ -26,8 +26,8 @@ Note = Annotated[str, Meta(max_length=4096)]
 TestId = Annotated[str, Meta(min_length=1, max_length=2048)]
 AtLeastOne = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(gt=0)]
-Word = Annotated[str, Meta(min_length=1)]
-Format = Literal["unittest", "pytest", "junit", "tap", "go-test-json", "exit-code"]
+NonEmptyText = Annotated[str, Meta(min_length=1)]
+TestFormatName = Literal["unittest", "pytest", "junit", "tap", "go-test-json", "exit-code"]
 World = Literal["solve-pure", "solve-fs", "solve-rr", "solve-kv", "solve-full", "run-os", "run-os-sandboxed"]
 
 
@@ -39,11 +39,11 @@ class RepairMode(StrEnum):
     WRITE = "write"
 
 
-class Closed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StrictStruct(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A file's object: a key that we do not know is a mistake, not an extension."""
 
 
-class InstanceRef(Closed, frozen=True):
+class InstanceRef(StrictStruct, frozen=True):
     """One line of a suite: which instance, and where it lies."""
 
     id: Id
@@ -52,7 +52,7 @@ class InstanceRef(Closed, frozen=True):
     note: Annotated[str, Meta(max_length=1024)] = ""
 
 
-class Defaults(Closed, frozen=True):
+class SuiteDefaults(StrictStruct, frozen=True):
     """What holds for all instances unless the command line says otherwise."""
 
     world: World | None = None
@@ -64,17 +64,17 @@ class Defaults(Closed, frozen=True):
     timeout_seconds: Seconds | None = None
 
 
-class SuiteFile(Closed, frozen=True):
+class SuiteFile(StrictStruct, frozen=True):
     """`suite.json`."""
 
     schema_version: Literal["proctor.suite@1", "x07.bench.suite@0.1.0"]
     suite_id: Id
     instances: Annotated[tuple[InstanceRef, ...], Meta(min_length=1)]
     description: Note = ""
-    defaults: Defaults = Defaults()
+    defaults: SuiteDefaults = SuiteDefaults()
 
 
-class TestsEval(Closed, frozen=True, tag_field="kind", tag="tests"):
+class TestsEval(StrictStruct, frozen=True, tag_field="kind", tag="tests"):
     """Graded by tests whose results can be read.
 
     Attributes:
@@ -86,19 +86,19 @@ class TestsEval(Closed, frozen=True, tag_field="kind", tag="tests"):
         protected: patterns of paths that are restored after the patch; hidden files always are.
     """
 
-    format: Format
-    arguments: tuple[Word, ...] = ()
-    command: tuple[Word, ...] = ()
-    setup: tuple[tuple[Word, ...], ...] = ()
+    format: TestFormatName
+    arguments: tuple[NonEmptyText, ...] = ()
+    command: tuple[NonEmptyText, ...] = ()
+    setup: tuple[tuple[NonEmptyText, ...], ...] = ()
     hidden_path: RelPath | None = None
-    protected: tuple[Word, ...] = ()
+    protected: tuple[NonEmptyText, ...] = ()
     variables: dict[str, str] = field(default_factory=dict)
     timeout_seconds: Seconds | None = None
     fail_to_pass: tuple[TestId, ...] = ()
     pass_to_pass: tuple[TestId, ...] = ()
 
 
-class X07Eval(Closed, frozen=True, tag_field="kind", tag="x07test"):
+class X07Eval(StrictStruct, frozen=True, tag_field="kind", tag="x07test"):
     """Graded by `x07 test`."""
 
     manifest: RelPath
@@ -117,7 +117,7 @@ class X07Eval(Closed, frozen=True, tag_field="kind", tag="x07test"):
     pass_to_pass: tuple[TestId, ...] = ()
 
 
-class Oracle(Closed, frozen=True):
+class OracleRef(StrictStruct, frozen=True):
     """The reference answer."""
 
     patch_kind: PatchKind
@@ -125,10 +125,10 @@ class Oracle(Closed, frozen=True):
     note: Annotated[str, Meta(max_length=1024)] = ""
 
 
-class PredictionLine(Closed, frozen=True):
+class PredictionLine(StrictStruct, frozen=True):
     """One line of a predictions file; exactly one of `patch_path` and `patch_inline` is given."""
 
-    instance_id: Word
+    instance_id: NonEmptyText
     patch_kind: PatchKind
     schema_version: Literal["x07.bench.prediction@0.1.0"] | None = None
     patch_path: RelPath | None = None
@@ -139,7 +139,7 @@ class PredictionLine(Closed, frozen=True):
     meta: Any = None
 
 
-class InstanceFile(Closed, frozen=True):
+class InstanceFile(StrictStruct, frozen=True):
     """`instance.json`.
 
     Attributes:
@@ -152,11 +152,11 @@ class InstanceFile(Closed, frozen=True):
     problem_statement_path: RelPath
     repo_path: RelPath
     eval: TestsEval | X07Eval
-    oracle: Oracle | None = None
+    oracle: OracleRef | None = None
     tags: tuple[Tag, ...] = ()
     notes: tuple[Note, ...] = ()
     world: World = "solve-pure"
     difficulty: Literal["easy", "medium", "hard"] | None = None
-    language: Word | None = None
-    requires: tuple[Word, ...] = ()
-    image: Word | None = None
+    language: NonEmptyText | None = None
+    requires: tuple[NonEmptyText, ...] = ()
+    image: NonEmptyText | None = None

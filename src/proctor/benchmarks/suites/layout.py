@@ -6,24 +6,24 @@ from pathlib import Path
 
 from proctor.benchmarks.suites.format import TestsEval
 from proctor.benchmarks.suites.load import Instance
-from proctor.benchmarks.suites.x07_audit import x07_findings, x07_protected
+from proctor.benchmarks.x07.audit import x07_findings, x07_protected
 from proctor.core.causes import Cause
 from proctor.core.evaluation import Prediction
 from proctor.core.task import DirectorySource
 from proctor.core.verdict import Finding
-from proctor.grading import MACHINERY, audit_trees, is_protected, protected_paths
-from proctor.workspaces import Applied, UnfitSubmission, apply_patch, base_of
+from proctor.grading import TEST_MACHINERY, audit_trees, is_protected, protected_paths
+from proctor.workspaces import ApplyResult, InvalidSubmission, apply_patch, base_of
 from proctor.workspaces.changes import write_changes
-from proctor.workspaces.trees import Entry, file_paths, read_entry, read_tree
+from proctor.workspaces.trees import FileEntry, file_paths, read_entry, read_tree
 
 
 def lay_out_pristine(instance: Instance, tree: Path) -> None:
     """Make `tree` what the tests run on before any submission."""
     shutil.copytree(instance.repo, tree, symlinks=True)
-    _lay_over_hidden(instance, tree)
+    _overlay_hidden(instance, tree)
 
 
-def lay_out_patched(instance: Instance, prediction: Prediction, tree: Path) -> tuple[Applied, tuple[Finding, ...]]:
+def lay_out_patched(instance: Instance, prediction: Prediction, tree: Path) -> tuple[ApplyResult, tuple[Finding, ...]]:
     """Make `tree` what the tests run on after a submission; also what the audit says of the change.
 
     Raises:
@@ -39,7 +39,7 @@ def lay_out_patched(instance: Instance, prediction: Prediction, tree: Path) -> t
     findings = (*audit_trees(before, after, modes=modes, protected=patterns), *x07_findings(before, after))
     restored = protected_paths(applied.touched, patterns)
     write_changes(tree, {os.fsencode(path): read_entry(instance.repo, os.fsencode(path)) for path in restored})
-    _lay_over_hidden(instance, tree)
+    _overlay_hidden(instance, tree)
     return applied, findings
 
 
@@ -64,14 +64,14 @@ def protected_patterns(instance: Instance) -> tuple[str, ...]:
     """Which paths a submission cannot change for good: test machinery, and what the instance names."""
     tests = instance.file.eval
     if isinstance(tests, TestsEval):
-        return (*MACHINERY, *tests.protected)
+        return (*TEST_MACHINERY, *tests.protected)
     return tuple(f"/{path}" for path in x07_protected(tests))
 
 
-def _apply(repo: Path, prediction: Prediction, tree: Path) -> Applied:
+def _apply(repo: Path, prediction: Prediction, tree: Path) -> ApplyResult:
     try:
         return apply_patch(tree, prediction.content, prediction.patch_kind)
-    except UnfitSubmission as unfit:
+    except InvalidSubmission as unfit:
         if unfit.cause is not Cause.DOES_NOT_APPLY:
             raise
         # A three-way merge needs the repository as git objects; only a patch that needs one is worth making them.
@@ -79,11 +79,11 @@ def _apply(repo: Path, prediction: Prediction, tree: Path) -> Applied:
         return apply_patch(tree, prediction.content, prediction.patch_kind, base=base)
 
 
-def _lay_over_hidden(instance: Instance, tree: Path) -> None:
+def _overlay_hidden(instance: Instance, tree: Path) -> None:
     if instance.hidden is not None:
         write_changes(tree, read_tree(instance.hidden))
 
 
-def _entries(tree: Path, applied: Applied) -> dict[str, Entry]:
+def _entries(tree: Path, applied: ApplyResult) -> dict[str, FileEntry]:
     entries = {path: read_entry(tree, os.fsencode(path)) for path in applied.touched}
     return {path: entry for path, entry in entries.items() if entry is not None}

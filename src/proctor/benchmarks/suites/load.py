@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from proctor.benchmarks.suites.documents import Problem, Unreadable, read_document
+from proctor.benchmarks.suites.documents import DocumentProblem, InvalidDocument, read_document
 from proctor.benchmarks.suites.format import InstanceFile, InstanceRef, SuiteFile, TestsEval
 from proctor.core.errors import InvalidData
 from proctor.core.record import Record
@@ -55,11 +55,11 @@ class Instance(Record):
         return digest.hexdigest()
 
 
-class BadInstance(Record):
+class InvalidInstance(Record):
     """One instance that cannot be used, and why."""
 
     id: str
-    problems: tuple[Problem, ...]
+    problems: tuple[DocumentProblem, ...]
 
 
 class Suite(Record):
@@ -68,7 +68,7 @@ class Suite(Record):
     path: Path
     file: SuiteFile
     instances: tuple[Instance, ...]
-    bad: tuple[BadInstance, ...]
+    invalid: tuple[InvalidInstance, ...]
 
     @property
     def id(self) -> str:
@@ -98,7 +98,7 @@ def load_suite(where: str | Path) -> Suite:
         path=path,
         file=file,
         instances=tuple(item for item in loaded if isinstance(item, Instance)),
-        bad=tuple(item for item in loaded if isinstance(item, BadInstance)),
+        invalid=tuple(item for item in loaded if isinstance(item, InvalidInstance)),
     )
 
 
@@ -164,40 +164,40 @@ def _refuse_duplicates(path: Path, file: SuiteFile) -> None:
     for index, ref in enumerate(file.instances):
         if ref.id in first:
             message = f"the id {ref.id!r} is taken by instances[{first[ref.id]}]"
-            problems.append(Problem(file=str(path), path=f"$.instances[{index}].id", message=message))
+            problems.append(DocumentProblem(file=str(path), path=f"$.instances[{index}].id", message=message))
         first.setdefault(ref.id, index)
     if problems:
-        raise Unreadable(problems)
+        raise InvalidDocument(problems)
 
 
-def _load_instance(suite: Path, ref: InstanceRef) -> Instance | BadInstance:
+def _load_instance(suite: Path, ref: InstanceRef) -> Instance | InvalidInstance:
     place = suite.parent / ref.path
     path = place if ref.path.endswith(".json") else place / INSTANCE_FILE
     try:
         file = read_document(path, InstanceFile)
-    except Unreadable as error:
-        return BadInstance(id=ref.id, problems=error.problems)
-    problems = tuple(_misfits(path, file, ref))
+    except InvalidDocument as error:
+        return InvalidInstance(id=ref.id, problems=error.problems)
+    problems = tuple(_instance_problems(path, file, ref))
     notes = [ref.note] if ref.note else []
     if file.schema_version.startswith("x07."):
         # x07 shrugs at these two, so its suites may hold them.
-        notes += [problem.message for problem in problems if problem.path in _SHRUGGED_AT]
-        problems = tuple(problem for problem in problems if problem.path not in _SHRUGGED_AT)
+        notes += [problem.message for problem in problems if problem.path in _TOLERATED_BY_X07]
+        problems = tuple(problem for problem in problems if problem.path not in _TOLERATED_BY_X07)
     if problems:
-        return BadInstance(id=ref.id, problems=problems)
+        return InvalidInstance(id=ref.id, problems=problems)
     if file.tags:
         notes.append("tags=" + ",".join(file.tags))
     return Instance(id=ref.id, file=file, path=path, notes=(*notes, *file.notes))
 
 
-_SHRUGGED_AT: Final = frozenset({"$.instance_id", "$.problem_statement_path"})
+_TOLERATED_BY_X07: Final = frozenset({"$.instance_id", "$.problem_statement_path"})
 
 
-def _misfits(path: Path, file: InstanceFile, ref: InstanceRef) -> Iterator[Problem]:
+def _instance_problems(path: Path, file: InstanceFile, ref: InstanceRef) -> Iterator[DocumentProblem]:
     """What a schema cannot say: files that must be there, fields that depend on each other."""
 
-    def problem(place: str, message: str) -> Problem:
-        return Problem(file=str(path), path=place, message=message)
+    def problem(place: str, message: str) -> DocumentProblem:
+        return DocumentProblem(file=str(path), path=place, message=message)
 
     folder, tests = path.parent, file.eval
     if file.instance_id != ref.id:
@@ -212,11 +212,11 @@ def _misfits(path: Path, file: InstanceFile, ref: InstanceRef) -> Iterator[Probl
     if both:
         yield problem("$.eval", f"labelled both fail_to_pass and pass_to_pass: {', '.join(both)}")
     if isinstance(tests, TestsEval):
-        for place, message in _tests_misfits(tests, folder):
+        for place, message in _tests_eval_problems(tests, folder):
             yield problem(place, message)
 
 
-def _tests_misfits(tests: TestsEval, folder: Path) -> Iterator[tuple[str, str]]:
+def _tests_eval_problems(tests: TestsEval, folder: Path) -> Iterator[tuple[str, str]]:
     if tests.hidden_path and not (folder / tests.hidden_path).is_dir():
         yield ("$.eval.hidden_path", f"there is no folder {tests.hidden_path}")
     if tests.format in REPORTER_FORMATS:

@@ -27,13 +27,13 @@ _KEYS: Final = frozenset(
 )
 
 
-class _Inline(msgspec.Struct):
+class _InlinePatch(msgspec.Struct):
     """The patch set as it stands in the line: reading and writing it again would change its numbers."""
 
     patch_inline: msgspec.Raw
 
 
-class _Wrong(Exception):
+class _InvalidPrediction(Exception):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")
 
@@ -58,9 +58,11 @@ def read_predictions(file: Path) -> dict[str, Prediction]:
         try:
             prediction = _prediction(line, file.parent)
             if prediction.task_id in predictions:
-                raise _Wrong("E_BENCH_PRED_DUPLICATE_INSTANCE_ID", f"{prediction.task_id!r} was answered before")
+                raise _InvalidPrediction(
+                    "E_BENCH_PRED_DUPLICATE_INSTANCE_ID", f"{prediction.task_id!r} was answered before"
+                )
             predictions[prediction.task_id] = prediction
-        except _Wrong as wrong:
+        except _InvalidPrediction as wrong:
             problems.append(f"{file}:{number}: {wrong}")
     if problems:
         count = "1 bad line" if len(problems) == 1 else f"{len(problems)} bad lines"
@@ -90,20 +92,20 @@ def _line(prediction: Prediction, name: str) -> bytes:
 
 def _prediction(line: str, folder: Path) -> Prediction:
     try:
-        document = json.loads(line, parse_constant=_not_json)
+        document = json.loads(line, parse_constant=_reject_constant)
     except (ValueError, RecursionError) as error:
-        raise _Wrong("E_BENCH_PRED_JSON_PARSE", str(error) or "nested too deeply") from error
+        raise _InvalidPrediction("E_BENCH_PRED_JSON_PARSE", str(error) or "nested too deeply") from error
     if not isinstance(document, dict):
-        raise _Wrong("E_BENCH_PRED_JSON_PARSE", "not an object")
+        raise _InvalidPrediction("E_BENCH_PRED_JSON_PARSE", "not an object")
     unknown = sorted(document.keys() - _KEYS)
     if unknown:
-        raise _Wrong("E_BENCH_PRED_JSON_PARSE", f"unknown keys: {', '.join(unknown)}")
+        raise _InvalidPrediction("E_BENCH_PRED_JSON_PARSE", f"unknown keys: {', '.join(unknown)}")
     version = document.get("schema_version")
     if version is not None and version != SCHEMA_VERSION:
-        raise _Wrong("E_BENCH_PRED_SCHEMA_VERSION", f"{version!r} is not {SCHEMA_VERSION!r}")
+        raise _InvalidPrediction("E_BENCH_PRED_SCHEMA_VERSION", f"{version!r} is not {SCHEMA_VERSION!r}")
     instance_id = document.get("instance_id")
     if not isinstance(instance_id, str) or not instance_id.strip():
-        raise _Wrong("E_BENCH_PRED_INSTANCE_ID_EMPTY", "instance_id is missing or empty")
+        raise _InvalidPrediction("E_BENCH_PRED_INSTANCE_ID_EMPTY", "instance_id is missing or empty")
     kind = _kind(document.get("patch_kind"))
     return Prediction(
         task_id=instance_id,
@@ -113,7 +115,7 @@ def _prediction(line: str, folder: Path) -> Prediction:
     )
 
 
-def _not_json(word: str) -> None:
+def _reject_constant(word: str) -> None:
     raise ValueError(f"{word} is not JSON")
 
 
@@ -124,35 +126,37 @@ def _kind(value: object) -> PatchKind:
     for kind in kinds:
         if kind == word.replace("_", "-"):
             return kind
-    raise _Wrong("E_BENCH_PRED_PATCH_KIND_UNSUPPORTED", f"{value!r} is not {' or '.join(kinds)}")
+    raise _InvalidPrediction("E_BENCH_PRED_PATCH_KIND_UNSUPPORTED", f"{value!r} is not {' or '.join(kinds)}")
 
 
 def _content(line: str, document: dict[str, Any], kind: PatchKind, folder: Path) -> bytes:
     path, inline = document.get("patch_path"), document.get("patch_inline")
     if (path is None) == (inline is None):
-        raise _Wrong("E_BENCH_PRED_PATCH_SOURCE_INVALID", "give exactly one of patch_path and patch_inline")
+        raise _InvalidPrediction("E_BENCH_PRED_PATCH_SOURCE_INVALID", "give exactly one of patch_path and patch_inline")
     if path is not None:
         return _file_content(path, folder)
     if kind is not PatchKind.PATCH_SET:
         if not isinstance(inline, str):
             what = "a unified diff" if kind is PatchKind.UNIFIED_DIFF else "a script"
-            raise _Wrong("E_BENCH_PRED_PATCH_INLINE_INVALID", f"{what} is given as a string")
+            raise _InvalidPrediction("E_BENCH_PRED_PATCH_INLINE_INVALID", f"{what} is given as a string")
         return inline.encode(errors="surrogateescape")
     if not isinstance(inline, dict):
-        raise _Wrong("E_BENCH_PRED_PATCH_INLINE_INVALID", "a patch set is given as an object")
-    return bytes(msgspec.json.decode(line, type=_Inline).patch_inline)
+        raise _InvalidPrediction("E_BENCH_PRED_PATCH_INLINE_INVALID", "a patch set is given as an object")
+    return bytes(msgspec.json.decode(line, type=_InlinePatch).patch_inline)
 
 
 def _file_content(path: object, folder: Path) -> bytes:
     if not isinstance(path, str) or not _is_inside(path):
-        raise _Wrong("E_BENCH_PRED_PATCH_PATH_INVALID", f"{path!r} is not a path below the predictions file")
+        raise _InvalidPrediction(
+            "E_BENCH_PRED_PATCH_PATH_INVALID", f"{path!r} is not a path below the predictions file"
+        )
     file = folder / path
     if not file.resolve().is_relative_to(folder.resolve()):
-        raise _Wrong("E_BENCH_PRED_PATCH_PATH_INVALID", f"{path!r} leads out of the predictions' folder")
+        raise _InvalidPrediction("E_BENCH_PRED_PATCH_PATH_INVALID", f"{path!r} leads out of the predictions' folder")
     try:
         return file.read_bytes()
     except OSError as error:
-        raise _Wrong("E_BENCH_PRED_PATCH_PATH_INVALID", f"{path}: {error.strerror}") from error
+        raise _InvalidPrediction("E_BENCH_PRED_PATCH_PATH_INVALID", f"{path}: {error.strerror}") from error
 
 
 def _is_inside(path: str) -> bool:

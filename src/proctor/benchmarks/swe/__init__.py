@@ -6,13 +6,13 @@ one kind of room, and `grade` gives both verdicts: the official one, and ours, w
 """
 
 from proctor.benchmarks.swe.benchmark import SweBenchmark
-from proctor.benchmarks.swe.recipe import Recipe, RecipeMaker, Start
+from proctor.benchmarks.swe.instance_setup import InstanceSetup, InstanceSetupFactory, StartState
 from proctor.benchmarks.swe.sources import ace_bench, swe_bench_pro, swe_bench_verified, swe_evo
 
 __all__ = [
-    "Recipe",
-    "RecipeMaker",
-    "Start",
+    "InstanceSetup",
+    "InstanceSetupFactory",
+    "StartState",
     "SweBenchmark",
     "ace_bench",
     "swe_bench_pro",

@@ -10,31 +10,34 @@ from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 import proctor
-from proctor.benchmarks.swe.alone import Floor
-from proctor.benchmarks.swe.bench import Bench, room_of
-from proctor.benchmarks.swe.docker_recipe import DockerRecipe
+from proctor.benchmarks.swe.docker_setup import DockerInstanceSetup
+from proctor.benchmarks.swe.environment_steps import SweTestRun, copy_workdir_out
 from proctor.benchmarks.swe.grade import grade, run_once, why_unresolved
-from proctor.benchmarks.swe.local import LocalRecipe
-from proctor.benchmarks.swe.patches import ended
-from proctor.benchmarks.swe.predictions import first_attempts, read_answers
-from proctor.benchmarks.swe.procedure import Procedure
-from proctor.benchmarks.swe.recipe import Recipe, RecipeMaker
-from proctor.benchmarks.swe.rows import Row
-from proctor.benchmarks.swe.steps import Trial, bring_out
-from proctor.benchmarks.swe.tasks import fingerprint, task_of
-from proctor.core.benchmark import Fetched, GradeOptions, Health, Place, Unusable
+from proctor.benchmarks.swe.grading_job import SweGradingJob, grading_spec
+from proctor.benchmarks.swe.instance_setup import InstanceSetup, InstanceSetupFactory
+from proctor.benchmarks.swe.local import LocalInstanceSetup
+from proctor.benchmarks.swe.official_grader import OfficialGrader
+from proctor.benchmarks.swe.patches import with_final_newline
+from proctor.benchmarks.swe.predictions import first_attempts, read_swe_predictions
+from proctor.benchmarks.swe.rows import SweRow
+from proctor.benchmarks.swe.shared_exclusive_lock import SharedExclusiveLock
+from proctor.benchmarks.swe.tasks import row_fingerprint, task_of
+from proctor.core.benchmark import DatasetInfo, GradeOptions, GradingContext, InvalidTask, TaskHealth
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
 from proctor.core.errors import InfrastructureError, UsageError
-from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.run import Machine
 from proctor.core.submission import PatchKind
 from proctor.core.task import Task
 from proctor.workspaces import make_submission, prove_no_leak
 from proctor.workspaces.git import run_git
 
-R = TypeVar("R", bound=Row)
-RECIPES: Final[Mapping[str, RecipeMaker]] = {"docker": DockerRecipe, "local": LocalRecipe}
+R = TypeVar("R", bound=SweRow)
+INSTANCE_SETUPS: Final[Mapping[str, InstanceSetupFactory]] = {
+    "docker": DockerInstanceSetup,
+    "local": LocalInstanceSetup,
+}
 
 
 class SweBenchmark(Generic[R]):
@@ -54,58 +57,61 @@ class SweBenchmark(Generic[R]):
     def __init__(
         self,
         name: str,
-        data: Fetched,
+        dataset: DatasetInfo,
         rows: Sequence[R],
-        bad: Sequence[Unusable],
-        procedure: Procedure[R],
+        invalid_tasks: Sequence[InvalidTask],
+        official_grader: OfficialGrader[R],
         *,
-        kind: str = "docker",
-        recipes: Mapping[str, RecipeMaker] = RECIPES,
-        again: bool = True,
+        provider_name: str = "docker",
+        setup_factories: Mapping[str, InstanceSetupFactory] = INSTANCE_SETUPS,
+        retest_failures: bool = True,
     ) -> None:
         self.name = name
-        self.split: str | None = data.split
-        self.source = data.origin
-        self.grader = f"{procedure.grader}; proctor {proctor.__version__}; {kind}"
-        self.procedure = procedure
+        self.split: str | None = dataset.split
+        self.source = dataset.origin
+        self.grader = f"{official_grader.grader_version}; proctor {proctor.__version__}; {provider_name}"
+        self.official_grader = official_grader
         self.rows = {row.instance_id: row for row in rows}
-        self._data = data
-        self._bad = tuple(bad)
-        self._kind = kind
-        self._recipes = recipes
-        self._again = again
-        self._made: dict[str, Recipe] = {}
-        self._floors: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Floor] = weakref.WeakKeyDictionary()
+        self._dataset = dataset
+        self._invalid_tasks = tuple(invalid_tasks)
+        self._provider_name = provider_name
+        self._setup_factories = setup_factories
+        self._retest_failures = retest_failures
+        self._setups: dict[str, InstanceSetup] = {}
+        self._locks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, SharedExclusiveLock] = (
+            weakref.WeakKeyDictionary()
+        )
 
-    def at(self, provider: EnvironmentProvider) -> "SweBenchmark[R]":
+    def for_provider(self, provider: EnvironmentProvider) -> "SweBenchmark[R]":
         """The same benchmark for rooms of this provider."""
         kind = provider.name
-        if kind not in self._recipes:
+        if kind not in self._setup_factories:
             raise UsageError(
-                f"{self.name} cannot be run with --runner {kind}", fix=f"choose one of {', '.join(self._recipes)}"
+                f"{self.name} cannot be run with --runner {kind}",
+                fix=f"choose one of {', '.join(self._setup_factories)}",
             )
         return SweBenchmark(
             self.name,
-            self._data,
+            self._dataset,
             list(self.rows.values()),
-            self._bad,
-            self.procedure,
-            kind=kind,
-            recipes=self._recipes,
-            again=self._again,
+            self._invalid_tasks,
+            self.official_grader,
+            provider_name=kind,
+            setup_factories=self._setup_factories,
+            retest_failures=self._retest_failures,
         )
 
     def digest(self) -> str:
         """Identifies the data."""
-        return self._data.digest
+        return self._dataset.digest
 
     def fingerprint(self, task: Task) -> str:
         """Identifies the whole row."""
-        return fingerprint(self.rows[task.id])
+        return row_fingerprint(self.rows[task.id])
 
-    def room(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
+    def environment_spec(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
         """The room of a test run, but for its tree."""
-        return room_of(self.recipe(task.id), task, options.image)
+        return grading_spec(self.setup_of(task.id), task, options.image)
 
     def tasks(self) -> Sequence[Task]:
         """Every row that can be used."""
@@ -113,27 +119,27 @@ class SweBenchmark(Generic[R]):
 
     @cached_property
     def _tasks(self) -> tuple[Task, ...]:
-        return tuple(task_of(self.name, row, self.procedure) for row in self.rows.values())
+        return tuple(task_of(self.name, row, self.official_grader) for row in self.rows.values())
 
-    def lacks(self, task: Task, machine: Machine, runner: str) -> str | None:  # noqa: ARG002 - see StatesNeeds
+    def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:  # noqa: ARG002 - see StatesNeeds
         """Why these rooms cannot be made for a task on this machine."""
-        return self.recipe(task.id).obstacle()
+        return self.setup_of(task.id).missing_requirement()
 
-    def unusable(self) -> Sequence[Unusable]:
+    def invalid_tasks(self) -> Sequence[InvalidTask]:
         """The rows that cannot be read, or lack what grading needs."""
-        return self._bad
+        return self._invalid_tasks
 
-    def gold(self, task: Task) -> Prediction | None:
+    def oracle(self, task: Task) -> Prediction | None:
         """The reference patch."""
-        patch = self.procedure.gold(self.rows[task.id])
+        patch = self.official_grader.oracle_patch(self.rows[task.id])
         if patch is None:
             return None
         return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=patch, model="gold")
 
     def read_predictions(self, file: Path) -> dict[str, Prediction]:
         """The answers in a file of the official forms."""
-        found = first_attempts(read_answers(file), file)
-        strangers = sorted(found.keys() - self.rows.keys() - {bad.task_id for bad in self._bad})
+        found = first_attempts(read_swe_predictions(file), file)
+        strangers = sorted(found.keys() - self.rows.keys() - {bad.task_id for bad in self._invalid_tasks})
         if strangers:
             raise UsageError(
                 f"{len(strangers)} predictions are for no task of {self.name} ({self.split}): {strangers[0]}, …",
@@ -142,119 +148,126 @@ class SweBenchmark(Generic[R]):
             )
         return found
 
-    def recipe(self, task_id: str) -> Recipe:
+    def setup_of(self, task_id: str) -> InstanceSetup:
         """How an instance is set up in these rooms."""
-        if task_id not in self._made:
+        if task_id not in self._setups:
             row = self.rows[task_id]
-            self._made[task_id] = self._recipes[self._kind](row, self.procedure.start(row))
-        return self._made[task_id]
+            self._setups[task_id] = self._setup_factories[self._provider_name](
+                row, self.official_grader.start_state(row)
+            )
+        return self._setups[task_id]
 
     async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:
         """What the agent starts from: the repository up to its base commit, and nothing later."""
-        return await self.recipe(task.id).agent_room(folder)
+        return await self.setup_of(task.id).agent_spec(folder)
 
     async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
         """The agent's changes as a diff against what it started from."""
-        recipe, digest = self.recipe(task.id), environment.digest
+        recipe, digest = self.setup_of(task.id), environment.digest
         base = await recipe.base(digest)
         left = folder / "left"
-        await bring_out(environment, left, leaving=await recipe.ignored(digest))
+        await copy_workdir_out(environment, left, excluding=await recipe.ignored_directories(digest))
         made = await asyncio.to_thread(make_submission, base, left)
         return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=made.patch)
 
-    async def grade(self, task: Task, prediction: Prediction, place: Place) -> Evaluated:
+    async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
         """Apply, test, judge; officially and strictly."""
         if prediction.patch_kind is not PatchKind.UNIFIED_DIFF:
             raise UsageError(f"an answer to {self.name} is a unified diff", where=task.id)
-        return await grade(self._bench(task, place), prediction)
+        return await grade(self._grading_job(task, context), prediction)
 
-    async def validate(self, task: Task, place: Place) -> Health:
+    async def validate(self, task: Task, context: GradingContext) -> TaskHealth:
         """The reference answer resolves the task, each time; an empty one does not; nobody can look it up."""
-        bench = self._bench(task, place)
-        gold = self.gold(task)
+        bench = self._grading_job(task, context)
+        gold = self.oracle(task)
         if gold is None:
             raise InfrastructureError(
                 "the benchmark has no reference answer to it", where=task.id, cause=Cause.NOT_RUNNABLE_HERE
             )
         shutil.rmtree(bench.folder, ignore_errors=True)
         bench.folder.mkdir(parents=True)
-        async with bench.floor.shared():
-            empty = await run_once(bench, _nothing(bench), "empty")
-            times = range(1, 1 + (place.options.determinism_runs or 2))
-            runs = [await run_once(bench, ended(gold.content), f"gold{number}") for number in times]
+        async with bench.lock.shared():
+            empty = await run_once(bench, _empty_patch(bench), "empty")
+            times = range(1, 1 + (context.options.determinism_runs or 2))
+            runs = [await run_once(bench, with_final_newline(gold.content), f"gold{number}") for number in times]
         unsolved = [run for run in runs if not run.resolved]
         problems = ["the tests pass without an answer"] if empty.resolved else []
-        problems += list(dict.fromkeys(f"the reference answer: {_why(run)}" for run in unsolved))
-        flaky = _flipped(runs)
-        leaks = await self._leaks(task, gold, place)
-        return Health(
+        problems += list(dict.fromkeys(f"the reference answer: {_failure_reason(run)}" for run in unsolved))
+        flaky = _flaky_tests(runs)
+        leaks = await self._leaks(task, gold, context)
+        return TaskHealth(
             task_id=task.id,
-            environment=await place.provider.digest(self.room(task, place.options)),
+            environment=await context.provider.digest(self.environment_spec(task, context.options)),
             healthy=not problems and not flaky and not leaks,
-            baseline_ok=not empty.resolved,
+            pre_patch_ok=not empty.resolved,
             oracle_ok=not unsolved,
             determinism_ok=not flaky,
             problems=tuple(problems),
             flaky=flaky,
             leaks=leaks,
-            deviations=bench.recipe.deviations(),
+            deviations=bench.setup.deviations(),
             artifacts=str(bench.folder),
         )
 
-    async def _leaks(self, task: Task, gold: Prediction, place: Place) -> tuple[str, ...]:
+    async def _leaks(self, task: Task, oracle: Prediction, context: GradingContext) -> tuple[str, ...]:
         """Where an agent that is given this instance could find the answer."""
         with tempfile.TemporaryDirectory(prefix="proctor-leaks-") as folder:
             spec = await self.prepare(task, Path(folder))
-            async with await place.provider.start(spec) as room:
+            async with await context.provider.start(spec) as room:
                 tree = Path(folder) / "tree"
                 await room.get(room.workdir, tree)
             commit = run_git(["rev-parse", "HEAD"], git_dir=tree / ".git").output.decode().strip()
             proof = await asyncio.to_thread(
-                prove_no_leak, gold.content, tree, commit=commit, kind=gold.patch_kind, extra=_packages(spec)
+                prove_no_leak,
+                oracle.content,
+                tree,
+                commit=commit,
+                kind=oracle.patch_kind,
+                extra=_readable_packages(spec),
             )
-        return tuple(f"{leak.place}: {leak.lines[0] if leak.lines else leak.kind}" for leak in proof.leaks)
+        return tuple(f"{leak.location}: {leak.lines[0] if leak.lines else leak.kind}" for leak in proof.leaks)
 
-    def _bench(self, task: Task, place: Place) -> Bench[R]:
+    def _grading_job(self, task: Task, context: GradingContext) -> SweGradingJob[R]:
         loop = asyncio.get_running_loop()
-        return Bench(
+        return SweGradingJob(
             row=self.rows[task.id],
             task=task,
-            procedure=self.procedure,
-            recipe=self.recipe(task.id),
-            place=place,
-            floor=self._floors.setdefault(loop, Floor()),
+            official_grader=self.official_grader,
+            setup=self.setup_of(task.id),
+            context=context,
+            lock=self._locks.setdefault(loop, SharedExclusiveLock()),
             grader=self.grader,
-            again=self._again,
+            retest_failures=self._retest_failures,
         )
 
 
-def _nothing(bench: Bench[R]) -> bytes:
+def _empty_patch(job: SweGradingJob[R]) -> bytes:
     """An answer that changes nothing, but can be applied: graders without a bucket for empty ones take it as it is."""
-    return b"" if bench.procedure.grades_empty else _HARMLESS
+    return b"" if job.official_grader.grades_empty else _NO_OP_PATCH
 
 
-_HARMLESS: Final = b"""\
+_NO_OP_PATCH: Final = b"""\
 diff --git a/.proctor-nothing b/.proctor-nothing
 new file mode 100644
 index 0000000..e69de29
 """
 
 
-def _packages(room: EnvironmentSpec) -> list[Path]:
+def _readable_packages(spec: EnvironmentSpec) -> list[Path]:
     """Packages that an agent can read in a room beside those of its system."""
     found: list[Path] = []
-    for mount in room.mounts:
+    for mount in spec.mounts:
         source = Path(mount.source)
         found += [source] if mount.private else source.glob("lib/python*/site-packages")
-    shown = [packages for packages in found if str(packages.resolve()) not in room.hidden]
+    shown = [packages for packages in found if str(packages.resolve()) not in spec.hidden]
     return [packages for packages in shown if not any(other in packages.parents for other in shown)]
 
 
-def _why(run: Trial) -> str:
-    return f"does not apply: {run.complaint[-200:]}" if not run.applied else why_unresolved(run)[1]
+def _failure_reason(run: SweTestRun) -> str:
+    return f"does not apply: {run.error[-200:]}" if not run.applied else why_unresolved(run)[1]
 
 
-def _flipped(runs: Sequence[Trial]) -> tuple[str, ...]:
+def _flaky_tests(runs: Sequence[SweTestRun]) -> tuple[str, ...]:
     if len(runs) < 2:  # noqa: PLR2004 - two make a difference
         return ()
     names = {name for run in runs for name in run.statuses}

@@ -12,55 +12,55 @@ from typing import Any
 from proctor.core.errors import InvalidData
 
 
-def text(row: Mapping[str, Any], name: str, *, default: str | None = None) -> str:
+def text_field(row: Mapping[str, Any], name: str, *, default: str | None = None) -> str:
     """A text field. Without a default it must be there, and not be empty.
 
     Raises:
         InvalidData: it is missing, or no text.
     """
-    value = field(row, name)
+    value = raw_field(row, name)
     if value is None or (value == "" and default is None):
         if default is None:
-            raise InvalidData(f"has no {name!r}", where=_place(row))
+            raise InvalidData(f"has no {name!r}", where=_row_label(row))
         return default
     if not isinstance(value, str):
-        raise InvalidData(f"{name!r} is not a text but {type(value).__name__}", where=_place(row))
+        raise InvalidData(f"{name!r} is not a text but {type(value).__name__}", where=_row_label(row))
     return value
 
 
-def listed(row: Mapping[str, Any], name: str, *, optional: bool = False) -> tuple[str, ...]:
+def list_field(row: Mapping[str, Any], name: str, *, optional: bool = False) -> tuple[str, ...]:
     """A field that lists texts, byte for byte as they are written: a list, a JSON list or a Python literal.
 
     Raises:
         InvalidData: it is missing, or cannot be read as a list of texts.
     """
-    value = field(row, name)
+    value = raw_field(row, name)
     if value is None or value == "":
         if optional:
             return ()
-        raise InvalidData(f"has no {name!r}", where=_place(row))
+        raise InvalidData(f"has no {name!r}", where=_row_label(row))
     found = _literal(value) if isinstance(value, str) else value
     if not isinstance(found, list | tuple) or not all(isinstance(entry, str) for entry in found):
-        raise InvalidData(f"{name!r} is not a list of texts", where=_place(row))
+        raise InvalidData(f"{name!r} is not a list of texts", where=_row_label(row))
     return tuple(found)
 
 
-def mapped(row: Mapping[str, Any], name: str) -> dict[str, Any]:
+def object_field(row: Mapping[str, Any], name: str) -> dict[str, Any]:
     """A field that holds an object, or the JSON of one; empty when it is missing.
 
     Raises:
         InvalidData: it is something else.
     """
-    value = field(row, name)
+    value = raw_field(row, name)
     if value is None or value == "":
         return {}
     found = _literal(value) if isinstance(value, str) else value
     if not isinstance(found, dict):
-        raise InvalidData(f"{name!r} is not an object", where=_place(row))
+        raise InvalidData(f"{name!r} is not an object", where=_row_label(row))
     return found
 
 
-def field(row: Mapping[str, Any], name: str) -> Any:
+def raw_field(row: Mapping[str, Any], name: str) -> Any:
     """A field by its name, in capitals or not."""
     for spelled in (name, name.lower(), name.upper()):
         if spelled in row:
@@ -68,7 +68,7 @@ def field(row: Mapping[str, Any], name: str) -> Any:
     return None
 
 
-def unquoted(value: str) -> str:
+def decode_json_string(value: str) -> str:
     """A text that is itself a JSON string, read; any other text as it is."""
     if len(value) > 1 and value[0] == value[-1] == '"':
         try:
@@ -90,6 +90,6 @@ def _literal(value: str) -> Any:
         return None
 
 
-def _place(row: Mapping[str, Any]) -> str:
+def _row_label(row: Mapping[str, Any]) -> str:
     identity = row.get("instance_id")
     return identity if isinstance(identity, str) and identity else "a row without an instance_id"

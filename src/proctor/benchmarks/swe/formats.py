@@ -4,16 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from proctor.benchmarks.swe.predictions import (
-    SweAnswer,
-    is_misfit,
-    read_answers,
-    to_evo,
-    to_featurebench,
-    to_pro,
-    to_swebench,
-)
-from proctor.benchmarks.swe.reports import (
+from proctor.benchmarks.swe.harness_reports import (
     SweOutcome,
     read_outcomes,
     to_evo_report,
@@ -21,24 +12,33 @@ from proctor.benchmarks.swe.reports import (
     to_pro_report,
     to_swebench_report,
 )
+from proctor.benchmarks.swe.predictions import (
+    SwePrediction,
+    has_invalid_utf8,
+    read_swe_predictions,
+    to_evo,
+    to_featurebench,
+    to_pro,
+    to_swebench,
+)
 from proctor.core.causes import Cause, Status
 from proctor.core.errors import UsageError
 from proctor.core.result import AgentMetrics, Attempt, TaskResult
 from proctor.core.submission import PatchKind
 from proctor.core.verdict import TestOutcome, TestStatus, Verdict
 from proctor.results import RunStore
-from proctor.results.answers import SUBMISSION
+from proctor.results.attempt_record import SUBMISSION_FILES
 from proctor.results.formats import (
-    Exported,
     ExportOptions,
-    Imported,
-    ImportedAnswer,
+    ExportResult,
+    ExternalRun,
+    ExternalTrial,
     ImportOptions,
-    foreign_config,
+    external_config,
     unknown_usage,
 )
 
-_DIFF = SUBMISSION[PatchKind.UNIFIED_DIFF]
+_PATCH_FILE = SUBMISSION_FILES[PatchKind.UNIFIED_DIFF]
 
 
 class _WriteReport(Protocol):
@@ -51,61 +51,66 @@ class SweFormat:
     suffix = ""
     about: str
     benchmark: str
-    predictions: str
-    report: str
+    predictions_file: str
+    report_file: str
 
-    def export(self, run: RunStore, target: Path, options: ExportOptions) -> Exported:
+    def export(self, run: RunStore, target: Path, options: ExportOptions) -> ExportResult:
         """Write the first answer to each task, and what the official rule says of it.
 
         Into a file called .json or .jsonl, which is what a harness is given, go the predictions alone.
         """
         config = run.config()
         name = options.name or "__".join(part for part in (config.agent, config.model or "") if part)
-        results = [result for result in run.results() if result.sample == 1]
-        answers = [answer for result in results if (answer := _answer(run, result)) is not None]
-        predictions, left_out = self.write_answers(answers, name), list(map(_misfit, filter(is_misfit, answers)))
-        if config.samples > 1:
-            left_out.append(f"of {config.samples} answers to each task, the first")
+        results = [result for result in run.results() if result.trial == 1]
+        answers = [answer for result in results if (answer := _stored_prediction(run, result)) is not None]
+        predictions, left_out = (
+            self.write_predictions(answers, name),
+            list(map(_encoding_note, filter(has_invalid_utf8, answers))),
+        )
+        if config.trials > 1:
+            left_out.append(f"of {config.trials} answers to each task, the first")
         if target.suffix in {".json", ".jsonl"}:
             target.write_bytes(predictions)
-            return Exported(files=1, left_out=tuple(left_out))
+            return ExportResult(files=1, left_out=tuple(left_out))
         target.mkdir()
-        (target / self.predictions).write_bytes(predictions)
+        (target / self.predictions_file).write_bytes(predictions)
         outcomes = [_outcome(result) for result in results if result.status in {Status.RESOLVED, Status.UNRESOLVED}]
-        report = self.report.format(name=name.replace("/", "__"), run=run.run_id)
-        (target / report).write_bytes(self.write_report()(outcomes, total=config.tasks))
+        report = self.report_file.format(name=name.replace("/", "__"), run=run.run_id)
+        (target / report).write_bytes(self.report_writer()(outcomes, total=config.tasks))
         left_out += [
             f"{result.task_id}: {result.cause.value}, so that there is no verdict to tell"
             for result in results
             if result.status not in {Status.RESOLVED, Status.UNRESOLVED}
         ]
-        return Exported(files=2, left_out=tuple(left_out))
+        return ExportResult(files=2, left_out=tuple(left_out))
 
-    def read(self, source: Path, options: ImportOptions) -> Imported:
+    def read(self, source: Path, options: ImportOptions) -> ExternalRun:
         """Read a report, or a folder with one, and the predictions beside it."""
-        report, answers = self._find(source)
+        report, answers = self._find_files(source)
         outcomes = read_outcomes(report)
         models = {answer.model for answer in answers.values() if answer.model}
-        config = foreign_config(
+        config = external_config(
             benchmark=options.benchmark or self.benchmark,
             origin=str(source),
             agent=options.agent or "elsewhere",
             model=options.model or (models.pop() if len(models) == 1 else None),
         )
-        return Imported(config, _imported(config.benchmark, outcomes, answers))
+        return ExternalRun(config, _imported_results(config.benchmark, outcomes, answers))
 
-    def write_answers(self, answers: Sequence[SweAnswer], name: str) -> bytes:
+    def write_predictions(self, predictions: Sequence[SwePrediction], name: str) -> bytes:
         """The predictions file."""
         raise NotImplementedError
 
-    def write_report(self) -> _WriteReport:
+    def report_writer(self) -> _WriteReport:
         """How the report is written."""
         raise NotImplementedError
 
-    def _find(self, source: Path) -> tuple[Path, dict[str, SweAnswer]]:
+    def _find_files(self, source: Path) -> tuple[Path, dict[str, SwePrediction]]:
         folder = source if source.is_dir() else source.parent
-        files = [file for file in (folder / self.predictions, *sorted(folder.glob("*pred*.json*"))) if file.is_file()]
-        answers = {answer.instance_id: answer for answer in read_answers(files[0])} if files else {}
+        files = [
+            file for file in (folder / self.predictions_file, *sorted(folder.glob("*pred*.json*"))) if file.is_file()
+        ]
+        answers = {answer.instance_id: answer for answer in read_swe_predictions(files[0])} if files else {}
         if source.is_file():
             return source, answers
         reports = [file for file in sorted(source.glob("*.json")) if file not in files]
@@ -119,14 +124,14 @@ class SweBenchFormat(SweFormat):
 
     about = "predictions and report of the SWE-bench harness"
     benchmark = "swe_bench_verified"
-    predictions = "predictions.jsonl"
-    report = "{name}.{run}.json"
+    predictions_file = "predictions.jsonl"
+    report_file = "{name}.{run}.json"
 
-    def write_answers(self, answers: Sequence[SweAnswer], name: str) -> bytes:
+    def write_predictions(self, predictions: Sequence[SwePrediction], name: str) -> bytes:
         """JSON lines."""
-        return to_swebench(answers, model=name)
+        return to_swebench(predictions, model=name)
 
-    def write_report(self) -> _WriteReport:
+    def report_writer(self) -> _WriteReport:
         """Schema version 2."""
         return to_swebench_report
 
@@ -136,14 +141,14 @@ class ProFormat(SweFormat):
 
     about = "patches and eval_results.json of SWE-bench Pro"
     benchmark = "swe_bench_pro"
-    predictions = "predictions.json"
-    report = "eval_results.json"
+    predictions_file = "predictions.json"
+    report_file = "eval_results.json"
 
-    def write_answers(self, answers: Sequence[SweAnswer], name: str) -> bytes:
+    def write_predictions(self, predictions: Sequence[SwePrediction], name: str) -> bytes:
         """A list."""
-        return to_pro(answers, prefix=name)
+        return to_pro(predictions, prefix=name)
 
-    def write_report(self) -> _WriteReport:
+    def report_writer(self) -> _WriteReport:
         """True or false by id."""
         return to_pro_report
 
@@ -153,14 +158,14 @@ class EvoFormat(SweFormat):
 
     about = "preds.json and rates of SWE-EVO"
     benchmark = "swe_evo"
-    predictions = "preds.json"
-    report = "report.json"
+    predictions_file = "preds.json"
+    report_file = "report.json"
 
-    def write_answers(self, answers: Sequence[SweAnswer], name: str) -> bytes:
+    def write_predictions(self, predictions: Sequence[SwePrediction], name: str) -> bytes:
         """An object by id."""
-        return to_evo(answers, model=name)
+        return to_evo(predictions, model=name)
 
-    def write_report(self) -> _WriteReport:
+    def report_writer(self) -> _WriteReport:
         """Rates over the whole exam."""
         return to_evo_report
 
@@ -170,33 +175,31 @@ class FeatureFormat(SweFormat):
 
     about = "output.jsonl and report.json of FeatureBench (ACE-Bench)"
     benchmark = "ace_bench"
-    predictions = "output.jsonl"
-    report = "report.json"
+    predictions_file = "output.jsonl"
+    report_file = "report.json"
 
-    def write_answers(self, answers: Sequence[SweAnswer], name: str) -> bytes:
+    def write_predictions(self, predictions: Sequence[SwePrediction], name: str) -> bytes:
         """JSON lines."""
-        return to_featurebench(answers, model=name)
+        return to_featurebench(predictions, model=name)
 
-    def write_report(self) -> _WriteReport:
+    def report_writer(self) -> _WriteReport:
         """One attempt."""
         return to_feature_report
 
 
-def _answer(run: RunStore, result: TaskResult) -> SweAnswer | None:
+def _stored_prediction(run: RunStore, result: TaskResult) -> SwePrediction | None:
     """What was handed in last; None where nothing was."""
     if not result.attempts:
         return None
     try:
-        patch = (run.folder / result.attempts[-1].logs / _DIFF).read_bytes()
+        patch = (run.folder / result.attempts[-1].logs / _PATCH_FILE).read_bytes()
     except OSError:
-        return SweAnswer(instance_id=result.task_id, model_patch=None)
-    return SweAnswer(instance_id=result.task_id, model_patch=patch.decode("utf-8", "surrogateescape"))
+        return SwePrediction(instance_id=result.task_id, model_patch=None)
+    return SwePrediction(instance_id=result.task_id, model_patch=patch.decode("utf-8", "surrogateescape"))
 
 
-def _misfit(answer: SweAnswer) -> str:
-    return (
-        f"{answer.instance_id}: bytes of its patch that are no UTF-8; JSON has them spelled out, and it may not apply"
-    )
+def _encoding_note(prediction: SwePrediction) -> str:
+    return f"{prediction.instance_id}: bytes of its patch that are no UTF-8; JSON has them spelled out, and it may not apply"
 
 
 def _outcome(result: TaskResult) -> SweOutcome:
@@ -212,12 +215,12 @@ def _outcome(result: TaskResult) -> SweOutcome:
     )
 
 
-def _imported(
-    benchmark: str, outcomes: Sequence[SweOutcome], answers: dict[str, SweAnswer]
-) -> Iterator[ImportedAnswer]:
+def _imported_results(
+    benchmark: str, outcomes: Sequence[SweOutcome], predictions: dict[str, SwePrediction]
+) -> Iterator[ExternalTrial]:
     status: Callable[[bool], TestStatus] = lambda good: TestStatus.PASSED if good else TestStatus.FAILED  # noqa: E731
     for outcome in outcomes:
-        tests, answer = outcome.tests or {}, answers.get(outcome.instance_id)
+        tests, answer = outcome.tests or {}, predictions.get(outcome.instance_id)
         verdict = Verdict(
             task_id=outcome.instance_id,
             status=outcome.status,
@@ -232,16 +235,16 @@ def _imported(
             run_id="",
             benchmark=benchmark,
             task_id=outcome.instance_id,
-            sample=1,
+            trial=1,
             status=outcome.status,
             cause=outcome.cause,
             verdict=verdict,
             attempts=(attempt,),
             usage=unknown_usage(answer.model if answer else None),
             metrics=AgentMetrics(),
-            answer_seconds=0.0,
+            agent_seconds=0.0,
             grade_seconds=0.0,
             categories={},
         )
         patch = answer.model_patch if answer else None
-        yield ImportedAnswer(result, {_DIFF: patch.encode("utf-8", "surrogateescape")} if patch else {})
+        yield ExternalTrial(result, {_PATCH_FILE: patch.encode("utf-8", "surrogateescape")} if patch else {})

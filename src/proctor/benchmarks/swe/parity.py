@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from proctor.benchmarks.swe.reports import SweOutcome
+from proctor.benchmarks.swe.harness_reports import SweOutcome
 from proctor.core.causes import Status
-from proctor.core.evaluation import Evaluated
+from proctor.core.evaluation import TaskEvaluation
 from proctor.core.record import Record
 
 
@@ -46,7 +46,7 @@ class Parity(Record):
     schema_version: Literal["proctor.parity@1"] = "proctor.parity@1"
 
 
-def compare(benchmark: str, theirs: Sequence[SweOutcome], ours: Mapping[str, Evaluated]) -> Parity:
+def compare(benchmark: str, theirs: Sequence[SweOutcome], ours: Mapping[str, TaskEvaluation]) -> Parity:
     """Compare what the official rule says here with what was said there."""
     disagreements: list[Disagreement] = []
     errors: dict[str, str] = {}
@@ -82,7 +82,7 @@ def compare(benchmark: str, theirs: Sequence[SweOutcome], ours: Mapping[str, Eva
     )
 
 
-def _differing(outcome: SweOutcome, evaluated: Evaluated) -> tuple[str, ...]:
+def _differing(outcome: SweOutcome, evaluated: TaskEvaluation) -> tuple[str, ...]:
     said = outcome.tests or {}
     found = {test.id: test.after in _GOOD for test in evaluated.verdict.tests if test.after is not None}
     return tuple(sorted(test for test, good in said.items() if test in found and found[test] != good))

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from proctor.benchmarks.swe.rows import Row
-from proctor.grading import MACHINERY, is_protected
+from proctor.benchmarks.swe.rows import SweRow
+from proctor.grading import TEST_MACHINERY, is_protected
 from proctor.grading.audit import read_diff
 
 # What configures test programs. Honest work changes these files too, so they are protected only where the reference
@@ -20,7 +20,7 @@ _CONFIGURATION: Final = (
     ".mocharc*",
     "phpunit.xml*",
 )
-_NOT_TESTS: Final = (".json", ".png", "csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl", ".yml", ".yaml", ".toml")
+_NON_TEST_SUFFIXES: Final = (".json", ".png", "csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl", ".yml", ".yaml", ".toml")
 _HEADER: Final = re.compile(r"^diff --git a/.* b/(.*)$", re.MULTILINE)
 _DELETED: Final = re.compile(r"^diff --git a/.* b/(.*)\ndeleted file mode", re.MULTILINE)
 _FILES: Final = ((1, "1"), (3, "2-3"), (9, "4-9"))
@@ -33,27 +33,27 @@ def touched_paths(patch: bytes) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path for change in changes for path in (change.old_path, change.path) if path))
 
 
-def sizes(patch: str) -> dict[str, str]:
+def patch_size_categories(patch: str) -> dict[str, str]:
     """How many files and lines a diff changes, in classes that reports can break results down by."""
     changes = read_diff(patch.encode("utf-8", "surrogateescape"))
     lines = sum(len(change.added) + len(change.removed) for change in changes)
-    return {"gold_files": _class(len(changes), _FILES, "10+"), "gold_lines": _class(lines, _LINES, "201+")}
+    return {"gold_files": _bucket(len(changes), _FILES, "10+"), "gold_lines": _bucket(lines, _LINES, "201+")}
 
 
-def _class(number: int, classes: Sequence[tuple[int, str]], rest: str) -> str:
+def _bucket(number: int, classes: Sequence[tuple[int, str]], rest: str) -> str:
     return next((name for most, name in classes if number <= most), rest)
 
 
-def protected_patterns(row: Row, gold: bytes) -> tuple[str, ...]:
+def protected_patterns(row: SweRow, oracle_patch: bytes) -> tuple[str, ...]:
     """What a submission cannot change for good: test machinery and the task's test files.
 
     What the reference answer itself changes is not protected, nor is a whole directory that it works in.
     """
     tests = {f"/{path}" for path in touched_paths(row.test_patch.encode("utf-8", "surrogateescape"))}
-    answered = [path for path in touched_paths(gold) if f"/{path}" not in tests]
+    answered = [path for path in touched_paths(oracle_patch) if f"/{path}" not in tests]
     general = [
         pattern
-        for pattern in (*MACHINERY, *_CONFIGURATION)
+        for pattern in (*TEST_MACHINERY, *_CONFIGURATION)
         if not (pattern.endswith("/") and any(is_protected(path, (pattern,)) for path in answered))
         and not (row.repo == "pytest-dev/pytest" and pattern in {"/pytest.py", "/pytest/", "/_pytest/"})
     ]
@@ -63,9 +63,11 @@ def protected_patterns(row: Row, gold: bytes) -> tuple[str, ...]:
 def files_to_test(test_patch: str, *, deleted: bool = True) -> tuple[str, ...]:
     """The files of a test patch that a test program is given, as SWE-bench picks them."""
     gone = set() if deleted else set(_DELETED.findall(test_patch))
-    return tuple(path for path in _HEADER.findall(test_patch) if not path.endswith(_NOT_TESTS) and path not in gone)
+    return tuple(
+        path for path in _HEADER.findall(test_patch) if not path.endswith(_NON_TEST_SUFFIXES) and path not in gone
+    )
 
 
-def ended(patch: bytes) -> bytes:
+def with_final_newline(patch: bytes) -> bytes:
     """A diff with a line end at its end, without which git takes it for torn."""
     return patch if not patch or patch.endswith(b"\n") else patch + b"\n"

@@ -13,14 +13,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from proctor.benchmarks.swe.patches import ended
+from proctor.benchmarks.swe.patches import with_final_newline
 from proctor.core.errors import UsageError
 from proctor.core.evaluation import Prediction
 from proctor.core.record import Record
 from proctor.core.submission import PatchKind
 
 
-class SweAnswer(Record):
+class SwePrediction(Record):
     """One answer, with all that any of the four forms says of it.
 
     Attributes:
@@ -45,7 +45,7 @@ class SweAnswer(Record):
         )
 
 
-def read_answers(file: Path) -> list[SweAnswer]:
+def read_swe_predictions(file: Path) -> list[SwePrediction]:
     """The answers in a file of any of the four forms.
 
     Raises:
@@ -55,26 +55,26 @@ def read_answers(file: Path) -> list[SweAnswer]:
         text = file.read_bytes().decode("utf-8-sig", "surrogateescape")
     except OSError as error:
         raise UsageError(f"cannot read predictions: {error.strerror}", where=file) from error
-    answers: list[SweAnswer] = []
+    answers: list[SwePrediction] = []
     problems: list[str] = []
     for place, entry in _entries(text, file):
         try:
-            answers.append(_answer(entry))
-        except _NoAnswerError as wrong:
+            answers.append(_swe_prediction(entry))
+        except _InvalidPredictionError as wrong:
             problems.append(f"{file}:{place}: {wrong}")
     if problems:
         raise UsageError(f"{len(problems)} bad predictions, nothing was run", where=file, details=problems)
     return answers
 
 
-def first_attempts(answers: Iterable[SweAnswer], file: Path) -> dict[str, Prediction]:
+def first_attempts(predictions: Iterable[SwePrediction], file: Path) -> dict[str, Prediction]:
     """One answer to each task: the first attempt.
 
     Raises:
         UsageError: two answers are the same attempt at one task.
     """
-    chosen: dict[str, SweAnswer] = {}
-    for answer in answers:
+    chosen: dict[str, SwePrediction] = {}
+    for answer in predictions:
         known = chosen.get(answer.instance_id)
         if known is not None and known.n_attempt == answer.n_attempt:
             raise UsageError(f"{answer.instance_id} is answered twice", where=file)
@@ -83,7 +83,7 @@ def first_attempts(answers: Iterable[SweAnswer], file: Path) -> dict[str, Predic
     return {identity: answer.prediction for identity, answer in chosen.items()}
 
 
-class _NoAnswerError(Exception):
+class _InvalidPredictionError(Exception):
     """What is wrong with one entry."""
 
 
@@ -107,27 +107,27 @@ def _entries(text: str, file: Path) -> Iterable[tuple[str, Any]]:
             try:
                 found.append((str(number), json.loads(line)))
             except (ValueError, RecursionError) as error:
-                found.append((str(number), _NoAnswerError(f"not JSON: {error}")))
+                found.append((str(number), _InvalidPredictionError(f"not JSON: {error}")))
     return found
 
 
-def _answer(entry: Any) -> SweAnswer:
-    if isinstance(entry, _NoAnswerError):
+def _swe_prediction(entry: Any) -> SwePrediction:
+    if isinstance(entry, _InvalidPredictionError):
         raise entry
     if not isinstance(entry, dict):
-        raise _NoAnswerError("not an object")
+        raise _InvalidPredictionError("not an object")
     identity = entry.get("instance_id")
     if not isinstance(identity, str) or not identity:
-        raise _NoAnswerError("it has no instance_id")
+        raise _InvalidPredictionError("it has no instance_id")
     result = entry.get("test_result")
     inner = result.get("git_patch") if isinstance(result, dict) else None
     if not {"model_patch", "patch"} & entry.keys() and not isinstance(result, dict):
-        raise _NoAnswerError(f"{identity} has none of model_patch, patch and test_result.git_patch")
+        raise _InvalidPredictionError(f"{identity} has none of model_patch, patch and test_result.git_patch")
     patch = entry.get("model_patch", entry.get("patch", inner))
     if patch is not None and not isinstance(patch, str):
-        raise _NoAnswerError(f"the patch of {identity} is not a text")
+        raise _InvalidPredictionError(f"the patch of {identity} is not a text")
     attempt = entry.get("n_attempt", 1)
-    return SweAnswer(
+    return SwePrediction(
         instance_id=identity,
         model_patch=patch,
         model=str(entry.get("model_name_or_path") or ""),
@@ -137,59 +137,65 @@ def _answer(entry: Any) -> SweAnswer:
     )
 
 
-def is_misfit(answer: SweAnswer) -> bool:
+def has_invalid_utf8(prediction: SwePrediction) -> bool:
     """Whether the patch has bytes that no text in JSON can carry."""
-    return any("\udc80" <= letter <= "\udcff" for letter in answer.model_patch or "")
+    return any("\udc80" <= letter <= "\udcff" for letter in prediction.model_patch or "")
 
 
-def to_swebench(answers: Iterable[SweAnswer], *, model: str) -> bytes:
+def to_swebench(predictions: Iterable[SwePrediction], *, model: str) -> bytes:
     """SWE-bench: JSON lines."""
     return _lines(
-        {"instance_id": answer.instance_id, "model_name_or_path": answer.model or model, "model_patch": _whole(answer)}
-        for answer in answers
+        {
+            "instance_id": answer.instance_id,
+            "model_name_or_path": answer.model or model,
+            "model_patch": _patch_text(answer),
+        }
+        for answer in predictions
     )
 
 
-def to_pro(answers: Iterable[SweAnswer], *, prefix: str) -> bytes:
+def to_pro(predictions: Iterable[SwePrediction], *, prefix: str) -> bytes:
     """SWE-bench Pro: a list. Its grader has one way to apply a patch, so each ends in a line end."""
     entries = [
-        {"instance_id": answer.instance_id, "patch": _whole(answer) or "", "prefix": answer.prefix or prefix}
-        for answer in answers
+        {"instance_id": answer.instance_id, "patch": _patch_text(answer) or "", "prefix": answer.prefix or prefix}
+        for answer in predictions
     ]
     return json.dumps(entries, indent=2).encode() + b"\n"
 
 
-def to_evo(answers: Iterable[SweAnswer], *, model: str) -> bytes:
+def to_evo(predictions: Iterable[SwePrediction], *, model: str) -> bytes:
     """SWE-EVO: an object by id, as SWE-agent's preds.json."""
     entries = {
         answer.instance_id: {
             "model_name_or_path": answer.model or model,
             "instance_id": answer.instance_id,
-            "model_patch": _whole(answer) or "",
+            "model_patch": _patch_text(answer) or "",
         }
-        for answer in answers
+        for answer in predictions
     }
     return json.dumps(entries, indent=2).encode() + b"\n"
 
 
-def to_featurebench(answers: Iterable[SweAnswer], *, model: str) -> bytes:
+def to_featurebench(predictions: Iterable[SwePrediction], *, model: str) -> bytes:
     """FeatureBench: JSON lines. `success` is always true: an answer that it leaves out makes a smaller exam."""
     return _lines(
         {
             "instance_id": answer.instance_id,
             "model_name_or_path": answer.model or model,
             "n_attempt": answer.n_attempt,
-            "model_patch": _whole(answer) or "",
+            "model_patch": _patch_text(answer) or "",
             "success": True,
         }
-        for answer in answers
+        for answer in predictions
     )
 
 
-def _whole(answer: SweAnswer) -> str | None:
-    if answer.model_patch is None:
+def _patch_text(prediction: SwePrediction) -> str | None:
+    if prediction.model_patch is None:
         return None
-    return ended(answer.model_patch.encode("utf-8", "surrogateescape")).decode("utf-8", "backslashreplace")
+    return with_final_newline(prediction.model_patch.encode("utf-8", "surrogateescape")).decode(
+        "utf-8", "backslashreplace"
+    )
 
 
 def _lines(entries: Iterable[Mapping[str, Any]]) -> bytes:

@@ -9,16 +9,16 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from proctor.benchmarks.swe.fields import field, listed, mapped, text, unquoted
-from proctor.core.benchmark import Unusable
+from proctor.benchmarks.swe.fields import decode_json_string, list_field, object_field, raw_field, text_field
+from proctor.core.benchmark import InvalidTask
 from proctor.core.errors import InvalidData
 from proctor.core.record import Record
 
 PRO_IMAGES: Final = "jefzda/sweap-images"
-R = TypeVar("R", bound="Row")
+R = TypeVar("R", bound="SweRow")
 
 
-class Row(Record):
+class SweRow(Record):
     """What all four have in common.
 
     Attributes:
@@ -42,7 +42,7 @@ class Row(Record):
     dockerfile: str = ""
 
 
-class SweBenchRow(Row):
+class SweBenchRow(SweRow):
     """A row of SWE-bench: Verified, Lite, the full set or Multilingual.
 
     Attributes:
@@ -60,7 +60,7 @@ class SweBenchRow(Row):
     eval_type: str = "pass_and_fail"
 
 
-class ProRow(Row):
+class SweBenchProRow(SweRow):
     """A row of SWE-bench Pro.
 
     Attributes:
@@ -82,7 +82,7 @@ class ProRow(Row):
     dockerfiles: tuple[str, ...] = ()
 
 
-class EvoRow(Row):
+class SweEvoRow(SweRow):
     """A row of SWE-EVO: from one release to the next.
 
     Attributes:
@@ -102,7 +102,7 @@ class EvoRow(Row):
     pull_requests: int = 0
 
 
-class FeatureRow(Row):
+class FeatureBenchRow(SweRow):
     """A row of FeatureBench, which ACE-Bench has become.
 
     Attributes:
@@ -121,17 +121,17 @@ class FeatureRow(Row):
 
 def swe_bench_row(row: Mapping[str, Any]) -> SweBenchRow:
     """Read a row of SWE-bench, of any version."""
-    identity = text(row, "instance_id")
+    identity = text_field(row, "instance_id")
     return SweBenchRow(
         **_common(row, identity),
-        image=text(row, "image", default="") or swe_bench_image(identity),
-        version=text(row, "version", default=""),
-        environment_setup_commit=text(row, "environment_setup_commit", default=""),
-        created_at=str(field(row, "created_at") or ""),
-        difficulty=text(row, "difficulty", default=""),
-        eval_script=text(row, "eval_script", default=""),
-        log_parser=text(row, "log_parser", default=""),
-        eval_type=text(row, "eval_type", default="pass_and_fail"),
+        image=text_field(row, "image", default="") or swe_bench_image(identity),
+        version=text_field(row, "version", default=""),
+        environment_setup_commit=text_field(row, "environment_setup_commit", default=""),
+        created_at=str(raw_field(row, "created_at") or ""),
+        difficulty=text_field(row, "difficulty", default=""),
+        eval_script=text_field(row, "eval_script", default=""),
+        log_parser=text_field(row, "log_parser", default=""),
+        eval_type=text_field(row, "eval_type", default="pass_and_fail"),
     )
 
 
@@ -140,23 +140,23 @@ def swe_bench_image(identity: str) -> str:
     return f"swebench/sweb.eval.x86_64.{identity.lower().replace('__', '_1776_')}:latest"
 
 
-def pro_row(row: Mapping[str, Any]) -> ProRow:
+def pro_row(row: Mapping[str, Any]) -> SweBenchProRow:
     """Read a row of SWE-bench Pro. Some of its texts are JSON strings inside strings."""
-    identity = text(row, "instance_id")
+    identity = text_field(row, "instance_id")
     common = _common(row, identity)
-    return ProRow(
-        **common | {"problem_statement": unquoted(common["problem_statement"])},
-        image=f"{PRO_IMAGES}:{text(row, 'dockerhub_tag', default='') or pro_tag(identity, common['repo'])}",
-        requirements=unquoted(text(row, "requirements", default="")),
-        interface=unquoted(text(row, "interface", default="")),
-        repo_language=text(row, "repo_language", default="").lower(),
-        issue_specificity=str(field(row, "issue_specificity") or ""),
-        issue_categories=listed(row, "issue_categories", optional=True),
-        before_repo_set_cmd=text(row, "before_repo_set_cmd"),
-        selected_test_files_to_run=listed(row, "selected_test_files_to_run"),
-        run_script=text(row, "run_script", default=""),
-        parser=text(row, "parser", default=""),
-        dockerfiles=listed(row, "dockerfiles", optional=True),
+    return SweBenchProRow(
+        **common | {"problem_statement": decode_json_string(common["problem_statement"])},
+        image=f"{PRO_IMAGES}:{text_field(row, 'dockerhub_tag', default='') or pro_tag(identity, common['repo'])}",
+        requirements=decode_json_string(text_field(row, "requirements", default="")),
+        interface=decode_json_string(text_field(row, "interface", default="")),
+        repo_language=text_field(row, "repo_language", default="").lower(),
+        issue_specificity=str(raw_field(row, "issue_specificity") or ""),
+        issue_categories=list_field(row, "issue_categories", optional=True),
+        before_repo_set_cmd=text_field(row, "before_repo_set_cmd"),
+        selected_test_files_to_run=list_field(row, "selected_test_files_to_run"),
+        run_script=text_field(row, "run_script", default=""),
+        parser=text_field(row, "parser", default=""),
+        dockerfiles=list_field(row, "dockerfiles", optional=True),
     )
 
 
@@ -167,66 +167,66 @@ def pro_tag(identity: str, repo: str) -> str:
     return f"{owner}.{'element' if name == 'element-web' else name}-{rest}"[:128]
 
 
-def evo_row(row: Mapping[str, Any]) -> EvoRow:
+def evo_row(row: Mapping[str, Any]) -> SweEvoRow:
     """Read a task file of SWE-EVO."""
-    identity = text(row, "instance_id")
-    requests = field(row, "PRs")
-    return EvoRow(
+    identity = text_field(row, "instance_id")
+    requests = raw_field(row, "PRs")
+    return SweEvoRow(
         **_common(row, identity),
-        image=text(row, "image"),
-        environment_setup_commit=text(row, "environment_setup_commit", default=""),
-        start_version=text(row, "start_version"),
-        end_version=text(row, "end_version"),
-        end_version_commit=text(row, "end_version_commit", default=""),
-        instance_id_swe=text(row, "instance_id_swe", default=""),
-        bench=text(row, "bench", default=""),
-        version=text(row, "version", default=""),
-        test_cmds=text(row, "test_cmds"),
-        log_parser=text(row, "log_parser", default="parse_log_pytest"),
+        image=text_field(row, "image"),
+        environment_setup_commit=text_field(row, "environment_setup_commit", default=""),
+        start_version=text_field(row, "start_version"),
+        end_version=text_field(row, "end_version"),
+        end_version_commit=text_field(row, "end_version_commit", default=""),
+        instance_id_swe=text_field(row, "instance_id_swe", default=""),
+        bench=text_field(row, "bench", default=""),
+        version=text_field(row, "version", default=""),
+        test_cmds=text_field(row, "test_cmds"),
+        log_parser=text_field(row, "log_parser", default="parse_log_pytest"),
         pull_requests=len(requests) if isinstance(requests, list) else 0,
     )
 
 
-def feature_row(row: Mapping[str, Any]) -> FeatureRow:
+def feature_row(row: Mapping[str, Any]) -> FeatureBenchRow:
     """Read a row of FeatureBench."""
-    identity = text(row, "instance_id")
-    return FeatureRow(
+    identity = text_field(row, "instance_id")
+    return FeatureBenchRow(
         **_common(row, identity, patch_required=False),
-        image=text(row, "image_name"),
-        settings=mapped(row, "repo_settings"),
+        image=text_field(row, "image_name"),
+        settings=object_field(row, "repo_settings"),
     )
 
 
 def _common(row: Mapping[str, Any], identity: str, *, patch_required: bool = True) -> dict[str, Any]:
     return {
         "instance_id": identity,
-        "repo": text(row, "repo"),
-        "base_commit": text(row, "base_commit"),
-        "patch": text(row, "patch", default=None if patch_required else ""),
-        "test_patch": text(row, "test_patch", default=""),
-        "problem_statement": text(row, "problem_statement"),
-        "fail_to_pass": listed(row, "FAIL_TO_PASS"),
-        "pass_to_pass": listed(row, "PASS_TO_PASS", optional=True),
-        "environment_yml": text(row, "environment_yml", default=""),
-        "dockerfile": text(row, "dockerfile", default=""),
+        "repo": text_field(row, "repo"),
+        "base_commit": text_field(row, "base_commit"),
+        "patch": text_field(row, "patch", default=None if patch_required else ""),
+        "test_patch": text_field(row, "test_patch", default=""),
+        "problem_statement": text_field(row, "problem_statement"),
+        "fail_to_pass": list_field(row, "FAIL_TO_PASS"),
+        "pass_to_pass": list_field(row, "PASS_TO_PASS", optional=True),
+        "environment_yml": text_field(row, "environment_yml", default=""),
+        "dockerfile": text_field(row, "dockerfile", default=""),
     }
 
 
-def read_all(
-    rows: Sequence[Mapping[str, Any]], read: Callable[[Mapping[str, Any]], R]
-) -> tuple[list[R], list[Unusable]]:
+def read_swe_rows(
+    rows: Sequence[Mapping[str, Any]], read_row: Callable[[Mapping[str, Any]], R]
+) -> tuple[list[R], list[InvalidTask]]:
     """Every row that can be used, in the order of their ids, and why the others cannot.
 
     Raises:
         InvalidData: two rows have one id.
     """
     good: dict[str, R] = {}
-    bad: list[Unusable] = []
+    bad: list[InvalidTask] = []
     for number, row in enumerate(rows, start=1):
         try:
-            made = read(row)
+            made = read_row(row)
         except InvalidData as problem:
-            bad.append(Unusable(task_id=str(row.get("instance_id") or f"row {number}"), problems=(problem.what,)))
+            bad.append(InvalidTask(task_id=str(row.get("instance_id") or f"row {number}"), problems=(problem.what,)))
             continue
         if made.instance_id in good:
             raise InvalidData(f"{made.instance_id} is there twice", where=f"row {number}")

@@ -7,46 +7,46 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-from proctor.benchmarks.data import fetched, keep, read_rows
+from proctor.benchmarks.data import read_rows, store_dataset, stored_dataset
 from proctor.benchmarks.swe.benchmark import SweBenchmark
-from proctor.benchmarks.swe.evo import SweEvo
-from proctor.benchmarks.swe.feature import FeatureBench
-from proctor.benchmarks.swe.origins import (
+from proctor.benchmarks.swe.evo_grader import SweEvoGrader
+from proctor.benchmarks.swe.feature_grader import FeatureBenchGrader
+from proctor.benchmarks.swe.official_grader import OfficialGrader
+from proctor.benchmarks.swe.pro_grader import SweBenchProGrader
+from proctor.benchmarks.swe.published import published
+from proctor.benchmarks.swe.row_sources import (
     EVO_REPOSITORY,
     PRO_REPOSITORY,
     TASKS_REPOSITORY,
-    Rows,
+    RawRows,
     evo_rows,
-    from_copy,
-    git_tree,
+    fetch_git_tree,
     hub_rows,
-    pro_copy,
+    pro_rows_from_copy,
+    rows_from_copy,
     with_environments,
     with_scripts,
 )
-from proctor.benchmarks.swe.pro import SweBenchPro
-from proctor.benchmarks.swe.procedure import Procedure
-from proctor.benchmarks.swe.published import published
 from proctor.benchmarks.swe.rows import (
-    EvoRow,
-    FeatureRow,
-    ProRow,
-    Row,
+    FeatureBenchRow,
+    SweBenchProRow,
     SweBenchRow,
+    SweEvoRow,
+    SweRow,
     evo_row,
     feature_row,
     pro_row,
-    read_all,
+    read_swe_rows,
     swe_bench_row,
 )
-from proctor.benchmarks.swe.verified import SweBench
-from proctor.core.benchmark import Fetched, Unusable
+from proctor.benchmarks.swe.swe_bench_grader import SweBenchGrader
+from proctor.core.benchmark import DatasetInfo, InvalidTask
 from proctor.core.errors import InfrastructureError, InvalidData
-from proctor.core.published import Published
+from proctor.core.published_result import PublishedResult
 
-R = TypeVar("R", bound=Row)
+R = TypeVar("R", bound=SweRow)
 _ROWS: Final = "rows.jsonl"
-Remote = Callable[[str, Callable[[str], None]], tuple[Rows, str, str]]
+RowFetcher = Callable[[str, Callable[[str], None]], tuple[RawRows, str, str]]
 
 
 class SweSource(Generic[R]):
@@ -65,39 +65,39 @@ class SweSource(Generic[R]):
         name: str,
         about: str,
         splits: tuple[str, ...],
-        procedure: Procedure[R],
+        official_grader: OfficialGrader[R],
         *,
-        read: Callable[[Mapping[str, Any]], R],
-        lacking: Callable[[R], str | None],
-        remote: Remote,
-        copy: Callable[[Path], Rows] = from_copy,
-        belongs: Callable[[Mapping[str, Any], str], bool] = lambda _row, _split: True,
+        read_row: Callable[[Mapping[str, Any]], R],
+        missing_data: Callable[[R], str | None],
+        fetch_rows: RowFetcher,
+        read_copy: Callable[[Path], RawRows] = rows_from_copy,
+        is_in_split: Callable[[Mapping[str, Any], str], bool] = lambda _row, _split: True,
     ) -> None:
         self.name = name
         self.about = about
         self.splits = splits
-        self._procedure = procedure
-        self._read = read
-        self._lacking = lacking
-        self._remote = remote
-        self._copy = copy
-        self._belongs = belongs
+        self._official_grader = official_grader
+        self._read_row = read_row
+        self._missing_data = missing_data
+        self._fetch_rows = fetch_rows
+        self._read_copy = read_copy
+        self._is_in_split = is_in_split
 
     def open(self, split: str | None) -> SweBenchmark[R]:
         """The benchmark, from what was fetched."""
-        data, folder = fetched(self.name, split or self.splits[0])
-        good, bad = self._usable(read_rows(folder / _ROWS))
-        return SweBenchmark(self.name, data, good, bad, self._procedure)
+        data, folder = stored_dataset(self.name, split or self.splits[0])
+        good, bad = self._split_usable(read_rows(folder / _ROWS))
+        return SweBenchmark(self.name, data, good, bad, self._official_grader)
 
-    async def fetch(self, split: str | None, origin: Path | None, tell: Callable[[str], None]) -> Fetched:
+    async def fetch(self, split: str | None, origin: Path | None, log: Callable[[str], None]) -> DatasetInfo:
         """Bring the rows here and keep them as one file of JSON lines."""
         split = split or self.splits[0]
         if origin is not None:
-            rows, place, revision = await asyncio.to_thread(self._copy, origin), str(origin), ""
-            rows = [row for row in rows if self._belongs(row, split)]
+            rows, place, revision = await asyncio.to_thread(self._read_copy, origin), str(origin), ""
+            rows = [row for row in rows if self._is_in_split(row, split)]
         else:
-            rows, place, revision = await asyncio.to_thread(self._remote, split, tell)
-        good, bad = read_all(rows, self._read)
+            rows, place, revision = await asyncio.to_thread(self._fetch_rows, split, log)
+        good, bad = read_swe_rows(rows, self._read_row)
         if not good:
             raise InvalidData(
                 f"no row is one of {self.name}",
@@ -105,7 +105,7 @@ class SweSource(Generic[R]):
                 details=[f"{row.task_id}: {row.problems[0]}" for row in bad],
             )
         if bad:
-            tell(f"{len(bad)} of {len(rows)} rows cannot be used: {bad[0].task_id}: {bad[0].problems[0]}")
+            log(f"{len(bad)} of {len(rows)} rows cannot be used: {bad[0].task_id}: {bad[0].problems[0]}")
         rows.sort(key=lambda row: str(row.get("instance_id")))
 
         def fill(folder: Path) -> None:
@@ -113,20 +113,20 @@ class SweSource(Generic[R]):
                 for row in rows:
                     file.write(json.dumps(row, ensure_ascii=True, default=str) + "\n")
 
-        return keep(self.name, split, fill, origin=place, revision=revision, tasks=len(good))
+        return store_dataset(self.name, split, fill, origin=place, revision=revision, tasks=len(good))
 
-    def published(self) -> Sequence[Published]:
+    def published(self) -> Sequence[PublishedResult]:
         """What others have published."""
         return published(self.name)
 
-    def _usable(self, rows: Rows) -> tuple[list[R], list[Unusable]]:
-        good, bad = read_all(rows, self._read)
-        lacking = {row.instance_id: self._lacking(row) for row in good}
-        bad += [Unusable(task_id=identity, problems=(what,)) for identity, what in lacking.items() if what]
+    def _split_usable(self, rows: RawRows) -> tuple[list[R], list[InvalidTask]]:
+        good, bad = read_swe_rows(rows, self._read_row)
+        lacking = {row.instance_id: self._missing_data(row) for row in good}
+        bad += [InvalidTask(task_id=identity, problems=(what,)) for identity, what in lacking.items() if what]
         return [row for row in good if not lacking[row.instance_id]], bad
 
 
-_SWE_BENCH: Final = {
+_SWE_BENCH_REPOS: Final = {
     "verified": "SWE-bench/SWE-bench_Verified",
     "lite": "SWE-bench/SWE-bench_Lite",
     "full": "SWE-bench/SWE-bench",
@@ -134,74 +134,74 @@ _SWE_BENCH: Final = {
 }
 
 
-def _swe_bench(split: str, tell: Callable[[str], None]) -> tuple[Rows, str, str]:
-    repo = _SWE_BENCH[split]
-    tell(f"fetching {repo} from the hub")
+def _fetch_swe_bench(split: str, log: Callable[[str], None]) -> tuple[RawRows, str, str]:
+    repo = _SWE_BENCH_REPOS[split]
+    log(f"fetching {repo} from the hub")
     rows, revision = hub_rows(repo, ["*test*.parquet"])
-    rows, environments = _with_environments(rows, "instance_id", tell)
+    rows, environments = _fetch_environments(rows, "instance_id", log)
     return rows, f"https://huggingface.co/datasets/{repo}", f"{revision}{environments}"
 
 
-def _with_environments(rows: Rows, key: str, tell: Callable[[str], None]) -> tuple[Rows, str]:
+def _fetch_environments(rows: RawRows, key: str, log: Callable[[str], None]) -> tuple[RawRows, str]:
     """The same rows with what running them without Docker takes, where that can be had."""
-    tell(f"fetching environments from {TASKS_REPOSITORY}")
+    log(f"fetching environments from {TASKS_REPOSITORY}")
     with tempfile.TemporaryDirectory(prefix="proctor-fetch-") as folder:
         try:
-            commit = git_tree(TASKS_REPOSITORY, Path(folder) / "tasks")
+            commit = fetch_git_tree(TASKS_REPOSITORY, Path(folder) / "tasks")
         except InfrastructureError as error:
-            tell(f"without them, these tasks can be run in containers only: {error.what}")
+            log(f"without them, these tasks can be run in containers only: {error.what}")
             return rows, ""
         return with_environments(rows, Path(folder) / "tasks", key=key), f" with environments of {commit}"
 
 
-def _pro(split: str, tell: Callable[[str], None]) -> tuple[Rows, str, str]:
+def _fetch_pro(split: str, log: Callable[[str], None]) -> tuple[RawRows, str, str]:
     del split
     repo = "ScaleAI/SWE-bench_Pro"
-    tell(f"fetching {repo} from the hub")
+    log(f"fetching {repo} from the hub")
     rows, revision = hub_rows(repo, ["*test*.parquet"])
-    tell(f"fetching run scripts from {PRO_REPOSITORY}")
+    log(f"fetching run scripts from {PRO_REPOSITORY}")
     with tempfile.TemporaryDirectory(prefix="proctor-fetch-") as folder:
-        scripts = git_tree(PRO_REPOSITORY, Path(folder) / "scripts")
+        scripts = fetch_git_tree(PRO_REPOSITORY, Path(folder) / "scripts")
         rows = with_scripts(rows, Path(folder) / "scripts")
     return rows, f"https://huggingface.co/datasets/{repo}", f"{revision} with scripts of {scripts}"
 
 
-def _evo(split: str, tell: Callable[[str], None]) -> tuple[Rows, str, str]:
+def _fetch_evo(split: str, log: Callable[[str], None]) -> tuple[RawRows, str, str]:
     del split
-    tell(f"fetching {EVO_REPOSITORY}")
+    log(f"fetching {EVO_REPOSITORY}")
     with tempfile.TemporaryDirectory(prefix="proctor-fetch-") as folder:
-        commit = git_tree(EVO_REPOSITORY, Path(folder) / "clone")
+        commit = fetch_git_tree(EVO_REPOSITORY, Path(folder) / "clone")
         rows = evo_rows(Path(folder) / "clone")
-    rows, environments = _with_environments(rows, "instance_id_swe", tell)
+    rows, environments = _fetch_environments(rows, "instance_id_swe", log)
     return rows, EVO_REPOSITORY, f"{commit}{environments}"
 
 
-def _feature(split: str, tell: Callable[[str], None]) -> tuple[Rows, str, str]:
+def _fetch_feature(split: str, log: Callable[[str], None]) -> tuple[RawRows, str, str]:
     repo = "LiberCoders/FeatureBench"
-    tell(f"fetching {repo} ({split}) from the hub")
+    log(f"fetching {repo} ({split}) from the hub")
     rows, revision = hub_rows(repo, [f"*{split}*.parquet"])
     return rows, f"https://huggingface.co/datasets/{repo}", revision
 
 
-def _is_member(row: Mapping[str, Any], split: str) -> bool:
+def _is_in_split(row: Mapping[str, Any], split: str) -> bool:
     """Task folders hold all sets at once, and say which ones they are of; other copies are of one set."""
     sets = row.get("datasets")
-    return not isinstance(sets, list) or (_SWE_BENCH[split] in sets and row.get("split", "test") == "test")
+    return not isinstance(sets, list) or (_SWE_BENCH_REPOS[split] in sets and row.get("split", "test") == "test")
 
 
-def _lacks_script(row: SweBenchRow) -> str | None:
+def _missing_eval_script(row: SweBenchRow) -> str | None:
     if row.eval_script and row.log_parser:
         return None
     return "it has no eval_script and log_parser; rows have them since SWE-bench 5: fetch a newer revision"
 
 
-def _lacks_run_script(row: ProRow) -> str | None:
+def _missing_run_script(row: SweBenchProRow) -> str | None:
     if row.run_script and row.parser:
         return None
     return "its run_script.sh and parser.py are missing: fetch from the official place, or from a clone with the rows"
 
 
-def _lacks_nothing(row: Row) -> str | None:
+def _nothing_missing(row: SweRow) -> str | None:
     del row
     return None
 
@@ -209,39 +209,39 @@ def _lacks_nothing(row: Row) -> str | None:
 swe_bench_verified: Final[SweSource[SweBenchRow]] = SweSource(
     "swe_bench_verified",
     "issues of Python projects, solved by a patch (SWE-bench: Verified, Lite, full, Multilingual)",
-    tuple(_SWE_BENCH),
-    SweBench(),
-    read=swe_bench_row,
-    lacking=_lacks_script,
-    remote=_swe_bench,
-    belongs=_is_member,
+    tuple(_SWE_BENCH_REPOS),
+    SweBenchGrader(),
+    read_row=swe_bench_row,
+    missing_data=_missing_eval_script,
+    fetch_rows=_fetch_swe_bench,
+    is_in_split=_is_in_split,
 )
-swe_bench_pro: Final[SweSource[ProRow]] = SweSource(
+swe_bench_pro: Final[SweSource[SweBenchProRow]] = SweSource(
     "swe_bench_pro",
     "long changes in Python, Go and JavaScript projects (SWE-bench Pro, the public part)",
     ("public",),
-    SweBenchPro(),
-    read=pro_row,
-    lacking=_lacks_run_script,
-    remote=_pro,
-    copy=pro_copy,
+    SweBenchProGrader(),
+    read_row=pro_row,
+    missing_data=_missing_run_script,
+    fetch_rows=_fetch_pro,
+    read_copy=pro_rows_from_copy,
 )
-swe_evo: Final[SweSource[EvoRow]] = SweSource(
+swe_evo: Final[SweSource[SweEvoRow]] = SweSource(
     "swe_evo",
     "whole releases of Python projects, from their release notes (SWE-EVO)",
     ("test",),
-    SweEvo(),
-    read=evo_row,
-    lacking=_lacks_nothing,
-    remote=_evo,
-    copy=evo_rows,
+    SweEvoGrader(),
+    read_row=evo_row,
+    missing_data=_nothing_missing,
+    fetch_rows=_fetch_evo,
+    read_copy=evo_rows,
 )
-ace_bench: Final[SweSource[FeatureRow]] = SweSource(
+ace_bench: Final[SweSource[FeatureBenchRow]] = SweSource(
     "ace_bench",
     "features of Python projects, taken out and to be written again (FeatureBench, before: ACE-Bench)",
     ("full", "fast", "lite"),
-    FeatureBench(),
-    read=feature_row,
-    lacking=_lacks_nothing,
-    remote=_feature,
+    FeatureBenchGrader(),
+    read_row=feature_row,
+    missing_data=_nothing_missing,
+    fetch_rows=_fetch_feature,
 )

@@ -5,31 +5,31 @@ from typing import TypeVar
 
 import msgspec
 
-from proctor.benchmarks.swe.patches import protected_patterns, sizes
-from proctor.benchmarks.swe.procedure import Procedure
-from proctor.benchmarks.swe.rows import EvoRow, FeatureRow, ProRow, Row, SweBenchRow
+from proctor.benchmarks.swe.official_grader import OfficialGrader
+from proctor.benchmarks.swe.patches import patch_size_categories, protected_patterns
+from proctor.benchmarks.swe.rows import FeatureBenchRow, SweBenchProRow, SweBenchRow, SweEvoRow, SweRow
 from proctor.core.submission import PatchKind
-from proctor.core.task import Gold, ImageSource, PrivatePart, PublicPart, Task
+from proctor.core.task import ImageSource, Oracle, PrivatePart, PublicPart, Task
 
-R = TypeVar("R", bound=Row)
+R = TypeVar("R", bound=SweRow)
 
 
-def task_of(benchmark: str, row: R, procedure: Procedure[R]) -> Task:
+def task_of(benchmark: str, row: R, official_grader: OfficialGrader[R]) -> Task:
     """One row as a task."""
-    start = procedure.start(row)
-    gold = procedure.gold(row)
+    start = official_grader.start_state(row)
+    gold = official_grader.oracle_patch(row)
     return Task(
         id=row.instance_id,
         benchmark=benchmark,
         public=PublicPart(
-            instruction=procedure.instruction(row),
+            instruction=official_grader.instruction(row),
             source=ImageSource(image=row.image, workdir=start.workdir),
             alias=_alias(row),
         ),
         private=PrivatePart(
-            gold=None
+            oracle=None
             if gold is None
-            else Gold(text=gold.decode("utf-8", "surrogateescape"), patch_kind=PatchKind.UNIFIED_DIFF),
+            else Oracle(text=gold.decode("utf-8", "surrogateescape"), patch_kind=PatchKind.UNIFIED_DIFF),
             fail_to_pass=row.fail_to_pass,
             pass_to_pass=row.pass_to_pass,
             protected=protected_patterns(row, gold or b""),
@@ -38,31 +38,31 @@ def task_of(benchmark: str, row: R, procedure: Procedure[R]) -> Task:
     )
 
 
-def fingerprint(row: Row) -> str:
+def row_fingerprint(row: SweRow) -> str:
     """Identifies all of a row."""
     return hashlib.sha256(msgspec.json.encode(row)).hexdigest()
 
 
-def _alias(row: Row) -> str | None:
+def _alias(row: SweRow) -> str | None:
     """Pro's ids hold the commit of the reference answer, so that an agent is told another name."""
-    if isinstance(row, ProRow):
+    if isinstance(row, SweBenchProRow):
         return f"{row.repo.replace('/', '__')}-{hashlib.sha256(row.instance_id.encode()).hexdigest()[:12]}"
     return None
 
 
-def _categories(row: Row, gold: bytes | None) -> dict[str, str]:
+def _categories(row: SweRow, oracle_patch: bytes | None) -> dict[str, str]:
     found = {"repository": row.repo, "language": "python"}
     match row:
         case SweBenchRow():
             found |= {"difficulty": row.difficulty, "language": _language(row.log_parser)}
-        case ProRow():
+        case SweBenchProRow():
             found |= {"language": {"js": "javascript", "ts": "typescript"}.get(row.repo_language, row.repo_language)}
-        case EvoRow():
+        case SweEvoRow():
             found |= {"origin": row.bench}
-        case FeatureRow():
+        case FeatureBenchRow():
             found |= {"level": str(row.level)}
-    if gold is not None:
-        found |= sizes(gold.decode("utf-8", "surrogateescape"))
+    if oracle_patch is not None:
+        found |= patch_size_categories(oracle_patch.decode("utf-8", "surrogateescape"))
     return {name: value for name, value in found.items() if value}
 
 

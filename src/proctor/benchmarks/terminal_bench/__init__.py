@@ -7,15 +7,15 @@ docs/benchmarks/terminal_bench.md says where and why this differs from Harbor.
 
 from proctor.benchmarks.terminal_bench.benchmark import TerminalBench
 from proctor.benchmarks.terminal_bench.convert import convert
-from proctor.benchmarks.terminal_bench.format import HarborTask, package_digest, read_task
-from proctor.benchmarks.terminal_bench.rule import Verified, judge
+from proctor.benchmarks.terminal_bench.harbor_task import HarborTask, package_digest, read_task
 from proctor.benchmarks.terminal_bench.source import SOURCE
+from proctor.benchmarks.terminal_bench.verdict_rule import TerminalBenchEvidence, judge
 
 __all__ = [
     "SOURCE",
     "HarborTask",
     "TerminalBench",
-    "Verified",
+    "TerminalBenchEvidence",
     "convert",
     "judge",
     "package_digest",

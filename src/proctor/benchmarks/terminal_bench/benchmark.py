@@ -14,27 +14,33 @@ from typing import Final
 import msgspec
 
 import proctor
-from proctor.benchmarks.state_graded import check_state_health, grade_state, no_machine, require_machine, state
-from proctor.benchmarks.terminal_bench.format import CONFIG, HarborTask, read_task
-from proctor.benchmarks.terminal_bench.rule import Verified, judge
-from proctor.benchmarks.terminal_bench.verify import verifier_words, verify
-from proctor.core.benchmark import Fetched, GradeOptions, Health, Place, Unusable
+from proctor.benchmarks.state_graded import (
+    check_state_health,
+    grade_state,
+    no_machine_error,
+    require_machine,
+    state_prediction,
+)
+from proctor.benchmarks.terminal_bench.harbor_task import CONFIG, HarborTask, read_task
+from proctor.benchmarks.terminal_bench.verdict_rule import TerminalBenchEvidence, judge
+from proctor.benchmarks.terminal_bench.verifier import verifier_programs, verify
+from proctor.core.benchmark import DatasetInfo, GradeOptions, GradingContext, InvalidTask, TaskHealth
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Limits, Network
 from proctor.core.errors import InfrastructureError, InvalidData
-from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.record import from_json, to_json
 from proctor.core.run import Machine
 from proctor.core.submission import PatchKind
-from proctor.core.task import Gold, ImageSource, PrivatePart, PublicPart, SubmissionKind, Task
+from proctor.core.task import ImageSource, Oracle, PrivatePart, PublicPart, SubmissionKind, Task
 from proctor.core.verdict import Verdict
-from proctor.grading.live import remember
+from proctor.grading.state import take_snapshot
 
-_GRADING: Final = "grading"
+_GRADING_DIR: Final = "grading"
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-_ENTER: Final = 'nohup "$@" </dev/null >/dev/null 2>&1 & sleep 1'
+_START_ENTRYPOINT: Final = 'nohup "$@" </dev/null >/dev/null 2>&1 & sleep 1'
 # A room does not start in its root; commands there can.
-_ROOT_STAND_IN: Final = "/root"
+_ROOT_SUBSTITUTE: Final = "/root"
 
 
 class TerminalBench:
@@ -44,28 +50,28 @@ class TerminalBench:
     grader = f"terminal_bench/{proctor.__version__}"
 
     def __init__(
-        self, folder: Path, fetched: Fetched, split: str, *, variables: Mapping[str, str] | None = None
+        self, folder: Path, dataset: DatasetInfo, split: str, *, variables: Mapping[str, str] | None = None
     ) -> None:
         self.split: str | None = split
-        self.source = fetched.origin
+        self.source = dataset.origin
         self._folder = folder
-        self._fetched = fetched
+        self._dataset = dataset
         self._variables = os.environ if variables is None else variables
 
     def digest(self) -> str:
         """Identifies the data."""
-        return self._fetched.digest
+        return self._dataset.digest
 
     def fingerprint(self, task: Task) -> str:
         """Harbor's digest of the task."""
-        return self._read[0][task.id].digest
+        return self._read_tasks[0][task.id].digest
 
-    def room(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
+    def environment_spec(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
         """The container: from its ready image, or built from its Dockerfile."""
-        harbor = self._read[0][task.id]
+        harbor = self._read_tasks[0][task.id]
         image = options.image or harbor.image
         return EnvironmentSpec(
-            workdir=_ROOT_STAND_IN if harbor.workdir == "/" else harbor.workdir,
+            workdir=_ROOT_SUBSTITUTE if harbor.workdir == "/" else harbor.workdir,
             image=image,
             build=None if image else harbor.path / "environment",
             network=task.public.network,
@@ -78,49 +84,51 @@ class TerminalBench:
 
     @cached_property
     def _tasks(self) -> tuple[Task, ...]:
-        return tuple(as_task(harbor) for harbor in self._read[0].values())
+        return tuple(as_task(harbor) for harbor in self._read_tasks[0].values())
 
-    def unusable(self) -> Sequence[Unusable]:
+    def invalid_tasks(self) -> Sequence[InvalidTask]:
         """Tasks that are broken, or that need what Proctor has not."""
-        return self._read[1]
+        return self._read_tasks[1]
 
     @cached_property
-    def _read(self) -> tuple[dict[str, HarborTask], tuple[Unusable, ...]]:
+    def _read_tasks(self) -> tuple[dict[str, HarborTask], tuple[InvalidTask, ...]]:
         tasks: dict[str, HarborTask] = {}
         bad = []
         for folder in sorted(file.parent for file in self._folder.glob(f"*/{CONFIG}")):
             try:
                 task = read_task(folder)
             except InvalidData as error:
-                bad.append(Unusable(task_id=folder.name, problems=(str(error),)))
+                bad.append(InvalidTask(task_id=folder.name, problems=(str(error),)))
                 continue
             if task.unsupported:
-                bad.append(Unusable(task_id=task.name, problems=tuple(f"it needs {what}" for what in task.unsupported)))
+                bad.append(
+                    InvalidTask(task_id=task.name, problems=tuple(f"it needs {what}" for what in task.unsupported))
+                )
             else:
                 tasks[task.name] = task
         return dict(sorted(tasks.items())), tuple(bad)
 
-    def gold(self, task: Task) -> Prediction | None:
+    def oracle(self, task: Task) -> Prediction | None:
         """The task's own solution."""
-        gold = task.private.gold
+        gold = task.private.oracle
         if gold is None:
             return None
         return Prediction(
             task_id=task.id, patch_kind=PatchKind.SHELL_SCRIPT, content=gold.text.encode(), model="oracle"
         )
 
-    def lacks(self, task: Task, machine: Machine, runner: str) -> str | None:
+    def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:
         """A machine of its own, a GPU, memory, or a variable that the task asks for."""
-        harbor = self._read[0][task.id]
+        harbor = self._read_tasks[0][task.id]
         if runner == "local":
-            return no_machine(self.name).sentence
+            return no_machine_error(self.name).sentence
         if harbor.gpus:
             return f"{task.id} needs {harbor.gpus} GPU, and rooms have none"
         if harbor.memory_mb is not None and harbor.memory_mb > machine.memory_mb:
             return f"{task.id} needs {harbor.memory_mb} MB of memory, and this machine has {machine.memory_mb}"
         try:
             for variables in (harbor.variables, harbor.verifier_variables):
-                self._resolved(harbor, variables)
+                self._resolve_variables(harbor, variables)
         except InfrastructureError as error:
             return error.sentence
         return None
@@ -131,66 +139,66 @@ class TerminalBench:
         Raises:
             InfrastructureError: a variable that the task asks of this machine is not set, or it has no GPU to give.
         """
-        harbor = self._read[0][task.id]
+        harbor = self._read_tasks[0][task.id]
         if harbor.gpus:
-            raise _not_here(f"{task.id} needs {harbor.gpus} GPU, and rooms have none")
-        self._resolved(harbor, harbor.verifier_variables)
+            raise _not_runnable(f"{task.id} needs {harbor.gpus} GPU, and rooms have none")
+        self._resolve_variables(harbor, harbor.verifier_variables)
         return msgspec.structs.replace(
-            self.room(task, GradeOptions()), variables=self._resolved(harbor, harbor.variables)
+            self.environment_spec(task, GradeOptions()), variables=self._resolve_variables(harbor, harbor.variables)
         )
 
     @asynccontextmanager
-    async def attend(self, task: Task, environment: Environment, folder: Path) -> AsyncIterator[None]:
+    async def serve(self, task: Task, environment: Environment, folder: Path) -> AsyncIterator[None]:
         """Wait until the environment says that it is up, and note what its programs are."""
         require_machine(environment, self.name)
-        harbor = self._read[0][task.id]
+        harbor = self._read_tasks[0][task.id]
         done = await environment.exec(["mkdir", "-p", "/logs/agent", "/logs/artifacts"], cwd="/")
         if done.exit_code != 0:
             raise InfrastructureError("the image has no mkdir", where=task.id)
         if harbor.entrypoint:
             # In Harbor it is the container's first process; a room has one of its own.
             words = [*harbor.entrypoint, "sh", "-c", "sleep infinity"]
-            await environment.exec(["sh", "-c", _ENTER, "sh", *words], cwd=harbor.workdir)
+            await environment.exec(["sh", "-c", _START_ENTRYPOINT, "sh", *words], cwd=harbor.workdir)
         await _wait_until_healthy(harbor, environment)
-        await remember(environment, verifier_words(harbor), folder / _GRADING)
+        await take_snapshot(environment, verifier_programs(harbor), folder / _GRADING_DIR)
         yield
 
     async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
         """Run the verifier in the room as the agent left it; what was seen."""
         return await self._observe(None, task, environment, folder)
 
-    async def grade(self, task: Task, prediction: Prediction, place: Place) -> Evaluated:
+    async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
         """Judge what the verifier saw; or see what a script makes of a fresh room."""
 
         def judged(seen: bytes) -> Verdict:
-            return judge(from_json(seen, Verified, where=task.id), self.grader)
+            return judge(from_json(seen, TerminalBenchEvidence, where=task.id), self.grader)
 
-        observe = partial(self._observe, place.options.timeout_seconds)
-        return await grade_state(self, task, prediction, place, observe=observe, judge=judged)
+        observe = partial(self._observe, context.options.timeout_seconds)
+        return await grade_state(self, task, prediction, context, observe=observe, judge=judged)
 
-    async def validate(self, task: Task, place: Place) -> Health:
+    async def validate(self, task: Task, context: GradingContext) -> TaskHealth:
         """Nothing gets no reward, and the solution gets all of it."""
-        return await check_state_health(self, task, place, partial(self._observe, place.options.timeout_seconds))
+        return await check_state_health(self, task, context, partial(self._observe, context.options.timeout_seconds))
 
     async def _observe(self, seconds: float | None, task: Task, environment: Environment, folder: Path) -> Prediction:
-        harbor = self._read[0][task.id]
+        harbor = self._read_tasks[0][task.id]
         seen = await verify(
             harbor,
             environment,
-            folder / _GRADING,
+            folder / _GRADING_DIR,
             seconds=seconds or harbor.verifier_seconds,
-            variables=self._resolved(harbor, harbor.verifier_variables),
+            variables=self._resolve_variables(harbor, harbor.verifier_variables),
         )
-        return state(task, to_json(seen))
+        return state_prediction(task, to_json(seen))
 
-    def _resolved(self, task: HarborTask, variables: Mapping[str, str]) -> dict[str, str]:
+    def _resolve_variables(self, task: HarborTask, variables: Mapping[str, str]) -> dict[str, str]:
         """The variables of a task, with ``${NAME}`` and ``${NAME:-default}`` filled in from this machine's."""
 
         def value(match: re.Match[str]) -> str:
             name, default = match[1], match[2]
             found = self._variables.get(name, default)
             if found is None:
-                raise _not_here(f"{task.name} needs the variable {name}, which is not set")
+                raise _not_runnable(f"{task.name} needs the variable {name}, which is not set")
             return found
 
         return {name: _VARIABLE.sub(value, text) for name, text in variables.items()}
@@ -212,7 +220,7 @@ def as_task(task: HarborTask) -> Task:
             limits=Limits(wall_seconds=task.agent_seconds, cpus=task.cpus, memory_mb=task.memory_mb),
         ),
         private=PrivatePart(
-            gold=Gold(text=solution_script(task)) if task.has_solution else None,
+            oracle=Oracle(text=solution_script(task)) if task.has_solution else None,
             extra={"digest": task.digest, "schema": task.schema, "verifier_seconds": task.verifier_seconds},
         ),
         categories=categories,
@@ -249,5 +257,5 @@ async def _wait_until_healthy(task: HarborTask, environment: Environment) -> Non
     raise InfrastructureError(f"the environment is not up after {check.retries} checks", where=task.name)
 
 
-def _not_here(what: str) -> InfrastructureError:
+def _not_runnable(what: str) -> InfrastructureError:
     return InfrastructureError(what, cause=Cause.NOT_RUNNABLE_HERE)

@@ -76,9 +76,9 @@ def convert(folder: Path, into: Path, config: str = "task.yaml") -> None:
         shutil.copy(folder / "solution.sh", into / "solution" / "solve.sh")
 
 
-def _not_context(folder: Path, place: str, names: list[str]) -> list[str]:
+def _not_context(folder: Path, directory: str, names: list[str]) -> list[str]:
     """Which of a folder's own names the Dockerfile does not copy from; below it, every name may be one."""
-    if Path(place) != folder:
+    if Path(directory) != folder:
         return []
     return [name for name in names if any(fnmatchcase(name, pattern) for pattern in _NOT_CONTEXT)]
 

@@ -9,17 +9,17 @@ from proctor.core.errors import UsageError
 from proctor.core.record import Record, to_json
 from proctor.core.result import TaskResult
 from proctor.results import RunStore
-from proctor.results.formats import Exported, ExportOptions, Imported, ImportOptions
+from proctor.results.formats import ExportOptions, ExportResult, ExternalRun, ImportOptions
 
 
-class Trial(Record):
+class LeaderboardTrial(Record):
     """One answer to one task. `reward` is None where it was lost for reasons that are not the agent's."""
 
     task_id: str
     reward: float | None
 
 
-class Leaderboard(Record):
+class LeaderboardScore(Record):
     """A submission's score.
 
     Attributes:
@@ -43,19 +43,19 @@ class LeaderboardFormat:
     about = "a score as Terminal-Bench's leaderboard counts it, with its standard error"
     suffix = ".json"
 
-    def export(self, run: RunStore, target: Path, options: ExportOptions) -> Exported:  # noqa: ARG002 - no name in it
+    def export(self, run: RunStore, target: Path, options: ExportOptions) -> ExportResult:  # noqa: ARG002 - no name in it
         """Score all answers of the run."""
-        score = leaderboard(trials_of(run.results()), run.config().tasks)
+        score = leaderboard_score(trials_of(run.results()), run.config().tasks)
         target.write_bytes(to_json(score))
         lost = [f"{score.dropped} lost to errors, which do not count"] if score.dropped else []
-        return Exported(files=1, left_out=(*lost, *(f"{task} has no answer that counts" for task in score.missing)))
+        return ExportResult(files=1, left_out=(*lost, *(f"{task} has no answer that counts" for task in score.missing)))
 
-    def read(self, source: Path, options: ImportOptions) -> Imported:  # noqa: ARG002 - see Format
+    def read(self, source: Path, options: ImportOptions) -> ExternalRun:  # noqa: ARG002 - see Format
         """There is nothing to be read: a score is no run."""
         raise UsageError("a score says nothing of the answers that it is of", fix="import the job: --format harbor")
 
 
-def leaderboard(trials: Iterable[Trial], tasks: Sequence[str]) -> Leaderboard:
+def leaderboard_score(trials: Iterable[LeaderboardTrial], tasks: Sequence[str]) -> LeaderboardScore:
     """Score these trials of a data set with these tasks."""
     rewards: dict[str, list[float]] = {task: [] for task in tasks}
     dropped = 0
@@ -70,7 +70,7 @@ def leaderboard(trials: Iterable[Trial], tasks: Sequence[str]) -> Leaderboard:
     if counted and all(len(got) > 1 for got in counted.values()):
         variance = sum(means[task] * (1 - means[task]) / (len(got) - 1) for task, got in counted.items())
         spread = math.sqrt(max(variance, 0.0)) / len(counted)
-    return Leaderboard(
+    return LeaderboardScore(
         accuracy=sum(means.values()) / len(means) if means else None,
         standard_error=spread,
         tasks=len(counted),
@@ -80,11 +80,11 @@ def leaderboard(trials: Iterable[Trial], tasks: Sequence[str]) -> Leaderboard:
     )
 
 
-def trials_of(results: Iterable[TaskResult]) -> tuple[Trial, ...]:
+def trials_of(results: Iterable[TaskResult]) -> tuple[LeaderboardTrial, ...]:
     """The trials of a run, as the leaderboard counts them: a verifier that broke or ran out of time has given nothing,
     and so has one that was deceived.
     """
-    return tuple(Trial(task_id=result.task_id, reward=_reward(result)) for result in results)
+    return tuple(LeaderboardTrial(task_id=result.task_id, reward=_reward(result)) for result in results)
 
 
 def _reward(result: TaskResult) -> float | None:

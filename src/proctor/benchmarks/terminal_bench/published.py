@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from proctor.core.published import Published
+from proctor.core.published_result import PublishedResult
 
 _SITE: Final = "https://www.tbench.ai/leaderboard"
 # Agent, model, 2.0, 2.1; the errors of those that have them.
@@ -24,7 +24,7 @@ _FIRST: Final = (
 )
 
 
-def _rows() -> tuple[Published, ...]:
+def _rows() -> tuple[PublishedResult, ...]:
     rows = []
     for agent, model, two, two_one, *errors in _TABLE:
         for split, rate, error in zip(("2.0", "2.1"), (two, two_one), errors, strict=True):
@@ -35,8 +35,10 @@ def _rows() -> tuple[Published, ...]:
     )
 
 
-def _row(agent: str, model: str, split: str, rate: float, *, tasks: int, date: str, error: float | None) -> Published:
-    return Published(
+def _row(
+    agent: str, model: str, split: str, rate: float, *, tasks: int, date: str, error: float | None
+) -> PublishedResult:
+    return PublishedResult(
         benchmark="terminal_bench",
         agent=agent,
         model=model,

@@ -8,14 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from proctor.benchmarks.data import fetched, from_git, keep
+from proctor.benchmarks.data import download_from_git, store_dataset, stored_dataset
 from proctor.benchmarks.terminal_bench.benchmark import TerminalBench
 from proctor.benchmarks.terminal_bench.convert import convert, variants
-from proctor.benchmarks.terminal_bench.format import CONFIG
+from proctor.benchmarks.terminal_bench.harbor_task import CONFIG
 from proctor.benchmarks.terminal_bench.published import PUBLISHED
-from proctor.core.benchmark import BenchmarkSource, Fetched
+from proctor.core.benchmark import BenchmarkSource, DatasetInfo
 from proctor.core.errors import InvalidData, UsageError
-from proctor.core.published import Published
+from proctor.core.published_result import PublishedResult
 
 OTHER: Final = "other"
 # Where each version is published, and at which revision; None: the newest.
@@ -25,7 +25,7 @@ ORIGINS: Final = {
     "1.0": ("https://github.com/laude-institute/terminal-bench", "91e10457b5410f16c44364da1a34cb6de8c488a5"),
 }
 _OLD_CONFIG: Final = "task.yaml"
-_DEEPEST: Final = 4
+_MAX_DEPTH: Final = 4
 
 
 class TerminalBenchSource:
@@ -37,14 +37,14 @@ class TerminalBenchSource:
     def open(self, split: str | None) -> TerminalBench:
         """The benchmark, as it was fetched."""
         chosen = split or self.splits[0]
-        record, files = fetched(TerminalBench.name, chosen)
+        record, files = stored_dataset(TerminalBench.name, chosen)
         return TerminalBench(files, record, chosen)
 
-    async def fetch(self, split: str | None, origin: Path | None, tell: Callable[[str], None]) -> Fetched:
+    async def fetch(self, split: str | None, origin: Path | None, log: Callable[[str], None]) -> DatasetInfo:
         """From its repository, or from a folder with tasks of Harbor's format or of the old one."""
-        return await asyncio.to_thread(self._fetch, split or self.splits[0], origin, tell)
+        return await asyncio.to_thread(self._fetch, split or self.splits[0], origin, log)
 
-    def _fetch(self, split: str, origin: Path | None, tell: Callable[[str], None]) -> Fetched:
+    def _fetch(self, split: str, origin: Path | None, log: Callable[[str], None]) -> DatasetInfo:
         if origin is None and split not in ORIGINS:
             raise UsageError(f"the split {split} is for tasks of your own", fix="say where they are with --from PATH")
         with tempfile.TemporaryDirectory(prefix="proctor-fetch-") as scratch:
@@ -52,26 +52,26 @@ class TerminalBenchSource:
             if folder is None:
                 place, wanted = ORIGINS[split]
                 folder = Path(scratch) / "repository"
-                tell(f"fetching {place}")
-                revision = from_git(place, folder, revision=wanted)
+                log(f"fetching {place}")
+                revision = download_from_git(place, folder, revision=wanted)
             made = Path(scratch) / "tasks"
             made.mkdir()
-            count = gather(folder, made, tell)
-            return keep(
+            count = collect_tasks(folder, made, log)
+            return store_dataset(
                 TerminalBench.name,
                 split,
-                partial(_move, made),
+                partial(_copy_tasks, made),
                 origin=place,
                 revision=revision,
                 tasks=count,
             )
 
-    def published(self) -> Sequence[Published]:
+    def published(self) -> Sequence[PublishedResult]:
         """Rows of the official leaderboards."""
         return PUBLISHED
 
 
-def gather(folder: Path, into: Path, tell: Callable[[str], None]) -> int:
+def collect_tasks(folder: Path, into: Path, log: Callable[[str], None]) -> int:
     """Copy every task below `folder`, those of the old format converted; how many there are.
 
     Raises:
@@ -89,21 +89,21 @@ def gather(folder: Path, into: Path, tell: Callable[[str], None]) -> int:
                 count += 1
             except InvalidData as error:
                 shutil.rmtree(into / name, ignore_errors=True)
-                tell(f"{name} is left out: {error}")
+                log(f"{name} is left out: {error}")
     if not count:
         raise InvalidData(f"no task is here: no folder has a {CONFIG} or a {_OLD_CONFIG}", where=folder)
     return count
 
 
-def _move(made: Path, into: Path) -> None:
-    shutil.copytree(made, into, dirs_exist_ok=True, symlinks=True)
+def _copy_tasks(tasks_dir: Path, into: Path) -> None:
+    shutil.copytree(tasks_dir, into, dirs_exist_ok=True, symlinks=True)
 
 
 def _task_folders(folder: Path) -> list[Path]:
     found = {
         file.parent
         for name in (CONFIG, _OLD_CONFIG)
-        for depth in range(_DEEPEST)
+        for depth in range(_MAX_DEPTH)
         for file in folder.glob(f"{'*/' * depth}{name}")
     }
     return sorted(found, key=lambda place: place.name)

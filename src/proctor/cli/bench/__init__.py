@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from proctor.cli.lazy import LazyGroup
+from proctor.cli.lazy_group import LazyGroup
 
 COMMANDS: Final = {
     "list": ("proctor.cli.bench.list", "Benchmarks, or the tasks of one."),

@@ -4,12 +4,12 @@ from typing import Any, Final
 
 import click
 
-from proctor.cli.bench.telling import check_forms, form_options, tell
-from proctor.cli.output import note
+from proctor.cli.bench.report_output import check_formats, format_options, print_report
+from proctor.cli.output import log
 from proctor.core.errors import UsageError
 
-GATE: Final = 10  # the exit code of a gate that does not hold
-_PAIR: Final = 2
+GATE_FAILED: Final = 10  # the exit code of a gate that does not hold
+_MIN_RUNS: Final = 2
 
 
 @click.command()
@@ -20,7 +20,7 @@ _PAIR: Final = 2
     metavar="RULE",
     help="What every run must meet against the first, such as 'not worse, cost ratio <= 1.2'; exit code 10 if not.",
 )
-@form_options
+@format_options
 def command(runs: tuple[str, ...], *, rule: str | None, **given: Any) -> int:
     """Hold runs against the first of them, on the tasks that both have graded, and say if it is more than chance.
 
@@ -28,16 +28,16 @@ def command(runs: tuple[str, ...], *, rule: str | None, **given: Any) -> int:
     corrected for being several (Holm).
     """
     from proctor.analysis import Comparison, parse_rule  # noqa: PLC0415 - the help page needs none of it
-    from proctor.report.comparison import comparison_document, comparison_report, hold  # noqa: PLC0415
+    from proctor.report.comparison import compare_runs, comparison_document, comparison_report  # noqa: PLC0415
     from proctor.report.tables import records_csv  # noqa: PLC0415
     from proctor.results import find_run  # noqa: PLC0415
 
-    check_forms(given)
+    check_formats(given)
     gate = parse_rule(rule) if rule is not None else None
-    if len(runs) < _PAIR:
+    if len(runs) < _MIN_RUNS:
         raise UsageError("one run has nothing to be compared with", fix="name two or more")
-    rows, held = hold([find_run(name) for name in runs], gate)
-    tell(
+    rows, held = compare_runs([find_run(name) for name in runs], gate)
+    print_report(
         lambda: comparison_document(rows, held),
         given,
         as_json=lambda: comparison_report(rows, held),
@@ -47,5 +47,5 @@ def command(runs: tuple[str, ...], *, rule: str | None, **given: Any) -> int:
     if given["as_json"] or given["as_csv"]:
         # A program reads the results; whoever reads its log should still learn what to mind, and why a gate is shut.
         for sentence in (*(warning for one in held for warning in one.warnings), *(one.sentence for one in failed)):
-            note(sentence)
-    return GATE if failed else 0
+            log(sentence)
+    return GATE_FAILED if failed else 0

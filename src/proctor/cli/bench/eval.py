@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from proctor.cli.bench.options import (
-    form_option,
-    grade_options,
-    load,
-    provider,
+    environment_options,
+    format_option,
+    load_benchmark,
+    make_grade_options,
+    make_provider,
+    make_selection,
     repair_options,
-    room_options,
-    selection,
     selection_options,
     source_options,
 )
-from proctor.cli.output import Tally, print_table
+from proctor.cli.output import TaskCounter, print_table
 from proctor.core.errors import InfrastructureError, Interrupted, UsageError
 
 if TYPE_CHECKING:
     from proctor.core.benchmark import Benchmark
-    from proctor.core.evaluation import Evaluated, EvaluationReport
+    from proctor.core.evaluation import EvaluationReport, TaskEvaluation
 
 
 @click.command()
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 )
 @click.option("--oracle", is_flag=True, help="Grade the reference answers instead.")
 @selection_options
-@room_options
+@environment_options
 @repair_options
 @click.option(
     "--determinism-runs",
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 )
 @click.option("--no-cache", is_flag=True, help="Grade anew what was graded before.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-@form_option
+@format_option
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -62,7 +62,7 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
     from proctor.benchmarks import x07_document  # noqa: PLC0415 - the help page needs none of it
     from proctor.core.record import to_json  # noqa: PLC0415
 
-    source = load(bench, suite, split)
+    source = load_benchmark(bench, suite, split)
     report = asyncio.run(_evaluate(source, given))
     form = "json" if given["as_json"] else given["form"]
     document, errors = to_json(report), report.summary.errors
@@ -78,25 +78,25 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
 
 
 async def _evaluate(source: "Benchmark", given: dict[str, Any]) -> "EvaluationReport":
-    from proctor.runner.reporting import report_on  # noqa: PLC0415
-    from proctor.runner.selection import choose  # noqa: PLC0415
+    from proctor.runner.evaluation_report import make_evaluation_report  # noqa: PLC0415
+    from proctor.runner.selection import select_tasks  # noqa: PLC0415
 
     if given["oracle"] == (given["predictions"] is not None):
         raise UsageError("say what to grade: --predictions FILE or --oracle, not both")
-    chosen = choose(source, selection(given))
-    tally = Tally(len(chosen.tasks), quiet=given["quiet"])
-    rooms = provider(given)
+    chosen = select_tasks(source, make_selection(given))
+    tally = TaskCounter(len(chosen.tasks), quiet=given["quiet"])
+    rooms = make_provider(given)
     try:
-        return await report_on(
+        return await make_evaluation_report(
             source,
             chosen,
             given["predictions"] or "oracle",
-            rooms=rooms,
-            options=grade_options(given),
+            provider=rooms,
+            options=make_grade_options(given),
             artifacts=given["artifact_dir"].absolute(),
             jobs=given["jobs"],
             use_cache=not given["no_cache"],
-            done=lambda done: tally.done(done.task_id, done.verdict.status.value),
+            on_evaluated=lambda done: tally.done(done.task_id, done.verdict.status.value),
         )
     except asyncio.CancelledError:
         raise Interrupted(
@@ -134,7 +134,7 @@ def _print_table(report: "EvaluationReport") -> None:
         click.echo(f"mean {name.replace('_', ' ')}: {mean:.4f}")
 
 
-def _remark(task: "Evaluated") -> str:
+def _remark(task: "TaskEvaluation") -> str:
     verdict = task.verdict
     parts = [verdict.reason]
     if verdict.applied_with:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from proctor.cli.output import note, print_json, print_table
+from proctor.cli.output import log, print_json, print_table
 
 
 @click.command()
@@ -21,7 +21,7 @@ def command(
 ) -> None:
     """Write RUN in the format of another tool or of a benchmark's own harness."""
     from proctor.core.errors import UsageError  # noqa: PLC0415 - the help page needs none of it
-    from proctor.report.printed import ExportedRun, FormatList  # noqa: PLC0415
+    from proctor.report.cli_records import ExportedRun, FormatList  # noqa: PLC0415
     from proctor.results import find_run  # noqa: PLC0415
     from proctor.results.formats import ExportOptions, export_run, find_format, formats  # noqa: PLC0415
 
@@ -41,7 +41,7 @@ def command(
     target = out or Path(f"{store.folder.parent.name}-{store.run_id}-{form}{found.suffix}")
     exported = export_run(store, found, target.absolute(), ExportOptions(name=name), replace=force)
     for sentence in exported.left_out:
-        note(sentence)
+        log(sentence)
     if as_json:
         print_json(ExportedRun(target=str(target), files=exported.files, left_out=exported.left_out))
     else:

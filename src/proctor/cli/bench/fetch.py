@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from proctor.cli.output import note, print_json
+from proctor.cli.output import log, print_json
 
 
 @click.command()
@@ -20,7 +20,7 @@ def command(bench: str, *, origin: Path | None, split: str | None, as_json: bool
 
     source = benchmark_source(bench)
     chosen = checked_split(bench, source, split)
-    got = asyncio.run(source.fetch(chosen, origin.absolute() if origin else None, (lambda _: None) if quiet else note))
+    got = asyncio.run(source.fetch(chosen, origin.absolute() if origin else None, (lambda _: None) if quiet else log))
     if as_json:
         print_json(got)
         return

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from proctor.cli.output import note, print_json
+from proctor.cli.output import log, print_json
 
 
 @click.command()
@@ -23,7 +23,7 @@ def command(
 
     The run remembers where it came from. What the files do not say is not made up.
     """
-    from proctor.report.printed import ImportedRun  # noqa: PLC0415 - the help page needs none of it
+    from proctor.report.cli_records import ImportedRun  # noqa: PLC0415 - the help page needs none of it
     from proctor.results.formats import ImportOptions, find_format, import_run  # noqa: PLC0415
 
     imported = find_format(form).read(source, ImportOptions(benchmark=benchmark, agent=agent, model=model))
@@ -33,4 +33,4 @@ def command(
         print_json(ImportedRun(run=name, folder=str(store.folder), tasks=len(store.config().tasks)))
     else:
         click.echo(name)
-        note(f"stored in {store.folder}")
+        log(f"stored in {store.folder}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from proctor.cli.bench.options import form_option, load, selection, selection_options, source_options
+from proctor.cli.bench.options import format_option, load_benchmark, make_selection, selection_options, source_options
 from proctor.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     help="With --runnable: in which rooms.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-@form_option
+@format_option
 def command(bench: str | None, suite: str | None, split: str | None, *, as_json: bool, form: str, **given: Any) -> int:
     """List the benchmarks; with BENCH or --suite, the tasks of one."""
     from proctor.benchmarks import benchmark_table  # noqa: PLC0415 - the help page needs none of it
-    from proctor.runner.selection import choose  # noqa: PLC0415 - likewise
+    from proctor.runner.selection import select_tasks  # noqa: PLC0415 - likewise
 
     if bench is None and suite is None:
         table = benchmark_table()
@@ -45,8 +45,8 @@ def command(bench: str | None, suite: str | None, split: str | None, *, as_json:
                 ],
             )
         return 0
-    source = load(bench, suite, split)
-    chosen = choose(source, selection(given))
+    source = load_benchmark(bench, suite, split)
+    chosen = select_tasks(source, make_selection(given))
     tasks = chosen.tasks
     if given["runnable"]:
         _print_runnable(source, tasks, given["runner"], as_json=as_json or form == "json")
@@ -55,30 +55,30 @@ def command(bench: str | None, suite: str | None, split: str | None, *, as_json:
 
         click.echo(x07_list_document(source, tasks).decode(), nl=False)
     elif as_json or form == "json":
-        from proctor.report.printed import TaskList, TaskRow  # noqa: PLC0415 - likewise
+        from proctor.report.cli_records import TaskList, TaskRow  # noqa: PLC0415 - likewise
 
         rows = tuple(TaskRow(id=task.id, tags=task.tags, categories=task.categories) for task in tasks)
-        print_json(TaskList(benchmark=source.name, source=source.source, tasks=rows, unusable=chosen.broken))
+        print_json(TaskList(benchmark=source.name, source=source.source, tasks=rows, invalid_tasks=chosen.invalid))
     else:
         names = list(dict.fromkeys(name for task in tasks for name in task.categories))
         print_table(
             ["TASK", *(name.upper() for name in names), "TAGS"],
             [[task.id, *(task.categories.get(name, "") for name in names), " ".join(task.tags)] for task in tasks],
         )
-        for bad in chosen.broken:
+        for bad in chosen.invalid:
             for problem in bad.problems:
                 click.echo(f"unusable: {bad.task_id}: {problem}", err=True)
     return 0
 
 
 def _print_runnable(source: "Benchmark", tasks: "Sequence[Task]", runner: str, *, as_json: bool) -> None:
-    from proctor.runner.needs import runnable  # noqa: PLC0415 - for those who ask
+    from proctor.runner.preflight import obstacles_by_task  # noqa: PLC0415 - for those who ask
 
-    known = asyncio.run(runnable(source, tasks, runner))
+    known = asyncio.run(obstacles_by_task(source, tasks, runner))
     if as_json:
-        from proctor.report.printed import RunnableList, RunnableRow  # noqa: PLC0415
+        from proctor.report.cli_records import RunnableList, RunnableRow  # noqa: PLC0415
 
-        rows = tuple(RunnableRow(id=name, runnable=why is None, obstacle=why) for name, why in known.items())
+        rows = tuple(RunnableRow(id=name, runnable=why is None, reason=why) for name, why in known.items())
         print_json(RunnableList(benchmark=source.name, runner=runner, tasks=rows))
         return
     print_table(

@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 AT_LEAST_ONE = click.IntRange(min=1)
 
 
-class Amount(click.FloatRange):
+class PositiveNumber(click.FloatRange):
     """Dollars or seconds: above nothing, and not for ever."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
@@ -28,10 +28,10 @@ class Amount(click.FloatRange):
         return number
 
 
-AMOUNT = Amount(min=0, min_open=True)
+POSITIVE_NUMBER = PositiveNumber(min=0, min_open=True)
 
 
-class Size(click.ParamType[int]):
+class ByteSize(click.ParamType[int]):
     """An amount of bytes, as people write it: 500MB, 40GB, 1.5TiB."""
 
     name = "size"
@@ -50,7 +50,7 @@ class Size(click.ParamType[int]):
         return int(float(match[1]) * unit)
 
 
-form_option = click.option(
+format_option = click.option(
     "--format",
     "form",
     type=click.Choice(["text", "json", "x07"]),
@@ -76,7 +76,7 @@ docker_image_option = click.option(
     "--docker-image", metavar="IMAGE", help="With --runner docker: the image, instead of the benchmark's own."
 )
 image_disk_option = click.option(
-    "--image-disk", type=Size(), metavar="SIZE", help="With --runner docker: what pulled images may take, as 40GB."
+    "--image-disk", type=ByteSize(), metavar="SIZE", help="With --runner docker: what pulled images may take, as 40GB."
 )
 image_map_option = click.option(
     "--image-map",
@@ -128,7 +128,7 @@ def selection_options(function: F) -> F:
     return function
 
 
-def room_options(function: F) -> F:
+def environment_options(function: F) -> F:
     """In which rooms, and how many at once."""
     for option in (
         isolation_option,
@@ -137,7 +137,10 @@ def room_options(function: F) -> F:
         docker_image_option,
         runner_option,
         click.option(
-            "--timeout", type=AMOUNT, metavar="SECONDS", help="For each test run, instead of the benchmark's own."
+            "--timeout",
+            type=POSITIVE_NUMBER,
+            metavar="SECONDS",
+            help="For each test run, instead of the benchmark's own.",
         ),
         click.option(
             "--artifact-dir",
@@ -186,7 +189,7 @@ def repair_options(function: F) -> F:
     return function
 
 
-def load(bench: str | None, suite: str | None, split: str | None) -> Benchmark:
+def load_benchmark(bench: str | None, suite: str | None, split: str | None) -> Benchmark:
     """The benchmark that is meant.
 
     Raises:
@@ -213,9 +216,9 @@ def read_image_map(file: Path | None) -> dict[str, str]:
         return {}
     import yaml  # noqa: PLC0415 - for those who give such a file
 
-    from proctor.core.files import read_given  # noqa: PLC0415 - as above
+    from proctor.core.files import read_user_file  # noqa: PLC0415 - as above
 
-    text = read_given(file, "the image map")
+    text = read_user_file(file, "the image map")
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -225,7 +228,7 @@ def read_image_map(file: Path | None) -> dict[str, str]:
     return value
 
 
-def grade_options(given: Mapping[str, Any]) -> GradeOptions:
+def make_grade_options(given: Mapping[str, Any]) -> GradeOptions:
     """How submissions are graded, as the options say."""
     return GradeOptions(
         image=given["docker_image"],
@@ -237,34 +240,34 @@ def grade_options(given: Mapping[str, Any]) -> GradeOptions:
     )
 
 
-def check_rooms(given: Mapping[str, Any]) -> None:
+def check_environment_options(given: Mapping[str, Any]) -> None:
     """See that what is said of the rooms fits to what they are made of.
 
     Raises:
         UsageError: it does not.
     """
-    from proctor.runner.plan import check_rooms as check  # noqa: PLC0415 - help pages need none of it
+    from proctor.runner.request import check_environment_options as check  # noqa: PLC0415 - help pages need none of it
 
     containers = {f"--{name.replace('_', '-')}": given[name] for name in ("docker_image", "image_map", "image_disk")}
-    check(given["runner"], isolation=given["isolation"] == "on", containers=containers)
+    check(given["runner"], isolation=given["isolation"] == "on", container_options=containers)
 
 
-def provider(given: Mapping[str, Any]) -> EnvironmentProvider:
+def make_provider(given: Mapping[str, Any]) -> EnvironmentProvider:
     """Who makes the rooms."""
     from proctor.environments import provider as find  # noqa: PLC0415 - help pages need none of it
 
-    check_rooms(given)
+    check_environment_options(given)
     images = read_image_map(given["image_map"])
     options: dict[str, Any] = {}
     if given["runner"] == "docker":
-        from proctor.cli.bench.pulls import Pulls  # noqa: PLC0415 - likewise
+        from proctor.cli.bench.pull_progress import PullReporter  # noqa: PLC0415 - likewise
 
-        on_pull = None if given.get("quiet") else Pulls()
+        on_pull = None if given.get("quiet") else PullReporter()
         options = {"image_map": images, "image_disk": given["image_disk"], "on_pull": on_pull}
     return find(given["runner"], isolation=given["isolation"] == "on", **options)
 
 
-def selection(given: Mapping[str, Any]) -> Selection:
+def make_selection(given: Mapping[str, Any]) -> Selection:
     """The choice of tasks that the options of `selection_options` make."""
     exclude = given.get("exclude")
     narrowed = [name for name in ("ids", "part", "tags", "categories", "limit") if given.get(name)]

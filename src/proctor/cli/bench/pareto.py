@@ -4,8 +4,8 @@ from typing import Any, Final
 
 import click
 
-from proctor.cli.bench.telling import check_forms, form_options, tell
-from proctor.cli.output import note
+from proctor.cli.bench.report_output import check_formats, format_options, print_report
+from proctor.cli.output import log
 from proctor.core.errors import UsageError
 
 _NAMES: Final = {"rate": "rate", "cost": "cost", "time": "seconds"}
@@ -20,31 +20,31 @@ _NAMES: Final = {"rate": "rate", "cost": "cost", "time": "seconds"}
     type=click.Choice(list(_NAMES)),
     help="What counts; may be repeated. [default: all three]",
 )
-@form_options
+@format_options
 def command(bench: str, *, names: tuple[str, ...], **given: Any) -> None:
     """Say which runs of BENCH no other run beats in rate, cost and time at once, and how sure that is."""
-    from proctor.analysis import Standing  # noqa: PLC0415 - the help page needs none of it
-    from proctor.report.front import ParetoReport, front_document, front_of  # noqa: PLC0415
-    from proctor.report.reading import unlike_conditions  # noqa: PLC0415
+    from proctor.analysis import ParetoResult  # noqa: PLC0415 - the help page needs none of it
+    from proctor.report.pareto import ParetoReport, pareto_document, pareto_of_runs  # noqa: PLC0415
+    from proctor.report.stored_runs import condition_warnings  # noqa: PLC0415
     from proctor.report.tables import records_csv  # noqa: PLC0415
     from proctor.results import list_runs  # noqa: PLC0415
     from proctor.results.store import results_root  # noqa: PLC0415
 
-    check_forms(given)
+    check_formats(given)
     runs = list_runs(bench)
     if not runs:
         raise UsageError(
             f"there are no runs of {bench!r}", where=results_root(), fix="make one with `proctor bench run`"
         )
     objectives: Any = tuple(_NAMES[name] for name in dict.fromkeys(names or _NAMES))
-    standings, warnings = front_of(runs, objectives), unlike_conditions(runs)
+    standings, warnings = pareto_of_runs(runs, objectives), condition_warnings(runs)
     title = f"{bench}: {', '.join(dict.fromkeys(names or _NAMES))}"
-    tell(
-        lambda: front_document(title, standings, objectives, warnings),
+    print_report(
+        lambda: pareto_document(title, standings, objectives, warnings),
         given,
         as_json=lambda: ParetoReport(benchmark=bench, objectives=objectives, runs=standings),
-        as_csv=lambda: records_csv(Standing, standings),
+        as_csv=lambda: records_csv(ParetoResult, standings),
     )
     if given["as_json"] or given["as_csv"]:
         for warning in warnings:
-            note(warning)
+            log(warning)

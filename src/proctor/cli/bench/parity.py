@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from proctor.cli.bench.options import (
-    load,
-    provider,
-    room_options,
-    selection,
+    environment_options,
+    load_benchmark,
+    make_provider,
+    make_selection,
     selection_options,
 )
-from proctor.cli.output import Tally, note, print_json, print_table
+from proctor.cli.output import TaskCounter, log, print_json, print_table
 from proctor.core.errors import InfrastructureError, InvalidData
 
 if TYPE_CHECKING:
-    from proctor.core.evaluation import Evaluated
+    from proctor.core.evaluation import TaskEvaluation
 
 
 @click.command()
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     "--predictions", type=click.Path(path_type=Path), required=True, help="The answers that were graded there."
 )
 @selection_options
-@room_options
+@environment_options
 @click.option("--no-cache", is_flag=True, help="Grade anew what was graded before.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
@@ -38,11 +38,11 @@ def command(bench: str, file: Path, split: str | None, **given: Any) -> int:
     FILE is a report of the benchmark's own harness, or a folder of its instances' reports. Exits 0 when all that could
     be graded agrees, 20 when something does not, 12 when an answer could not be graded here.
     """
-    from proctor.benchmarks import foreign_outcomes  # noqa: PLC0415 - the help page needs none of it
+    from proctor.benchmarks import harness_outcomes  # noqa: PLC0415 - the help page needs none of it
     from proctor.benchmarks import parity as compare  # noqa: PLC0415
 
-    theirs = foreign_outcomes(file)
-    ours = asyncio.run(_graded(bench, split, {outcome.instance_id for outcome in theirs}, given))
+    theirs = harness_outcomes(file)
+    ours = asyncio.run(_grade_predictions(bench, split, {outcome.instance_id for outcome in theirs}, given))
     parity = compare(bench, theirs, {evaluated.task_id: evaluated for evaluated in ours})
     if given["as_json"]:
         print_json(parity)
@@ -55,27 +55,31 @@ def command(bench: str, file: Path, split: str | None, **given: Any) -> int:
             print_table(["TASK", "THEIRS", "OURS", "EVIDENCE", "LOGS"], rows)
         click.echo(f"{bench}: {parity.agreed} of {parity.compared} verdicts agree")
     for task, reason in parity.errors.items():
-        note(f"{task} could not be graded here: {reason}")
+        log(f"{task} could not be graded here: {reason}")
     if parity.only_theirs:
-        note(f"{len(parity.only_theirs)} verdicts of theirs have no prediction, or no task, here")
+        log(f"{len(parity.only_theirs)} verdicts of theirs have no prediction, or no task, here")
     if parity.errors:
         return InfrastructureError.exit_code
     return InvalidData.exit_code if parity.disagreements else 0
 
 
-async def _graded(bench: str, split: str | None, known: set[str], given: dict[str, Any]) -> "tuple[Evaluated, ...]":
+async def _grade_predictions(
+    bench: str, split: str | None, task_ids: set[str], given: dict[str, Any]
+) -> "tuple[TaskEvaluation, ...]":
     from proctor.benchmarks import read_predictions  # noqa: PLC0415
     from proctor.core.benchmark import GradeOptions  # noqa: PLC0415
-    from proctor.core.evaluation import Evaluated  # noqa: PLC0415
+    from proctor.core.evaluation import TaskEvaluation  # noqa: PLC0415
     from proctor.results import RecordCache  # noqa: PLC0415
     from proctor.runner.evaluate import evaluate  # noqa: PLC0415
-    from proctor.runner.selection import choose  # noqa: PLC0415
+    from proctor.runner.selection import select_tasks  # noqa: PLC0415
 
-    source = load(bench, None, split)
+    source = load_benchmark(bench, None, split)
     answers = read_predictions(given["predictions"], source)
-    tasks = [task for task in choose(source, selection(given)).tasks if task.id in known and task.id in answers]
-    tally = Tally(len(tasks), quiet=given["quiet"])
-    rooms = provider(given)
+    tasks = [
+        task for task in select_tasks(source, make_selection(given)).tasks if task.id in task_ids and task.id in answers
+    ]
+    tally = TaskCounter(len(tasks), quiet=given["quiet"])
+    rooms = make_provider(given)
     try:
         return await evaluate(
             source,
@@ -89,8 +93,8 @@ async def _graded(bench: str, split: str | None, known: set[str], given: dict[st
             ),
             artifacts=given["artifact_dir"].absolute(),
             jobs=given["jobs"],
-            cache=None if given["no_cache"] else RecordCache(Evaluated, "verdicts"),
-            done=lambda done: tally.done(done.task_id, done.verdict.status.value),
+            cache=None if given["no_cache"] else RecordCache(TaskEvaluation, "verdicts"),
+            on_evaluated=lambda done: tally.done(done.task_id, done.verdict.status.value),
         )
     finally:
         await rooms.close()

@@ -8,15 +8,15 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from proctor.cli.output import note
+from proctor.cli.output import log
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.result import TaskResult
 from proctor.core.run import RunConfig
-from proctor.gateway import Answered
+from proctor.gateway import ExchangeFinished
 from proctor.results import RunStore
-from proctor.runner.records import Slot
-from proctor.runner.resume import Standing
-from proctor.runner.spent import Spending
+from proctor.runner.records import Trial
+from proctor.runner.resume import TrialState
+from proctor.runner.run_cost import RunCost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,57 +27,57 @@ _MINUTE: Final = 60.0
 _HOUR: Final = 3600.0
 
 
-class Board:
+class RunProgress:
     """What is known of a run in progress. Implements `runner.run.Watcher`."""
 
-    def __init__(self, store: RunStore, config: RunConfig, settled: Sequence[Standing], paid: Spending) -> None:
+    def __init__(self, store: RunStore, config: RunConfig, finished: Sequence[TrialState], cost: RunCost) -> None:
         self.name = f"{store.folder.parent.name}/{store.run_id}"
         self.label = ""
         self.config = config
-        self.total = len(config.tasks) * config.samples
+        self.total = len(config.tasks) * config.trials
         self.statuses: Counter[Status] = Counter()
-        for standing in settled:
-            if standing.result is not None:
-                self.statuses[CONSEQUENCES[standing.result].status or Status.UNRESOLVED] += 1
-        self.cost = paid.known_usd
+        for standing in finished:
+            if standing.result_cause is not None:
+                self.statuses[CONSEQUENCES[standing.result_cause].status or Status.UNRESOLVED] += 1
+        self.cost = cost.known_usd
         self.unpriced = False
-        self.running: dict[Slot, str] = {}
-        self.left = 0
-        self.stop = ""
-        self._began = time.monotonic()
-        self._ended = 0
-        self._heard: deque[tuple[float, int]] = deque()
+        self.running: dict[Trial, str] = {}
+        self.trials_left = 0
+        self.stop_message = ""
+        self._started = time.monotonic()
+        self._finished = 0
+        self._responses: deque[tuple[float, int]] = deque()
 
-    def began(self, slot: Slot) -> None:
+    def attempt_started(self, trial: Trial) -> None:
         """A slot's attempt has begun."""
-        self.running[slot] = "starting"
+        self.running[trial] = "starting"
 
-    def doing(self, slot: Slot, what: str) -> None:
+    def progress(self, trial: Trial, message: str) -> None:
         """What is being done for a slot now."""
-        self.running[slot] = what
+        self.running[trial] = message
 
-    def heard(self, slot: Slot, event: Answered) -> None:  # noqa: ARG002 - as the runner tells it
+    def model_responded(self, trial: Trial, event: ExchangeFinished) -> None:  # noqa: ARG002 - as the runner tells it
         """The model has answered."""
-        self._heard.append((time.monotonic(), event.tokens.total))
+        self._responses.append((time.monotonic(), event.tokens.total))
         self.unpriced = self.unpriced or event.cost_usd is None
         self.cost += event.cost_usd or 0.0
 
-    def retrying(self, slot: Slot, cause: Cause, detail: str, seconds: float) -> None:  # noqa: ARG002 - likewise
+    def attempt_retrying(self, trial: Trial, cause: Cause, detail: str, seconds: float) -> None:  # noqa: ARG002 - likewise
         """An attempt will be made again."""
-        self.running[slot] = f"waits {seconds:.0f} s to try again after {cause.value}"
+        self.running[trial] = f"waits {seconds:.0f} s to try again after {cause.value}"
 
-    def ended(self, slot: Slot, result: TaskResult | None) -> None:
+    def trial_finished(self, trial: Trial, result: TaskResult | None) -> None:
         """A slot is done with."""
-        self.running.pop(slot, None)
+        self.running.pop(trial, None)
         if result is None:
-            self.left += 1
+            self.trials_left += 1
         else:
-            self._ended += 1
+            self._finished += 1
             self.statuses[result.status] += 1
 
-    def stopping(self, cause: Cause, detail: str) -> None:
+    def run_stopping(self, cause: Cause, detail: str) -> None:
         """No further slot is begun."""
-        self.stop = f"stopping ({cause.value}): {detail}"
+        self.stop_message = f"stopping ({cause.value}): {detail}"
 
     @property
     def done(self) -> int:
@@ -96,51 +96,51 @@ class Board:
 
     def _tokens_per_minute(self) -> float:
         now = time.monotonic()
-        while self._heard and now - self._heard[0][0] > _MINUTE:
-            self._heard.popleft()
-        minutes = min(max(now - self._began, 1.0), _MINUTE) / _MINUTE
-        return sum(tokens for _, tokens in self._heard) / minutes
+        while self._responses and now - self._responses[0][0] > _MINUTE:
+            self._responses.popleft()
+        minutes = min(max(now - self._started, 1.0), _MINUTE) / _MINUTE
+        return sum(tokens for _, tokens in self._responses) / minutes
 
     def _estimate(self) -> str:
         """How long what is left will take at the pace of this sitting."""
-        if not self._ended:
+        if not self._finished:
             return "no estimate yet"
-        seconds = (time.monotonic() - self._began) / self._ended * (self.total - self.done - self.left)
+        seconds = (time.monotonic() - self._started) / self._finished * (self.total - self.done - self.trials_left)
         if seconds >= _HOUR:
             return f"{seconds / _HOUR:.1f} h left"
         return f"{seconds / _MINUTE:.0f} min left" if seconds >= _MINUTE else f"{seconds:.0f} s left"
 
 
-class _Lines(Board):
+class _LineProgress(RunProgress):
     """Plain lines: one for every slot that ends or is tried again."""
 
-    def retrying(self, slot: Slot, cause: Cause, detail: str, seconds: float) -> None:
-        super().retrying(slot, cause, detail, seconds)
-        note(f"retry in {seconds:.0f} s: {self._prefix}{slot.task_id}: {cause.value}: {detail}")
+    def attempt_retrying(self, trial: Trial, cause: Cause, detail: str, seconds: float) -> None:
+        super().attempt_retrying(trial, cause, detail, seconds)
+        log(f"retry in {seconds:.0f} s: {self._prefix}{trial.task_id}: {cause.value}: {detail}")
 
-    def ended(self, slot: Slot, result: TaskResult | None) -> None:
-        super().ended(slot, result)
+    def trial_finished(self, trial: Trial, result: TaskResult | None) -> None:
+        super().trial_finished(trial, result)
         if result is not None:
-            which = slot.task_id if self.config.samples == 1 else f"{slot.task_id} #{slot.sample}"
-            why = f": {_trouble(result)}" if result.status is Status.ERROR else ""
-            note(f"{self._prefix}[{self.done}/{self.total}] {which} {result.status.value} ({result.cause.value}){why}")
+            which = trial.task_id if self.config.trials == 1 else f"{trial.task_id} #{trial.number}"
+            why = f": {_failure_reason(result)}" if result.status is Status.ERROR else ""
+            log(f"{self._prefix}[{self.done}/{self.total}] {which} {result.status.value} ({result.cause.value}){why}")
 
-    def stopping(self, cause: Cause, detail: str) -> None:
-        super().stopping(cause, detail)
-        note(self.stop)
+    def run_stopping(self, cause: Cause, detail: str) -> None:
+        super().run_stopping(cause, detail)
+        log(self.stop_message)
 
     @property
     def _prefix(self) -> str:
         return f"{self.label}: " if self.label else ""
 
 
-def _trouble(result: TaskResult) -> str:
+def _failure_reason(result: TaskResult) -> str:
     """What went wrong, in one line."""
     last = result.attempts[-1].detail if result.attempts else ""
     return " ".join((result.verdict.reason if result.verdict is not None else last).split())
 
 
-class Progress:
+class ProgressDisplay:
     """Shows runs where stderr goes, for the length of a `with` block; a `board` is what a run tells.
 
     Args:
@@ -151,7 +151,7 @@ class Progress:
     def __init__(self, *, quiet: bool, labels: Mapping[str, str] | None = None) -> None:
         self._quiet = quiet
         self._labels = labels or {}
-        self._boards: list[Board] = []
+        self._runs: list[RunProgress] = []
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -162,14 +162,16 @@ class Progress:
     ) -> None:
         self._stack.close()
 
-    def board(self, store: RunStore, config: RunConfig, settled: Sequence[Standing], paid: Spending) -> Board:
+    def make_observer(
+        self, store: RunStore, config: RunConfig, finished: Sequence[TrialState], cost: RunCost
+    ) -> RunProgress:
         """A watcher of this run, shown from now on."""
         terminal = not self._quiet and sys.stderr.isatty()
-        kind = Board if self._quiet or terminal else _Lines
-        board = kind(store, config, settled, paid)
+        kind = RunProgress if self._quiet or terminal else _LineProgress
+        board = kind(store, config, finished, cost)
         board.label = self._labels.get(store.run_id, "")
-        self._boards.append(board)
-        if terminal and len(self._boards) == 1:
+        self._runs.append(board)
+        if terminal and len(self._runs) == 1:
             self._show()
         return board
 
@@ -178,17 +180,19 @@ class Progress:
         from rich.live import Live  # noqa: PLC0415
 
         console = Console(stderr=True)
-        self._stack.enter_context(Live(_View(self._boards), console=console, refresh_per_second=4, transient=True))
+        self._stack.enter_context(
+            Live(_LiveProgressView(self._runs), console=console, refresh_per_second=4, transient=True)
+        )
 
 
-class _View:
+class _LiveProgressView:
     """The boards on a terminal: a headline each, then a line for each slot that is running, as many as fit.
 
     The headline of a single board takes as many lines as it needs: cost and estimate stand at its end.
     """
 
-    def __init__(self, boards: Sequence[Board]) -> None:
-        self._boards = boards
+    def __init__(self, runs: Sequence[RunProgress]) -> None:
+        self._runs = runs
 
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "Iterator[RenderableType]":
         from rich.text import Text  # noqa: PLC0415 - loaded already
@@ -197,19 +201,19 @@ class _View:
             clean = "".join(letter if letter.isprintable() else " " for letter in text)
             return Text(clean, style=style, no_wrap=True, overflow="ellipsis")
 
-        heads = [f"{board.label or board.name}  {board.headline()}" for board in self._boards]
+        heads = [f"{board.label or board.name}  {board.headline()}" for board in self._runs]
         if len(heads) == 1:
             heads = [part.plain for part in Text(heads[0]).wrap(console, options.max_width)]
         for head in heads:
             yield line(head, "bold")
-        stop = next((board.stop for board in self._boards if board.stop), "")
+        stop = next((board.stop_message for board in self._runs if board.stop_message), "")
         if stop:
             yield line(stop, "red")
         room = max(1, (options.max_height or console.height) - 2 - len(heads))
         # Another thread draws: what it goes through must not change under it.
-        running = [(board, slot, what) for board in self._boards for slot, what in list(board.running.items())]
+        running = [(board, slot, what) for board in self._runs for slot, what in list(board.running.items())]
         for board, slot, what in running[:room]:
-            which = slot.task_id if slot.sample == 1 else f"{slot.task_id} #{slot.sample}"
+            which = slot.task_id if slot.number == 1 else f"{slot.task_id} #{slot.number}"
             yield line(f"  {board.label}{': ' if board.label else ''}{which}  {what}")
         if len(running) > room:
             yield line(f"  and {len(running) - room} more")

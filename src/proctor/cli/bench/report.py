@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from proctor.cli.bench.telling import check_forms, form_options, tell
+from proctor.cli.bench.report_output import check_formats, format_options, print_report
 from proctor.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from proctor.analysis.log_figures import LogFigures
+    from proctor.analysis.log_stats import LogStats
     from proctor.report.document import Document
     from proctor.report.runs_report import RunsReport
     from proctor.results import RunStore
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 @click.option(
     "--logs", is_flag=True, help="Also read the logs: which steps brought nothing, who gave up. Takes longer."
 )
-@form_options
+@format_options
 def command(bench: str, *, healthy: bool | None, logs: bool, **given: Any) -> None:
     """Report on the runs of BENCH: resolve rates with their intervals, errors apart, cost, time, why answers fail.
 
     What others have published is shown beside, where it is known.
     """
-    from proctor.report.reading import run_rows  # noqa: PLC0415 - the help page needs none of it
+    from proctor.report.stored_runs import run_rows  # noqa: PLC0415 - the help page needs none of it
     from proctor.results import list_runs  # noqa: PLC0415
     from proctor.results.store import results_root  # noqa: PLC0415
-    from proctor.runner.health import KnownHealth  # noqa: PLC0415
+    from proctor.runner.health_lookup import HealthLookup  # noqa: PLC0415
 
-    check_forms(given)
+    check_formats(given)
     runs = list_runs(bench)
     if not runs:
         raise UsageError(
             f"there are no runs of {bench!r}", where=results_root(), fix="make one with `proctor bench run`"
         )
-    rows = run_rows(runs, KnownHealth(asked=healthy))
+    rows = run_rows(runs, HealthLookup(enabled=healthy))
     from proctor.benchmarks import published_rows  # noqa: PLC0415 - in the memory that the results have left by now
 
     published = published_rows(bench)
@@ -51,24 +51,26 @@ def command(bench: str, *, healthy: bool | None, logs: bool, **given: Any) -> No
         from proctor.report.runs import runs_document  # noqa: PLC0415
 
         tasks = {task for run in runs for task in run.config().tasks} if published else set()
-        return runs_document(f"{bench} Results", rows, published, tasks=tasks, logs=told)
+        return runs_document(f"{bench} Results", rows, published, tasks=tasks, log_stats=told)
 
     def as_json() -> "RunsReport":
         from msgspec import UNSET  # noqa: PLC0415
 
         from proctor.report.runs_report import RunsReport  # noqa: PLC0415
 
-        return RunsReport(benchmark=bench, runs=tuple(rows), published=published, logs=tuple(told) if logs else UNSET)
+        return RunsReport(
+            benchmark=bench, runs=tuple(rows), published=published, log_stats=tuple(told) if logs else UNSET
+        )
 
     def as_csv() -> str:
         from proctor.report.runs import runs_csv  # noqa: PLC0415
 
         return runs_csv(rows)
 
-    tell(document, given, as_json=as_json, as_csv=as_csv)
+    print_report(document, given, as_json=as_json, as_csv=as_csv)
 
 
-def _read_logs(runs: "list[RunStore]") -> "list[LogFigures]":
-    from proctor.report.logs import log_figures  # noqa: PLC0415 - trajectories are for those who ask for them
+def _read_logs(runs: "list[RunStore]") -> "list[LogStats]":
+    from proctor.report.log_stats import read_log_stats  # noqa: PLC0415 - trajectories are for those who ask for them
 
-    return [log_figures(run) for run in runs]
+    return [read_log_stats(run) for run in runs]

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 )
 @click.option("--timeline", is_flag=True, help="With TASK: who of a pod was active when.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(run: str, task: str | None, *, sample: int | None, timeline: bool, as_json: bool) -> None:
+def command(run: str, task: str | None, *, trial: int | None, timeline: bool, as_json: bool) -> None:
     """Show RUN: its configuration and every task; or one TASK of it: verdict, evidence, cost, where the logs are."""
     from proctor.results import find_run  # noqa: PLC0415 - the help page needs none of it
 
     store = find_run(run)
-    if task is None and (timeline or sample is not None):
+    if task is None and (timeline or trial is not None):
         raise UsageError(f"--{'timeline' if timeline else 'attempt'} is of one task", fix="name the TASK too")
     if task is None:
         _show_run(store, as_json=as_json)
         return
-    result = store.result(task, sample or 1)
+    result = store.result(task, trial or 1)
     if timeline:
         _show_timeline(store, result, as_json=as_json)
     elif as_json:
@@ -42,13 +42,13 @@ def command(run: str, task: str | None, *, sample: int | None, timeline: bool, a
 
 def _show_run(store: "RunStore", *, as_json: bool) -> None:
     from proctor.report import money, run_row  # noqa: PLC0415
-    from proctor.report.words import many  # noqa: PLC0415
+    from proctor.report.formatting import plural  # noqa: PLC0415
 
     config, results = store.config(), list(store.results())
     if as_json:
-        from proctor.report.printed import ShownRun  # noqa: PLC0415
+        from proctor.report.cli_records import RunDetails  # noqa: PLC0415
 
-        print_json(ShownRun(config=config, tasks=tuple(results)))
+        print_json(RunDetails(config=config, tasks=tuple(results)))
         return
     row = run_row(config, results)
     name = visible(f"{store.folder.parent.name}/{store.run_id}")
@@ -60,11 +60,11 @@ def _show_run(store: "RunStore", *, as_json: bool) -> None:
         ["TASK", "STATUS", "CAUSE", "COST", "SECONDS", "TURNS", "STEPS", "TRIES"],
         [
             [
-                _name(result),
+                _trial_name(result),
                 result.status.value,
                 result.cause.value,
-                money(_cost(result)),
-                f"{result.answer_seconds:.1f}",
+                money(_trial_cost(result)),
+                f"{result.agent_seconds:.1f}",
                 str(result.metrics.turns),
                 str(result.metrics.steps),
                 str(len(result.attempts)),
@@ -73,14 +73,14 @@ def _show_run(store: "RunStore", *, as_json: bool) -> None:
         ],
     )
     left = f", {row.missing} not recorded yet" if row.missing > 0 else ""
-    errors = many(row.errors, "error")
+    errors = plural(row.errors, "error")
     click.echo(f"\n{row.resolved} of {row.counted} resolved, {errors}, {row.skipped} skipped{left}")
 
 
 def _show_task(store: "RunStore", result: "TaskResult") -> None:
-    from proctor.report.words import many, money  # noqa: PLC0415
+    from proctor.report.formatting import money, plural  # noqa: PLC0415
 
-    click.echo(visible(f"{_name(result)}: {result.status.value} ({result.cause.value})"))
+    click.echo(visible(f"{_trial_name(result)}: {result.status.value} ({result.cause.value})"))
     if result.verdict is not None:
         click.echo(visible(result.verdict.reason))
         for deviation in result.verdict.deviations:
@@ -96,20 +96,20 @@ def _show_task(store: "RunStore", result: "TaskResult") -> None:
     click.echo()
     metrics = result.metrics
     did = (metrics.turns, "turn"), (metrics.steps, "step"), (metrics.compactions, "compaction")
-    click.echo(", ".join(many(count, thing) for count, thing in did))
+    click.echo(", ".join(plural(count, thing) for count, thing in did))
     if len(metrics.members) > 1:
         share = "unknown" if metrics.utilisation is None else f"{metrics.utilisation:.0%}"
-        resets = f", {many(metrics.context_resets, 'context reset')}" if metrics.context_resets else ""
-        click.echo(f"{metrics.agents} agents, {many(metrics.messages, 'message')}, utilisation {share}{resets}\n")
+        resets = f", {plural(metrics.context_resets, 'context reset')}" if metrics.context_resets else ""
+        click.echo(f"{metrics.agents} agents, {plural(metrics.messages, 'message')}, utilisation {share}{resets}\n")
         print_table(
             ["AGENT", "ROLE", "ACTIVE", "IDLE", "TURNS", "SENT", "TOKENS", "COST"],
             [_member_cells(member) for member in metrics.members],
         )
         click.echo()
-    click.echo(f"answered in {result.answer_seconds:.1f} s, graded in {result.grade_seconds:.1f} s")
+    click.echo(f"answered in {result.agent_seconds:.1f} s, graded in {result.grade_seconds:.1f} s")
     for usage in result.usage:
         click.echo(
-            f"{usage.model}: {many(usage.requests, 'request')}, {usage.tokens.total:,} tokens, {money(usage.cost_usd)}"
+            f"{usage.model}: {plural(usage.requests, 'request')}, {usage.tokens.total:,} tokens, {money(usage.cost_usd)}"
         )
     for attempt in result.attempts:
         click.echo(visible(f"attempt {attempt.number}: {attempt.cause.value}: {attempt.detail}"))
@@ -119,33 +119,35 @@ def _show_task(store: "RunStore", result: "TaskResult") -> None:
 def _show_timeline(store: "RunStore", result: "TaskResult", *, as_json: bool) -> None:
     import shutil  # noqa: PLC0415 - for this option only
 
-    from proctor.agents.h2 import TIMELINE, Timeline, draw  # noqa: PLC0415
+    from proctor.agents.h2 import TIMELINE_FILE, Timeline, render_timeline  # noqa: PLC0415
     from proctor.core.record import read_record  # noqa: PLC0415
 
     attempt = result.attempts[-1]
-    file = store.folder / attempt.logs / TIMELINE
+    file = store.folder / attempt.logs / TIMELINE_FILE
     if not file.is_file():
-        raise UsageError(f"there is no timeline of {_name(result)}", fix="only pods that took their task leave one")
+        raise UsageError(
+            f"there is no timeline of {_trial_name(result)}", fix="only pods that took their task leave one"
+        )
     timeline = read_record(file, Timeline)
     if as_json:
         print_json(timeline)
     else:
-        click.echo(draw(timeline, shutil.get_terminal_size((100, 24)).columns), nl=False)
+        click.echo(render_timeline(timeline, shutil.get_terminal_size((100, 24)).columns), nl=False)
 
 
-def _name(result: "TaskResult") -> str:
-    return result.task_id if result.sample == 1 else f"{result.task_id} #{result.sample}"
+def _trial_name(result: "TaskResult") -> str:
+    return result.task_id if result.trial == 1 else f"{result.task_id} #{result.trial}"
 
 
-def _cost(result: "TaskResult") -> float | None:
-    from proctor.results import total_cost  # noqa: PLC0415
+def _trial_cost(result: "TaskResult") -> float | None:
+    from proctor.results import usage_cost  # noqa: PLC0415
 
-    return total_cost(result.usage)
+    return usage_cost(result.usage)
 
 
 def _member_cells(member: "Member") -> list[str]:
     from proctor.report import money  # noqa: PLC0415
-    from proctor.results import total_cost  # noqa: PLC0415
+    from proctor.results import usage_cost  # noqa: PLC0415
 
     return [
         member.name,
@@ -155,5 +157,5 @@ def _member_cells(member: "Member") -> list[str]:
         str(member.turns),
         str(member.messages),
         f"{sum(usage.tokens.total for usage in member.usage):,}",
-        money(total_cost(member.usage)),
+        money(usage_cost(member.usage)),
     ]

@@ -9,27 +9,27 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from proctor.cli.bench.options import (
-    form_option,
-    grade_options,
-    load,
-    provider,
+    environment_options,
+    format_option,
+    load_benchmark,
+    make_grade_options,
+    make_provider,
+    make_selection,
     repair_options,
-    room_options,
-    selection,
     selection_options,
     source_options,
 )
-from proctor.cli.output import Tally, print_json, print_table
+from proctor.cli.output import TaskCounter, print_json, print_table
 from proctor.core.errors import Interrupted, InvalidData, UsageError
 
 if TYPE_CHECKING:
-    from proctor.core.benchmark import Benchmark, Health
+    from proctor.core.benchmark import Benchmark, TaskHealth
 
 
 @click.command()
 @source_options
 @selection_options
-@room_options
+@environment_options
 @repair_options
 @click.option(
     "--determinism-runs",
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     help="Write the ids of unhealthy tasks to a file, which --exclude reads.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-@form_option
+@format_option
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 def command(bench: str | None, suite: str | None, split: str | None, **given: Any) -> int:
     """Prove on this machine that each task of BENCH, or of --suite, fails as labelled, is solved by its oracle,
@@ -54,7 +54,7 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
 
     Exits 20 when a task is not healthy.
     """
-    source = load(bench, suite, split)
+    source = load_benchmark(bench, suite, split)
     clock = time.monotonic()
     healths = asyncio.run(_validate(source, given))
     sick = [health for health in healths if not health.healthy and not health.skipped]
@@ -66,9 +66,9 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
 
         click.echo(x07_health_document(source, healths, time.monotonic() - clock).decode(), nl=False)
     elif form == "json":
-        from proctor.report.printed import Validation  # noqa: PLC0415
+        from proctor.report.cli_records import ValidationReport  # noqa: PLC0415
 
-        print_json(Validation(benchmark=source.name, source=source.source, ok=not sick, tasks=healths))
+        print_json(ValidationReport(benchmark=source.name, source=source.source, ok=not sick, tasks=healths))
     else:
         _print_table(healths)
         healthy = sum(health.healthy for health in healths)
@@ -78,37 +78,37 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
     return InvalidData.exit_code if sick else 0
 
 
-async def _validate(source: "Benchmark", given: dict[str, Any]) -> "tuple[Health, ...]":
-    from proctor.runner.evaluate import broken_health, validate  # noqa: PLC0415 - the help page needs none of it
-    from proctor.runner.selection import choose  # noqa: PLC0415
+async def _validate(source: "Benchmark", given: dict[str, Any]) -> "tuple[TaskHealth, ...]":
+    from proctor.runner.evaluate import invalid_task_health, validate  # noqa: PLC0415 - the help page needs none of it
+    from proctor.runner.selection import select_tasks  # noqa: PLC0415
 
-    chosen = choose(source, selection(given))
+    chosen = select_tasks(source, make_selection(given))
     tasks = chosen.tasks
-    tally = Tally(len(tasks), quiet=given["quiet"])
+    tally = TaskCounter(len(tasks), quiet=given["quiet"])
 
-    def done(health: "Health") -> None:
+    def done(health: "TaskHealth") -> None:
         tally.done(health.task_id, "healthy" if health.healthy else "skipped" if health.skipped else "NOT healthy")
 
-    rooms = provider(given)
+    rooms = make_provider(given)
     try:
         healths = await validate(
             source,
             tasks,
             provider=rooms,
-            options=grade_options(given),
+            options=make_grade_options(given),
             artifacts=given["artifact_dir"].absolute(),
             jobs=given["jobs"],
-            done=done,
+            on_validated=done,
         )
     except asyncio.CancelledError:
         raise Interrupted(f"interrupted after {tally}", fix="what was learned is kept") from None
     finally:
         await rooms.close()
-    return tuple(sorted((*healths, *map(broken_health, chosen.broken)), key=lambda health: health.task_id))
+    return tuple(sorted((*healths, *map(invalid_task_health, chosen.invalid)), key=lambda health: health.task_id))
 
 
-def _print_table(healths: "Sequence[Health]") -> None:
-    def mark(health: "Health", good: bool) -> str:
+def _print_table(healths: "Sequence[TaskHealth]") -> None:
+    def mark(health: "TaskHealth", good: bool) -> str:
         return "-" if health.skipped else "ok" if good else "NO"
 
     print_table(
@@ -116,7 +116,7 @@ def _print_table(healths: "Sequence[Health]") -> None:
         [
             [
                 health.task_id,
-                mark(health, health.baseline_ok),
+                mark(health, health.pre_patch_ok),
                 mark(health, health.oracle_ok),
                 mark(health, health.determinism_ok),
                 "none" if not health.leaks else str(len(health.leaks)),
@@ -127,16 +127,16 @@ def _print_table(healths: "Sequence[Health]") -> None:
     )
 
 
-def _remarks(health: "Health") -> "Iterator[str]":
+def _remarks(health: "TaskHealth") -> "Iterator[str]":
     yield from health.problems
     yield from (f"leak: {leak}" for leak in health.leaks)
     yield from (f"not as the benchmark has it: {deviation}" for deviation in health.deviations)
 
 
-def _write_exclusions(file: Path, sick: "Sequence[Health]") -> None:
+def _write_exclusions(file: Path, unhealthy: "Sequence[TaskHealth]") -> None:
     from proctor.core.files import write_atomic  # noqa: PLC0415
 
-    lines = [f"{health.task_id}  # {'; '.join((*health.problems, *health.leaks))}\n" for health in sick]
+    lines = [f"{health.task_id}  # {'; '.join((*health.problems, *health.leaks))}\n" for health in unhealthy]
     try:
         write_atomic(file, "".join(lines))
     except OSError as error:

@@ -16,9 +16,9 @@ import select
 import sys
 
 from . import wire
-from .loop import Loop
+from .loop import PollLoop
 from .processes import kill_command, kill_descendants
-from .relay import Relay
+from .relay import LoopbackRelay
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,34 +26,34 @@ if TYPE_CHECKING:
 
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
-_NOT_RUN = 126
+_CANNOT_RUN = 126
 _NOT_FOUND = 127
-_IGNORED = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT)
+_IGNORED_SIGNALS = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT)
 _CLOEXEC = getattr(_socket, "MSG_CMSG_CLOEXEC", 0)
-_ROOM_FOR_DESCRIPTORS = _socket.CMSG_SPACE(3 * 4)
+_ANCILLARY_BYTES = _socket.CMSG_SPACE(3 * 4)
 
 
-class Init:
+class InitProcess:
     """Answers requests until the socket is closed.
 
     Attributes:
         alone: this is process 1 of a namespace, which ends with it; otherwise what it started is looked for.
     """
 
-    def __init__(self, control: _socket.socket, joins: list[int], *, alone: bool) -> None:
+    def __init__(self, control: _socket.socket, cgroup_fds: list[int], *, is_pid1: bool) -> None:
         self._control = control
-        self._joins = joins
-        self._alone = alone
-        self._numbers: dict[int, int] = {}
-        self.loop = Loop()
-        self.loop.watch(control.fileno(), select.POLLIN, self._answer)
+        self._cgroup_fds = cgroup_fds
+        self._is_pid1 = is_pid1
+        self._request_numbers: dict[int, int] = {}
+        self.loop = PollLoop()
+        self.loop.register(control.fileno(), select.POLLIN, self._handle_request)
         reading, writing = os.pipe()
         for descriptor in (reading, writing):
             os.set_blocking(descriptor, False)
         self._wakeups = reading
         _signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         _signal.signal(_signal.SIGCHLD, lambda _number, _frame: None)
-        self.loop.watch(reading, select.POLLIN, self._reap)
+        self.loop.register(reading, select.POLLIN, self._reap)
 
     def reply(self, number: int, kind: int, value: int, descriptor: int | None = None) -> None:
         """Tell Proctor what became of a request."""
@@ -62,8 +62,8 @@ class Init:
             attached = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptor.to_bytes(4, sys.byteorder))]
         self._control.sendmsg([wire.pack_reply(number, kind, value)], attached)
 
-    def _answer(self, _events: int) -> None:
-        header, attached, _, _ = self._control.recvmsg(wire.HEADER_BYTES, _ROOM_FOR_DESCRIPTORS, _CLOEXEC)
+    def _handle_request(self, _events: int) -> None:
+        header, attached, _, _ = self._control.recvmsg(wire.HEADER_BYTES, _ANCILLARY_BYTES, _CLOEXEC)
         descriptors = [
             int.from_bytes(data[start : start + 4], sys.byteorder)
             for _, _, data in attached
@@ -71,7 +71,7 @@ class Init:
         ]
         header += self._receive(wire.HEADER_BYTES - len(header)) if header else b""
         if len(header) < wire.HEADER_BYTES:
-            self._end()
+            self._exit()
         body = self._receive(int.from_bytes(header, "little"))
         kind, number, *arguments = marshal.loads(body)
         try:
@@ -92,12 +92,12 @@ class Init:
         while len(data) < size:
             piece = self._control.recv(size - len(data))
             if not piece:
-                self._end()
+                self._exit()
             data += piece
         return bytes(data)
 
-    def _end(self) -> "NoReturn":
-        if not self._alone:
+    def _exit(self) -> "NoReturn":
+        if not self._is_pid1:
             kill_descendants()
         os._exit(0)
 
@@ -113,26 +113,26 @@ class Init:
     ) -> None:
         process = os.fork()
         if process:
-            self._numbers[process] = number
+            self._request_numbers[process] = number
             return
-        code = _NOT_RUN
+        code = _CANNOT_RUN
         try:
             os.setsid()
             for target, descriptor in enumerate(descriptors):
                 os.dup2(descriptor, target)
-            _settle(self._joins, limits, processors)
+            _apply_limits(self._cgroup_fds, limits, processors)
             os.chdir(directory)
-            _become(arguments, variables)
+            _exec_program(arguments, variables)
         except FileNotFoundError as error:
-            code = _NOT_FOUND if error.filename == arguments[0] else _NOT_RUN
-            _complain(error)
+            code = _NOT_FOUND if error.filename == arguments[0] else _CANNOT_RUN
+            _print_error(error)
         except OSError as error:
-            _complain(error)
+            _print_error(error)
         finally:
             os._exit(code)
 
     def _kill(self, number: int) -> None:
-        for process, its_number in self._numbers.items():
+        for process, its_number in self._request_numbers.items():
             if its_number == number:
                 kill_command(process)
                 return
@@ -160,15 +160,15 @@ class Init:
                 return
             if process == 0:
                 return
-            number = self._numbers.pop(process, None)
+            number = self._request_numbers.pop(process, None)
             if number is not None:
                 code = os.waitstatus_to_exitcode(status)
                 self.reply(number, wire.EXITED, code if code >= 0 else 128 - code)
 
 
-def _settle(joins: list[int], limits: dict[int, int], processors: list[int]) -> None:
+def _apply_limits(cgroup_fds: list[int], limits: dict[int, int], processors: list[int]) -> None:
     """Give a new process its limits and the signals that a program expects."""
-    for join in joins:
+    for join in cgroup_fds:
         os.write(join, b"0")
     for kind, value in limits.items():
         hard = resource.getrlimit(kind)[1]
@@ -183,11 +183,11 @@ def _settle(joins: list[int], limits: dict[int, int], processors: list[int]) -> 
         os.close(adjustment)
     except OSError:
         pass
-    for ignored in (*_IGNORED, _signal.SIGPIPE, _signal.SIGXFSZ):
+    for ignored in (*_IGNORED_SIGNALS, _signal.SIGPIPE, _signal.SIGXFSZ):
         _signal.signal(ignored, _signal.SIG_DFL)
 
 
-def _become(arguments: list[bytes], variables: dict[bytes, bytes]) -> None:
+def _exec_program(arguments: list[bytes], variables: dict[bytes, bytes]) -> None:
     """Run the program in this process, found as a shell finds it."""
     name = arguments[0]
     if b"/" in name:
@@ -213,33 +213,33 @@ def _execute(path: bytes, arguments: list[bytes], variables: dict[bytes, bytes])
         os.execve(b"/bin/sh", [b"/bin/sh", path, *arguments[1:]], variables)
 
 
-def _complain(error: OSError) -> None:
+def _print_error(error: OSError) -> None:
     name = error.filename.decode(errors="replace") if isinstance(error.filename, bytes) else error.filename
     os.write(2, f"{name or 'exec'}: {error.strerror}\n".encode(errors="replace"))
 
 
-def _protect(*, alone: bool) -> None:
+def _protect(*, is_pid1: bool) -> None:
     """Put this process out of the reach of what it will start."""
-    for number in _IGNORED:
+    for number in _IGNORED_SIGNALS:
         _signal.signal(number, _signal.SIG_IGN)
     if not sys.platform.startswith("linux"):
         return
     prctl = _ctypes.dlsym(_ctypes.dlopen(None, 2), "prctl")  # type: ignore[arg-type]
     if _ctypes.call_function(prctl, (_PR_SET_DUMPABLE, 0, 0, 0, 0)) != 0:
         raise OSError("cannot make the room's first process private")
-    if not alone and _ctypes.call_function(prctl, (_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) != 0:
+    if not is_pid1 and _ctypes.call_function(prctl, (_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) != 0:
         raise OSError("cannot keep track of what is started")
 
 
 def main(control: _socket.socket, arguments: list[str]) -> None:
     """``ALONE JOINS MODEL_SOCKET PORT``: numbers, descriptors with commas between them, ``-`` for nothing."""
     alone, joins, model, port = arguments
-    _protect(alone=alone == "1")
+    _protect(is_pid1=alone == "1")
     os.umask(0o022)
     inherited = [int(number) for number in joins.split(",") if number != "-"]
     for descriptor in (control.fileno(), *inherited):
         os.set_inheritable(descriptor, False)
-    init = Init(control, inherited, alone=alone == "1")
-    relay = Relay(init.loop, model, int(port)) if model != "-" else None
+    init = InitProcess(control, inherited, is_pid1=alone == "1")
+    relay = LoopbackRelay(init.loop, model, int(port)) if model != "-" else None
     init.reply(0, wire.READY, relay.port if relay else 0)
     init.loop.run()

@@ -7,19 +7,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Loop:
+class PollLoop:
     """Waits on descriptors and calls their handlers, one after the other, for ever."""
 
     def __init__(self) -> None:
         self._poll = select.poll()
         self._handlers: "dict[int, Callable[[int], None]]" = {}
 
-    def watch(self, descriptor: int, events: int, handler: "Callable[[int], None]") -> None:
+    def register(self, descriptor: int, events: int, handler: "Callable[[int], None]") -> None:
         """Call `handler` with the events that happen on this descriptor, from now on these and no others."""
         self._poll.register(descriptor, events)
         self._handlers[descriptor] = handler
 
-    def forget(self, descriptor: int) -> None:
+    def unregister(self, descriptor: int) -> None:
         """Wait for nothing on this descriptor."""
         if self._handlers.pop(descriptor, None) is not None:
             self._poll.unregister(descriptor)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PASSES = 100
-_PATIENCE = 500
+_MAX_WAITS = 500
 
 
 def kill_command(leader: int) -> None:
@@ -17,7 +17,7 @@ def kill_command(leader: int) -> None:
 
     They are dead when this returns, but for one that hangs in the kernel.
     """
-    _kill(lambda: _family(leader))
+    _kill(lambda: _command_processes(leader))
 
 
 def kill_descendants() -> None:
@@ -39,13 +39,13 @@ def _kill(members: "Callable[[], set[int]]") -> None:
         stopped |= new
     for process in stopped:
         _send(process, _signal.SIGKILL)
-    for _ in range(_PATIENCE):
+    for _ in range(_MAX_WAITS):
         if not stopped & _table().keys():
             return
         time.sleep(0.002)
 
 
-def _family(leader: int) -> set[int]:
+def _command_processes(leader: int) -> set[int]:
     table = _table()
     own = {process for process, (_, group, session) in table.items() if leader in (process, group, session)}
     return _descendants(table, own | {leader})

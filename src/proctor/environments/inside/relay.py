@@ -3,21 +3,21 @@
 import _socket
 import select
 
-from .loop import Loop
+from .loop import PollLoop
 
 _BUFFER = 256 * 1024
-_MOST = 256
+_MAX_CONNECTIONS = 256
 _CHUNK = 64 * 1024
-_GONE = select.POLLERR | select.POLLNVAL
+_BROKEN = select.POLLERR | select.POLLNVAL
 
 
-class _End:
+class _RelayEnd:
     """One end of a connection: what waits to be written to it, and how far it has come to its end."""
 
     def __init__(self, socket: _socket.socket) -> None:
         socket.setblocking(False)
         self.socket = socket
-        self.waiting = bytearray()
+        self.pending = bytearray()
         self.finished = False  # it will send no more
         self.closed = False  # it has been told that the other will send no more
         self.peer = self
@@ -26,10 +26,10 @@ class _End:
         return self.socket.fileno()
 
 
-class Relay:
+class LoopbackRelay:
     """Listens on 127.0.0.1 and connects each caller with the unix socket at `path`."""
 
-    def __init__(self, loop: Loop, path: str, port: int) -> None:
+    def __init__(self, loop: PollLoop, path: str, port: int) -> None:
         self._loop = loop
         self._path = path
         self._connections = 0
@@ -38,15 +38,15 @@ class Relay:
         self._listener.listen(128)
         self._listener.setblocking(False)
         self.port: int = self._listener.getsockname()[1]
-        loop.watch(self._listener.fileno(), select.POLLIN, self._accept)
+        loop.register(self._listener.fileno(), select.POLLIN, self._accept)
 
     def _accept(self, _events: int) -> None:
         try:
             descriptor, _ = self._listener._accept()  # type: ignore[attr-defined]  # noqa: SLF001 - the public one is in the slow module
         except OSError:
             return
-        near = _End(_socket.socket(fileno=descriptor))
-        far = _End(_socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM))
+        near = _RelayEnd(_socket.socket(fileno=descriptor))
+        far = _RelayEnd(_socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM))
         try:
             far.socket.connect(self._path)
         except OSError:
@@ -55,14 +55,14 @@ class Relay:
             return
         near.peer, far.peer = far, near
         for end in (near, far):
-            self._watch(end)
+            self._register(end)
         self._connections += 1
-        if self._connections >= _MOST:
-            self._loop.forget(self._listener.fileno())
+        if self._connections >= _MAX_CONNECTIONS:
+            self._loop.unregister(self._listener.fileno())
 
-    def _serve(self, end: _End, events: int) -> None:
+    def _serve(self, end: _RelayEnd, events: int) -> None:
         try:
-            if events & _GONE:
+            if events & _BROKEN:
                 raise BrokenPipeError
             if events & select.POLLOUT:
                 _flush(end)
@@ -77,45 +77,45 @@ class Relay:
         if end.closed and end.peer.closed:
             self._close(end)
             return
-        self._watch(end)
-        self._watch(end.peer)
+        self._register(end)
+        self._register(end.peer)
 
-    def _watch(self, end: _End) -> None:
-        events = select.POLLOUT if end.waiting else 0
-        if not end.finished and len(end.peer.waiting) < _BUFFER:
+    def _register(self, end: _RelayEnd) -> None:
+        events = select.POLLOUT if end.pending else 0
+        if not end.finished and len(end.peer.pending) < _BUFFER:
             events |= select.POLLIN
         if events:
-            self._loop.watch(end.fileno(), events, lambda seen: self._serve(end, seen))
+            self._loop.register(end.fileno(), events, lambda seen: self._serve(end, seen))
         else:
             # Not watched for nothing: a hang-up is always reported, and would be again and again.
-            self._loop.forget(end.fileno())
+            self._loop.unregister(end.fileno())
 
-    def _close(self, end: _End) -> None:
+    def _close(self, end: _RelayEnd) -> None:
         for one in (end, end.peer):
-            self._loop.forget(one.fileno())
+            self._loop.unregister(one.fileno())
             one.socket.close()
-        if self._connections >= _MOST:
-            self._loop.watch(self._listener.fileno(), select.POLLIN, self._accept)
+        if self._connections >= _MAX_CONNECTIONS:
+            self._loop.register(self._listener.fileno(), select.POLLIN, self._accept)
         self._connections -= 1
 
 
-def _fill(end: _End) -> None:
+def _fill(end: _RelayEnd) -> None:
     """Read what an end has sent; nothing is its end."""
-    if len(end.peer.waiting) >= _BUFFER:
+    if len(end.peer.pending) >= _BUFFER:
         return
     try:
         data = end.socket.recv(_CHUNK)
     except BlockingIOError:
         return
-    end.peer.waiting += data
+    end.peer.pending += data
     end.finished = not data
 
 
-def _flush(end: _End) -> None:
+def _flush(end: _RelayEnd) -> None:
     """Write what waits for an end, and tell it when that was all there will be."""
     try:
-        while end.waiting:
-            del end.waiting[: end.socket.send(end.waiting)]
+        while end.pending:
+            del end.pending[: end.socket.send(end.pending)]
     except BlockingIOError:
         return
     if end.peer.finished and not end.closed:

@@ -4,7 +4,7 @@ Bytes are parsed by llhttp, the parser of Node.js. Above it are plain `asyncio` 
 whatever its handler writes, and a client that keeps connections to one place open.
 """
 
-from proctor.gateway.http.client import Broken, Client, Response
-from proctor.gateway.http.server import Answer, Request, Server
+from proctor.gateway.http.client import HttpClient, HttpConnectionError, HttpResponse
+from proctor.gateway.http.server import HttpRequest, HttpResponseWriter, HttpServer
 
-__all__ = ["Answer", "Broken", "Client", "Request", "Response", "Server"]
+__all__ = ["HttpClient", "HttpConnectionError", "HttpRequest", "HttpResponse", "HttpResponseWriter", "HttpServer"]

@@ -7,11 +7,11 @@ from ipaddress import ip_address
 from typing import Final, NamedTuple, Self
 from urllib.parse import unquote, urlsplit
 
-from proctor.gateway.http.heads import request_head
+from proctor.gateway.http.headers import request_head
 
-_PORT: Final = 80
+_DEFAULT_PORT: Final = 80
 _OK: Final = b" 200"
-_LONGEST_HEAD: Final = 64 * 1024
+_MAX_HEAD_BYTES: Final = 64 * 1024
 
 
 class Proxy(NamedTuple):
@@ -36,7 +36,7 @@ class Proxy(NamedTuple):
         if parts.username is not None:
             login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             headers["proxy-authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
-        return cls(parts.hostname, parts.port or _PORT, headers)
+        return cls(parts.hostname, parts.port or _DEFAULT_PORT, headers)
 
     async def tunnel(self, host: str, port: int) -> asyncio.Transport:
         """A connection to this place that the proxy carries.
@@ -46,10 +46,10 @@ class Proxy(NamedTuple):
         """
         loop = asyncio.get_running_loop()
         place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        transport, asked = await loop.create_connection(_Asked, self.host, self.port)
+        transport, asked = await loop.create_connection(_ConnectProtocol, self.host, self.port)
         try:
             transport.write(request_head("CONNECT", place, {"host": place, **self.headers}))
-            answer = await asked.answer
+            answer = await asked.status_line
             if not answer.partition(b"/")[2][3:].startswith(_OK):
                 raise OSError(f"the proxy says {answer.decode('latin-1')!r}")
         except BaseException:
@@ -58,26 +58,26 @@ class Proxy(NamedTuple):
         return transport
 
 
-class _Asked(asyncio.Protocol):
+class _ConnectProtocol(asyncio.Protocol):
     """Waits for the proxy's one answer, of which the first line says all."""
 
     def __init__(self) -> None:
-        self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.status_line: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._data = b""
 
     def data_received(self, data: bytes) -> None:
         self._data += data
-        if not self.answer.done() and b"\r\n\r\n" in self._data:
-            self.answer.set_result(self._data.partition(b"\r\n")[0])
-        elif len(self._data) > _LONGEST_HEAD:
-            self._give_up()
+        if not self.status_line.done() and b"\r\n\r\n" in self._data:
+            self.status_line.set_result(self._data.partition(b"\r\n")[0])
+        elif len(self._data) > _MAX_HEAD_BYTES:
+            self._fail()
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - all ends are alike
-        self._give_up()
+        self._fail()
 
-    def _give_up(self) -> None:
-        if not self.answer.done():
-            self.answer.set_exception(OSError("the proxy does not answer"))
+    def _fail(self) -> None:
+        if not self.status_line.done():
+            self.status_line.set_exception(OSError("the proxy does not answer"))
 
 
 def proxy_for(scheme: str, host: str, environ: Mapping[str, str]) -> Proxy | None:
@@ -90,17 +90,17 @@ def proxy_for(scheme: str, host: str, environ: Mapping[str, str]) -> Proxy | Non
     """
     named = {name.lower(): value for name, value in environ.items() if value}
     address = named.get(f"{scheme}_proxy") or named.get("all_proxy")
-    if not address or _is_spared(host, named.get("no_proxy", "")) or _is_here(host):
+    if not address or _is_excluded(host, named.get("no_proxy", "")) or _is_loopback(host):
         return None
     return Proxy.parse(address)
 
 
-def _is_spared(host: str, spared: str) -> bool:
-    names = [name.strip().lstrip(".").lower() for name in spared.split(",")]
+def _is_excluded(host: str, no_proxy: str) -> bool:
+    names = [name.strip().lstrip(".").lower() for name in no_proxy.split(",")]
     return "*" in names or any(name and f".{host}".endswith(f".{name}") for name in names)
 
 
-def _is_here(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -11,19 +11,19 @@ from typing import Any, Final, NamedTuple, cast
 
 import httptools
 
-from proctor.gateway.http.heads import add_header, response_head
-from proctor.gateway.http.reading import Reading, new_buffer
+from proctor.gateway.http.headers import add_header, response_head
+from proctor.gateway.http.shared_buffer import SharedBufferProtocol, new_buffer
 
-LONGEST_HEAD: Final = 64 * 1024
-MOST_HELD: Final = 1024 * 1024 * 1024
+MAX_REQUEST_HEAD_BYTES: Final = 64 * 1024
+MAX_BUFFERED_BYTES: Final = 1024 * 1024 * 1024
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LINGER_SECONDS: Final = 5.0
-_MOST_CONNECTIONS: Final = 4096
-_AROUND_HEADER: Final = len(": \r\n")
+_MAX_CONNECTIONS: Final = 4096
+_HEADER_OVERHEAD: Final = len(": \r\n")
 _NO_BODY: Final = frozenset({204, 304})
 
 
-class Request(NamedTuple):
+class HttpRequest(NamedTuple):
     """A whole request; header names are in lower case."""
 
     method: str
@@ -32,21 +32,21 @@ class Request(NamedTuple):
     body: bytes
 
 
-class Answer:
+class HttpResponseWriter:
     """The way back to the client, for one request. A client that has left cancels whoever writes to it."""
 
-    def __init__(self, connection: "_Connection", *, with_body: bool, chunks: bool, keep: bool) -> None:
-        self.begun = False
+    def __init__(self, connection: "_ServerConnection", *, with_body: bool, chunked: bool, keep_alive: bool) -> None:
+        self.started = False
         self._connection = connection
         self._with_body = with_body
-        self._chunked = chunks
-        self._can_chunk = chunks
-        self._keep = keep
+        self._chunked = chunked
+        self._can_chunk = chunked
+        self._keep_alive = keep_alive
 
-    def begin(self, status: int, headers: Mapping[str, str]) -> None:
+    def start(self, status: int, headers: Mapping[str, str]) -> None:
         """Send the head. Without a `content-length` the body may be of any length."""
-        self.begun = True
-        self._connection.let_go()
+        self.started = True
+        self._connection.release_request()
         sent = dict(headers)
         if status in _NO_BODY:
             self._with_body = False
@@ -56,8 +56,8 @@ class Answer:
                 self._chunked = True
                 sent["transfer-encoding"] = "chunked"
             else:
-                self._keep = False
-        if not self._keep:
+                self._keep_alive = False
+        if not self._keep_alive:
             sent["connection"] = "close"
         self._connection.transport.write(response_head(status, sent))
 
@@ -67,24 +67,24 @@ class Answer:
             return
         transport = self._connection.transport
         transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
-        if self._connection.full is not None:
-            await self._connection.full
+        if self._connection.write_paused is not None:
+            await self._connection.write_paused
 
     def end(self) -> None:
         """The answer is complete."""
         if self._chunked:
             self._connection.transport.write(b"0\r\n\r\n")
-        if not self._keep:
+        if not self._keep_alive:
             self._connection.transport.close()
 
     def send(self, status: int, headers: Mapping[str, str], body: bytes = b"") -> None:
         """Send a whole answer."""
-        self.begin(status, {**headers, "content-length": str(len(body))})
+        self.start(status, {**headers, "content-length": str(len(body))})
         if body and self._with_body:
             self._connection.transport.write(body)
         self.end()
 
-    def hang_up(self, *, reset: bool) -> None:
+    def abort(self, *, reset: bool) -> None:
         """End the connection without the rest of the answer."""
         transport = self._connection.transport
         if not reset:
@@ -96,10 +96,10 @@ class Answer:
         transport.abort()
 
 
-Handler = Callable[[Request, Answer], Coroutine[Any, Any, None]]
+Handler = Callable[[HttpRequest, HttpResponseWriter], Coroutine[Any, Any, None]]
 
 
-class Server:
+class HttpServer:
     """Listens anywhere and hands every request to its handler, in a task of its own.
 
     Args:
@@ -115,31 +115,31 @@ class Server:
         self,
         handler: Handler,
         *,
-        longest_body: int,
-        most_connections: int | None = None,
-        most_held: int = MOST_HELD,
+        max_body_bytes: int,
+        max_connections: int | None = None,
+        max_buffered_bytes: int = MAX_BUFFERED_BYTES,
     ) -> None:
         self.handler = handler
-        self.longest_body = longest_body
-        self.most_held = most_held
-        self.held = 0
+        self.max_body_bytes = max_body_bytes
+        self.max_buffered_bytes = max_buffered_bytes
+        self.buffered_bytes = 0
         self.buffer = new_buffer()
-        self.connections: set[_Connection] = set()
-        self._most_connections = _affordable_connections() if most_connections is None else most_connections
+        self.connections: set[_ServerConnection] = set()
+        self._max_connections = _connection_limit() if max_connections is None else max_connections
         self._listeners: list[asyncio.Server] = []
         self._closed = False
 
     async def listen(self, host: str, port: int, *, backlog: int) -> int:
         """Listen on an address; gives the port."""
         loop = asyncio.get_running_loop()
-        listener = await loop.create_server(lambda: _Connection(self), host, port, backlog=backlog)
+        listener = await loop.create_server(lambda: _ServerConnection(self), host, port, backlog=backlog)
         self._listeners.append(listener)
         return int(listener.sockets[0].getsockname()[1])
 
     async def listen_unix(self, path: str, *, backlog: int) -> None:
         """Listen on a unix socket."""
         loop = asyncio.get_running_loop()
-        self._listeners.append(await loop.create_unix_server(lambda: _Connection(self), path, backlog=backlog))
+        self._listeners.append(await loop.create_unix_server(lambda: _ServerConnection(self), path, backlog=backlog))
 
     async def close(self) -> None:
         """Listen no more and end what is under way."""
@@ -159,121 +159,121 @@ class Server:
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.sleep(0)  # one turn, in which connections learn of their end
 
-    def opened(self, connection: "_Connection") -> None:
+    def connection_opened(self, connection: "_ServerConnection") -> None:
         """A client is there."""
         self.connections.add(connection)
         if self._closed:
             connection.transport.abort()  # it was let in just before the door was shut
-        elif len(self.connections) > self._most_connections:
+        elif len(self.connections) > self._max_connections:
             idle = (other for other in self.connections if other.task is None)
-            longest = min(idle, key=lambda other: other.since)
+            longest = min(idle, key=lambda other: other.idle_since)
             self.connections.discard(longest)
             longest.transport.abort()
 
-    def lost(self, connection: "_Connection") -> None:
+    def connection_closed(self, connection: "_ServerConnection") -> None:
         """A client is no more there."""
         self.connections.discard(connection)
 
 
-class _Connection(Reading):
+class _ServerConnection(SharedBufferProtocol):
     """One client. Its requests are answered one after the other."""
 
     transport: asyncio.Transport
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: HttpServer) -> None:
         super().__init__(server.buffer)
-        self.full: asyncio.Future[None] | None = None
+        self.write_paused: asyncio.Future[None] | None = None
         self.task: asyncio.Task[None] | None = None
-        self.since = 0.0
+        self.idle_since = 0.0
         self._server = server
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpRequestParser(self)
-        self._waiting: deque[tuple[Request, Answer]] = deque()
+        self._pending: deque[tuple[HttpRequest, HttpResponseWriter]] = deque()
         self._body: bytes | bytearray = b""
         self._length = 0
-        self._asked = 0
-        self._unused = 0
-        self._refused = False
+        self._request_bytes = 0
+        self._unframed_bytes = 0
+        self._rejected = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
-        self.since = self._loop.time()
-        self._server.opened(self)
+        self.idle_since = self._loop.time()
+        self._server.connection_opened(self)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - all ends are alike
-        self._server.lost(self)
-        self._drop()
-        self._refused = True
+        self._server.connection_closed(self)
+        self._discard_pending()
+        self._rejected = True
         if self.task is not None:
             self.task.cancel()
         self.resume_writing()
 
-    def let_go(self) -> None:
+    def release_request(self) -> None:
         """The request under way is needed no more."""
-        self._server.held -= self._asked
-        self._asked = 0
+        self._server.buffered_bytes -= self._request_bytes
+        self._request_bytes = 0
 
-    def _drop(self) -> None:
+    def _discard_pending(self) -> None:
         """Let go of what was not begun to be answered."""
-        self._server.held -= self._length + sum(len(request.body) for request, _ in self._waiting)
+        self._server.buffered_bytes -= self._length + sum(len(request.body) for request, _ in self._pending)
         self._length = 0
         self._body = b""
-        self._waiting.clear()
+        self._pending.clear()
 
     def pause_writing(self) -> None:
-        if self.full is None:
-            self.full = self._loop.create_future()
+        if self.write_paused is None:
+            self.write_paused = self._loop.create_future()
 
     def resume_writing(self) -> None:
-        if self.full is not None:
-            if not self.full.done():
-                self.full.set_result(None)
-            self.full = None
+        if self.write_paused is not None:
+            if not self.write_paused.done():
+                self.write_paused.set_result(None)
+            self.write_paused = None
         if self.task is None:
-            self._go_on()
+            self._serve_next()
 
-    def read(self, data: memoryview) -> None:
-        if self._refused:
+    def on_data(self, data: memoryview) -> None:
+        if self._rejected:
             return
-        self._unused += len(data)
+        self._unframed_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            self._refuse(400)
-        if self._unused > LONGEST_HEAD:
-            self._refuse(431)  # a head without an end, or what stands behind a body
+            self._reject(400)
+        if self._unframed_bytes > MAX_REQUEST_HEAD_BYTES:
+            self._reject(431)  # a head without an end, or what stands behind a body
 
     def on_message_begin(self) -> None:
         self._url = b""
         self._headers: dict[str, str] = {}
         self._trailers = False
-        self._in_head = 0
+        self._head_bytes = 0
 
     def on_url(self, url: bytes) -> None:
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._in_head += len(name) + len(value) + _AROUND_HEADER
-        if self._in_head > LONGEST_HEAD:
-            self._refuse(431)
+        self._head_bytes += len(name) + len(value) + _HEADER_OVERHEAD
+        if self._head_bytes > MAX_REQUEST_HEAD_BYTES:
+            self._reject(431)
         elif not self._trailers:
             add_header(self._headers, name, value)
 
     def on_headers_complete(self) -> None:
         self._trailers = True
-        if self._refused:
+        if self._rejected:
             return
         length = self._headers.get("content-length", "0")
         if self._parser.should_upgrade():
-            self._refuse(400)  # nothing else is spoken here
-        elif int(length) > self._server.longest_body:
-            self._refuse(413)
+            self._reject(400)  # nothing else is spoken here
+        elif int(length) > self._server.max_body_bytes:
+            self._reject(413)
         elif self._headers.get("expect", "").lower() == "100-continue" and self.task is None:
             self.transport.write(_CONTINUE)
 
     def on_body(self, data: bytes) -> None:
-        self._unused = 0
-        if self._refused:
+        self._unframed_bytes = 0
+        if self._rejected:
             return
         if not self._body:
             self._body = data
@@ -283,62 +283,62 @@ class _Connection(Reading):
                 self._body = bytearray(self._body)
             self._body += data
         self._length += len(data)
-        self._server.held += len(data)
-        if self._length > self._server.longest_body:
-            self._refuse(413)
-        elif self._server.held > self._server.most_held:
-            self._refuse(503)
+        self._server.buffered_bytes += len(data)
+        if self._length > self._server.max_body_bytes:
+            self._reject(413)
+        elif self._server.buffered_bytes > self._server.max_buffered_bytes:
+            self._reject(503)
 
     def on_message_complete(self) -> None:
-        self._unused = 0
-        if self._refused:
+        self._unframed_bytes = 0
+        if self._rejected:
             return
         method = self._parser.get_method().decode("latin-1")
-        request = Request(method, self._url.decode("latin-1"), self._headers, bytes(self._body))
+        request = HttpRequest(method, self._url.decode("latin-1"), self._headers, bytes(self._body))
         self._body = b""
         self._length = 0
-        answer = Answer(
+        answer = HttpResponseWriter(
             self,
             with_body=method != "HEAD",
-            chunks=self._parser.get_http_version() == "1.1",
-            keep=self._parser.should_keep_alive(),
+            chunked=self._parser.get_http_version() == "1.1",
+            keep_alive=self._parser.should_keep_alive(),
         )
         if self.task is None:
-            self._start(request, answer)
+            self._serve(request, answer)
         else:
             # One that asks before it was answered has to wait, and to be read no further.
-            self._waiting.append((request, answer))
+            self._pending.append((request, answer))
             self.transport.pause_reading()
 
-    def _start(self, request: Request, answer: Answer) -> None:
-        self._asked = len(request.body)
-        self.task = self._loop.create_task(self._server.handler(request, answer))
-        self.task.add_done_callback(self._answered)
+    def _serve(self, request: HttpRequest, response: HttpResponseWriter) -> None:
+        self._request_bytes = len(request.body)
+        self.task = self._loop.create_task(self._server.handler(request, response))
+        self.task.add_done_callback(self._on_handler_done)
 
-    def _answered(self, task: asyncio.Task[None]) -> None:
+    def _on_handler_done(self, task: asyncio.Task[None]) -> None:
         self.task = None
-        self.since = self._loop.time()
-        self.let_go()
+        self.idle_since = self._loop.time()
+        self.release_request()
         if task.cancelled():
             self.transport.abort()  # what is left of the answer is not the whole of it, and may be waited for for ever
         else:
-            self._go_on()
+            self._serve_next()
 
-    def _go_on(self) -> None:
+    def _serve_next(self) -> None:
         """Turn to the next request, unless the client has yet to take what it was answered before."""
-        if self.full is not None or self.transport.is_closing():
+        if self.write_paused is not None or self.transport.is_closing():
             self.transport.pause_reading()
-        elif self._waiting:
-            self._start(*self._waiting.popleft())
+        elif self._pending:
+            self._serve(*self._pending.popleft())
         else:
             self.transport.resume_reading()
 
-    def _refuse(self, status: int) -> None:
+    def _reject(self, status: int) -> None:
         """Turn down what cannot be read, and whatever may follow it."""
-        if self._refused:
+        if self._rejected:
             return
-        self._refused = True
-        self._drop()
+        self._rejected = True
+        self._discard_pending()
         if self.task is not None:
             self.transport.close()
             return
@@ -348,9 +348,9 @@ class _Connection(Reading):
         self._loop.call_later(_LINGER_SECONDS, self.transport.abort)
 
 
-def _affordable_connections() -> int:
+def _connection_limit() -> int:
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if descriptors == resource.RLIM_INFINITY:
-        return _MOST_CONNECTIONS
+        return _MAX_CONNECTIONS
     # An answer may take three: the client's, the provider's, and a file for what it says.
-    return min(_MOST_CONNECTIONS, descriptors // 3)
+    return min(_MAX_CONNECTIONS, descriptors // 3)

@@ -22,7 +22,7 @@ class ChangeKind(StrEnum):
     RENAMED = "renamed"
 
 
-class Change(Record):
+class ChangedFile(Record):
     """One file of a submission.
 
     Attributes:
@@ -50,10 +50,10 @@ _HEADER: Final = re.compile(rb"diff --git (.+)")
 _BOTH: Final = re.compile(rb"a/(.+) b/\1")
 _QUOTED: Final = re.compile(rb'"((?:[^"\\]|\\.)*)"')
 _ESCAPE: Final = re.compile(rb"\\([0-7]{3}|.)")
-_LETTERS: Final = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
+_ESCAPED_LETTERS: Final = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
 
 
-class _Draft:
+class _DraftChange:
     """A change while its part of the diff is being read."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class _Draft:
         self.added: list[tuple[int, str]] = []
         self.removed: list[str] = []
 
-    def take_names(self, old: bytes, new: bytes) -> None:
+    def set_paths(self, old: bytes, new: bytes) -> None:
         self.old = _path(old.removeprefix(b"--- "), b"a/")
         self.new = _path(new.removeprefix(b"+++ "), b"b/")
         if self.old is None:
@@ -73,7 +73,7 @@ class _Draft:
         elif self.new is None:
             self.kind = ChangeKind.DELETED
 
-    def take_header(self, line: bytes) -> None:
+    def read_header(self, line: bytes) -> None:
         if line.startswith(b"new file mode "):
             self.kind, self.mode = ChangeKind.ADDED, _mode(line)
         elif line.startswith(b"deleted file mode "):
@@ -88,14 +88,14 @@ class _Draft:
         elif line.startswith((b"GIT binary patch", b"Binary files ")):
             self.binary = True
 
-    def finish(self, after: Mapping[str, bytes]) -> Change | None:
+    def finish(self, after: Mapping[str, bytes]) -> ChangedFile | None:
         path = self.new or self.old
         if path is None:
             return None
         content = after.get(path)
         if content is None and self.kind is ChangeKind.ADDED and not self.binary:
             content = "\n".join(text for _, text in self.added).encode("utf-8", "surrogateescape")
-        return Change(
+        return ChangedFile(
             path=path,
             kind=self.kind,
             old_path=self.old if self.kind is ChangeKind.RENAMED else None,
@@ -107,7 +107,7 @@ class _Draft:
         )
 
 
-def read_diff(patch: bytes, after: Mapping[str, bytes] | None = None) -> tuple[Change, ...]:
+def read_diff(patch: bytes, after: Mapping[str, bytes] | None = None) -> tuple[ChangedFile, ...]:
     """The changes of a unified diff, git's or plain; what is not a diff is passed over.
 
     `after` gives new files whole, where the caller has them.
@@ -115,8 +115,8 @@ def read_diff(patch: bytes, after: Mapping[str, bytes] | None = None) -> tuple[C
     return tuple(change for draft in _drafts(patch.split(b"\n")) if (change := draft.finish(after or {})) is not None)
 
 
-def _drafts(lines: list[bytes]) -> Iterator[_Draft]:
-    draft: _Draft | None = None
+def _drafts(lines: list[bytes]) -> Iterator[_DraftChange]:
+    draft: _DraftChange | None = None
     in_hunks = False
     position = 0
     while position < len(lines):
@@ -125,25 +125,25 @@ def _drafts(lines: list[bytes]) -> Iterator[_Draft]:
         if match := _HEADER.fullmatch(line):
             if draft is not None:
                 yield draft
-            draft, in_hunks = _Draft(), False
+            draft, in_hunks = _DraftChange(), False
             draft.old = draft.new = _common_path(match.group(1))
         elif draft is not None and (hunk := _HUNK.match(line)):
             in_hunks = True
-            position = _take_hunk(draft, hunk, lines, position)
+            position = _read_hunk(draft, hunk, lines, position)
         elif line.startswith(b"--- ") and position < len(lines) and lines[position].startswith(b"+++ "):
             if draft is None or in_hunks:
                 if draft is not None:
                     yield draft
-                draft, in_hunks = _Draft(), False
-            draft.take_names(line, lines[position])
+                draft, in_hunks = _DraftChange(), False
+            draft.set_paths(line, lines[position])
             position += 1
         elif draft is not None and not in_hunks:
-            draft.take_header(line)
+            draft.read_header(line)
     if draft is not None:
         yield draft
 
 
-def _take_hunk(draft: _Draft, hunk: re.Match[bytes], lines: list[bytes], position: int) -> int:
+def _read_hunk(draft: _DraftChange, hunk: re.Match[bytes], lines: list[bytes], position: int) -> int:
     """Read as many lines as the hunk's head says, whatever they look like; gives where the next part starts."""
     old_left = int(hunk.group(1) or 1)
     number = int(hunk.group(2))
@@ -189,7 +189,7 @@ def _path(raw: bytes, prefix: bytes) -> str | None:
 
 def _unescape(match: re.Match[bytes]) -> bytes:
     code = match.group(1)
-    return bytes([int(code, 8) & 0xFF]) if code.isdigit() else _LETTERS.get(code, code)
+    return bytes([int(code, 8) & 0xFF]) if code.isdigit() else _ESCAPED_LETTERS.get(code, code)
 
 
 def _mode(line: bytes) -> int | None:
@@ -199,7 +199,7 @@ def _mode(line: bytes) -> int | None:
 
 def compare_trees(
     before: Mapping[str, bytes], after: Mapping[str, bytes], modes: Mapping[str, int] | None = None
-) -> tuple[Change, ...]:
+) -> tuple[ChangedFile, ...]:
     """The changes between two sets of files, of which a link's content is its target.
 
     `modes` are git's modes of the files after, where the caller has them.
@@ -214,7 +214,7 @@ def compare_trees(
         binary = b"\0" in (new or b"")
         old_lines, new_lines = _lines(old), _lines(new)
         changes.append(
-            Change(
+            ChangedFile(
                 path=path,
                 kind=kind,
                 added=() if binary else tuple(_new_lines(old_lines, new_lines)),

@@ -3,7 +3,7 @@
 from proctor.grading.codes import FindingCode
 
 
-class Code(FindingCode):
+class AuditCode(FindingCode):
     """In a submission."""
 
     # which files were touched

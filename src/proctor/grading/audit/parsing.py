@@ -10,7 +10,7 @@ from typing import Final
 _ONE_AT_A_TIME: Final = threading.Lock()
 
 
-def parse(source: str, first_line: int = 1) -> ast.Module | None:
+def parse_python(source: str, first_line: int = 1) -> ast.Module | None:
     """The syntax tree of some Python, whose first line has this number; None when it is no Python."""
     try:
         with _ONE_AT_A_TIME, warnings.catch_warnings():

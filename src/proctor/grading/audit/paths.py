@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
-from proctor.grading.audit.changes import SUBMODULE_MODE, SYMLINK_MODE, Change, ChangeKind
-from proctor.grading.audit.codes import Code
-from proctor.grading.protect import is_protected
+from proctor.grading.audit.changes import SUBMODULE_MODE, SYMLINK_MODE, ChangedFile, ChangeKind
+from proctor.grading.audit.codes import AuditCode
+from proctor.grading.protection import is_protected
 
-Found = tuple[Code, str]
+PathFinding = tuple[AuditCode, str]
 
 _TEST_DIRECTORIES: Final = frozenset({"test", "tests", "testing", "__tests__", "spec", "specs", "testdata"})
 _TEST_NAME: Final = re.compile(
@@ -53,53 +53,53 @@ def is_test(path: str) -> bool:
     return _TEST_NAME.fullmatch(pure.name) is not None or any(part in _TEST_DIRECTORIES for part in pure.parts[:-1])
 
 
-def path_smells(change: Change, protected: Sequence[str]) -> Iterator[Found]:
+def path_findings(change: ChangedFile, protected: Sequence[str]) -> Iterator[PathFinding]:
     """Findings about one file that need no look at its code."""
     for path in filter(None, (change.path, change.old_path)):
         if is_protected(path, protected):
-            yield Code.PROTECTED_PATH, change.kind.value
+            yield AuditCode.PROTECTED_PATH, change.kind.value
             break
-    yield from _test_smells(change)
-    yield from _config_smells(change)
+    yield from _test_findings(change)
+    yield from _config_findings(change)
     if change.kind is not ChangeKind.DELETED:
-        yield from _presence_smells(change)
+        yield from _presence_findings(change)
     if _GIT_NAMES & set(PurePosixPath(change.path).parts):
-        yield Code.GIT_METADATA, change.kind.value
+        yield AuditCode.GIT_METADATA, change.kind.value
 
 
-def _test_smells(change: Change) -> Iterator[Found]:
+def _test_findings(change: ChangedFile) -> Iterator[PathFinding]:
     old = change.old_path or change.path
     if PurePosixPath(old).name == "conftest.py" or PurePosixPath(change.path).name == "conftest.py":
-        yield Code.CONFTEST, change.kind.value
+        yield AuditCode.CONFTEST, change.kind.value
         return
     if not is_test(old) or change.kind is ChangeKind.ADDED:
         return
     if change.kind is ChangeKind.DELETED:
-        yield Code.TEST_DELETED, "deleted"
+        yield AuditCode.TEST_DELETED, "deleted"
     elif change.kind is ChangeKind.RENAMED:
-        yield Code.TEST_RENAMED, f"was {old}"
+        yield AuditCode.TEST_RENAMED, f"was {old}"
     else:
-        yield Code.TEST_CHANGED, f"{len(change.added)} lines added, {len(change.removed)} removed"
+        yield AuditCode.TEST_CHANGED, f"{len(change.added)} lines added, {len(change.removed)} removed"
     added = {text.strip() for _, text in change.added}
     gone = [text.strip() for text in change.removed if _TEST_DEFINITION.match(text) and text.strip() not in added]
     if gone:
-        yield Code.TEST_REMOVED, "; ".join(gone[:3])
+        yield AuditCode.TEST_REMOVED, "; ".join(gone[:3])
 
 
-def _config_smells(change: Change) -> Iterator[Found]:
+def _config_findings(change: ChangedFile) -> Iterator[PathFinding]:
     name = PurePosixPath(change.path).name
     if _CONFIG_NAME.fullmatch(name):
-        yield Code.TEST_CONFIG, change.kind.value
+        yield AuditCode.TEST_CONFIG, change.kind.value
     elif name in _MIXED_CONFIG:
         lines = _config_lines(change)
         if lines:
-            yield Code.TEST_CONFIG, lines[0]
+            yield AuditCode.TEST_CONFIG, lines[0]
     for number, text in change.added:
         if "pytest11" in text or re.match(r"\s*pytest_plugins\s*=", text):
-            yield Code.PLUGIN, f"line {number}: {text.strip()}"
+            yield AuditCode.PLUGIN, f"line {number}: {text.strip()}"
 
 
-def _config_lines(change: Change) -> list[str]:
+def _config_lines(change: ChangedFile) -> list[str]:
     """Touched lines of a file that configures many things, as far as they are about tests."""
     found = [f"removed: {text.strip()}" for text in change.removed if _CONFIG_KEY.match(text)]
     added = dict(change.added)
@@ -115,21 +115,21 @@ def _config_lines(change: Change) -> list[str]:
     return found
 
 
-def _presence_smells(change: Change) -> Iterator[Found]:
+def _presence_findings(change: ChangedFile) -> Iterator[PathFinding]:
     pure = PurePosixPath(change.path)
     is_new = change.kind in {ChangeKind.ADDED, ChangeKind.RENAMED}
     if pure.suffix == ".pth" or _STARTUP & {pure.stem, *pure.parts[:-1]}:
-        yield Code.STARTUP_HOOK, change.kind.value
+        yield AuditCode.STARTUP_HOOK, change.kind.value
     if is_new and (module := _top_module(pure)) and (module in sys.stdlib_module_names or module in _MACHINERY_MODULES):
-        yield Code.SHADOWED_MODULE, f"hides {module}"
+        yield AuditCode.SHADOWED_MODULE, f"hides {module}"
     if is_new and _SCRIPT_SUFFIX.sub("", pure.name) in _PROGRAMS:
-        yield Code.FAKE_PROGRAM, change.kind.value
+        yield AuditCode.FAKE_PROGRAM, change.kind.value
     if change.mode is not None and change.mode & 0o170000 == SYMLINK_MODE:
-        yield Code.SYMLINK, f"to {change.added[0][1]}" if change.added else "target unknown"
+        yield AuditCode.SYMLINK, f"to {change.added[0][1]}" if change.added else "target unknown"
     if change.mode is not None and change.mode & 0o170000 == SUBMODULE_MODE:
-        yield Code.GIT_METADATA, "a submodule"
+        yield AuditCode.GIT_METADATA, "a submodule"
     if pure.suffix in _COMPILED or (change.binary and pure.suffix.lower() not in _HARMLESS_BINARIES):
-        yield Code.BINARY, change.kind.value
+        yield AuditCode.BINARY, change.kind.value
 
 
 def _top_module(pure: PurePosixPath) -> str | None:

@@ -13,9 +13,9 @@ if MYPY:
     from collections.abc import Iterator
     from typing import Any
 
-FAMILIES = ("pytest", "_pytest", "pluggy", "unittest", "contextlib")
+WATCHED_PACKAGES = ("pytest", "_pytest", "pluggy", "unittest", "contextlib")
 # Puts the old path attributes back onto pytest's own classes when pytest starts.
-PATCHERS = ("_pytest.legacypath",)
+PATCHING_MODULES = ("_pytest.legacypath",)
 RANK = ("passed", "xfailed", "xpassed", "skipped", "failed", "error")
 # Exit codes after which the tests that were found need not be all the tests there are.
 ENDED_EARLY = {2: "pytest was interrupted", 3: "an internal error of pytest", 4: "pytest refused its arguments"}
@@ -32,7 +32,7 @@ def status_of(report: "Any") -> "str | None":
     return None
 
 
-def make_plugin(pytest: "Any", to: "Any") -> "Any":
+def make_plugin(pytest: "Any", reporter: "Any") -> "Any":
     """A plugin that hears pytest out; the worst that it says of a test is the test's status."""
     skipped = pytest.skip.Exception
     heard = []  # type: list[str]
@@ -42,12 +42,12 @@ def make_plugin(pytest: "Any", to: "Any") -> "Any":
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)  # type: ignore[untyped-decorator]
     def pytest_load_initial_conftests() -> "Iterator[None]":
         # The last moment before code of the workspace runs; plugins have been loaded, and may have patched pytest.
-        to.learn()
+        reporter.add_loaded_modules()
         yield
 
     def pytest_collectreport(report: "Any") -> "None":
         if report.failed:
-            to.broken(report.nodeid or "collection", str(report.longrepr))
+            reporter.broken(report.nodeid or "collection", str(report.longrepr))
 
     @pytest.hookimpl(trylast=True)  # type: ignore[untyped-decorator]
     def pytest_collection_finish(session: "Any") -> "None":
@@ -55,17 +55,17 @@ def make_plugin(pytest: "Any", to: "Any") -> "Any":
         for item in session.items:
             function = functions[id(item)] = getattr(item, "function", None)
             holder = getattr(item, "cls", None) or getattr(item, "module", None)
-            to.collect(item.nodeid, holder, getattr(function, "__name__", ""))
-        to.collected()
+            reporter.collect(item.nodeid, holder, getattr(function, "__name__", ""))
+        reporter.collected()
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)  # type: ignore[untyped-decorator]
     def pytest_runtest_protocol(item: "Any") -> "Iterator[None]":
         del heard[:]
-        to.start(item.nodeid)
+        reporter.start(item.nodeid)
         if getattr(item, "function", None) is not functions.get(id(item)) or is_overridden(item):
-            to.tampered("the code of " + item.nodeid)
+            reporter.tampered("the code of " + item.nodeid)
         yield
-        to.finish(item.nodeid, max(heard, key=RANK.index) if heard else "error")
+        reporter.finish(item.nodeid, max(heard, key=RANK.index) if heard else "error")
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)  # type: ignore[untyped-decorator]
     def pytest_runtest_makereport(call: "Any") -> "Iterator[None]":
@@ -74,7 +74,7 @@ def make_plugin(pytest: "Any", to: "Any") -> "Any":
         raised = raised or call.excinfo  # for a test of unittest, pytest fills it in only now
         is_bad = raised is not None and not raised.errisinstance(skipped)
         if is_bad and outcome.get_result().outcome == "passed":
-            to.tampered("pytest's report of what a test raised")
+            reporter.tampered("pytest's report of what a test raised")
 
     @pytest.hookimpl(tryfirst=True)  # type: ignore[untyped-decorator]
     def pytest_runtest_logreport(report: "Any") -> "None":
@@ -86,7 +86,7 @@ def make_plugin(pytest: "Any", to: "Any") -> "Any":
     def pytest_sessionfinish(session: "Any") -> "None":
         now = set(map(id, session.config.pluginmanager.get_plugins()))
         if plugins and now - plugins:
-            to.tampered("pytest's plugins, after the tests were collected")
+            reporter.tampered("pytest's plugins, after the tests were collected")
 
     plugin = type(sys)("proctor's reporter")
     for hook in (
@@ -107,7 +107,7 @@ def is_overridden(item: "Any") -> "bool":
     return any(name in vars(item) for name in ("runtest", "setup", "teardown", "repr_failure"))
 
 
-def place_config(config: "Any", path: "str", apart: "Any") -> "None":
+def override_config_path(config: "Any", path: "str", without_globals: "Any") -> "None":
     """Paths in a configuration are relative to its file: let them mean what they mean in the workspace."""
     original = config.determine_setup
 
@@ -115,7 +115,7 @@ def place_config(config: "Any", path: "str", apart: "Any") -> "None":
         rootdir, file, *rest = original(*arguments, **options)
         return (rootdir, type(file)(path), *rest)
 
-    config.determine_setup = apart(determine_setup)
+    config.determine_setup = without_globals(determine_setup)
 
 
 def run(report: "Any", job: "dict[str, Any]", open_workspace: "Any") -> "int":
@@ -129,8 +129,10 @@ def run(report: "Any", job: "dict[str, Any]", open_workspace: "Any") -> "int":
         importlib.import_module("_pytest." + name)
     rewrite = sys.modules["_pytest.assertion.rewrite"]  # type: Any
     if hasattr(rewrite, "_read_pyc"):
-        rewrite._read_pyc = job["apart"](lambda *_, **__: None)  # rewritten tests are cached too, and a cache may lie
-    place_config(config, os.path.join(work, job["config_name"]), job["apart"])
+        rewrite._read_pyc = job["without_globals"](
+            lambda *_, **__: None
+        )  # rewritten tests are cached too, and a cache may lie
+    override_config_path(config, os.path.join(work, job["config_name"]), job["without_globals"])
     arguments = ["--rootdir", work, "--confcutdir", work, "-c", os.path.join(private, job["config_name"])]
     arguments += ["-o", "cache_dir=" + os.path.join(private, "cache"), "--continue-on-collection-errors"]
     arguments += ["--maxfail=0", "--color=no", "--tb=short", "-q"]

@@ -18,8 +18,8 @@ MYPY = False
 if MYPY:
     from typing import Any
 
-FAMILIES = ("unittest", "contextlib")
-PATCHERS = ()
+WATCHED_PACKAGES = ("unittest", "contextlib")
+PATCHING_MODULES = ()
 FUNCTION = type(lambda: None)
 RANK = ("passed", "xfailed", "xpassed", "skipped", "failed", "error")
 
@@ -73,7 +73,7 @@ def load_package(name: "str", directory: "str", codes: "dict[str, types.CodeType
     package = types.ModuleType(name)
     package.__path__ = [directory]
     sys.modules[name] = package
-    bind(name, package)
+    bind_to_parent(name, package)
 
 
 def load_file(
@@ -93,11 +93,11 @@ def load_file(
     except BaseException:
         sys.modules.pop(name, None)
         raise
-    bind(name, module)
+    bind_to_parent(name, module)
     return module
 
 
-def bind(name: "str", module: "types.ModuleType") -> "None":
+def bind_to_parent(name: "str", module: "types.ModuleType") -> "None":
     parent, _, child = name.rpartition(".")
     if parent:
         setattr(sys.modules[parent], child, module)
@@ -122,18 +122,18 @@ def find_files(target: "str", work: "str", pattern: "str") -> "tuple[list[str], 
     if os.path.isfile(path):
         return [path], ""
     if os.path.isdir(path):
-        return walk(path, pattern), ""
+        return find_test_files(path, pattern), ""
     parts = target.split(".")
     for depth in range(len(parts), 0, -1):
         stem = os.path.join(work, *parts[:depth])
         if os.path.isfile(stem + ".py"):
             return [stem + ".py"], ".".join(parts[depth:])
         if os.path.isdir(stem) and depth == len(parts):
-            return walk(stem, pattern), ""
+            return find_test_files(stem, pattern), ""
     return [], ""
 
 
-def walk(directory: "str", pattern: "str") -> "list[str]":
+def find_test_files(directory: "str", pattern: "str") -> "list[str]":
     """Test files below a directory; as in unittest, only packages are descended into."""
     found = []
     for entry in sorted(os.listdir(directory)):
@@ -141,7 +141,7 @@ def walk(directory: "str", pattern: "str") -> "list[str]":
         if os.path.isfile(path) and fnmatch.fnmatch(entry, pattern) and entry[:-3].isidentifier():
             found.append(path)
         elif os.path.isfile(os.path.join(path, "__init__.py")) and entry.isidentifier():
-            found += walk(path, pattern)
+            found += find_test_files(path, pattern)
     return found
 
 
@@ -193,7 +193,7 @@ def overrides(test: "unittest.TestCase", own: "frozenset[str]") -> "dict[str, An
     return found
 
 
-def elsewhere(test: "unittest.TestCase", own: "frozenset[str]", work: "str") -> "list[str]":
+def foreign_code_files(test: "unittest.TestCase", own: "frozenset[str]", work: "str") -> "list[str]":
     """Files of the workspace, other than those of its classes, that a test's code comes from."""
     found = []
     method = getattr(test, "_testMethodName", "")
@@ -211,17 +211,17 @@ def run_tests(report: "Any", tests: "list[unittest.TestCase]", result: "Any", wo
     """Run each test by itself; unittest sets classes and modules up when the first of their tests comes."""
     own = frozenset(name for name, value in vars(unittest.TestCase).items() if isinstance(value, FUNCTION))
     known = {kind: overrides(test, own) for kind, test in [(type(test), test) for test in tests]}
-    for place in {place for test in tests for place in report.unseen(elsewhere, test, own, work)}:
-        report.saw("has a test's code", place)
+    for place in {place for test in tests for place in report.without_events(foreign_code_files, test, own, work)}:
+        report.tamper_event("has a test's code", place)
     fates = {}  # type: dict[str, str]
     all_good = True
     for test in tests:
         name, kind = test_id(test), type(test)
         heard = []  # type: list[str]
-        result.heard = heard
+        result.statuses = heard
         report.start(name)
         unittest.TestSuite([test]).run(result)
-        settle_groups(report, result, fates)
+        report_fixture_failures(report, result, fates)
         now = overrides(test, own)
         for place in now:
             if now[place] is not known[kind].get(place):
@@ -237,15 +237,15 @@ def run_tests(report: "Any", tests: "list[unittest.TestCase]", result: "Any", wo
     last = unittest.TestSuite()  # type: Any
     last._tearDownPreviousClass(None, result)
     last._handleModuleTearDown(result)
-    settle_groups(report, result, fates)
+    report_fixture_failures(report, result, fates)
     return all_good
 
 
-def settle_groups(report: "Any", result: "Any", fates: "dict[str, str]") -> "None":
+def report_fixture_failures(report: "Any", result: "Any", fixture_statuses: "dict[str, str]") -> "None":
     """What became of classes and modules: their tests, which never start, share it."""
-    while result.groups:
-        place, status = result.groups.pop(0)
-        fates[place] = status
+    while result.fixture_statuses:
+        place, status = result.fixture_statuses.pop(0)
+        fixture_statuses[place] = status
         if status != "skipped":
             report.broken(place, "could not be set up or torn down")
 
@@ -255,9 +255,9 @@ def run(report: "Any", job: "dict[str, Any]", open_workspace: "Any") -> "int":
     work = job["workdir"]
     wanted = [(target,) + find_files(target, work, job["pattern"]) for target in job["targets"] or ["."]]
     codes = read_codes([path for _, paths, _ in wanted for path in paths], work)
-    kind = job["part"](job["result"])["Result"]
-    report.watch(kind, "the reporter's result")
-    report.learn()
+    kind = job["exec_part"](job["result"])["ReporterResult"]
+    report.watch_class(kind, "the reporter's result")
+    report.add_loaded_modules()
     report.begin(open_workspace)
     tests = load(report, wanted, work, codes)
     for test in tests:

@@ -12,11 +12,11 @@ import sys
 from _blake2 import blake2b
 
 MAC_BYTES = 16
-LONGEST_LINE = 4000000
+MAX_LINE_BYTES = 4000000
 GRACE_MS = 5000
 # What a worker is started with. Its code and its token come through pipes: nothing lies on disk to be replaced. The
 # code comes twice, compiled for one Python and as text for all others.
-BOOT = """\
+WORKER_BOOT = """\
 import sys
 sys.path[:] = [entry for entry in sys.path if entry]
 import builtins, io, marshal
@@ -34,14 +34,14 @@ def program():
 exec(*program())
 """
 # These would have a say in the worker before our own code has.
-WITHHELD = ("PYTHONPATH", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTEST_ADDOPTS", "PYTEST_PLUGINS")
+WITHHELD_VARIABLES = ("PYTHONPATH", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTEST_ADDOPTS", "PYTEST_PLUGINS")
 # Where the worker finds what PYTHONPATH was, and where it may keep files of its own.
-PATHS = "PROCTOR_PYTHONPATH"
-PRIVATE = "PROCTOR_PRIVATE"
-FLAGS = ("-s", "-S", "-B")
+PYTHONPATH_VARIABLE = "PROCTOR_PYTHONPATH"
+PRIVATE_DIR_VARIABLE = "PROCTOR_PRIVATE"
+PYTHON_FLAGS = ("-s", "-S", "-B")
 
 
-class Chain:
+class MacChain:
     """Macs of one side of a conversation."""
 
     def __init__(self, key: "bytes") -> "None":
@@ -60,7 +60,7 @@ def write_all(descriptor: "int", data: "bytes") -> "None":
         data = data[os.write(descriptor, data) :]
 
 
-def emit(chain: "Chain", kind: "str", *fields: "str") -> "None":
+def emit(chain: "MacChain", kind: "str", *fields: "str") -> "None":
     words = [kind] + [field.encode("utf-8", "surrogatepass").hex() or "-" for field in fields]
     payload = " ".join(words).encode()
     write_all(1, chain.next(payload) + b" " + payload + b"\n")
@@ -88,27 +88,27 @@ def start_worker(source: "int", token: "int", records: "int", private: "str") ->
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(2, 1)
         os.chdir("/")
-        variables = {name: value for name, value in os.environ.items() if name not in WITHHELD}
-        variables.update({PATHS: os.environ.get("PYTHONPATH") or "", PRIVATE: private})
+        variables = {name: value for name, value in os.environ.items() if name not in WITHHELD_VARIABLES}
+        variables.update({PYTHONPATH_VARIABLE: os.environ.get("PYTHONPATH") or "", PRIVATE_DIR_VARIABLE: private})
         descriptors = [str(source), str(token), str(records)]
-        os.execve(sys.executable, [sys.executable, *FLAGS, "-c", BOOT] + descriptors, variables)
+        os.execve(sys.executable, [sys.executable, *PYTHON_FLAGS, "-c", WORKER_BOOT] + descriptors, variables)
     finally:
         os._exit(127)
 
 
-class Listener:
+class WorkerRelay:
     """Passes on what the worker says, as long as the worker itself says it."""
 
-    def __init__(self, chain: "Chain", token: "bytes") -> "None":
+    def __init__(self, chain: "MacChain", token: "bytes") -> "None":
         self.chain = chain
-        self.worker = Chain(token)
+        self.worker = MacChain(token)
         self.pending = b""
-        self.passed = 0
+        self.forwarded = 0
         self.forged = False
         self.final = False
         self.code = 1
 
-    def hear(self, data: "bytes") -> "None":
+    def feed(self, data: "bytes") -> "None":
         if self.forged:
             return
         lines = (self.pending + data).split(b"\n")
@@ -116,23 +116,23 @@ class Listener:
         for line in lines:
             mac, _, payload = line.partition(b" ")
             if self.final or self.worker.next(payload) != mac:
-                self.refuse()
+                self.mark_forged()
                 return
             if payload.startswith(b"final "):
                 self.final = True
                 self.code = int(bytes.fromhex(payload.split()[1].decode()))
-            self.passed += 1
-            said = b"said " + payload
+            self.forwarded += 1
+            said = b"worker " + payload
             write_all(1, self.chain.next(said) + b" " + said + b"\n")
-        if len(self.pending) > LONGEST_LINE:
-            self.refuse()
+        if len(self.pending) > MAX_LINE_BYTES:
+            self.mark_forged()
 
-    def refuse(self) -> "None":
+    def mark_forged(self) -> "None":
         self.forged = True
         self.pending = b""
 
 
-def listen(listener: "Listener", records: "int", pid: "int") -> "int":
+def relay_records(relay: "WorkerRelay", records: "int", pid: "int") -> "int":
     """Hear the worker until it has ended, and give its wait status.
 
     The end of the process decides, not the end of the pipe: what it left in the background may hold the pipe open.
@@ -145,7 +145,7 @@ def listen(listener: "Listener", records: "int", pid: "int") -> "int":
     while True:
         if is_open and poll.poll(pause):
             data = os.read(records, 65536)
-            listener.hear(data)
+            relay.feed(data)
             is_open = bool(data)
             continue
         if not is_open:
@@ -154,19 +154,19 @@ def listen(listener: "Listener", records: "int", pid: "int") -> "int":
         if ended:
             break
         pause = min(2 * pause, 50)
-        if listener.final:
+        if relay.final:
             # The worker leaves at once after its last record; one that stays is no longer ours.
             waited += pause
             if waited > GRACE_MS:
                 os.kill(pid, 9)
     while is_open and poll.poll(0):
         data = os.read(records, 65536)
-        listener.hear(data)
+        relay.feed(data)
         is_open = bool(data)
     return status
 
 
-def end_strays() -> "int":
+def kill_strays() -> "int":
     """Kill what the tests left running; with us as their reaper, children of children turn up here too."""
     ended = 0
     for _ in range(10000):
@@ -176,7 +176,7 @@ def end_strays() -> "int":
             break
         if reaped:
             continue
-        running = children()
+        running = child_pids()
         if not running:
             break
         for child in running:
@@ -186,7 +186,7 @@ def end_strays() -> "int":
     return ended
 
 
-def children() -> "list[int]":
+def child_pids() -> "list[int]":
     try:
         names = [name for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
@@ -204,7 +204,7 @@ def children() -> "list[int]":
 
 
 def main(key: "str", program: "bytes") -> "int":
-    chain = Chain(bytes.fromhex(key))
+    chain = MacChain(bytes.fromhex(key))
     emit(chain, "hello", ".".join(map(str, sys.version_info[:3])))
     token = os.urandom(32)
     source_read, source_write = os.pipe()
@@ -215,7 +215,7 @@ def main(key: "str", program: "bytes") -> "int":
     for descriptor in (source_read, token_read, records_write):
         os.close(descriptor)
     harden()
-    listener = Listener(chain, token)
+    listener = WorkerRelay(chain, token)
     try:
         write_all(token_write, token)
         write_all(source_write, program)
@@ -223,11 +223,11 @@ def main(key: "str", program: "bytes") -> "int":
         pass  # it ended before it read this: its status tells
     os.close(token_write)
     os.close(source_write)
-    status = listen(listener, records_read, pid)
-    strays = end_strays()
+    status = relay_records(listener, records_read, pid)
+    strays = kill_strays()
     if listener.forged:
         emit(chain, "forged")
-    emit(chain, "end", str(status), str(listener.passed), str(strays))
+    emit(chain, "end", str(status), str(listener.forwarded), str(strays))
     if os.path.exists(private):
         import shutil  # only now and then needed
 

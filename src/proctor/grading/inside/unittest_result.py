@@ -15,7 +15,7 @@ if MYPY:
 ERROR_HOLDER = vars(unittest.suite)["_ErrorHolder"]  # stands in for a test where a class or module cannot be set up
 
 
-class Result(unittest.TestResult):
+class ReporterResult(unittest.TestResult):
     """Collects what is said: of the test that is running, and of classes and modules.
 
     Attributes:
@@ -26,36 +26,36 @@ class Result(unittest.TestResult):
     def __init__(self) -> "None":
         super().__init__()
         self._testRunEntered = True  # each test is run by itself, and all as one suite
-        self.heard = []  # type: list[str]
-        self.groups = []  # type: list[tuple[str, str]]
+        self.statuses = []  # type: list[str]
+        self.fixture_statuses = []  # type: list[tuple[str, str]]
 
-    def hear(self, test: "Any", status: "str", error: "Any" = None) -> "None":
+    def add_status(self, test: "Any", status: "str", error: "Any" = None) -> "None":
         if isinstance(test, ERROR_HOLDER):
-            self.groups.append((test.description, status))
+            self.fixture_statuses.append((test.description, status))
         else:
-            self.heard.append(status)
+            self.statuses.append(status)
         if error is not None:
             text = "".join(traceback.format_exception(*error))
             sys.stderr.write(f"{status.upper()}: {test}\n{text}\n")
 
     def addSuccess(self, test: "unittest.TestCase") -> "None":
-        self.hear(test, "passed")
+        self.add_status(test, "passed")
 
     def addError(self, test: "Any", err: "Any") -> "None":
-        self.hear(test, "error", err)
+        self.add_status(test, "error", err)
 
     def addFailure(self, test: "Any", err: "Any") -> "None":
-        self.hear(test, "failed", err)
+        self.add_status(test, "failed", err)
 
     def addSkip(self, test: "unittest.TestCase", reason: "str") -> "None":
-        self.hear(test, "skipped")
+        self.add_status(test, "skipped")
 
     def addExpectedFailure(self, test: "Any", err: "Any") -> "None":
-        self.hear(test, "xfailed")
+        self.add_status(test, "xfailed")
 
     def addUnexpectedSuccess(self, test: "unittest.TestCase") -> "None":
-        self.hear(test, "xpassed")
+        self.add_status(test, "xpassed")
 
     def addSubTest(self, test: "Any", subtest: "Any", err: "Any") -> "None":
         if err is not None:
-            self.hear(subtest, "failed" if issubclass(err[0], test.failureException) else "error", err)
+            self.add_status(subtest, "failed" if issubclass(err[0], test.failureException) else "error", err)

@@ -19,9 +19,9 @@ if MYPY:
     from typing import Any
 
 MODULES = sys.modules
-BOOTED = frozenset(MODULES)
+MODULES_AT_START = frozenset(MODULES)
 FUNCTION = type(lambda: None)  # type: Any
-ABORTED = 70
+EXIT_ABORTED = 70
 
 
 def make_emit(
@@ -39,7 +39,7 @@ def make_emit(
     def emit(kind: "str", *fields: "str") -> "None":
         nonlocal sender, is_over
         if getpid() != owner:
-            leave(ABORTED)  # a copy made by fork has nothing to say, and no business to run on
+            leave(EXIT_ABORTED)  # a copy made by fork has nothing to say, and no business to run on
         if is_over:
             return
         is_over = kind == "final"
@@ -65,9 +65,11 @@ def make_emit(
     return emit
 
 
-def make_report(emit: "Any", watch: "Any", sights: "Any", parts: "dict[str, Any]", leave: "Any") -> "Any":
+def make_reporter(
+    emit: "Any", watch: "Any", audit_hook: "Any", watch_functions: "dict[str, Any]", leave: "Any"
+) -> "Any":
     """What a runner tells with: the tests found, then each one's start and finish."""
-    layers, intact = parts["layers"], parts["intact"]
+    function_parts, are_unchanged = watch_functions["function_parts"], watch_functions["are_unchanged"]
     tests = {}  # type: dict[str, Any]
     count = 0
     has_begun = has_broken = False
@@ -78,7 +80,7 @@ def make_report(emit: "Any", watch: "Any", sights: "Any", parts: "dict[str, Any]
         has_begun = True
         emit("ready")
         if hasattr(sys, "addaudithook"):
-            sys.addaudithook(sights.hook)
+            sys.addaudithook(audit_hook.hook)
         open_workspace()
 
     def collect(test_id: "str", holder: "Any", name: "str") -> "None":
@@ -87,11 +89,11 @@ def make_report(emit: "Any", watch: "Any", sights: "Any", parts: "dict[str, Any]
         count += 1
         function = getattr(holder, name, None)
         if isinstance(function, FUNCTION):
-            tests[test_id] = (holder, name, function, sights.unseen(layers, function))
+            tests[test_id] = (holder, name, function, audit_hook.without_events(function_parts, function))
         emit("collect", test_id)
 
     def collected() -> "None":
-        look()
+        report_changes()
         emit("collected", str(count))
 
     def broken(place: "str", text: "str") -> "None":
@@ -107,18 +109,18 @@ def make_report(emit: "Any", watch: "Any", sights: "Any", parts: "dict[str, Any]
     def finish(test_id: "str", status: "str") -> "None":
         check(test_id)
         if watch.is_due():
-            look()
+            report_changes()
         emit("finish", test_id, status)
 
     def check(test_id: "str") -> "None":
         """A test that was exchanged since it was found is not the test that was asked for."""
         if test_id in tests:
             holder, name, function, layered = tests[test_id]
-            if getattr(holder, name, None) is not function or not sights.unseen(intact, layered):
+            if getattr(holder, name, None) is not function or not audit_hook.without_events(are_unchanged, layered):
                 tampered("the code of " + test_id)
 
-    def look() -> "None":
-        for name in sights.unseen(watch.look):
+    def report_changes() -> "None":
+        for name in audit_hook.without_events(watch.find_changes):
             tampered(name)
 
     def tampered(name: "str") -> "None":
@@ -127,10 +129,10 @@ def make_report(emit: "Any", watch: "Any", sights: "Any", parts: "dict[str, Any]
     def stop(why: "str") -> "None":
         """Leave at once, without results."""
         emit("aborted", why)
-        leave(ABORTED)
+        leave(EXIT_ABORTED)
 
     def final(code: "int") -> "None":
-        look()
+        report_changes()
         emit("final", str(code))
 
     def is_begun() -> "bool":
@@ -142,14 +144,14 @@ def make_report(emit: "Any", watch: "Any", sights: "Any", parts: "dict[str, Any]
     report = type(sys.implementation)()  # type: Any
     report.begin, report.collect, report.collected, report.broken = begin, collect, collected, broken
     report.start, report.finish, report.tampered, report.stop, report.final = start, finish, tampered, stop, final
-    report.is_begun, report.is_broken, report.watch = is_begun, is_broken, watch.add
-    report.learn = watch.learn
-    report.unseen = sights.unseen
-    report.saw = lambda event, place: emit("saw", event, place)
+    report.is_begun, report.is_broken, report.watch_class = is_begun, is_broken, watch.add
+    report.add_loaded_modules = watch.add_loaded_modules
+    report.without_events = audit_hook.without_events
+    report.tamper_event = lambda event, place: emit("tamper_event", event, place)
     return report
 
 
-def open_site() -> "None":
+def set_up_site() -> "None":
     """Do what `site` does at start-up but for user directories and sitecustomize, which can lie in the workspace."""
     site.addsitepackages(site.venv(site.removeduppaths()) or set())
     site.setquit()
@@ -157,7 +159,7 @@ def open_site() -> "None":
     site.sethelper()
 
 
-def open_workspace(job: "dict[str, Any]", families: "tuple[str, ...]") -> "None":
+def open_workspace(job: "dict[str, Any]", packages: "tuple[str, ...]") -> "None":
     """Make the workspace importable, and let its modules win over ours as they would in a plain run."""
     work = job["workdir"]
     os.chdir(work)
@@ -169,7 +171,7 @@ def open_workspace(job: "dict[str, Any]", families: "tuple[str, ...]") -> "None"
     names = {name for directory in directories for name in module_names(directory)}
     for loaded in list(MODULES):
         top = loaded.partition(".")[0]
-        if top in names and top not in families and top not in BOOTED:
+        if top in names and top not in packages and top not in MODULES_AT_START:
             del MODULES[loaded]
 
 
@@ -182,7 +184,7 @@ def module_names(directory: "str") -> "list[str]":
     return packages + [name[:-3] for name in entries if name.endswith(".py")]
 
 
-def distrust_caches(work: "str") -> "None":
+def ignore_workspace_bytecode(work: "str") -> "None":
     """Let no bytecode that lies in the workspace stand in for a source file: a cache need not match its source."""
     external = MODULES["_frozen_importlib_external"]  # type: Any
     original = external.cache_from_source
@@ -193,10 +195,10 @@ def distrust_caches(work: "str") -> "None":
             raise NotImplementedError  # what importlib takes to mean: there is no cache
         return original(path, *arguments, **options)
 
-    external.cache_from_source = apart(cache_from_source)
+    external.cache_from_source = without_globals(cache_from_source)
 
 
-def apart(function: "Any") -> "Any":
+def without_globals(function: "Any") -> "Any":
     """The same function without a way to the names around it, to be left where others find it."""
     names = {"__builtins__": dict(vars(builtins))}  # type: dict[str, Any]
     made = FUNCTION(function.__code__, names, function.__name__, function.__defaults__, function.__closure__)
@@ -204,7 +206,7 @@ def apart(function: "Any") -> "Any":
     return made
 
 
-def part(source: "Any") -> "dict[str, Any]":
+def exec_part(source: "Any") -> "dict[str, Any]":
     """Run a part of the reporter, compiled or not, in a namespace of its own."""
     names = {"__name__": "proctor_runner", "__builtins__": dict(vars(builtins))}  # type: dict[str, Any]
     exec(compile(source, "<proctor>", "exec") if isinstance(source, str) else source, names)
@@ -226,19 +228,21 @@ def main(job: "dict[str, Any]", leave: "Any" = os._exit) -> "None":
     os.set_inheritable(records, False)
     emit = make_emit(records, os.read(token, 32))
     os.close(token)
-    open_site()
+    set_up_site()
     job["pythonpath"] = os.environ.pop("PROCTOR_PYTHONPATH", "")
     if job.get("config_name"):
         job["private"] = private_directory(job["config_name"], job["config_text"])
     os.environ.pop("PROCTOR_PRIVATE", None)
-    runner, watching = part(job["runner"]), part(job["watch"])
-    watch = watching["make_watch"](runner["FAMILIES"], runner["PATCHERS"])
-    sights = part(job["sights"])["make_sights"](lambda event, place: emit("saw", event, place), job["workdir"])
-    report = make_report(emit, watch, sights, watching, leave)
-    job["apart"], job["part"] = apart, part
-    distrust_caches(job["workdir"])
+    runner, watching = exec_part(job["runner"]), exec_part(job["tamper_watch"])
+    watch = watching["make_tamper_watch"](runner["WATCHED_PACKAGES"], runner["PATCHING_MODULES"])
+    audit_hook = exec_part(job["audit_hook"])["make_audit_hook"](
+        lambda event, place: emit("tamper_event", event, place), job["workdir"]
+    )
+    report = make_reporter(emit, watch, audit_hook, watching, leave)
+    job["without_globals"], job["exec_part"] = without_globals, exec_part
+    ignore_workspace_bytecode(job["workdir"])
     try:
-        code = runner["run"](report, job, lambda: open_workspace(job, runner["FAMILIES"]))
+        code = runner["run"](report, job, lambda: open_workspace(job, runner["WATCHED_PACKAGES"]))
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         report.final(code)

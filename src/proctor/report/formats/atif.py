@@ -5,32 +5,32 @@ from pathlib import Path
 from typing import Final
 
 from proctor.core.causes import Cause, Status
+from proctor.core.disk_names import disk_name
 from proctor.core.errors import InvalidData, UsageError
-from proctor.core.names import disk_name
 from proctor.core.result import AgentMetrics, Attempt, ModelUsage, TaskResult
 from proctor.core.run import RunConfig
-from proctor.core.trajectory import Step, Trajectory, totals_of
+from proctor.core.trajectory import Step, Trajectory, sum_steps
 from proctor.report.trajectories import ATIF_FILE, from_atif, read_trajectory, to_atif
 from proctor.results import RunStore
 from proctor.results.formats import (
-    Exported,
     ExportOptions,
-    Imported,
-    ImportedAnswer,
+    ExportResult,
+    ExternalRun,
+    ExternalTrial,
     ImportOptions,
-    foreign_config,
+    external_config,
 )
 
 _SUFFIX: Final = ".json"
 
 
-class Atif:
+class AtifFormat:
     """A folder with one file for each answer."""
 
     about = "trajectories for other viewers: ATIF, one file for each answer"
     suffix = ""
 
-    def export(self, run: RunStore, target: Path, options: ExportOptions) -> Exported:  # noqa: ARG002 - no name in it
+    def export(self, run: RunStore, target: Path, options: ExportOptions) -> ExportResult:  # noqa: ARG002 - no name in it
         """Write the trajectory of every answer's last attempt."""
         target.mkdir()
         config, files, left_out = run.config(), 0, list[str]()
@@ -41,14 +41,14 @@ class Atif:
                 if len(left_out) == known:
                     left_out.append(f"{result.task_id}: nothing was kept of what its agent did")
                 continue
-            sample = "" if result.sample == 1 else f"~{result.sample}"
+            sample = "" if result.trial == 1 else f"~{result.trial}"
             file = target / f"{disk_name(result.task_id)}{sample}{_SUFFIX}"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(to_atif(trajectory))
             files += 1
-        return Exported(files=files, left_out=tuple(left_out))
+        return ExportResult(files=files, left_out=tuple(left_out))
 
-    def read(self, source: Path, options: ImportOptions) -> Imported:
+    def read(self, source: Path, options: ImportOptions) -> ExternalRun:
         """Read one file, or every file in a folder. A trajectory says what was done, not whether it was right."""
         if options.benchmark is None:
             raise UsageError("a trajectory does not say of which benchmark its task is", fix="give --benchmark BENCH")
@@ -56,17 +56,17 @@ class Atif:
         if not files:
             raise InvalidData("there is no trajectory here", where=source)
         first = _read(files[0])
-        config = foreign_config(
+        config = external_config(
             benchmark=options.benchmark,
             origin=str(source),
             agent=options.agent or first.agent,
             model=options.model or first.model,
             versions={first.agent: first.version} if first.version else {},
         )
-        return Imported(config, _answers(files, options.benchmark))
+        return ExternalRun(config, _imported_trials(files, options.benchmark))
 
 
-def answer_trajectory(run: RunStore, config: RunConfig, result: TaskResult) -> Trajectory | None:
+def trial_trajectory(run: RunStore, config: RunConfig, result: TaskResult) -> Trajectory | None:
     """What was done at the attempt that decided an answer."""
     if not result.attempts:
         return None
@@ -78,7 +78,7 @@ def answer_trajectory(run: RunStore, config: RunConfig, result: TaskResult) -> T
 def readable_trajectory(run: RunStore, config: RunConfig, result: TaskResult, left_out: list[str]) -> Trajectory | None:
     """The same, if there is anything in it. One that is broken costs itself, not the whole export, and is named."""
     try:
-        trajectory = answer_trajectory(run, config, result)
+        trajectory = trial_trajectory(run, config, result)
     except InvalidData as error:
         left_out.append(f"{result.task_id}: what its agent did cannot be read: {error.sentence}")
         return None
@@ -97,10 +97,10 @@ def _read(file: Path) -> Trajectory:
         data = file.read_bytes()
     except OSError as error:
         raise UsageError(f"cannot read it: {error.strerror}", where=file) from error
-    return from_atif(data, task_id=_task_of(file), where=file)
+    return from_atif(data, task_id=_task_id_from_path(file), where=file)
 
 
-def _task_of(file: Path) -> str:
+def _task_id_from_path(file: Path) -> str:
     """What a file that does not say is about: its name, or where that is the same for all, that of its folder."""
     if file.name != ATIF_FILE:
         return file.stem
@@ -108,13 +108,13 @@ def _task_of(file: Path) -> str:
     return folder.parent.name if folder.name == "agent" else folder.name
 
 
-def _answers(files: list[Path], benchmark: str) -> Iterator[ImportedAnswer]:
+def _imported_trials(files: list[Path], benchmark: str) -> Iterator[ExternalTrial]:
     samples: dict[str, int] = {}
     for file in files:
         trajectory = _read(file)
         sample = samples[trajectory.task_id] = samples.get(trajectory.task_id, 0) + 1
         times = [step.at for step in trajectory.steps if step.at]
-        usage = usage_of(trajectory)
+        usage = trajectory_usage(trajectory)
         attempt = Attempt(
             number=1,
             started_at=min(times, default=""),
@@ -128,21 +128,21 @@ def _answers(files: list[Path], benchmark: str) -> Iterator[ImportedAnswer]:
             run_id="",
             benchmark=benchmark,
             task_id=trajectory.task_id,
-            sample=sample,
+            trial=sample,
             status=Status.SKIPPED,
             cause=Cause.NO_SUBMISSION,
             verdict=None,
             attempts=(attempt,),
             usage=usage,
-            metrics=metrics_of(trajectory),
-            answer_seconds=0.0,
+            metrics=trajectory_metrics(trajectory),
+            agent_seconds=0.0,
             grade_seconds=0.0,
             categories={},
         )
-        yield ImportedAnswer(result, {ATIF_FILE: file.read_bytes()})
+        yield ExternalTrial(result, {ATIF_FILE: file.read_bytes()})
 
 
-def usage_of(trajectory: Trajectory) -> tuple[ModelUsage, ...]:
+def trajectory_usage(trajectory: Trajectory) -> tuple[ModelUsage, ...]:
     """What each model was asked for, as the steps say."""
     by_model: dict[str, list[Step]] = {}
     for step in trajectory.steps:
@@ -151,11 +151,11 @@ def usage_of(trajectory: Trajectory) -> tuple[ModelUsage, ...]:
     return tuple(
         ModelUsage(model=model, requests=len(steps), tokens=totals.tokens, cost_usd=totals.cost_usd)
         for model, steps in sorted(by_model.items())
-        for totals in [totals_of(steps)]
+        for totals in [sum_steps(steps)]
     )
 
 
-def metrics_of(trajectory: Trajectory) -> AgentMetrics:
+def trajectory_metrics(trajectory: Trajectory) -> AgentMetrics:
     """How many turns and calls there were."""
     return AgentMetrics(
         agents=max(1, len({lane.agent for lane in trajectory.lanes})),

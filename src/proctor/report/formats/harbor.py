@@ -20,37 +20,37 @@ from proctor.core.record import Record, from_json, to_json
 from proctor.core.result import AgentMetrics, Attempt, ModelUsage, TaskResult, Tokens
 from proctor.core.run import RunConfig
 from proctor.core.verdict import TestOutcome, TestStatus, Verdict
-from proctor.report.formats.atif import agent_version, metrics_of, readable_trajectory
-from proctor.report.formats.harbor_job import Job, Lock, Trial, trial_files
-from proctor.report.formats.harbor_words import CAUSES, seconds_between
+from proctor.report.formats.atif import agent_version, readable_trajectory, trajectory_metrics
+from proctor.report.formats.harbor_exceptions import CAUSES_BY_EXCEPTION, seconds_between
+from proctor.report.formats.harbor_job import HarborJobWriter, HarborLock, HarborTrial, trial_files
 from proctor.report.trajectories import ATIF_FILE, from_atif, to_atif
 from proctor.results import RunStore
-from proctor.results.answers import SUBMISSION
+from proctor.results.attempt_record import SUBMISSION_FILES
 from proctor.results.formats import (
-    Exported,
     ExportOptions,
-    Imported,
-    ImportedAnswer,
+    ExportResult,
+    ExternalRun,
+    ExternalTrial,
     ImportOptions,
     count_files,
-    foreign_config,
+    external_config,
     unknown_usage,
 )
 
-OURS: Final = "proctor.json"
-_FREE: Final = ("oracle", "nop")  # agents of Harbor's that ask no model
-_KEPT_BYTES: Final = 16 << 20
+PROCTOR_FILE: Final = "proctor.json"
+_AGENTS_WITHOUT_MODEL: Final = ("oracle", "nop")  # agents of Harbor's that ask no model
+_MAX_LOG_FILE_BYTES: Final = 16 << 20
 _CTRF: Final = {"passed": TestStatus.PASSED, "failed": TestStatus.FAILED, "skipped": TestStatus.SKIPPED}
 
 
-class OurJob(Record):
+class HarborJobExtra(Record):
     """What we keep beside a job's result: the run that it was made from."""
 
     config: RunConfig
     schema_version: Literal["proctor.harbor_job@1"] = "proctor.harbor_job@1"
 
 
-class OurTrial(Record):
+class HarborTrialExtra(Record):
     """What we keep beside a trial's result, and the digest of that result."""
 
     sha256: str
@@ -58,17 +58,17 @@ class OurTrial(Record):
     schema_version: Literal["proctor.harbor_trial@1"] = "proctor.harbor_trial@1"
 
 
-class Harbor:
+class HarborFormat:
     """A job folder, as Harbor's own viewer reads it."""
 
     about = "a job folder of Harbor, with ATIF trajectories"
     suffix = ""
 
-    def export(self, run: RunStore, target: Path, options: ExportOptions) -> Exported:
+    def export(self, run: RunStore, target: Path, options: ExportOptions) -> ExportResult:
         """Write a trial for every answer that was given."""
         target.mkdir()
         config = run.config()
-        job = Job(config, options.name or config.agent, agent_version(config))
+        job = HarborJobWriter(config, options.name or config.agent, agent_version(config))
         left_out = list[str]()
         for result in run.results():
             if result.status is Status.SKIPPED:
@@ -77,22 +77,22 @@ class Harbor:
             trajectory = readable_trajectory(run, config, result, left_out)
             files = trial_files(job, result, to_atif(trajectory) if trajectory else None)
             digest = hashlib.sha256(files["result.json"]).hexdigest()
-            files[OURS] = to_json(OurTrial(sha256=digest, result=result))
+            files[PROCTOR_FILE] = to_json(HarborTrialExtra(sha256=digest, result=result))
             files |= _submission(run, result)
             _write(target / job.trial_name(result), files)
             if len(result.attempts) > 1:
                 left_out.append(
                     f"{result.task_id}: of {len(result.attempts)} attempts, Harbor has a place for the last"
                 )
-        _write(target, {**job.files(), OURS: to_json(OurJob(config=config))})
-        return Exported(files=count_files(target), left_out=tuple(left_out))
+        _write(target, {**job.files(), PROCTOR_FILE: to_json(HarborJobExtra(config=config))})
+        return ExportResult(files=count_files(target), left_out=tuple(left_out))
 
-    def read(self, source: Path, options: ImportOptions) -> Imported:
+    def read(self, source: Path, options: ImportOptions) -> ExternalRun:
         """Read the trials of one agent and model; a job may hold several, and a run is of one."""
         if not (source / "result.json").is_file():
             raise InvalidData("this is no job folder: it has no result.json", where=source)
         trials = [
-            (folder, from_json(_bytes(folder / "result.json"), Trial, where=folder / "result.json"))
+            (folder, from_json(_bytes(folder / "result.json"), HarborTrial, where=folder / "result.json"))
             for folder in sorted(source.iterdir())
             if (folder / "result.json").is_file()
         ]
@@ -104,13 +104,13 @@ class Harbor:
             names = ", ".join(f"{agent} {model}".strip() for agent, model in who)
             raise UsageError(f"the job holds the trials of several agents: {names}", fix="choose with --agent, --model")
         config = _config(source, trials, options)
-        return Imported(config, _answers(trials, config.benchmark))
+        return ExternalRun(config, _imported_trials(trials, config.benchmark))
 
 
-def _config(source: Path, trials: Sequence[tuple[Path, Trial]], options: ImportOptions) -> RunConfig:
-    own = source / OURS
+def _config(source: Path, trials: Sequence[tuple[Path, HarborTrial]], options: ImportOptions) -> RunConfig:
+    own = source / PROCTOR_FILE
     if own.is_file() and options.benchmark is None:
-        return msgspec.structs.replace(from_json(_bytes(own), OurJob, where=own).config, origin=str(source))
+        return msgspec.structs.replace(from_json(_bytes(own), HarborJobExtra, where=own).config, origin=str(source))
     sources = sorted({trial.source or "" for _, trial in trials})
     benchmark = options.benchmark or (sources[0] if len(sources) == 1 else "")
     if not benchmark:
@@ -119,11 +119,11 @@ def _config(source: Path, trials: Sequence[tuple[Path, Trial]], options: ImportO
     versions = {first.agent_info.name: first.agent_info.version}
     lock = source / "lock.json"
     if lock.is_file():
-        harbor = from_json(_bytes(lock), Lock, where=lock).harbor
+        harbor = from_json(_bytes(lock), HarborLock, where=lock).harbor
         versions |= {"harbor": harbor.version} if harbor else {}
     environment = first.config.get("environment")
     kind = environment.get("type") if isinstance(environment, dict) else None
-    return foreign_config(
+    return external_config(
         benchmark=benchmark,
         origin=str(source),
         agent=first.agent_info.name,
@@ -135,40 +135,42 @@ def _config(source: Path, trials: Sequence[tuple[Path, Trial]], options: ImportO
     )
 
 
-def _checksum(trials: Sequence[tuple[Path, Trial]]) -> str:
+def _checksum(trials: Sequence[tuple[Path, HarborTrial]]) -> str:
     """Identifies the tasks' data: by Harbor's own checksum of each."""
     lines = sorted({f"{trial.task_name} {trial.task_checksum}" for _, trial in trials})
     return "harbor:" + hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def _is_wanted(trial: Trial, options: ImportOptions) -> bool:
+def _is_wanted(trial: HarborTrial, options: ImportOptions) -> bool:
     return (options.agent is None or trial.agent_info.name == options.agent) and (
         options.model is None or trial.model == options.model
     )
 
 
-def _answers(trials: Sequence[tuple[Path, Trial]], benchmark: str) -> Iterator[ImportedAnswer]:
+def _imported_trials(trials: Sequence[tuple[Path, HarborTrial]], benchmark: str) -> Iterator[ExternalTrial]:
     samples: dict[str, int] = {}
     for folder, trial in sorted(trials, key=lambda pair: (pair[1].started_at or "", pair[0].name)):
-        files = _kept(folder)
-        own = _own(folder)
+        files = _log_files(folder)
+        own = _stored_result(folder)
         if own is not None:
-            yield ImportedAnswer(own, files)
+            yield ExternalTrial(own, files)
             continue
         sample = samples[trial.task_name] = samples.get(trial.task_name, 0) + 1
-        yield ImportedAnswer(_result(folder, trial, benchmark, sample, files.get(ATIF_FILE)), files)
+        yield ExternalTrial(_result(folder, trial, benchmark, sample, files.get(ATIF_FILE)), files)
 
 
-def _own(folder: Path) -> TaskResult | None:
+def _stored_result(folder: Path) -> TaskResult | None:
     """What we have written of this trial, if its result was not changed since."""
-    file = folder / OURS
+    file = folder / PROCTOR_FILE
     if not file.is_file():
         return None
-    own = from_json(_bytes(file), OurTrial, where=file)
+    own = from_json(_bytes(file), HarborTrialExtra, where=file)
     return own.result if own.sha256 == hashlib.sha256(_bytes(folder / "result.json")).hexdigest() else None
 
 
-def _result(folder: Path, trial: Trial, benchmark: str, sample: int, trajectory: bytes | None) -> TaskResult:
+def _result(
+    folder: Path, trial: HarborTrial, benchmark: str, trial_number: int, trajectory: bytes | None
+) -> TaskResult:
     verdict = _verdict(folder, trial)
     cause = _cause(trial, verdict)
     consequence = CONSEQUENCES[cause]
@@ -188,22 +190,26 @@ def _result(folder: Path, trial: Trial, benchmark: str, sample: int, trajectory:
         run_id="",
         benchmark=benchmark,
         task_id=trial.task_name,
-        sample=sample,
+        trial=trial_number,
         status=status or Status.ERROR,
         cause=cause,
         verdict=verdict,
         attempts=(attempt,),
         usage=usage,
-        metrics=metrics_of(steps) if steps else AgentMetrics(),
-        answer_seconds=seconds_between(trial.agent_execution),
+        metrics=trajectory_metrics(steps) if steps else AgentMetrics(),
+        agent_seconds=seconds_between(trial.agent_execution),
         grade_seconds=seconds_between(trial.verifier),
         categories={},
     )
 
 
-def _cause(trial: Trial, verdict: Verdict | None) -> Cause:
+def _cause(trial: HarborTrial, verdict: Verdict | None) -> Cause:
     """Why it ended. What the agent's own end led to was graded; other exceptions leave no valid reward."""
-    ended = CAUSES.get(trial.exception_info.exception_type, Cause.ENVIRONMENT_FAILED) if trial.exception_info else None
+    ended = (
+        CAUSES_BY_EXCEPTION.get(trial.exception_info.exception_type, Cause.ENVIRONMENT_FAILED)
+        if trial.exception_info
+        else None
+    )
     if ended is not None and (verdict is None or not CONSEQUENCES[ended].graded):
         return Cause.GRADER_FAILED if CONSEQUENCES[ended].graded else ended
     if verdict is None:
@@ -211,7 +217,7 @@ def _cause(trial: Trial, verdict: Verdict | None) -> Cause:
     return ended if ended is not None and verdict.status is Status.UNRESOLVED else verdict.cause
 
 
-def _verdict(folder: Path, trial: Trial) -> Verdict | None:
+def _verdict(folder: Path, trial: HarborTrial) -> Verdict | None:
     rewards = trial.verifier_result.rewards if trial.verifier_result else None
     if not rewards:
         return None
@@ -244,10 +250,10 @@ def _tests(file: Path) -> tuple[TestOutcome, ...]:
         return ()
 
 
-def _usage(trial: Trial) -> tuple[ModelUsage, ...]:
+def _usage(trial: HarborTrial) -> tuple[ModelUsage, ...]:
     used = trial.agent_result
     if used is None or (used.n_input_tokens is None and used.n_output_tokens is None and used.cost_usd is None):
-        return () if trial.agent_info.name in _FREE else unknown_usage(trial.model)
+        return () if trial.agent_info.name in _AGENTS_WITHOUT_MODEL else unknown_usage(trial.model)
     cached = used.n_cache_tokens or 0
     tokens = Tokens(
         input=max(0, (used.n_input_tokens or 0) - cached), output=used.n_output_tokens or 0, cache_read=cached
@@ -255,18 +261,18 @@ def _usage(trial: Trial) -> tuple[ModelUsage, ...]:
     return (ModelUsage(model=trial.model or "unknown", requests=0, tokens=tokens, cost_usd=used.cost_usd),)
 
 
-def _kept(folder: Path) -> dict[str, bytes]:
+def _log_files(folder: Path) -> dict[str, bytes]:
     """The files of a trial that go into the logs: its own, the trajectory, what was handed in."""
     files = {}
     for file in sorted(folder.rglob("*")):
-        if file.is_symlink() or not file.is_file() or file.stat().st_size > _KEPT_BYTES:
+        if file.is_symlink() or not file.is_file() or file.stat().st_size > _MAX_LOG_FILE_BYTES:
             continue
         name = file.relative_to(folder).as_posix()
-        if name != OURS:
+        if name != PROCTOR_FILE:
             files[f"harbor/{name}"] = _bytes(file)
     if f"harbor/agent/{ATIF_FILE}" in files:
         files[ATIF_FILE] = files.pop(f"harbor/agent/{ATIF_FILE}")
-    for name in SUBMISSION.values():
+    for name in SUBMISSION_FILES.values():
         if f"harbor/artifacts/{name}" in files:
             files[name] = files.pop(f"harbor/artifacts/{name}")
     return files
@@ -274,7 +280,7 @@ def _kept(folder: Path) -> dict[str, bytes]:
 
 def _submission(run: RunStore, result: TaskResult) -> dict[str, bytes]:
     logs = run.folder / result.attempts[-1].logs if result.attempts else None
-    files = [logs / name for name in SUBMISSION.values()] if logs else []
+    files = [logs / name for name in SUBMISSION_FILES.values()] if logs else []
     return {f"artifacts/{file.name}": file.read_bytes() for file in files if file.is_file()}
 
 

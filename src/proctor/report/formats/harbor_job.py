@@ -11,75 +11,75 @@ from typing import Any, Final
 import msgspec
 
 from proctor.core.causes import CONSEQUENCES, Cause, Status
-from proctor.core.names import disk_name
+from proctor.core.disk_names import disk_name
 from proctor.core.record import Record, to_json
 from proctor.core.result import TaskResult
 from proctor.core.run import RunConfig
 from proctor.core.verdict import TestStatus, Verdict
-from proctor.report.formats.harbor_words import NAMES, Timing
-from proctor.results import total_cost
+from proctor.report.formats.harbor_exceptions import EXCEPTION_NAMES, HarborTiming
+from proctor.results import usage_cost
 
-_IDS: Final = uuid.UUID("0f6c2e58-6a53-4d38-9b5e-2f1a4b1f9c70")
-_LETTERS: Final = string.ascii_letters + string.digits
-_NAME, _ID = 32, 7
+_ID_NAMESPACE: Final = uuid.UUID("0f6c2e58-6a53-4d38-9b5e-2f1a4b1f9c70")
+_ID_ALPHABET: Final = string.ascii_letters + string.digits
+_NAME_LENGTH, _ID_LENGTH = 32, 7
 _CTRF: Final = {TestStatus.PASSED: "passed", TestStatus.FAILED: "failed", TestStatus.SKIPPED: "skipped"}
 
-Document = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
-class ModelInfo(Record):
+class HarborModelInfo(Record):
     name: str
     provider: str | None = None
 
 
-class AgentInfo(Record):
+class HarborAgentInfo(Record):
     name: str
     version: str
-    model_info: ModelInfo | None = None
+    model_info: HarborModelInfo | None = None
 
 
-class AgentUsed(Record):
+class HarborAgentResult(Record):
     n_input_tokens: int | None = None
     n_cache_tokens: int | None = None
     n_output_tokens: int | None = None
     cost_usd: float | None = None
 
 
-class Rewards(Record):
+class HarborRewards(Record):
     rewards: dict[str, float] | None = None
 
 
-class Raised(Record):
+class HarborException(Record):
     exception_type: str
     exception_message: str
 
 
-class Tool(Record):
+class HarborVersion(Record):
     version: str
 
 
-class Lock(Record):
+class HarborLock(Record):
     """What is read of a job's lock: the Harbor that ran it."""
 
-    harbor: Tool | None = None
+    harbor: HarborVersion | None = None
 
 
-class Trial(Record):
+class HarborTrial(Record):
     """What is read of a trial's result."""
 
     task_name: str
     trial_name: str
-    agent_info: AgentInfo
+    agent_info: HarborAgentInfo
     task_checksum: str = ""
     source: str | None = None
     config: dict[str, Any] = msgspec.field(default_factory=dict)
-    agent_result: AgentUsed | None = None
-    verifier_result: Rewards | None = None
-    exception_info: Raised | None = None
+    agent_result: HarborAgentResult | None = None
+    verifier_result: HarborRewards | None = None
+    exception_info: HarborException | None = None
     started_at: str | None = None
     finished_at: str | None = None
-    agent_execution: Timing | None = None
-    verifier: Timing | None = None
+    agent_execution: HarborTiming | None = None
+    verifier: HarborTiming | None = None
 
     @property
     def model(self) -> str | None:
@@ -90,36 +90,38 @@ class Trial(Record):
         return f"{info.provider}/{info.name}" if info.provider else info.name
 
 
-class Job:
+class HarborJobWriter:
     """A job that is being written."""
 
     def __init__(self, config: RunConfig, agent: str, version: str) -> None:
         self._config = config
         self._agent = agent
         self._version = version
-        self._id = str(uuid.uuid5(_IDS, f"{config.benchmark}/{config.run_id}/{config.created_at}"))
-        self._trials: list[Document] = []
+        self._id = str(uuid.uuid5(_ID_NAMESPACE, f"{config.benchmark}/{config.run_id}/{config.created_at}"))
+        self._trials: list[JsonObject] = []
 
     def trial_name(self, result: TaskResult) -> str:
         """The name of a trial's folder, as Harbor makes them: a piece of the task's name, and an id."""
-        number = int.from_bytes(hashlib.sha256(f"{self._id}/{result.task_id}/{result.sample}".encode()).digest())
-        letters = [_LETTERS[number // len(_LETTERS) ** place % len(_LETTERS)] for place in range(_ID)]
-        return f"{_plain(result.task_id)[:_NAME]}__{''.join(letters)}"
+        number = int.from_bytes(hashlib.sha256(f"{self._id}/{result.task_id}/{result.trial}".encode()).digest())
+        letters = [
+            _ID_ALPHABET[number // len(_ID_ALPHABET) ** place % len(_ID_ALPHABET)] for place in range(_ID_LENGTH)
+        ]
+        return f"{_safe_name(result.task_id)[:_NAME_LENGTH]}__{''.join(letters)}"
 
-    def trial(self, result: TaskResult) -> tuple[Document, Document]:
+    def trial(self, result: TaskResult) -> tuple[JsonObject, JsonObject]:
         """The result and the configuration of a trial."""
         name, last = self.trial_name(result), result.attempts[-1] if result.attempts else None
-        path = f"{_plain(self._config.benchmark)}/{_plain(result.task_id)}"
+        path = f"{_safe_name(self._config.benchmark)}/{_safe_name(result.task_id)}"
         config = {
             "task": {"path": path, "source": self._config.benchmark},
             "trial_name": name,
             "agent": self._agent_config(),
             "job_id": self._id,
         }
-        started, ended = (_time(last.started_at), _time(last.ended_at)) if last else (None, None)
-        graded = _later(ended, result.grade_seconds)
+        started, ended = (_valid_time(last.started_at), _valid_time(last.ended_at)) if last else (None, None)
+        graded = _add_seconds(ended, result.grade_seconds)
         document = {
-            "id": str(uuid.uuid5(_IDS, f"{self._id}/{name}")),
+            "id": str(uuid.uuid5(_ID_NAMESPACE, f"{self._id}/{name}")),
             "task_name": result.task_id,
             "trial_name": name,
             "trial_uri": f"proctor:{self._config.benchmark}/{self._config.run_id}/{name}",
@@ -128,9 +130,9 @@ class Job:
             "task_checksum": "",
             "config": config,
             "agent_info": self._agent_info(),
-            "agent_result": _used(result),
+            "agent_result": _agent_result(result),
             "verifier_result": {"rewards": rewards} if (rewards := rewards_of(result)) else None,
-            "exception_info": self._raised(result, ended),
+            "exception_info": self._exception_info(result, ended),
             "started_at": started,
             "finished_at": graded,
             "agent_execution": {"started_at": started, "finished_at": ended},
@@ -142,8 +144,8 @@ class Job:
     def files(self) -> dict[str, bytes]:
         """The job's own files, once all trials are written."""
         config = {
-            "job_name": f"{_plain(self._config.benchmark)}-{self._config.run_id}",
-            "n_attempts": max(1, self._config.samples),
+            "job_name": f"{_safe_name(self._config.benchmark)}-{self._config.run_id}",
+            "n_attempts": max(1, self._config.trials),
             "n_concurrent_trials": max(1, self._config.concurrency),
             "agents": [self._agent_config()],
             "tasks": [trial["config"]["task"] for trial in self._trials],
@@ -153,7 +155,7 @@ class Job:
         used = [trial["agent_result"] for trial in self._trials if trial["agent_result"]]
         result = {
             "id": self._id,
-            "started_at": _time(self._config.created_at) or min(ends, default="1970-01-01T00:00:00+00:00"),
+            "started_at": _valid_time(self._config.created_at) or min(ends, default="1970-01-01T00:00:00+00:00"),
             "finished_at": max(ends, default=None),
             "n_total_trials": len(self._trials),
             "stats": {
@@ -173,7 +175,7 @@ class Job:
         words = (self._agent, model["name"] if model else None, self._config.benchmark)
         return "__".join(word for word in words if word)
 
-    def _eval(self) -> Document:
+    def _eval(self) -> JsonObject:
         """The numbers of the job as Harbor counts them: a trial without a reward counts as 0."""
         keys = {key for trial in self._trials for key in _rewards(trial)} or {"reward"}
         stats: dict[str, dict[str, list[str]]] = {}
@@ -205,13 +207,13 @@ class Job:
             for k in sorted({*_powers(fewest), *range(5, fewest + 1, 5)})
         }
 
-    def _agent_config(self) -> Document:
+    def _agent_config(self) -> JsonObject:
         return {"name": self._agent, "model_name": self._config.model}
 
-    def _agent_info(self) -> Document:
+    def _agent_info(self) -> JsonObject:
         return {"name": self._agent, "version": self._version or "unknown", "model_info": self._model()}
 
-    def _model(self) -> Document | None:
+    def _model(self) -> JsonObject | None:
         """The model, with what stands before a slash as its provider; a script's or a recording's path has none."""
         if not self._config.model:
             return None
@@ -220,20 +222,20 @@ class Job:
             return {"name": self._config.model, "provider": None}
         return {"name": name, "provider": provider}
 
-    def _raised(self, result: TaskResult, at: str | None) -> Document | None:
+    def _exception_info(self, result: TaskResult, at: str | None) -> JsonObject | None:
         last = result.attempts[-1] if result.attempts else None
-        cause = last.cause if last is not None and last.cause in NAMES else result.cause
-        if result.status is not Status.ERROR and cause not in NAMES:
+        cause = last.cause if last is not None and last.cause in EXCEPTION_NAMES else result.cause
+        if result.status is not Status.ERROR and cause not in EXCEPTION_NAMES:
             return None
         return {
-            "exception_type": NAMES.get(cause, NAMES[Cause.ENVIRONMENT_FAILED])[0],
+            "exception_type": EXCEPTION_NAMES.get(cause, EXCEPTION_NAMES[Cause.ENVIRONMENT_FAILED])[0],
             "exception_message": (last.detail if last else "") or cause.value,
             "exception_traceback": "",
-            "occurred_at": at or _time(self._config.created_at) or "1970-01-01T00:00:00+00:00",
+            "occurred_at": at or _valid_time(self._config.created_at) or "1970-01-01T00:00:00+00:00",
         }
 
 
-def trial_files(job: Job, result: TaskResult, trajectory: bytes | None) -> dict[str, bytes]:
+def trial_files(job: HarborJobWriter, result: TaskResult, trajectory: bytes | None) -> dict[str, bytes]:
     """All files of a trial, by their names in its folder."""
     document, config = job.trial(result)
     files = {"config.json": to_json(config), "result.json": to_json(document)}
@@ -277,7 +279,7 @@ def _ctrf(verdict: Verdict) -> bytes:
     return to_json({"results": {"tool": {"name": verdict.grader or "proctor"}, "summary": summary, "tests": tests}})
 
 
-def _used(result: TaskResult) -> Document | None:
+def _agent_result(result: TaskResult) -> JsonObject | None:
     if not result.usage:
         return None
     tokens = [usage.tokens for usage in result.usage]
@@ -285,11 +287,11 @@ def _used(result: TaskResult) -> Document | None:
         "n_input_tokens": sum(each.total - each.output for each in tokens),
         "n_cache_tokens": sum(each.cache_read for each in tokens),
         "n_output_tokens": sum(each.output for each in tokens),
-        "cost_usd": total_cost(result.usage),
+        "cost_usd": usage_cost(result.usage),
     }
 
 
-def _rewards(trial: Document) -> dict[str, float]:
+def _rewards(trial: JsonObject) -> dict[str, float]:
     return trial["verifier_result"]["rewards"] if trial["verifier_result"] else {}
 
 
@@ -302,11 +304,11 @@ def _powers(most: int) -> Sequence[int]:
     return [2**power for power in range(1, most.bit_length()) if 2**power <= most]
 
 
-def _plain(name: str) -> str:
+def _safe_name(name: str) -> str:
     return disk_name(name).replace("~/", "").replace("%", "_").replace("/", "_")
 
 
-def _time(text: str) -> str | None:
+def _valid_time(text: str) -> str | None:
     try:
         datetime.fromisoformat(text)
     except ValueError:
@@ -314,5 +316,5 @@ def _time(text: str) -> str | None:
     return text
 
 
-def _later(at: str | None, seconds: float) -> str | None:
+def _add_seconds(at: str | None, seconds: float) -> str | None:
     return (datetime.fromisoformat(at) + timedelta(seconds=seconds)).isoformat() if at else None

@@ -10,9 +10,9 @@ from typing import Final
 from proctor.core.errors import InvalidData
 from proctor.core.trajectory import Trajectory
 from proctor.report.trajectories.atif import from_atif, to_atif
-from proctor.report.trajectories.claude import read_stream
+from proctor.report.trajectories.claude_stream import read_stream
 from proctor.report.trajectories.recording import read_recording
-from proctor.results.answers import CASSETTE
+from proctor.results.attempt_record import RECORDING_FILE
 
 __all__ = ["ATIF_FILE", "STREAM_FILE", "from_atif", "read_trajectory", "to_atif"]
 
@@ -31,9 +31,9 @@ def read_trajectory(logs: Path, *, task_id: str, agent: str, version: str = "") 
     if (logs / ATIF_FILE).is_file():
         return from_atif(_bytes(logs / ATIF_FILE), task_id=task_id, where=logs / ATIF_FILE)
     stream = logs / STREAM_FILE
-    if (logs / CASSETTE).is_file() and (logs / CASSETTE).stat().st_size:
+    if (logs / RECORDING_FILE).is_file() and (logs / RECORDING_FILE).stat().st_size:
         outputs = read_stream(stream).outputs if stream.is_file() else {}
-        return read_recording(logs / CASSETTE, agent=agent, version=version, outputs=outputs)
+        return read_recording(logs / RECORDING_FILE, agent=agent, version=version, outputs=outputs)
     if stream.is_file() and stream.stat().st_size:
         return read_stream(stream).trajectory(task_id=task_id, agent=agent, version=version)
     return None

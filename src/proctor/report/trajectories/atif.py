@@ -16,14 +16,14 @@ from msgspec import field
 from proctor.core.errors import InvalidData
 from proctor.core.record import Record, from_json, to_json
 from proctor.core.result import Tokens
-from proctor.core.trajectory import Lane, Source, Step, ToolCall, Trajectory, totals_of
+from proctor.core.trajectory import Lane, Step, StepSource, ToolCall, Trajectory, sum_steps
 
 VERSION: Final = "ATIF-v1.7"
-_READ: Final = frozenset(f"ATIF-v1.{minor}" for minor in range(9))
-_OURS: Final = "proctor"
+_READABLE_VERSIONS: Final = frozenset(f"ATIF-v1.{minor}" for minor in range(9))
+_PROCTOR_KEY: Final = "proctor"
 _CACHE_WRITES: Final = ("cache_write_5m", "cache_write_1h")
 
-Document = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
 def to_atif(trajectory: Trajectory) -> bytes:
@@ -45,7 +45,7 @@ def to_atif(trajectory: Trajectory) -> bytes:
     if not documents:
         raise InvalidData("the trajectory has no steps", where=trajectory.task_id)
     root, *others = documents
-    root["extra"][_OURS] |= {
+    root["extra"][_PROCTOR_KEY] |= {
         "task_id": trajectory.task_id,
         "note": trajectory.note,
         "lanes": msgspec.to_builtins(trajectory.lanes),
@@ -55,37 +55,37 @@ def to_atif(trajectory: Trajectory) -> bytes:
     return to_json(root)
 
 
-def _document(trajectory: Trajectory, lane: Lane, steps: list[Step], order: Mapping[int, int]) -> Document:
-    totals = totals_of(steps)
+def _document(trajectory: Trajectory, lane: Lane, steps: list[Step], order: Mapping[int, int]) -> JsonObject:
+    totals = sum_steps(steps)
     tokens = totals.tokens
     return {
         "schema_version": VERSION,
-        **_present(session_id=trajectory.session_id),
+        **_without_none(session_id=trajectory.session_id),
         "trajectory_id": lane.name,
         "agent": {
             "name": lane.agent or trajectory.agent or "unknown",
             "version": trajectory.version or "unknown",
-            **_present(model_name=trajectory.model),
+            **_without_none(model_name=trajectory.model),
         },
         "steps": [_step(step, number, order[id(step)]) for number, step in enumerate(steps, start=1)],
         "final_metrics": {
             "total_prompt_tokens": tokens.total - tokens.output,
             "total_completion_tokens": tokens.output,
             "total_cached_tokens": tokens.cache_read,
-            **_present(total_cost_usd=totals.cost_usd),
+            **_without_none(total_cost_usd=totals.cost_usd),
             "total_steps": len(steps),
         },
-        "extra": {_OURS: {"agent": trajectory.agent, "version": trajectory.version}},
+        "extra": {_PROCTOR_KEY: {"agent": trajectory.agent, "version": trajectory.version}},
     }
 
 
-def _step(step: Step, number: int, order: int) -> Document:
-    document: Document = {"step_id": number, "source": step.source, "message": step.text}
-    own: Document = {"order": order, **_present(seconds=step.seconds)}
+def _step(step: Step, number: int, order: int) -> JsonObject:
+    document: JsonObject = {"step_id": number, "source": step.source, "message": step.text}
+    own: JsonObject = {"order": order, **_without_none(seconds=step.seconds)}
     own |= {name: getattr(step, name) for name in ("kind", "note") if getattr(step, name) not in {"message", ""}}
     if step.at is not None:
         (document if _is_time(step.at) else own)["timestamp"] = step.at
-    results: list[Document] = [
+    results: list[JsonObject] = [
         {
             "source_call_id": call.id,
             "content": call.output,
@@ -94,10 +94,10 @@ def _step(step: Step, number: int, order: int) -> Document:
         for call in step.calls
         if call.output is not None
     ]
-    if step.observed:
-        results.append({"content": step.observed})
+    if step.observation:
+        results.append({"content": step.observation})
     if step.source == "agent":
-        document |= _present(model_name=step.model, reasoning_content=step.thinking or None)
+        document |= _without_none(model_name=step.model, reasoning_content=step.thinking or None)
         document["metrics"] = _metrics(step)
         if step.calls:
             document["tool_calls"] = [
@@ -105,15 +105,15 @@ def _step(step: Step, number: int, order: int) -> Document:
                 for call in step.calls
             ]
     else:
-        own |= _elsewhere(step)
+        own |= _fields_without_place(step)
         results = [result for result in results if "source_call_id" not in result]
     if results:
         document["observation"] = {"results": results}
-    document["extra"] = {_OURS: own}
+    document["extra"] = {_PROCTOR_KEY: own}
     return document
 
 
-def _elsewhere(step: Step) -> Document:
+def _fields_without_place(step: Step) -> JsonObject:
     """What only an agent's step has a field for, of a step that is nobody's answer but was paid for."""
     plain = Step(source=step.source)
     names = ("model", "thinking", "tokens", "cost_usd", "calls")
@@ -122,46 +122,46 @@ def _elsewhere(step: Step) -> Document:
     }
 
 
-def _metrics(step: Step) -> Document:
+def _metrics(step: Step) -> JsonObject:
     tokens = step.tokens
     writes = {name: getattr(tokens, name) for name in _CACHE_WRITES if getattr(tokens, name)}
     return {
         "prompt_tokens": tokens.total - tokens.output,
         "completion_tokens": tokens.output,
         "cached_tokens": tokens.cache_read,
-        **_present(cost_usd=step.cost_usd),
+        **_without_none(cost_usd=step.cost_usd),
         **({"extra": writes} if writes else {}),
     }
 
 
-class _Agent(Record):
+class _AtifAgent(Record):
     name: str
     version: str
     model_name: str | None = None
 
 
-class _Call(Record):
+class _AtifToolCall(Record):
     tool_call_id: str
     function_name: str
     arguments: dict[str, Any]
 
 
-class _Part(Record):
+class _AtifContentPart(Record):
     type: str
     text: str | None = None
 
 
-class _Result(Record):
+class _AtifResult(Record):
     source_call_id: str | None = None
-    content: str | list[_Part] | None = None
+    content: str | list[_AtifContentPart] | None = None
     extra: dict[str, Any] | None = None
 
 
-class _Observation(Record):
-    results: list[_Result]
+class _AtifObservation(Record):
+    results: list[_AtifResult]
 
 
-class _Metrics(Record):
+class _AtifMetrics(Record):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cached_tokens: int | None = None
@@ -169,32 +169,32 @@ class _Metrics(Record):
     extra: dict[str, Any] | None = None
 
 
-class _Step(Record):
+class _AtifStep(Record):
     step_id: int
-    source: Source
-    message: str | list[_Part] = ""
+    source: StepSource
+    message: str | list[_AtifContentPart] = ""
     timestamp: str | None = None
     model_name: str | None = None
     reasoning_content: str | None = None
-    tool_calls: list[_Call] | None = None
-    observation: _Observation | None = None
-    metrics: _Metrics | None = None
+    tool_calls: list[_AtifToolCall] | None = None
+    observation: _AtifObservation | None = None
+    metrics: _AtifMetrics | None = None
     is_copied_context: bool | None = None
     extra: dict[str, Any] | None = None
 
 
-class _Root(Record):
+class _AtifTrajectory(Record):
     schema_version: str
-    agent: _Agent
-    steps: list[_Step]
+    agent: _AtifAgent
+    steps: list[_AtifStep]
     session_id: str | None = None
     trajectory_id: str | None = None
     extra: dict[str, Any] | None = None
-    subagent_trajectories: list["_Root"] | None = None
+    subagent_trajectories: list["_AtifTrajectory"] | None = None
     notes: str | None = None
 
 
-class _Own(Record):
+class _AtifExtra(Record):
     """What we have put into the `extra` of a root."""
 
     agent: str | None = None
@@ -204,7 +204,7 @@ class _Own(Record):
     lanes: tuple[Lane, ...] = ()
 
 
-class _OwnStep(Record):
+class _AtifStepExtra(Record):
     """The same for a step."""
 
     order: int | None = None
@@ -225,8 +225,8 @@ def from_atif(data: bytes, *, task_id: str = "", where: object = None) -> Trajec
     Raises:
         InvalidData: it is not ATIF, or breaks its rules; says where.
     """
-    root = from_json(data, _Root, where=where)
-    own = _own(root.extra, _Own, where)
+    root = from_json(data, _AtifTrajectory, where=where)
+    own = _read_extra(root.extra, _AtifExtra, where)
     numbered: list[tuple[tuple[float, str], Step]] = []
     lanes = list(own.lanes)
     for name, document, embedded in _documents(root):
@@ -235,7 +235,7 @@ def from_atif(data: bytes, *, task_id: str = "", where: object = None) -> Trajec
             agent = document.agent.name if embedded else ""
             lanes.append(Lane(name=name, agent=agent, kind="subagent" if embedded else "main"))
         for theirs in document.steps:
-            extra = _own(theirs.extra, _OwnStep, where)
+            extra = _read_extra(theirs.extra, _AtifStepExtra, where)
             key = (math.inf if extra.order is None else float(extra.order), theirs.timestamp or "")
             numbered.append((key, _read_step(theirs, name, document.agent.model_name, extra, where)))
     ordered = sorted(numbered, key=lambda pair: pair[0]) if _sortable(numbered) else numbered
@@ -251,7 +251,7 @@ def from_atif(data: bytes, *, task_id: str = "", where: object = None) -> Trajec
     )
 
 
-def _documents(root: _Root) -> Iterable[tuple[str, _Root, bool]]:
+def _documents(root: _AtifTrajectory) -> Iterable[tuple[str, _AtifTrajectory, bool]]:
     """Every trajectory in it, with the name of its lane; embedded ones may hold others."""
     yield root.trajectory_id or "main", root, False
     waiting = list(root.subagent_trajectories or ())
@@ -271,8 +271,8 @@ def _sortable(numbered: list[tuple[tuple[float, str], Step]]) -> bool:
     return all(order != math.inf or at for (order, at), _ in numbered)
 
 
-def _check(document: _Root, where: object, name: str) -> None:
-    if document.schema_version not in _READ:
+def _check(document: _AtifTrajectory, where: object, name: str) -> None:
+    if document.schema_version not in _READABLE_VERSIONS:
         raise InvalidData(f"{document.schema_version!r} is no version of ATIF that is known here", where=where)
     if not document.steps:
         raise InvalidData(f"trajectory {name!r} has no steps", where=where)
@@ -289,45 +289,45 @@ def _check(document: _Root, where: object, name: str) -> None:
             raise InvalidData(f"{place} has a result of a call that it did not make: {strangers[0]!r}", where=where)
 
 
-def _read_step(theirs: _Step, lane: str, model: str | None, own: _OwnStep, where: object) -> Step:
-    results = theirs.observation.results if theirs.observation else []
-    given = theirs.tool_calls or []
-    unnamed = own.order is None and len(results) == len(given)
+def _read_step(step: _AtifStep, lane: str, model: str | None, extra: _AtifStepExtra, where: object) -> Step:
+    results = step.observation.results if step.observation else []
+    given = step.tool_calls or []
+    unnamed = extra.order is None and len(results) == len(given)
     if unnamed and all(result.source_call_id is None for result in results):
         # Some tools answer in the order of the calls, without saying so.
         pairs = zip(results, given, strict=True)
         results = [msgspec.structs.replace(result, source_call_id=call.tool_call_id) for result, call in pairs]
     outputs = {result.source_call_id: result for result in results if result.source_call_id is not None}
     calls = tuple(_read_call(call, outputs.get(call.tool_call_id)) for call in given)
-    agent = theirs.source == "agent"
-    metrics = theirs.metrics or _Metrics()
-    tokens = _read_tokens(metrics, where) if agent else own.tokens
+    agent = step.source == "agent"
+    metrics = step.metrics or _AtifMetrics()
+    tokens = _read_tokens(metrics, where) if agent else extra.tokens
     return Step(
-        source=theirs.source,
+        source=step.source,
         lane=lane,
-        at=theirs.timestamp or own.timestamp,
-        seconds=own.seconds,
-        kind=own.kind,
-        text=_shown(theirs.message),
-        thinking=(theirs.reasoning_content or "") if agent else own.thinking,
-        calls=calls or own.calls,
-        observed="\n".join(_shown(result.content) for result in results if result.source_call_id is None),
-        model=(theirs.model_name or (None if own.order is not None else model)) if agent else own.model,
+        at=step.timestamp or extra.timestamp,
+        seconds=extra.seconds,
+        kind=extra.kind,
+        text=_content_text(step.message),
+        thinking=(step.reasoning_content or "") if agent else extra.thinking,
+        calls=calls or extra.calls,
+        observation="\n".join(_content_text(result.content) for result in results if result.source_call_id is None),
+        model=(step.model_name or (None if extra.order is not None else model)) if agent else extra.model,
         tokens=tokens,
-        cost_usd=metrics.cost_usd if agent else own.cost_usd,
-        note=own.note or ("copied from an earlier trajectory" if theirs.is_copied_context else ""),
+        cost_usd=metrics.cost_usd if agent else extra.cost_usd,
+        note=extra.note or ("copied from an earlier trajectory" if step.is_copied_context else ""),
     )
 
 
-def _read_call(call: _Call, result: _Result | None) -> ToolCall:
-    output = None if result is None or result.content is None else _shown(result.content)
+def _read_call(call: _AtifToolCall, result: _AtifResult | None) -> ToolCall:
+    output = None if result is None or result.content is None else _content_text(result.content)
     failed = result is not None and (result.extra or {}).get("failed") is True
     return ToolCall(
         id=call.tool_call_id, name=call.function_name, arguments=call.arguments, output=output, failed=failed
     )
 
 
-def _read_tokens(metrics: _Metrics, where: object) -> Tokens:
+def _read_tokens(metrics: _AtifMetrics, where: object) -> Tokens:
     prompt, cached = metrics.prompt_tokens or 0, metrics.cached_tokens or 0
     extra = metrics.extra or {}
     write_5m, write_1h = (extra[name] if isinstance(extra.get(name), int) else 0 for name in _CACHE_WRITES)
@@ -343,15 +343,15 @@ def _read_tokens(metrics: _Metrics, where: object) -> Tokens:
     )
 
 
-def _shown(content: str | list[_Part] | None) -> str:
+def _content_text(content: str | list[_AtifContentPart] | None) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     return "\n".join(f"[{part.type}]" if part.text is None else part.text for part in content)
 
 
-def _own(extra: dict[str, Any] | None, kind: type[Any], where: object) -> Any:
+def _read_extra(extra: dict[str, Any] | None, kind: type[Any], where: object) -> Any:
     """What we have put there, if we have."""
-    found = (extra or {}).get(_OURS)
+    found = (extra or {}).get(_PROCTOR_KEY)
     if not isinstance(found, dict):
         return kind()
     try:
@@ -368,5 +368,5 @@ def _is_time(text: str) -> bool:
     return True
 
 
-def _present(**fields: Any) -> Document:
+def _without_none(**fields: Any) -> JsonObject:
     return {name: value for name, value in fields.items() if value is not None}

@@ -7,35 +7,35 @@ from typing import Any, Final
 import msgspec
 
 from proctor.core.result import Tokens
-from proctor.core.trajectory import Lane, LaneKind, Source, Step, ToolCall, Trajectory
-from proctor.gateway import read_cassette
-from proctor.gateway.cassette import Exchange, Recorded
-from proctor.gateway.classify import Role
-from proctor.gateway.sse import fold
-from proctor.report.trajectories.blocks import Result, said, shown, told
+from proctor.core.trajectory import Lane, LaneKind, Step, StepSource, ToolCall, Trajectory
+from proctor.gateway import load_recording
+from proctor.gateway.model_call import Role
+from proctor.gateway.recording import ExpandedExchange, RecordedExchange
+from proctor.gateway.sse import message_from_events
+from proctor.report.trajectories.content_blocks import ToolResult, content_text, parse_assistant, parse_user
 
 _OK: Final = 200
 _LAST: Final = 1 << 62
 
 
-def read_recording(cassette: Path, *, agent: str, version: str, outputs: Mapping[str, Result]) -> Trajectory:
+def read_recording(path: Path, *, agent: str, version: str, outputs: Mapping[str, ToolResult]) -> Trajectory:
     """What a recording tells. A call's output is in the request after it; of the last calls, `outputs` may know it.
 
     Raises:
         InvalidData: the recording cannot be read.
     """
-    recording = read_cassette(cassette)
-    conversations: dict[str, _Conversation] = {}
+    recording = load_recording(path)
+    conversations: dict[str, _LaneBuilder] = {}
     for recorded in recording.exchanges:
         exchange = recorded.exchange
-        lane = conversations.setdefault(exchange.conversation, _Conversation(_lane(exchange)))
-        lane.hear(recorded)
+        lane = conversations.setdefault(exchange.conversation, _LaneBuilder(_lane(exchange)))
+        lane.add_exchange(recorded)
     for refusal in recording.refusals:
-        lane = conversations.setdefault(refusal.conversation, _Conversation(Lane(name=refusal.conversation)))
+        lane = conversations.setdefault(refusal.conversation, _LaneBuilder(Lane(name=refusal.conversation)))
         text = f"The gateway refused with status {refusal.status}: {refusal.message}"
         step = Step(source="system", lane=lane.lane.name, at=refusal.at, kind="trouble", text=text)
         lane.steps.append((_LAST, step))
-    numbered = [step for lane in conversations.values() for step in lane.finished(outputs)]
+    numbered = [step for lane in conversations.values() for step in lane.finished_steps(outputs)]
     # Times are told in milliseconds; within one, requests are in the order of their numbers.
     steps = [step for _, step in sorted(numbered, key=lambda pair: (pair[1].at or "", pair[0]))]
     models = [step.model for step in steps if step.model]
@@ -49,33 +49,33 @@ def read_recording(cassette: Path, *, agent: str, version: str, outputs: Mapping
     )
 
 
-class _Conversation:
+class _LaneBuilder:
     """One lane, while it is put together."""
 
     def __init__(self, lane: Lane) -> None:
         self.lane = lane
         self.steps: list[tuple[int, Step]] = []
         self._seen: set[str] = set()
-        self._results: dict[str, Result] = {}
+        self._results: dict[str, ToolResult] = {}
 
-    def hear(self, recorded: Recorded) -> None:
+    def add_exchange(self, recorded: ExpandedExchange) -> None:
         exchange = recorded.exchange
         for message in exchange.request.add:
             if isinstance(message, dict) and message.get("role") != "assistant":
-                self._told(message.get("content"), exchange)
-        self.steps.append((exchange.number, _answer(recorded, self.lane.name)))
+                self._add_user_content(message.get("content"), exchange)
+        self.steps.append((exchange.number, _agent_step(recorded, self.lane.name)))
 
-    def _told(self, content: Any, exchange: Exchange) -> None:
-        heard = told(content)
+    def _add_user_content(self, content: Any, exchange: RecordedExchange) -> None:
+        heard = parse_user(content)
         for result in heard.results:
-            self._results.setdefault(result.call, result)
+            self._results.setdefault(result.call_id, result)
         # Nobody but the agent's own program asks for a summary.
-        user: Source = "system" if exchange.role is Role.COMPACTION else "user"
-        self._say("system", heard.reminders, exchange)
+        user: StepSource = "system" if exchange.role is Role.COMPACTION else "user"
+        self._add_steps("system", heard.reminders, exchange)
         for text in heard.texts:
-            self._say(user, [text], exchange)
+            self._add_steps(user, [text], exchange)
 
-    def _say(self, source: Source, texts: Iterable[str], exchange: Exchange) -> None:
+    def _add_steps(self, source: StepSource, texts: Iterable[str], exchange: RecordedExchange) -> None:
         # After a summary, and when it is asked again, a conversation repeats what was said before.
         new = [text for text in texts if text not in self._seen]
         self._seen.update(new)
@@ -83,20 +83,20 @@ class _Conversation:
             step = Step(source=source, lane=self.lane.name, at=exchange.at, text="\n\n".join(new))
             self.steps.append((exchange.number, step))
 
-    def finished(self, outputs: Mapping[str, Result]) -> Iterator[tuple[int, Step]]:
+    def finished_steps(self, outputs: Mapping[str, ToolResult]) -> Iterator[tuple[int, Step]]:
         """The steps, each call with what came back from it."""
         for number, step in self.steps:
             calls = tuple(_with_output(call, self._results.get(call.id) or outputs.get(call.id)) for call in step.calls)
             yield number, msgspec.structs.replace(step, calls=calls) if calls else step
 
 
-def _with_output(call: ToolCall, result: Result | None) -> ToolCall:
+def _with_output(call: ToolCall, result: ToolResult | None) -> ToolCall:
     if result is None:
         return call
     return msgspec.structs.replace(call, output=result.output, failed=result.failed)
 
 
-def _answer(recorded: Recorded, lane: str) -> Step:
+def _agent_step(recorded: ExpandedExchange, lane: str) -> Step:
     exchange = recorded.exchange
     response = exchange.response
     message = _message(exchange)
@@ -118,33 +118,33 @@ def _answer(recorded: Recorded, lane: str) -> Step:
     )
     if message is None:
         status = "none" if response.status is None else str(response.status)
-        text = f"No answer came from the model (status {status}): {_complaint(response.body)}".rstrip(": ")
+        text = f"No answer came from the model (status {status}): {_error_message(response.body)}".rstrip(": ")
         return msgspec.structs.replace(step, source="system", kind="trouble", text=text, model=None)
-    spoken = said(message.get("content"))
+    spoken = parse_assistant(message.get("content"))
     kind = "compaction" if exchange.role is Role.COMPACTION else "message"
     return msgspec.structs.replace(step, kind=kind, text=spoken.text, thinking=spoken.thinking, calls=spoken.calls)
 
 
-def _message(exchange: Exchange) -> dict[str, Any] | None:
+def _message(exchange: RecordedExchange) -> dict[str, Any] | None:
     """The model's message, as far as it came."""
     if exchange.response.status != _OK:
         return None
     if exchange.events is not None:
         events = [event for _, event, *_ in exchange.events if isinstance(event, dict)]
         try:
-            return fold(events) or None
+            return message_from_events(events) or None
         except (LookupError, TypeError, ValueError):
             return None  # a stream in an order that no provider's answer has
     body = exchange.response.body
     return body if isinstance(body, dict) and body.get("type") == "message" else None
 
 
-def _complaint(body: Any) -> str:
+def _error_message(body: Any) -> str:
     if isinstance(body, dict) and isinstance(body.get("error"), dict):
         return str(body["error"].get("message", ""))
-    return shown(body) if isinstance(body, str) else ""
+    return content_text(body) if isinstance(body, str) else ""
 
 
-def _lane(exchange: Exchange) -> Lane:
+def _lane(exchange: RecordedExchange) -> Lane:
     kinds: dict[Role, LaneKind] = {Role.SUBAGENT: "subagent", Role.SIDE: "side"}
     return Lane(name=exchange.conversation, agent=exchange.agent, kind=kinds.get(exchange.role, "main"))

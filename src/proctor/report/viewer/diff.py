@@ -7,21 +7,23 @@ from pathlib import PurePosixPath
 from typing import Final, Literal
 
 # Colouring stops here: what is longer is shown plainly, and the whole file can be opened beside it.
-LINES: Final = 4000
-LINE_LENGTH: Final = 1000
+MAX_LINES: Final = 4000
+MAX_LINE_LENGTH: Final = 1000
 
-Kind = Literal["add", "del", "same", "hunk", "meta"]
-Piece = tuple[str, str]
+DiffLineKind = Literal["add", "del", "same", "hunk", "meta"]
+DiffToken = tuple[str, str]
 
 _HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
-_SHARP: Final = frozenset({".py", ".sh", ".rb", ".yaml", ".yml", ".toml", ".pl", ".r", ".mk", ".cfg", ""})
-_WORDS_OF_MANY_LANGUAGES: Final = """
+_HASH_COMMENT_SUFFIXES: Final = frozenset(
+    {".py", ".sh", ".rb", ".yaml", ".yml", ".toml", ".pl", ".r", ".mk", ".cfg", ""}
+)
+_KEYWORD_TEXT: Final = """
     and as assert async await break case catch class const continue def default del do elif else enum except export
     extends final finally fn for from func function global go if impl implements import in interface is lambda let
     match mod mut new nil none nonlocal not null or package pass private protected pub public raise return self static
     struct super switch this throw trait true false try type union use var void where while with yield None True False
 """
-_WORDS: Final = frozenset(_WORDS_OF_MANY_LANGUAGES.split())
+_KEYWORDS: Final = frozenset(_KEYWORD_TEXT.split())
 # Every alternative matches wherever it begins, so that no line takes longer than its length: a string without an end
 # is one up to the end of the line, and then none.
 _TOKEN: Final = re.compile(
@@ -31,31 +33,31 @@ _TOKEN: Final = re.compile(
 
 
 @dataclass(slots=True)
-class Line:
+class DiffLine:
     """One line of a patch, with its number before and after, and its words with their classes."""
 
-    kind: Kind
-    pieces: list[Piece]
+    kind: DiffLineKind
+    tokens: list[DiffToken]
     before: int | None = None
     after: int | None = None
 
 
 @dataclass(slots=True)
-class FileChange:
+class FilePatchView:
     """All that a patch does to one file."""
 
     path: str
-    lines: list[Line] = field(default_factory=list)
+    lines: list[DiffLine] = field(default_factory=list)
     added: int = 0
     removed: int = 0
 
 
 @dataclass(slots=True)
-class Patch:
+class PatchView:
     """A patch ready to be shown; `cut` is how many lines were left out."""
 
-    files: list[FileChange]
-    cut: int = 0
+    files: list[FilePatchView]
+    omitted_lines: int = 0
 
     @property
     def added(self) -> int:
@@ -68,39 +70,39 @@ class Patch:
         return sum(file.removed for file in self.files)
 
 
-def read_patch(text: str) -> Patch:
+def read_patch(text: str) -> PatchView:
     """Read a unified diff, or anything that claims to be one."""
     lines = text.split("\n")
     if lines and not lines[-1]:
         lines.pop()
-    files: list[FileChange] = []
+    files: list[FilePatchView] = []
     before = after = 0
     in_hunk = False
-    for raw in lines[:LINES]:
+    for raw in lines[:MAX_LINES]:
         if raw.startswith("diff --git ") or (not files and not in_hunk):
-            files.append(FileChange(_path(raw)))
+            files.append(FilePatchView(_path(raw)))
             in_hunk = False
         file = files[-1]
         hunk = _HUNK.match(raw)
         if hunk:
             before, after, in_hunk = int(hunk[1]), int(hunk[2]), True
-            file.lines.append(Line("hunk", [("", raw)]))
+            file.lines.append(DiffLine("hunk", [("", raw)]))
         elif not in_hunk:
             if raw.startswith("+++ ") and raw[4:] != "/dev/null":
                 file.path = raw[4:].removeprefix("b/")
-            file.lines.append(Line("meta", [("", raw)]))
+            file.lines.append(DiffLine("meta", [("", raw)]))
         elif raw.startswith("+"):
-            file.lines.append(Line("add", _coloured(raw[1:], file.path), after=after))
+            file.lines.append(DiffLine("add", _highlight(raw[1:], file.path), after=after))
             after, file.added = after + 1, file.added + 1
         elif raw.startswith("-"):
-            file.lines.append(Line("del", _coloured(raw[1:], file.path), before=before))
+            file.lines.append(DiffLine("del", _highlight(raw[1:], file.path), before=before))
             before, file.removed = before + 1, file.removed + 1
         elif raw.startswith("\\"):
-            file.lines.append(Line("meta", [("", raw)]))
+            file.lines.append(DiffLine("meta", [("", raw)]))
         else:
-            file.lines.append(Line("same", _coloured(raw[1:], file.path), before, after))
+            file.lines.append(DiffLine("same", _highlight(raw[1:], file.path), before, after))
             before, after = before + 1, after + 1
-    return Patch(files, max(0, len(lines) - LINES))
+    return PatchView(files, max(0, len(lines) - MAX_LINES))
 
 
 def _path(line: str) -> str:
@@ -108,17 +110,17 @@ def _path(line: str) -> str:
     return path or line[:200]
 
 
-def _coloured(line: str, path: str) -> list[Piece]:
-    if len(line) > LINE_LENGTH:
+def _highlight(line: str, path: str) -> list[DiffToken]:
+    if len(line) > MAX_LINE_LENGTH:
         return [("", line)]
-    return list(_pieces(line, sharp=PurePosixPath(path).suffix.lower() in _SHARP))
+    return list(_tokenize(line, hash_comments=PurePosixPath(path).suffix.lower() in _HASH_COMMENT_SUFFIXES))
 
 
-def _pieces(line: str, *, sharp: bool) -> Iterator[Piece]:
+def _tokenize(line: str, *, hash_comments: bool) -> Iterator[DiffToken]:
     """The line in pieces, each with its class; together they are the line again."""
     plain_from = position = 0
     while token := _TOKEN.search(line, position):
-        kind, text = _class(token, sharp=sharp), token[0]
+        kind, text = _class(token, hash_comments=hash_comments), token[0]
         if kind == "s" and (len(text) == 1 or text[-1] != text[0]):
             break
         if not kind:
@@ -133,15 +135,15 @@ def _pieces(line: str, *, sharp: bool) -> Iterator[Piece]:
         yield "", line[plain_from:]
 
 
-def _class(token: re.Match[str], *, sharp: bool) -> str:
+def _class(token: re.Match[str], *, hash_comments: bool) -> str:
     match token.lastgroup:
         case "string":
             return "s"
         case "number":
             return "n"
         case "sharp":
-            return "c" if sharp else ""
+            return "c" if hash_comments else ""
         case "slashes":
-            return "" if sharp else "c"
+            return "" if hash_comments else "c"
         case _:
-            return "k" if token[0] in _WORDS else ""
+            return "k" if token[0] in _KEYWORDS else ""

@@ -17,58 +17,58 @@ from proctor.core.result import Tokens
 from proctor.core.run import JournalEntry, RunConfig
 from proctor.results import RunStore
 
-PAGE: Final = 100
+PAGE_SIZE: Final = 100
 _STAGES: Final = {
     "prepared": "answering",
     "answered": "trying again",
     "collected": "grading",
     "graded": "recording",
 }
-_WAITING: Final = "waiting"
-LIVE: Final = (*_STAGES.values(), _WAITING)
+_PENDING: Final = "waiting"
+LIVE: Final = (*_STAGES.values(), _PENDING)
 SORTS: Final = ("task", "status", "cost", "time", "tokens", "steps")
 
 Key = tuple[str, int]
 
 
-class _Usage(msgspec.Struct):
+class _StoredUsage(msgspec.Struct):
     tokens: Tokens
     cost_usd: float | None
 
 
-class _Verdict(msgspec.Struct):
+class _StoredVerdict(msgspec.Struct):
     reason: str = ""
     score: float | None = None
     findings: list[msgspec.Raw] = []
 
 
-class _Metrics(msgspec.Struct):
+class _StoredMetrics(msgspec.Struct):
     agents: int = 1
     turns: int = 0
     steps: int = 0
 
 
-class _Result(msgspec.Struct):
+class _StoredResult(msgspec.Struct):
     """What the table needs of a stored result; the rest of it is not even decoded."""
 
     task_id: str
-    sample: int
+    trial: int
     status: Status
     cause: Cause
-    verdict: _Verdict | None
+    verdict: _StoredVerdict | None
     attempts: list[msgspec.Raw]
-    usage: list[_Usage]
-    metrics: _Metrics
-    answer_seconds: float
+    usage: list[_StoredUsage]
+    metrics: _StoredMetrics
+    agent_seconds: float
     categories: dict[str, str]
 
 
-_RESULT: Final = msgspec.json.Decoder(_Result)
+_RESULT: Final = msgspec.json.Decoder(_StoredResult)
 _ENTRY: Final = msgspec.json.Decoder(JournalEntry)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TrialRow:
     """One answer of the table. `status` is a result's, or what is being done about it.
 
     Attributes:
@@ -77,13 +77,13 @@ class Row:
     """
 
     task_id: str
-    sample: int
+    trial: int
     status: str
     cause: str = ""
     reason: str = ""
     score: float | None = None
     findings: int = 0
-    tries: int = 0
+    attempts: int = 0
     agents: int = 0
     turns: int = 0
     steps: int = 0
@@ -91,13 +91,13 @@ class Row:
     cost_usd: float | None = None
     seconds: float = 0.0
     categories: dict[str, str] = field(default_factory=dict)
-    words: str = ""
+    search_text: str = ""
     counted: bool = False
 
     @property
     def name(self) -> str:
         """The task, and which of several answers to it."""
-        return self.task_id if self.sample == 1 else f"{self.task_id} #{self.sample}"
+        return self.task_id if self.trial == 1 else f"{self.task_id} #{self.trial}"
 
     @property
     def live(self) -> bool:
@@ -105,16 +105,16 @@ class Row:
         return self.status in LIVE
 
 
-class Counts(Record):
+class RunCounts(Record):
     """A run in numbers."""
 
-    asked: int
+    total: int
     resolved: int
     unresolved: int
     errors: int
     skipped: int
-    waiting: int
-    at_work: int
+    pending: int
+    running: int
     counted: int
     low: float | None
     high: float | None
@@ -133,7 +133,7 @@ class Counts(Record):
         return self.resolved / self.counted if self.counted else None
 
 
-class Query(Record):
+class TrialQuery(Record):
     """What is to be seen of a table."""
 
     text: str = ""
@@ -146,10 +146,10 @@ class Query(Record):
     page: int = 1
 
 
-class Found(Record):
+class TrialPage(Record):
     """One page of what a query found."""
 
-    rows: Sequence[Row]
+    rows: Sequence[TrialRow]
     total: int
     page: int
     pages: int
@@ -166,11 +166,11 @@ class RunTable:
         self.store = store
         self.version = 0
         self.config: RunConfig = store.config()
-        self._rows: dict[Key, Row] = {}
+        self._rows: dict[Key, TrialRow] = {}
         self._position = 0
         self._journal: tuple[int, int] | None = None
-        self._sorted: list[Row] = []
-        self._counts: Counts | None = None
+        self._sorted: list[TrialRow] = []
+        self._counts: RunCounts | None = None
         self._choices: dict[str, list[str]] | None = None
 
     def refresh(self) -> bool:
@@ -183,27 +183,27 @@ class RunTable:
             return self._read_all() if self.version == 0 else False
         identity = (status.st_dev, status.st_ino)
         if identity != self._journal or status.st_size < self._position:
-            self._begin(identity)
+            self._restart(identity)
         elif status.st_size == self._position and self.version:
             return False
-        changed = self._follow()
+        changed = self._read_journal()
         if changed:
-            self._changed()
+            self._rebuild()
         return changed
 
-    def _changed(self) -> None:
+    def _rebuild(self) -> None:
         self.version += 1
-        self._sorted = sorted(self._rows.values(), key=lambda row: (row.task_id, row.sample))
+        self._sorted = sorted(self._rows.values(), key=lambda row: (row.task_id, row.trial))
         self._counts = self._choices = None
 
-    def _begin(self, identity: tuple[int, int]) -> None:
+    def _restart(self, identity: tuple[int, int]) -> None:
         self._journal, self._position = identity, 0
-        self._rows = {key: _waiting(*key) for key in self._asked()}
+        self._rows = {key: _pending_row(*key) for key in self._trial_keys()}
 
-    def _asked(self) -> Iterator[Key]:
-        return ((task, sample) for sample in range(1, self.config.samples + 1) for task in self.config.tasks)
+    def _trial_keys(self) -> Iterator[Key]:
+        return ((task, sample) for sample in range(1, self.config.trials + 1) for task in self.config.tasks)
 
-    def _follow(self) -> bool:
+    def _read_journal(self) -> bool:
         with self.store.journal.open("rb") as file:
             file.seek(self._position)
             data = file.read()
@@ -215,24 +215,26 @@ class RunTable:
                 entry = _ENTRY.decode(line)
             except msgspec.DecodeError:
                 continue  # a line of another version; what it spoke of is found when its run is resumed
-            last[entry.task_id, entry.sample] = entry
+            last[entry.task_id, entry.trial] = entry
         for key, entry in last.items():
             self._rows[key] = self._read(*key, entry)
         return bool(last) or self.version == 0
 
-    def _read(self, task_id: str, sample: int, entry: JournalEntry | None) -> Row:
+    def _read(self, task_id: str, trial: int, entry: JournalEntry | None) -> TrialRow:
         if entry is not None and entry.stage != "recorded":
-            return _waiting(task_id, sample, _STAGES[entry.stage], tries=entry.attempt)
+            return _pending_row(task_id, trial, _STAGES[entry.stage], attempts=entry.attempt)
         try:
-            data = self.store.result_file(task_id, sample).read_bytes()
+            data = self.store.result_file(task_id, trial).read_bytes()
             return _row(_RESULT.decode(data))
         except (OSError, msgspec.DecodeError, InvalidData) as error:
             status = Status.ERROR.value
-            return Row(task_id, sample, status, Cause.GRADER_FAILED.value, f"the stored result cannot be read: {error}")
+            return TrialRow(
+                task_id, trial, status, Cause.GRADER_FAILED.value, f"the stored result cannot be read: {error}"
+            )
 
     def _read_all(self) -> bool:
         """A run without a journal: what lies in its folder is all that there is."""
-        self._rows = {key: _waiting(*key) for key in self._asked()}
+        self._rows = {key: _pending_row(*key) for key in self._trial_keys()}
         for folder, _, files in os.walk(self.store.folder / "tasks"):
             for name in files:
                 if name.endswith(".json") and not name.startswith("."):
@@ -240,32 +242,32 @@ class RunTable:
                         row = _row(_RESULT.decode(Path(folder, name).read_bytes()))
                     except (OSError, msgspec.DecodeError):
                         continue
-                    self._rows[row.task_id, row.sample] = row
-        self._changed()
+                    self._rows[row.task_id, row.trial] = row
+        self._rebuild()
         return True
 
-    def row(self, task_id: str, sample: int) -> Row:
+    def row(self, task_id: str, trial: int) -> TrialRow:
         """One answer.
 
         Raises:
             UsageError: the run was not asked for it.
         """
         try:
-            return self._rows[task_id, sample]
+            return self._rows[task_id, trial]
         except KeyError:
             raise UsageError(f"run {self.store.run_id} has no task {task_id!r}") from None
 
-    def all(self) -> Sequence[Row]:
+    def all(self) -> Sequence[TrialRow]:
         """Every answer, by task."""
         return self._sorted
 
-    def neighbours(self, task_id: str, sample: int) -> tuple[Row | None, Row | None]:
+    def neighbours(self, task_id: str, trial: int) -> tuple[TrialRow | None, TrialRow | None]:
         """The answers before and after this one."""
         rows = self._sorted
-        place = bisect_left(rows, (task_id, sample), key=lambda row: (row.task_id, row.sample))
+        place = bisect_left(rows, (task_id, trial), key=lambda row: (row.task_id, row.trial))
         return rows[place - 1] if place else None, rows[place + 1] if place + 1 < len(rows) else None
 
-    def find(self, query: Query, *, page: int = PAGE) -> Found:
+    def find(self, query: TrialQuery, *, page_size: int = PAGE_SIZE) -> TrialPage:
         """The rows that a query asks for."""
         words = query.text.lower().split()
         name, _, value = query.category.partition("=")
@@ -276,23 +278,25 @@ class RunTable:
             and (not query.cause or row.cause == query.cause)
             and (not name or row.categories.get(name) == value)
             and (not query.findings or row.findings)
-            and all(word in row.words for word in words)
+            and all(word in row.search_text for word in words)
         ]
         if query.sort != "task":
-            found.sort(key=_ORDERS[query.sort], reverse=query.descending)
+            found.sort(key=_SORT_KEYS[query.sort], reverse=query.descending)
         elif query.descending:
             found.reverse()
-        pages = max(1, -(-len(found) // page))
+        pages = max(1, -(-len(found) // page_size))
         number = min(max(1, query.page), pages)
-        return Found(rows=found[(number - 1) * page : number * page], total=len(found), page=number, pages=pages)
+        return TrialPage(
+            rows=found[(number - 1) * page_size : number * page_size], total=len(found), page=number, pages=pages
+        )
 
     def choices(self) -> dict[str, list[str]]:
         """What can be chosen: causes, and ``name=value`` of each category that tells answers apart."""
         if self._choices is None:
-            self._choices = self._choose()
+            self._choices = self._find_choices()
         return self._choices
 
-    def _choose(self) -> dict[str, list[str]]:
+    def _find_choices(self) -> dict[str, list[str]]:
         causes = sorted({row.cause for row in self._rows.values() if row.cause})
         values: dict[str, set[str]] = {}
         for row in self._rows.values():
@@ -301,21 +305,21 @@ class RunTable:
         categories = [
             f"{name}={value}"
             for name, known in sorted(values.items())
-            if 1 < len(known) <= _CHOICES
+            if 1 < len(known) <= _MAX_CHOICES
             for value in sorted(known)
         ]
         return {"causes": causes, "categories": categories}
 
-    def counts(self) -> Counts:
+    def counts(self) -> RunCounts:
         """The run in numbers, as far as it has come."""
         if self._counts is None:
-            self._counts = count(self._rows.values())
+            self._counts = count_rows(self._rows.values())
         return self._counts
 
 
-_CHOICES: Final = 60
+_MAX_CHOICES: Final = 60
 _GRADED: Final = frozenset({Status.RESOLVED, Status.UNRESOLVED})
-_ORDERS: Final = {
+_SORT_KEYS: Final = {
     "status": lambda row: row.status,
     "cost": lambda row: -1.0 if row.cost_usd is None else row.cost_usd,
     "time": lambda row: row.seconds,
@@ -324,7 +328,7 @@ _ORDERS: Final = {
 }
 
 
-def count(rows: Iterable[Row]) -> Counts:
+def count_rows(rows: Iterable[TrialRow]) -> RunCounts:
     """Count rows. A cost is unknown as soon as one of them is."""
     rows = list(rows)
     statuses = [row.status for row in rows]
@@ -336,15 +340,15 @@ def count(rows: Iterable[Row]) -> Counts:
     rate = clustered_rate(list(answers.values()))
     costs = [row.cost_usd for row in rows if not row.live]
     known = [cost for cost in costs if cost is not None]
-    waiting = statuses.count(_WAITING)
-    return Counts(
-        asked=len(rows),
+    waiting = statuses.count(_PENDING)
+    return RunCounts(
+        total=len(rows),
         resolved=resolved,
         unresolved=statuses.count("unresolved"),
         errors=statuses.count("error"),
         skipped=statuses.count("skipped"),
-        waiting=waiting,
-        at_work=sum(row.live for row in rows) - waiting,
+        pending=waiting,
+        running=sum(row.live for row in rows) - waiting,
         counted=len(counted),
         low=rate.low if rate else None,
         high=rate.high if rate else None,
@@ -354,34 +358,34 @@ def count(rows: Iterable[Row]) -> Counts:
     )
 
 
-def _waiting(task_id: str, sample: int, status: str = _WAITING, *, tries: int = 0) -> Row:
-    return Row(task_id, sample, status, tries=tries, words=f"{task_id} {status}".lower())
+def _pending_row(task_id: str, trial: int, status: str = _PENDING, *, attempts: int = 0) -> TrialRow:
+    return TrialRow(task_id, trial, status, attempts=attempts, search_text=f"{task_id} {status}".lower())
 
 
-def _row(result: _Result) -> Row:
-    verdict = result.verdict or _Verdict()
+def _row(result: _StoredResult) -> TrialRow:
+    verdict = result.verdict or _StoredVerdict()
     costs = [usage.cost_usd for usage in result.usage]
     known = [cost for cost in costs if cost is not None]
     tokens = Tokens()
     for usage in result.usage:
         tokens += usage.tokens
     words = (result.task_id, result.status, result.cause, *result.categories.values(), verdict.reason)
-    return Row(
+    return TrialRow(
         task_id=result.task_id,
-        sample=result.sample,
+        trial=result.trial,
         status=result.status.value,
         cause=result.cause.value,
         reason=verdict.reason,
         score=verdict.score,
         findings=len(verdict.findings),
-        tries=len(result.attempts),
+        attempts=len(result.attempts),
         agents=result.metrics.agents,
         turns=result.metrics.turns,
         steps=result.metrics.steps,
         tokens=tokens.total,
         cost_usd=sum(known) if len(known) == len(costs) else None,
-        seconds=result.answer_seconds,
+        seconds=result.agent_seconds,
         categories=result.categories,
-        words=" ".join(words).lower(),
+        search_text=" ".join(words).lower(),
         counted=result.status in _GRADED and CONSEQUENCES[result.cause].counted,
     )

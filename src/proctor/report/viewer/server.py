@@ -13,15 +13,15 @@ import jinja2
 from aiohttp import web
 
 from proctor.core.errors import InfrastructureError, ProctorError, UsageError
-from proctor.report.viewer import pages, words
+from proctor.report.viewer import filters, pages
 from proctor.report.viewer.compare import compare_page
-from proctor.report.viewer.shelf import Shelf
+from proctor.report.viewer.run_index import RunIndex
 
 LOOPBACK: Final = "127.0.0.1"
-_WATCH_SECONDS: Final = 0.7
-_BEAT_SECONDS: Final = 15.0
+_POLL_SECONDS: Final = 0.7
+_KEEPALIVE_SECONDS: Final = 15.0
 _STATIC: Final = {"view.css": "text/css", "view.js": "text/javascript", "icon.svg": "image/svg+xml"}
-_SAFE: Final = {
+_SECURITY_HEADERS: Final = {
     # Nothing but our own style sheet, script and icon is ever loaded, whatever an agent managed to put on a page.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -31,7 +31,7 @@ _SAFE: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_RAW: Final = {"Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'"}
+_RAW_FILE_HEADERS: Final = {"Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'"}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -39,10 +39,10 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Viewer:
     """The application. One reader at a time is at the files; the others wait their turn, which is short."""
 
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
-        self._reading = asyncio.Lock()
-        self._watchers: set[asyncio.Task[Any]] = set()
+    def __init__(self, index: RunIndex) -> None:
+        self._index = index
+        self._read_lock = asyncio.Lock()
+        self._event_streams: set[asyncio.Task[Any]] = set()
         self._hosts: frozenset[str] = frozenset()
         self._templates = _templates()
         self._static = {
@@ -53,40 +53,40 @@ class Viewer:
     def application(self, port: int) -> web.Application:
         """The application for one port, the only one at which it answers to its name."""
         self._hosts = frozenset(f"{host}:{port}" for host in (LOOPBACK, "localhost"))
-        app = web.Application(middlewares=[self._fence], client_max_size=1024)
+        app = web.Application(middlewares=[self._check_request], client_max_size=1024)
         run = "/run/{benchmark}/{run}"
         app.add_routes(
             [
-                web.get("/", self._page("runs.html", lambda request: pages.runs_page(self._shelf, request.query))),
-                web.get("/compare", self._page("compare.html", self._compared)),
-                web.get(run, self._page("run.html", self._of_run(pages.run_page))),
-                web.get(f"{run}/task", self._page("task.html", self._of_run(pages.task_page))),
+                web.get("/", self._page("runs.html", lambda request: pages.runs_page(self._index, request.query))),
+                web.get("/compare", self._page("compare.html", self._compare_context)),
+                web.get(run, self._page("run.html", self._run_context(pages.run_page))),
+                web.get(f"{run}/task", self._page("task.html", self._run_context(pages.task_page))),
                 web.get(f"{run}/file", self._file),
                 web.get(f"{run}/atif", self._atif),
                 web.get(f"{run}/events", self._events),
                 web.get("/static/{name}", self._asset),
             ]
         )
-        app.on_shutdown.append(self._stop_watchers)
+        app.on_shutdown.append(self._stop_event_streams)
         return app
 
     @web.middleware
-    async def _fence(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _check_request(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.headers.get("Host", "").lower() not in self._hosts:
             # Another name that leads here is somebody's trick: their page would read ours.
             response: web.StreamResponse = web.Response(status=421, text="This is not the place you asked for.\n")
         elif request.method not in {"GET", "HEAD"}:
             response = web.Response(status=405, text="Results are only read here.\n", headers={"Allow": "GET, HEAD"})
-        elif _is_prying(request):
+        elif _is_cross_site(request):
             response = web.Response(status=403, text="Other sites may not read this.\n")
         else:
-            response = await self._answer(request, handler)
+            response = await self._handle(request, handler)
         if not response.prepared:
-            for name, value in _SAFE.items():
+            for name, value in _SECURITY_HEADERS.items():
                 response.headers.setdefault(name, value)
         return response
 
-    async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _handle(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             return await handler(request)
         except UsageError as error:
@@ -104,19 +104,21 @@ class Viewer:
 
     def _page(self, template: str, make: Callable[[web.Request], Mapping[str, Any]]) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
-            page: web.Response = await self._read(lambda: self._render(template, make(request)))
+            page: web.Response = await self._in_thread(lambda: self._render(template, make(request)))
             return page
 
         return handle
 
-    def _of_run(self, page: Callable[[Shelf, str, pages.Given], Mapping[str, Any]]) -> Callable[[web.Request], Any]:
-        return lambda request: page(self._shelf, _name(request), request.query)
+    def _run_context(
+        self, page: Callable[[RunIndex, str, pages.QueryParams], Mapping[str, Any]]
+    ) -> Callable[[web.Request], Any]:
+        return lambda request: page(self._index, _run_name(request), request.query)
 
-    def _compared(self, request: web.Request) -> Mapping[str, Any]:
-        return compare_page(self._shelf, request.query, request.query.getall("run", []))
+    def _compare_context(self, request: web.Request) -> Mapping[str, Any]:
+        return compare_page(self._index, request.query, request.query.getall("run", []))
 
-    async def _read(self, work: Callable[[], Any]) -> Any:
-        async with self._reading:
+    async def _in_thread(self, work: Callable[[], Any]) -> Any:
+        async with self._read_lock:
             return await asyncio.to_thread(work)
 
     def _render(self, template: str, context: Mapping[str, Any], *, status: int = 200) -> web.Response:
@@ -125,13 +127,15 @@ class Viewer:
         return web.Response(body=body, status=status, content_type="text/html", charset="utf-8")
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
-        path = await self._read(lambda: pages.open_file(self._shelf, _name(request), request.query))
+        path = await self._in_thread(lambda: pages.open_file(self._index, _run_name(request), request.query))
         # As plain text in a box of its own: a log that is a web page stays a log.
-        return web.FileResponse(path, headers={**_SAFE, **_RAW, "Content-Type": "text/plain; charset=utf-8"})
+        return web.FileResponse(
+            path, headers={**_SECURITY_HEADERS, **_RAW_FILE_HEADERS, "Content-Type": "text/plain; charset=utf-8"}
+        )
 
     async def _atif(self, request: web.Request) -> web.StreamResponse:
-        body = await self._read(lambda: pages.atif_file(self._shelf, _name(request), request.query))
-        headers = {**_RAW, "Content-Disposition": 'attachment; filename="trajectory.json"'}
+        body = await self._in_thread(lambda: pages.atif_file(self._index, _run_name(request), request.query))
+        headers = {**_RAW_FILE_HEADERS, "Content-Disposition": 'attachment; filename="trajectory.json"'}
         return web.Response(body=body, content_type="application/json", headers=headers)
 
     async def _asset(self, request: web.Request) -> web.StreamResponse:
@@ -144,46 +148,46 @@ class Viewer:
         """Tells a page whenever it is out of date, for as long as it listens; `seen` is what it was made from."""
 
         def look() -> str:
-            return pages.watched(self._shelf, _name(request), request.query)
+            return pages.page_version(self._index, _run_name(request), request.query)
 
-        now = await self._read(look)
+        now = await self._in_thread(look)
         seen = request.query.get("seen", now)
-        response = web.StreamResponse(headers={**_SAFE, "Content-Type": "text/event-stream"})
+        response = web.StreamResponse(headers={**_SECURITY_HEADERS, "Content-Type": "text/event-stream"})
         await response.prepare(request)
         task = asyncio.current_task()
         if task is not None:
-            self._watchers.add(task)
+            self._event_streams.add(task)
         beat = 0.0
         try:
             await response.write(b": here\n\n")
             while True:
-                now, beat = await self._read(look), beat + _WATCH_SECONDS
+                now, beat = await self._in_thread(look), beat + _POLL_SECONDS
                 if now != seen:
                     await response.write(b"event: changed\ndata: 1\n\n")
                     seen = now
-                elif beat > _BEAT_SECONDS:
+                elif beat > _KEEPALIVE_SECONDS:
                     await response.write(b": still here\n\n")
                     beat = 0.0
-                await asyncio.sleep(_WATCH_SECONDS)
+                await asyncio.sleep(_POLL_SECONDS)
         except (OSError, ProctorError):
             pass  # the page was left, or its run was removed
         finally:
             if task is not None:
-                self._watchers.discard(task)
+                self._event_streams.discard(task)
         return response
 
-    async def _stop_watchers(self, _: web.Application) -> None:
-        for task in self._watchers:
+    async def _stop_event_streams(self, _: web.Application) -> None:
+        for task in self._event_streams:
             task.cancel()
 
 
-def _is_prying(request: web.Request) -> bool:
+def _is_cross_site(request: web.Request) -> bool:
     """Whether a page of another site asks, other than by leading its reader here."""
     elsewhere = request.headers.get("Sec-Fetch-Site") in {"cross-site", "same-site"}
     return elsewhere and request.headers.get("Sec-Fetch-Mode") != "navigate"
 
 
-def _name(request: web.Request) -> str:
+def _run_name(request: web.Request) -> str:
     return f"{request.match_info['benchmark']}/{request.match_info['run']}"
 
 
@@ -195,13 +199,13 @@ def _templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {name: getattr(words, name) for name in words.__all__}
-    made.globals["address"] = words.address
+    made.filters |= {name: getattr(filters, name) for name in filters.__all__}
+    made.globals["address"] = filters.url
     return made
 
 
 async def serve(
-    shelf: Shelf, *, port: int, strict_port: bool, ready: Callable[[str], None], until: asyncio.Event
+    index: RunIndex, *, port: int, strict_port: bool, on_ready: Callable[[str], None], stop: asyncio.Event
 ) -> None:
     """Serve until told to stop. `ready` hears the address. When the port is taken and not `strict_port`, another is.
 
@@ -210,17 +214,19 @@ async def serve(
     """
     listening = _listen(port, strict=strict_port)
     number = listening.getsockname()[1]
-    runner = web.AppRunner(Viewer(shelf).application(number), access_log=None, logger=_silence(), shutdown_timeout=1.0)
+    runner = web.AppRunner(
+        Viewer(index).application(number), access_log=None, logger=_quiet_logger(), shutdown_timeout=1.0
+    )
     await runner.setup()
     try:
         await web.SockSite(runner, listening).start()
-        ready(f"http://{LOOPBACK}:{number}/")
-        await until.wait()
+        on_ready(f"http://{LOOPBACK}:{number}/")
+        await stop.wait()
     finally:
         await runner.cleanup()
 
 
-def _silence() -> logging.Logger:
+def _quiet_logger() -> logging.Logger:
     """A log that nobody reads: who sends the server what is no request is told so, and no traceback is printed here."""
     quiet = logging.getLogger("proctor.view")
     quiet.setLevel(logging.CRITICAL + 1)

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from proctor.benchmarks.swe.origins import evo_rows, with_environments
+from proctor.benchmarks.swe.row_sources import evo_rows, with_environments
 from proctor.benchmarks.swe.rows import evo_row
 
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from proctor.benchmarks.swe.local.interpreters import interpreters
-from proctor.benchmarks.swe.local.recipe import repository
-from proctor.core.benchmark import GradeOptions, Place
+from proctor.benchmarks.swe.local.interpreters import find_interpreters
+from proctor.benchmarks.swe.local.local_setup import repository_url
+from proctor.core.benchmark import GradeOptions, GradingContext
 from proctor.core.causes import Cause, Status
 from proctor.core.errors import InfrastructureError
-from proctor.core.evaluation import Evaluated, Prediction
+from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.submission import PatchKind
 from proctor.environments.local import LocalProvider
-from proctor.runner.plan import this_machine
+from proctor.runner.request import current_machine
 from rooms import sh
 from swe_local_world import CHEAT, FIXED, PYTHON, World, environment, make_wheels
 from workspaces_world import git
@@ -34,10 +34,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield World(folder)
 
 
-async def graded(world: World, patch: bytes, folder: Path) -> Evaluated:
+async def graded(world: World, patch: bytes, folder: Path) -> TaskEvaluation:
     benchmark = world.benchmark()
     (task,) = benchmark.tasks()
-    place = Place(provider=LocalProvider(), folder=folder, options=GradeOptions())
+    place = GradingContext(provider=LocalProvider(), folder=folder, options=GradeOptions())
     prediction = Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=patch, model="m")
     return await benchmark.grade(task, prediction, place)
 
@@ -96,7 +96,7 @@ async def test_an_agent_gets_the_past_the_project_installed_and_nothing_later(wo
 async def test_the_instance_proves_sound_here(world: World, tmp_path: Path) -> None:
     benchmark = world.benchmark()
     (task,) = benchmark.tasks()
-    place = Place(provider=LocalProvider(), folder=tmp_path, options=GradeOptions(determinism_runs=1))
+    place = GradingContext(provider=LocalProvider(), folder=tmp_path, options=GradeOptions(determinism_runs=1))
     health = await benchmark.validate(task, place)
     assert health.healthy, health
 
@@ -104,13 +104,13 @@ async def test_the_instance_proves_sound_here(world: World, tmp_path: Path) -> N
 async def test_that_another_python_was_taken_is_said_of_verdict_and_health(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = tuple(one for one in interpreters() if one.version == PYTHON)
-    monkeypatch.setattr("proctor.benchmarks.swe.local.recipe.interpreters", lambda: here)
+    here = tuple(one for one in find_interpreters() if one.version == PYTHON)
+    monkeypatch.setattr("proctor.benchmarks.swe.local.local_setup.interpreters", lambda: here)
     wanted = f"3.{sys.version_info.minor - 1}"
     benchmark = world.benchmark(world.row(environment_yml=environment(wanted)))
     (task,) = benchmark.tasks()
-    place = Place(provider=LocalProvider(), folder=tmp_path, options=GradeOptions(determinism_runs=1))
-    gold = benchmark.gold(task)
+    place = GradingContext(provider=LocalProvider(), folder=tmp_path, options=GradeOptions(determinism_runs=1))
+    gold = benchmark.oracle(task)
     assert gold is not None
     verdict = (await benchmark.grade(task, gold, place)).verdict
     said = (f"Python {PYTHON} in the place of {wanted}",)
@@ -127,7 +127,7 @@ async def test_an_answer_in_an_installed_package_is_a_leak(world: World, tmp_pat
     planted = packages / "blue_later.py"
     planted.write_text(FIXED)
     try:
-        place = Place(provider=LocalProvider(), folder=tmp_path, options=GradeOptions(determinism_runs=1))
+        place = GradingContext(provider=LocalProvider(), folder=tmp_path, options=GradeOptions(determinism_runs=1))
         health = await benchmark.validate(task, place)
     finally:
         planted.unlink()
@@ -164,12 +164,12 @@ def test_what_keeps_an_instance_from_this_machine_is_said(world: World) -> None:
     for expected, row in rows.items():
         benchmark = world.benchmark(row)
         (task,) = benchmark.tasks()
-        assert str(benchmark.lacks(task, this_machine(), "local")).startswith(expected)
+        assert str(benchmark.missing_requirement(task, current_machine(), "local")).startswith(expected)
         with pytest.raises(InfrastructureError) as raised:
-            benchmark.room(task, GradeOptions())
+            benchmark.environment_spec(task, GradeOptions())
         assert raised.value.cause is Cause.NOT_RUNNABLE_HERE
     benchmark = world.benchmark()
-    assert benchmark.lacks(benchmark.tasks()[0], this_machine(), "local") is None
+    assert benchmark.missing_requirement(benchmark.tasks()[0], current_machine(), "local") is None
 
 
 async def test_pins_that_cannot_be_installed_are_said_and_leave_nothing(world: World, tmp_path: Path) -> None:
@@ -190,9 +190,9 @@ def test_a_repository_is_had_from_a_folder_of_clones_or_from_github(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PROCTOR_REPOSITORIES", str(tmp_path))
-    assert repository("acme/blue") == "https://github.com/acme/blue"
+    assert repository_url("acme/blue") == "https://github.com/acme/blue"
     for form in ("acme__blue/.git", "acme/blue/.git"):
         (tmp_path / form).mkdir(parents=True)
-        assert repository("acme/blue") == str((tmp_path / form).parent)
+        assert repository_url("acme/blue") == str((tmp_path / form).parent)
     monkeypatch.delenv("PROCTOR_REPOSITORIES")
-    assert repository("acme/blue") == "https://github.com/acme/blue"
+    assert repository_url("acme/blue") == "https://github.com/acme/blue"

@@ -3,7 +3,7 @@
 import shutil
 import subprocess
 
-from proctor.benchmarks.swe.local.scripts import for_room, is_project, set_up
+from proctor.benchmarks.swe.local.official_scripts import adapt_eval_script, image_setup, installs_project
 
 EVAL = """\
 #!/bin/bash
@@ -44,7 +44,7 @@ EOF_1
 
 
 def test_conda_gives_way_and_nothing_is_fetched() -> None:
-    lines = for_room(EVAL).split("\n")
+    lines = adapt_eval_script(EVAL).split("\n")
     assert lines[:4] == [
         "#!/bin/bash",
         "set -uxo pipefail",
@@ -60,28 +60,28 @@ def test_conda_gives_way_and_nothing_is_fetched() -> None:
 
 def test_the_test_patch_is_not_touched() -> None:
     patch = EVAL[EVAL.index("git apply") : EVAL.index(": '>>>>> Start")]
-    assert patch in for_room(EVAL)
+    assert patch in adapt_eval_script(EVAL)
 
 
 def test_a_script_for_a_room_is_one_that_bash_can_read() -> None:
     bash = shutil.which("bash") or "bash"
-    subprocess.run([bash, "-n"], input=for_room(EVAL).encode(), check=True)
+    subprocess.run([bash, "-n"], input=adapt_eval_script(EVAL).encode(), check=True)
 
 
 def test_the_project_is_told_from_other_packages() -> None:
-    assert is_project("python -m pip install -e .")
-    assert is_project("pip install .[dev]")
-    assert not is_project("pip install 'pandas<2.0'")
-    assert not is_project("pip install -r requirements.txt")
-    assert not is_project("pip install 'unclosed")
+    assert installs_project("python -m pip install -e .")
+    assert installs_project("pip install .[dev]")
+    assert not installs_project("pip install 'pandas<2.0'")
+    assert not installs_project("pip install -r requirements.txt")
+    assert not installs_project("pip install 'unclosed")
 
 
 def test_the_official_set_up_is_read_from_the_dockerfile() -> None:
-    found = set_up(DOCKERFILE, EVAL)
+    found = image_setup(DOCKERFILE, EVAL)
     assert found.lines == ("sed -i 's/pytest/pytest -rA/' tox.ini", "python -m pip install -e .[test]")
     assert found.system_packages == ("graphviz", "libqhull-dev")
 
 
 def test_without_a_dockerfile_the_project_is_installed_as_the_eval_script_does() -> None:
-    found = set_up("", EVAL)
+    found = image_setup("", EVAL)
     assert found.lines == ("python -m pip install -e .[test] --verbose", "pip install 'pandas<2.0'")

@@ -19,35 +19,35 @@ if MYPY:
 PR_SET_DUMPABLE = 4
 
 
-class Stand(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class StubImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Stands in for modules that are not installed: reading what a family says of itself needs none of them."""
 
     def find_spec(self, name: "str", *_: "Any") -> "Any":
         return importlib.machinery.ModuleSpec(name, self, is_package=True)
 
     def create_module(self, spec: "Any") -> "Any":
-        return Anything(spec.name)
+        return StubModule(spec.name)
 
     def exec_module(self, module: "Any") -> "None":
         module.__path__ = []
 
 
-class Anything(type(sys)):  # type: ignore[misc]  # a module whose every attribute is there
+class StubModule(type(sys)):  # type: ignore[misc]  # a module whose every attribute is there
     def __getattr__(self, name: "str") -> "Any":
         if name.startswith("__"):
             raise AttributeError(name)
-        return Anything(name)
+        return StubModule(name)
 
     def __call__(self, *_: "Any", **__: "Any") -> "Any":
         return self
 
 
-def family_of(job: "dict[str, Any]") -> "Any":
+def load_family(job: "dict[str, Any]") -> "Any":
     sys.path.insert(0, job["folder"])
     return importlib.import_module(job["family"]).TaskFamily
 
 
-def described(family: "Any") -> "dict[str, Any]":
+def describe(family: "Any") -> "dict[str, Any]":
     """What a family says of its tasks."""
     variables = list(getattr(family, "required_environment_variables", ()))
     tasks, aux_vm = {}, False
@@ -64,12 +64,12 @@ def described(family: "Any") -> "dict[str, Any]":
     }
 
 
-def operate(job: "dict[str, Any]") -> "Any":
+def run_operation(job: "dict[str, Any]") -> "Any":
     operation = job["operation"]
     if operation == "describe":
-        sys.meta_path.append(Stand())
-        return described(family_of(job))
-    family = family_of(job)
+        sys.meta_path.append(StubImporter())
+        return describe(load_family(job))
+    family = load_family(job)
     if operation == "install":
         return family.install() if hasattr(family, "install") else None
     task = family.get_tasks()[job["task"]]
@@ -92,7 +92,7 @@ def main() -> "None":
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     os.chdir(job["folder"])
-    said = json.dumps(operate(job), default=str)
+    said = json.dumps(run_operation(job), default=str)
     data = ("\n%s\n%s\n%s\n" % (job["word"], said, job["word"])).encode()
     while data:
         data = data[os.write(answer, data) :]

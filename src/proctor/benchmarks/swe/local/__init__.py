@@ -5,6 +5,6 @@ Python, `setting` builds environment and tree once and keeps them, and `LocalRec
 that this machine cannot set up is said so, with the reason, before anything is spent on it.
 """
 
-from proctor.benchmarks.swe.local.recipe import LocalRecipe
+from proctor.benchmarks.swe.local.local_setup import LocalInstanceSetup
 
-__all__ = ["LocalRecipe"]
+__all__ = ["LocalInstanceSetup"]

@@ -11,48 +11,52 @@ from typing import Final
 from proctor.core.record import Record
 
 _PROGRAM: Final = re.compile(r"python(\d\.\d+)")
-_ASK: Final = "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2]); print(sys.base_prefix)"
+_PROBE: Final = "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2]); print(sys.base_prefix)"
 
 
-class Interpreter(Record):
+class SweInterpreter(Record):
     """A Python that can make virtual environments."""
 
-    program: str
+    executable: str
     version: str
     prefix: str
 
     @property
-    def number(self) -> tuple[int, ...]:
+    def version_tuple(self) -> tuple[int, ...]:
         """Its version, to be compared."""
-        return number(self.version)
+        return version_tuple(self.version)
 
 
-def number(version: str) -> tuple[int, ...]:
+def version_tuple(version: str) -> tuple[int, ...]:
     """A version, to be compared."""
     return tuple(int(part) for part in version.split("."))
 
 
-def choose(wanted: str, there: Iterable[Interpreter]) -> Interpreter | None:
+def choose_interpreter(version: str, available: Iterable[SweInterpreter]) -> SweInterpreter | None:
     """The one of this version; without it the next newer one, which runs most of what was written for the older."""
-    fit = [one for one in there if one.number >= number(wanted) and one.number[0] == number(wanted)[0]]
-    return min(fit, key=lambda one: one.number, default=None)
+    fit = [
+        one
+        for one in available
+        if one.version_tuple >= version_tuple(version) and one.version_tuple[0] == version_tuple(version)[0]
+    ]
+    return min(fit, key=lambda one: one.version_tuple, default=None)
 
 
 @functools.cache
-def interpreters() -> tuple[Interpreter, ...]:
+def find_interpreters() -> tuple[SweInterpreter, ...]:
     """Those of this machine, one of each version: on PATH, and where pyenv, uv and conda keep theirs."""
-    found: dict[str, Interpreter] = {}
-    for program in _programs():
+    found: dict[str, SweInterpreter] = {}
+    for program in _candidates():
         match = _PROGRAM.fullmatch(program.name)
         if match is None or match[1] in found:
             continue
-        one = _asked(program)
+        one = _probe(program)
         if one is not None:
             found.setdefault(one.version, one)
-    return tuple(sorted(found.values(), key=lambda one: one.number))
+    return tuple(sorted(found.values(), key=lambda one: one.version_tuple))
 
 
-def _programs() -> Iterator[Path]:
+def _candidates() -> Iterator[Path]:
     home = Path.home()
     roots = [Path(os.environ.get("PYENV_ROOT") or home / ".pyenv") / "versions", home / ".local/share/uv/python"]
     roots += [home / "miniconda3/envs", home / ".conda/envs", Path("/opt/python")]
@@ -65,15 +69,15 @@ def _programs() -> Iterator[Path]:
             yield from sorted(Path(place).glob("python?.*"))
 
 
-def _asked(program: Path) -> Interpreter | None:
+def _probe(program: Path) -> SweInterpreter | None:
     """What a program says of itself; None when it does not run, or cannot make virtual environments."""
     try:
         done = subprocess.run(
-            [program, "-I", "-c", _ASK], capture_output=True, text=True, timeout=30, check=False, env={"LANG": "C"}
+            [program, "-I", "-c", _PROBE], capture_output=True, text=True, timeout=30, check=False, env={"LANG": "C"}
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
     lines = done.stdout.split("\n")
     if done.returncode or len(lines) < 2:  # noqa: PLR2004 - what was asked for
         return None
-    return Interpreter(program=str(program), version=lines[0], prefix=lines[1])
+    return SweInterpreter(executable=str(program), version=lines[0], prefix=lines[1])

@@ -10,7 +10,7 @@ Parser = Callable[[str], Statuses]
 _CROSS: Final = "\N{MULTIPLICATION SIGN}"
 
 
-def lines(pattern: str, words: Mapping[str, str], *, clean: Callable[[str, str], str] | None = None) -> Parser:
+def line_parser(pattern: str, statuses: Mapping[str, str], *, clean: Callable[[str, str], str] | None = None) -> Parser:
     """A parser for one line per test: `pattern` names the groups `word` and `name`, `words` says what a word means."""
     compiled = re.compile(pattern)
 
@@ -18,54 +18,56 @@ def lines(pattern: str, words: Mapping[str, str], *, clean: Callable[[str, str],
         found: Statuses = {}
         for line in log.split("\n"):
             match = compiled.match(line.strip())
-            if match is not None and match["word"] in words:
-                name, status = match["name"], words[match["word"]]
+            if match is not None and match["word"] in statuses:
+                name, status = match["name"], statuses[match["word"]]
                 found[clean(name, status) if clean else name] = status
         return found
 
     return parse
 
 
-def _without_place(name: str, status: str) -> str:
+def _without_file(name: str, status: str) -> str:
     """Redis appends the file to the names of failed tests."""
     return re.sub(r"\s+in\s+\S+$", "", name) if status == "FAILED" else name
 
 
-redis = lines(
+redis = line_parser(
     r"^\[(?P<word>ok|err|skip|ignore)\]:\s(?P<name>.+?)(?:\s\(\d+\s*m?s\))?$",
     {"ok": "PASSED", "err": "FAILED", "skip": "SKIPPED", "ignore": "SKIPPED"},
-    clean=_without_place,
+    clean=_without_file,
 )
-jq = lines(r"^(?P<word>PASS|FAIL):\s(?P<name>.+)$", {"PASS": "PASSED", "FAIL": "FAILED"})
-micropython = lines(
+jq = line_parser(r"^(?P<word>PASS|FAIL):\s(?P<name>.+)$", {"PASS": "PASSED", "FAIL": "FAILED"})
+micropython = line_parser(
     r"^(?P<word>pass|FAIL|skip)\s+(?P<name>.+)$", {"pass": "PASSED", "FAIL": "FAILED", "skip": "SKIPPED"}
 )
-googletest = lines(r"^.*\[\s*(?P<word>OK|FAILED)\s*\]\s(?P<name>.*)\s\(.*\)$", {"OK": "PASSED", "FAILED": "FAILED"})
-gotest = lines(
+googletest = line_parser(
+    r"^.*\[\s*(?P<word>OK|FAILED)\s*\]\s(?P<name>.*)\s\(.*\)$", {"OK": "PASSED", "FAILED": "FAILED"}
+)
+gotest = line_parser(
     r"^--- (?P<word>PASS|FAIL|SKIP): (?P<name>.+) \(.+\)$", {"PASS": "PASSED", "FAIL": "FAILED", "SKIP": "SKIPPED"}
 )
-ant = lines(
+ant = line_parser(
     r"^\[junit\]\s+\[(?P<word>PASS|FAIL|ERR)\]\s+(?P<name>.*)$", {"PASS": "PASSED", "FAIL": "FAILED", "ERR": "FAILED"}
 )
-cargo = lines(r"^test\s+(?P<name>\S+)\s+\.\.\.\s+(?P<word>\w+)$", {"ok": "PASSED", "FAILED": "FAILED"})
-minitest = lines(r"^(?P<name>.+)\. .*=.*(?P<word>\.|F|E).*$", {".": "PASSED", "F": "FAILED", "E": "FAILED"})
-cucumber = lines(r"^(?P<name>.*) \.+(?P<word>\.|F)", {".": "PASSED", "F": "FAILED"})
-ruby_unit = lines(
+cargo = line_parser(r"^test\s+(?P<name>\S+)\s+\.\.\.\s+(?P<word>\w+)$", {"ok": "PASSED", "FAILED": "FAILED"})
+minitest = line_parser(r"^(?P<name>.+)\. .*=.*(?P<word>\.|F|E).*$", {".": "PASSED", "F": "FAILED", "E": "FAILED"})
+cucumber = line_parser(r"^(?P<name>.*) \.+(?P<word>\.|F)", {".": "PASSED", "F": "FAILED"})
+ruby_unit = line_parser(
     r"^(?:test: )?(?P<name>.+):\s+(?P<word>\.|E\b|F\b|O\b)",
     {".": "PASSED", "E": "FAILED", "F": "FAILED", "O": "SKIPPED"},
 )
-rspec = lines(r"(?P<name>.+) - (?P<word>passed|failed)", {"passed": "PASSED", "failed": "FAILED"})
-jest = lines(
+rspec = line_parser(r"(?P<name>.+) - (?P<word>passed|failed)", {"passed": "PASSED", "failed": "FAILED"})
+jest = line_parser(
     r"^(?P<word>✓|✕|○)\s(?P<name>.+?)(?:\s\(\d+\s*m?s\))?$",
     {"✓": "PASSED", "✕": "FAILED", "○": "SKIPPED"},
     clean=lambda name, _: name.strip(),
 )
-jest_json = lines(r"^\[(?P<word>PASSED|FAILED)\]\s(?P<name>.+)$", {"PASSED": "PASSED", "FAILED": "FAILED"})
-vitest = lines(
+jest_json = line_parser(r"^\[(?P<word>PASSED|FAILED)\]\s(?P<name>.+)$", {"PASSED": "PASSED", "FAILED": "FAILED"})
+vitest = line_parser(
     rf"^(?P<word>✓|{_CROSS}|↓)\s(?P<name>.+?)(?:\s(\d+\s*m?s?|\[skipped\]))?$",
     {"✓": "PASSED", _CROSS: "FAILED", "↓": "SKIPPED"},
 )
-tap = lines(r"^(?P<word>ok|not ok) \d+ (?P<name>.+)$", {"ok": "PASSED", "not ok": "FAILED"})
+tap = line_parser(r"^(?P<word>ok|not ok) \d+ (?P<name>.+)$", {"ok": "PASSED", "not ok": "FAILED"})
 
 _SUITE: Final = re.compile(r"^(\w.+) \(.+\)$")
 _PHPUNIT: Final = re.compile(r"^\s*([✔✘↩])\s*(.*)$")

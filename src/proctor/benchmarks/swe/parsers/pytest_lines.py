@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 Statuses = dict[str, str]
-WORDS: Final = ("FAILED", "PASSED", "SKIPPED", "ERROR", "XFAIL")
+STATUS_WORDS: Final = ("FAILED", "PASSED", "SKIPPED", "ERROR", "XFAIL")
 _COUNT: Final = re.compile(r"\[\d+\]$")
 _OPTION: Final = re.compile(r"(.*?)\[(.*)\]")
 _REPEATED: Final = re.compile(r"FAILED\s*\[.*?\]")
@@ -38,24 +38,24 @@ def pytest_matplotlib(log: str) -> Statuses:
 def pytest_spaced(log: str) -> Statuses:
     """`STATUS id` and `id STATUS` lines, colours taken out; the id may hold spaces."""
     found: Statuses = {}
-    for line in _plain(log):
-        if line.startswith(WORDS):
+    for line in _plain_lines(log):
+        if line.startswith(STATUS_WORDS):
             tokens = (line.split(" - ", 1)[0] if line.startswith("FAILED") else line).split()
             if len(tokens) > 1 and not _is_count(tokens):
                 found[" ".join(tokens[1:])] = tokens[0]
-        elif line.endswith(WORDS) and len(tokens := line.split()) > 1:
+        elif line.endswith(STATUS_WORDS) and len(tokens := line.split()) > 1:
             found[" ".join(tokens[:-1])] = tokens[-1]
     return found
 
 
 def pytest_either_end(log: str) -> Statuses:
     """The same as SWE-bench 4 read it: two words of a line, whichever comes first."""
-    return _two_words(_plain(log))
+    return _two_words(_plain_lines(log))
 
 
 def pytest_pydantic(log: str) -> Statuses:
     """The same for pydantic, whose failures are followed by their place in brackets."""
-    return _two_words(_REPEATED.sub("FAILED", line) for line in _plain(log))
+    return _two_words(_REPEATED.sub("FAILED", line) for line in _plain_lines(log))
 
 
 def pytest_verbose(log: str) -> Statuses:
@@ -77,7 +77,7 @@ def pytest_verbose(log: str) -> Statuses:
 
 def _summary(lines: list[str]) -> Iterator[list[str]]:
     for line in lines:
-        if line.startswith(WORDS):
+        if line.startswith(STATUS_WORDS):
             tokens = (line.replace(" - ", " ") if line.startswith("FAILED") else line).split()
             if len(tokens) > 1 and not _is_count(tokens):
                 yield tokens
@@ -98,17 +98,17 @@ def _shortened(name: str) -> str:
     return f"{main}[{option}]"
 
 
-def _plain(log: str) -> Iterator[str]:
+def _plain_lines(log: str) -> Iterator[str]:
     return (_COLOUR.sub("", line).translate(_CONTROL) for line in log.split("\n"))
 
 
 def _two_words(lines: Iterable[str]) -> Statuses:
     found: Statuses = {}
     for line in lines:
-        if line.startswith(WORDS):
+        if line.startswith(STATUS_WORDS):
             tokens = (line.replace(" - ", " ") if line.startswith("FAILED") else line).split()
             if len(tokens) > 1:
                 found[tokens[1]] = tokens[0]
-        elif line.endswith(WORDS) and len(tokens := line.split()) > 1:
+        elif line.endswith(STATUS_WORDS) and len(tokens := line.split()) > 1:
             found[tokens[0]] = tokens[1]
     return found

@@ -1,0 +1,279 @@
+"""When a pod is really done, and when it cannot go on: one ladder over what was seen of its agents.
+
+An agent that says "idle" may have just compacted its context, may not have noticed its prompt yet, or may be about to
+get a message. So a pod is done only when every turn that was begun has ended, no message is on its way, and nothing
+has stirred for a while.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from proctor.agents.h2.events import AgentActivity, PodEvent, PodEventKind
+from proctor.core.causes import Cause
+from proctor.core.record import Record
+
+
+class PodTimeouts(Record):
+    """How long what is waited for, in seconds.
+
+    Attributes:
+        look: between two looks at the pod.
+        ready: until every agent has started.
+        taken: until the task is registered as a prompt.
+        settle: without any event, once every agent is idle and every turn has ended.
+        unfinished: the same, where an agent says idle (or that it has left) in the middle of a turn.
+        delivery: for a sign that an agent has got a message; `nudge`: until Enter is pressed for it once more.
+        blocked: for the answer of a person, who is not there.
+        asking: for a decision on a permission, which hooks make.
+        trouble: for a limit, a login or a provider that h2 is sure about; `doubt`: where it may pass.
+        status: for one answer of an agent's daemon, which first asks a git that may be slow.
+        silent: until a daemon that gives no answer is given up; `dead`: one that nobody listens at.
+        stop: for an agent to stop when it is told to.
+    """
+
+    poll: float = 2.0
+    ready: float = 90.0
+    prompt: float = 60.0
+    quiet: float = 15.0
+    open_turn: float = 300.0
+    delivery: float = 60.0
+    nudge: float = 5.0
+    blocked: float = 10.0
+    permission: float = 90.0
+    confirmed_error: float = 10.0
+    possible_error: float = 120.0
+    status: float = 15.0
+    unresponsive: float = 60.0
+    dead: float = 5.0
+    stop: float = 15.0
+
+
+class PodAgentState(Record):
+    """What is known of one agent. Times are seconds on one steady clock.
+
+    Attributes:
+        since: when it began what it is doing.
+        stirred: when something last happened to it.
+        turn_open: it was given a prompt, and that turn has not ended.
+        prompts: how many it has taken.
+        queued: messages that wait for it in h2.
+        unread_since: since when a message to it is there of which it has shown no sign.
+        messages: how many were sent to it.
+        nudged: when Enter was last pressed for it.
+        exit_code: of its program, which has ended; h2 itself may go on saying "idle".
+        dead_since: since when nobody listens for it.
+        silent_since: since when its daemon takes questions and gives no answer.
+        words: what h2 says about its trouble.
+    """
+
+    name: str
+    activity: AgentActivity = AgentActivity.STARTING
+    activity_since: float = 0.0
+    last_event_at: float = 0.0
+    turn_open: bool = False
+    prompts: int = 0
+    queued: int = 0
+    unread_since: float | None = None
+    messages: int = 0
+    nudged_at: float = 0.0
+    exit_code: int | None = None
+    dead_since: float | None = None
+    unresponsive_since: float | None = None
+    error_text: str = ""
+
+
+class PodState(Record):
+    """What is known of a pod at one moment.
+
+    Attributes:
+        lead: who gets the task.
+        launched: when the pod was launched.
+        sent: when the task was sent; None before.
+    """
+
+    agents: tuple[PodAgentState, ...]
+    lead: str
+    now: float
+    launched_at: float
+    sent_at: float | None = None
+
+
+class PodStatus(StrEnum):
+    """What follows from what was seen."""
+
+    WAITING = "wait"
+    READY = "ready"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class PodAssessment(Record):
+    """The judgement on a pod.
+
+    Attributes:
+        whose: the agent that it is about, whose screen may tell more.
+    """
+
+    status: PodStatus
+    cause: Cause | None = None
+    detail: str = ""
+    agent: str | None = None
+
+
+WAITING: Final = PodAssessment(status=PodStatus.WAITING)
+_ERROR_ACTIVITIES: Final = frozenset(
+    {AgentActivity.RATE_LIMITED, AgentActivity.AUTH_ERROR, AgentActivity.PROVIDER_ERROR}
+)
+
+
+def apply_event(state: PodAgentState, event: PodEvent, now: float) -> PodAgentState:
+    """What is known of an agent once this event of its is known too."""
+    prompts, turn_open, words = state.prompts, state.turn_open, state.error_text
+    doing = state.activity
+    match event.kind:
+        case PodEventKind.PROMPT:
+            prompts, turn_open = prompts + 1, True
+        case PodEventKind.STATE if event.activity is not None:
+            doing = event.activity
+            # After a compaction it says idle while its turn goes on; the end of the turn is said once more.
+            if doing is AgentActivity.IDLE and state.activity is not AgentActivity.COMPACTING:
+                turn_open = False
+        case PodEventKind.SESSION_ENDED:
+            doing = AgentActivity.EXITED
+        case PodEventKind.ERROR:
+            words = event.text
+    if state.activity is AgentActivity.EXITED and event.kind not in {PodEventKind.SESSION_ENDED, PodEventKind.STATE}:
+        doing = AgentActivity.STARTING  # it was not gone after all
+    return msgspec.structs.replace(
+        state,
+        activity=doing,
+        activity_since=state.activity_since if doing is state.activity else now,
+        last_event_at=now,
+        prompts=prompts,
+        turn_open=turn_open,
+        error_text=words if doing in _ERROR_ACTIVITIES else "",
+        unread_since=None,
+    )
+
+
+def assess(pod: PodState, timeouts: PodTimeouts) -> PodAssessment:
+    """Whether to wait, to hand the task over, or to end, and why."""
+    broken = _find_failure(pod, timeouts)
+    if broken is not None:
+        return broken
+    return _assess_start(pod, timeouts) if pod.sent_at is None else _assess_running(pod, pod.sent_at, timeouts)
+
+
+def agents_with_unsubmitted_message(pod: PodState, timeouts: PodTimeouts) -> list[str]:
+    """The agents before which a message may stand that was typed, while the Enter behind it was taken for its part.
+
+    That happens on a busy machine, where a terminal's input arrives in one piece and looks like a paste. Whoever was
+    at work then has stirred since, and is known only by having got more messages than prompts; some of them may have
+    become part of a turn, so Enter is pressed once for these, whenever they have come to rest.
+    """
+    waiting = []
+    for agent in pod.agents:
+        quiet = pod.now - max(agent.last_event_at, agent.nudged_at) >= timeouts.nudge
+        missed = agent.messages > agent.prompts and agent.nudged_at <= agent.last_event_at
+        if agent.activity is AgentActivity.IDLE and quiet and (agent.unread_since is not None or missed):
+            waiting.append(agent.name)
+    return waiting
+
+
+def _find_failure(pod: PodState, timeouts: PodTimeouts) -> PodAssessment | None:
+    """What no waiting mends. h2's own word for an agent counts for nothing here: it says idle of the dead."""
+    started = pod.sent_at is not None
+    for agent in pod.agents:
+        if agent.exit_code is not None:
+            when = "in the middle of the work" if started else "before it had begun"
+            cause = Cause.AGENT_CRASHED if started else Cause.ENVIRONMENT_FAILED
+            return _failed(cause, agent, f"its program exited with code {agent.exit_code} {when}")
+        if _has_lasted(agent.dead_since, pod.now, timeouts.dead):
+            return _failed(Cause.ENVIRONMENT_FAILED, agent, "its h2 daemon has died")
+        if _has_lasted(agent.unresponsive_since, pod.now, timeouts.unresponsive):
+            return _failed(
+                Cause.ENVIRONMENT_FAILED, agent, f"its h2 daemon gave no answer for {timeouts.unresponsive:.0f} s"
+            )
+    for agent in pod.agents:
+        word = _agent_failure(pod, agent, timeouts)
+        if word is not None:
+            return word
+    return None
+
+
+def _agent_failure(pod: PodState, agent: PodAgentState, timeouts: PodTimeouts) -> PodAssessment | None:
+    lasted = pod.now - agent.activity_since
+    said = f": {agent.error_text}" if agent.error_text else ""
+    match agent.activity:
+        case AgentActivity.AWAITING_USER if lasted >= timeouts.blocked:
+            return _failed(Cause.AGENT_CRASHED, agent, "it waits for a person to allow what it wants to do")
+        case AgentActivity.AWAITING_PERMISSION if lasted >= timeouts.permission:
+            return _failed(Cause.AGENT_CRASHED, agent, "nothing decides on the permission that it asks for")
+        case AgentActivity.RATE_LIMITED if lasted >= (
+            timeouts.confirmed_error if agent.error_text else timeouts.possible_error
+        ):
+            return _failed(Cause.RATE_LIMITED, agent, f"its usage limit is reached{said}")
+        case AgentActivity.AUTH_ERROR if lasted >= timeouts.confirmed_error:
+            return _failed(Cause.BAD_LOGIN, agent, f"its login was refused{said}")
+        case AgentActivity.PROVIDER_ERROR if lasted >= timeouts.possible_error and not _others_active(pod, agent):
+            return _failed(Cause.PROVIDER_ERROR, agent, f"the provider went on failing{said}")
+    return None
+
+
+def _assess_start(pod: PodState, timeouts: PodTimeouts) -> PodAssessment:
+    late = [agent for agent in pod.agents if agent.activity is not AgentActivity.IDLE]
+    if not late:
+        return PodAssessment(status=PodStatus.READY)
+    if pod.now - pod.launched_at < timeouts.ready:
+        return WAITING
+    return _failed(
+        Cause.ENVIRONMENT_FAILED,
+        late[0],
+        f"it is still {late[0].activity.value} {timeouts.ready:.0f} s after its launch",
+    )
+
+
+def _assess_running(pod: PodState, sent_at: float, timeouts: PodTimeouts) -> PodAssessment:
+    lead = next(agent for agent in pod.agents if agent.name == pod.lead)
+    if not lead.prompts:
+        if pod.now - sent_at < timeouts.prompt:
+            return WAITING
+        return _failed(Cause.ENVIRONMENT_FAILED, lead, f"it did not take the task in {timeouts.prompt:.0f} s")
+    if any(
+        agent.queued
+        or agent.unresponsive_since is not None
+        or agent.dead_since is not None
+        or agent.activity not in {AgentActivity.IDLE, AgentActivity.EXITED}
+        or (agent.unread_since is not None and pod.now - agent.unread_since < timeouts.delivery)
+        for agent in pod.agents
+    ):
+        return WAITING
+    quiet = pod.now - max(agent.last_event_at for agent in pod.agents)
+    unfinished = next(
+        (agent for agent in pod.agents if agent.turn_open or agent.activity is AgentActivity.EXITED), None
+    )
+    if quiet < (timeouts.quiet if unfinished is None else timeouts.open_turn):
+        return WAITING
+    if unfinished is not None:
+        return _failed(
+            Cause.AGENT_CRASHED, unfinished, f"it stopped in the middle of a turn, {timeouts.open_turn:.0f} s ago"
+        )
+    return PodAssessment(status=PodStatus.DONE, detail="every agent of the pod has finished")
+
+
+def _others_active(pod: PodState, agent: PodAgentState) -> bool:
+    return any(
+        other.activity in {AgentActivity.WORKING, AgentActivity.COMPACTING}
+        for other in pod.agents
+        if other is not agent
+    )
+
+
+def _has_lasted(since: float | None, now: float, seconds: float) -> bool:
+    return since is not None and now - since >= seconds
+
+
+def _failed(cause: Cause, agent: PodAgentState, what: str) -> PodAssessment:
+    return PodAssessment(status=PodStatus.FAILED, cause=cause, detail=f"{agent.name}: {what}", agent=agent.name)

@@ -1,0 +1,190 @@
+"""Results by kind of task: where does it help? With intervals and correction, so that no one reads noise."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from proctor.analysis.bootstrap import rate_interval
+from proctor.analysis.intervals import Estimate, clustered_rate
+from proctor.analysis.observation import Observation
+from proctor.analysis.paired import counted_by_task, majority_resolved
+from proctor.analysis.significance import SIGNIFICANCE_LEVEL, exact_mcnemar, fisher_exact, format_p_value, holm
+from proctor.core.record import Record
+
+ValueOf = Callable[[str], str | tuple[str, ...] | None]  # what a field says of a task
+
+UNKNOWN: Final = "(not said)"
+_MAX_DISTINCT_NUMBERS: Final = 6
+_BINS: Final = 4
+
+
+class Group(Record):
+    """The tasks that share a value of the field.
+
+    Attributes:
+        rate: of the first run, or of the only one; `second`: of the second.
+        difference: the second rate less the first, with its bootstrap interval.
+        p_value: of one run: that this group's rate is that of all other tasks (Fisher, exact); of two: that they do
+            not differ on these tasks (McNemar, exact). `adjusted_p`: after Holm's correction over the groups.
+    """
+
+    value: str
+    tasks: int
+    rate: Estimate | None
+    p_value: float
+    adjusted_p: float
+    second: Estimate | None = None
+    difference: Estimate | None = None
+    gained: int = 0
+    lost: int = 0
+
+    @property
+    def significant(self) -> bool:
+        """More than chance, all groups considered."""
+        return self.adjusted_p < SIGNIFICANCE_LEVEL
+
+
+class Breakdown(Record):
+    """A field, and the groups that it makes of the tasks. `runs` are one, or two that are compared."""
+
+    field: str
+    runs: tuple[str, ...]
+    groups: tuple[Group, ...]
+
+    @property
+    def sentence(self) -> str:
+        """What can be said, and no more."""
+        if not self.groups:
+            alone = len(self.runs) == 1
+            return (
+                f"{self.runs[0]} has no graded task."
+                if alone
+                else f"{' and '.join(self.runs)} have no graded task in common."
+            )
+        shown = [group for group in self.groups if group.significant]
+        if len(self.runs) == 1:
+            if not shown:
+                return f"By {self.field}, no group stands out by more than chance."
+            told = ", ".join(
+                f"{group.value} {self._side(group)} ({format_p_value(group.adjusted_p)})" for group in shown
+            )
+            return f"By {self.field}, more than chance: {told}."
+        if not shown:
+            return f"By {self.field}, {self.runs[1]} differs from {self.runs[0]} in no group by more than chance."
+        words = [
+            f"{'better' if group.gained > group.lost else 'worse'} on {group.value} ({format_p_value(group.adjusted_p)})"
+            for group in shown
+        ]
+        return f"By {self.field}, {self.runs[1]} is {', '.join(words)}."
+
+    def _side(self, group: Group) -> str:
+        known = [(one.rate.value, one.tasks) for one in self.groups if one.rate]
+        mean = sum(rate * tasks for rate, tasks in known) / sum(tasks for _, tasks in known)
+        return "above the rest" if group.rate and group.rate.value > mean else "below the rest"
+
+
+def breakdown(field: str, runs: Mapping[str, Iterable[Observation]], value_of: ValueOf) -> Breakdown:
+    """Break one run's results down by a field of its tasks, or the comparison of two.
+
+    A task of which the field says several things, such as its tags, is in the group of each.
+    """
+    names = tuple(runs)
+    first, *rest = [counted_by_task(observations) for observations in runs.values()]
+    groups = _single_run_groups(first, value_of) if not rest else _compared_groups(first, rest[0], value_of)
+    return Breakdown(field=field, runs=names[:2], groups=groups)
+
+
+def bin_numbers(values: Mapping[str, str]) -> dict[str, str]:
+    """Numbers that are many become a few ranges of about as many tasks each; anything else stays as it is."""
+    numbers: dict[str, float] = {}
+    for task, value in values.items():
+        try:
+            numbers[task] = float(value)
+        except ValueError:
+            return dict(values)
+    distinct = sorted(set(numbers.values()))
+    if len(distinct) <= _MAX_DISTINCT_NUMBERS or not all(map(math.isfinite, distinct)):
+        return dict(values)
+    ordered = sorted(numbers.values())
+    ends = sorted({ordered[math.ceil(len(ordered) * part / _BINS) - 1] for part in range(1, _BINS + 1)})
+    names, low = {}, -math.inf
+    for end in ends:
+        inside = [number for number in distinct if low < number <= end]
+        names[end] = f"{inside[0]:g}" if inside[0] == inside[-1] else f"{inside[0]:g} to {inside[-1]:g}"
+        low = end
+    return {task: names[min(end for end in ends if number <= end)] for task, number in numbers.items()}
+
+
+def _single_run_groups(tasks: Mapping[str, Sequence[Observation]], value_of: ValueOf) -> tuple[Group, ...]:
+    resolved = {task: majority_resolved(answers) for task, answers in tasks.items()}
+    groups = _grouped(tasks, value_of)
+    p_values = []
+    for members in groups.values():
+        here = sum(resolved[task] for task in members)
+        others = len(tasks) - len(members)
+        p_values.append(fisher_exact(here, len(members), sum(resolved.values()) - here, others) if others else 1.0)
+    return tuple(
+        Group(value=value, tasks=len(members), rate=_rate(tasks, members), p_value=p_value, adjusted_p=adjusted)
+        for (value, members), p_value, adjusted in zip(groups.items(), p_values, holm(p_values), strict=True)
+    )
+
+
+def _compared_groups(
+    first: Mapping[str, Sequence[Observation]],
+    second: Mapping[str, Sequence[Observation]],
+    value_of: ValueOf,
+) -> tuple[Group, ...]:
+    was, now = ({task: majority_resolved(answers) for task, answers in run.items()} for run in (first, second))
+    groups = _grouped(first.keys() & second.keys(), value_of)
+    flips = [
+        (sum(now[task] and not was[task] for task in members), sum(was[task] and not now[task] for task in members))
+        for members in groups.values()
+    ]
+    p_values = [exact_mcnemar(*flip) for flip in flips]
+    return tuple(
+        Group(
+            value=value,
+            tasks=len(members),
+            rate=_rate(first, members),
+            second=_rate(second, members),
+            difference=rate_interval(
+                [_resolved_fraction(second[task]) - _resolved_fraction(first[task]) for task in members]
+            ),
+            gained=gained,
+            lost=lost,
+            p_value=p_value,
+            adjusted_p=adjusted,
+        )
+        for (value, members), (gained, lost), p_value, adjusted in zip(
+            groups.items(), flips, p_values, holm(p_values), strict=True
+        )
+    )
+
+
+def _grouped(tasks: Iterable[str], value_of: ValueOf) -> dict[str, list[str]]:
+    """Tasks by value: numbers and ranges in their order, anything else with the largest group first."""
+    groups: dict[str, list[str]] = {}
+    for task in sorted(tasks):
+        said = value_of(task) or UNKNOWN
+        for value in (said,) if isinstance(said, str) else said:
+            groups.setdefault(value, []).append(task)
+    numbers = {value: _number(value) for value in groups if value != UNKNOWN}
+    if None in numbers.values():
+        return dict(sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])))
+    return dict(sorted(groups.items(), key=lambda item: (numbers.get(item[0]) is None, numbers.get(item[0]) or 0.0)))
+
+
+def _number(value: str) -> float | None:
+    """The number that a value is, or that a range of them begins with."""
+    try:
+        return float(value.partition(" to ")[0])
+    except ValueError:
+        return None
+
+
+def _rate(trials: Mapping[str, Sequence[Observation]], tasks: Iterable[str]) -> Estimate | None:
+    return clustered_rate([[float(one.resolved) for one in trials[task]] for task in tasks])
+
+
+def _resolved_fraction(trials: Sequence[Observation]) -> float:
+    return sum(one.resolved for one in trials) / len(trials)

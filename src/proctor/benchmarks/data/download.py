@@ -1,0 +1,82 @@
+"""The official places of data sets: the Hugging Face hub, and git repositories."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from proctor.core.errors import InfrastructureError
+
+
+def download_from_hub(repo: str, files: Sequence[str], into: Path, *, revision: str | None) -> str:
+    """Download files of a data set (names or patterns) below `into`; the revision that they are of.
+
+    Raises:
+        InfrastructureError: the hub cannot be reached, or huggingface_hub is not installed.
+    """
+    try:
+        from huggingface_hub import HfApi, snapshot_download  # noqa: PLC0415 - large, and an extra
+        from huggingface_hub.errors import HfHubHTTPError  # noqa: PLC0415
+    except ImportError:
+        raise InfrastructureError(
+            f"fetching {repo} needs huggingface_hub", fix="install it: `pip install 'proctor[datasets]'`"
+        ) from None
+    try:
+        found = HfApi().dataset_info(repo, revision=revision).sha or ""
+        with tempfile.TemporaryDirectory(dir=into.parent) as folder:
+            snapshot_download(repo, repo_type="dataset", revision=found, allow_patterns=list(files), local_dir=folder)
+            shutil.rmtree(Path(folder) / ".cache", ignore_errors=True)  # the hub's own notes
+            shutil.copytree(folder, into, dirs_exist_ok=True)
+    # The hub's client raises whatever its HTTP library of the day does, so its errors cannot be named one by one.
+    except (HfHubHTTPError, OSError, RuntimeError, ValueError) as error:
+        raise _download_error(f"huggingface.co/datasets/{repo}", error) from error
+    return found
+
+
+def download_from_git(url: str, into: Path, *, revision: str | None) -> str:
+    """Bring the tree of a git repository below `into`, without its history; the commit that it is of.
+
+    Raises:
+        InfrastructureError: there is no such repository or revision, or it cannot be reached.
+    """
+    # No prompt, no login of the user's, no hook or filter of theirs.
+    quiet = {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "HOME": str(into),
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        **{name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")},
+    }
+    into.mkdir(parents=True, exist_ok=True)
+
+    def git(*words: str) -> str:
+        done = subprocess.run(
+            ["git", "-C", str(into), *words],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env=quiet,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+        if done.returncode:
+            raise _download_error(url, done.stderr.strip().rpartition("\n")[2] or f"git ended with {done.returncode}")
+        return done.stdout.strip()
+
+    git("init", "--quiet")
+    git("fetch", "--quiet", "--depth=1", "--end-of-options", url, revision or "HEAD")
+    git("-c", "advice.detachedHead=false", "checkout", "--quiet", "FETCH_HEAD")
+    commit = git("rev-parse", "HEAD")
+    shutil.rmtree(into / ".git")
+    return commit
+
+
+def _download_error(origin: str, why: object) -> InfrastructureError:
+    return InfrastructureError(
+        f"cannot be fetched: {' '.join(str(why).split())}",
+        where=origin,
+        fix="check the network, or bring a copy here and give it with --from PATH",
+    )

@@ -1,0 +1,123 @@
+"""From what the grader saw to the verdict: the benchmark's own rule and ours, side by side.
+
+The words that count are replaced by a token in the command that is run, so that nothing on the machine can have been
+prepared to print them: no profile, no exchanged program, no file. The official verdict reads the token as the words.
+"""
+
+from typing import Final, Literal
+
+from proctor.benchmarks.setupbench.quirks import Quirk
+from proctor.core.causes import Cause, Status
+from proctor.core.record import Record
+from proctor.core.verdict import Finding, Verdict
+from proctor.grading.state import EnvironmentCode, QuarantinedEnvironment, ShellResult
+
+MARKER: Final = "Setup successful"
+FAILED: Final = "Setup failed"
+_MAX_REASON_CHARS: Final = 200
+
+
+class SetupBenchEvidence(Record):
+    """What the grader saw of a machine.
+
+    Attributes:
+        token: what the command printed in the place of the words that count.
+        ran: the published command; `strict`: ours, where the task has one.
+        environment: what the room was made from.
+    """
+
+    task_id: str
+    token: str
+    official_run: ShellResult
+    quarantine_result: QuarantinedEnvironment
+    environment: str
+    strict_run: ShellResult | None = None
+    schema_version: Literal["proctor.setupbench_evidence@1"] = "proctor.setupbench_evidence@1"
+
+
+def hindered_evidence(task_id: str, environment: str) -> SetupBenchEvidence:
+    """What is seen of a machine on which no command can be run."""
+    finding = Finding(
+        code=EnvironmentCode.COMMANDS_BLOCKED.value, path="", detail=EnvironmentCode.COMMANDS_BLOCKED.meaning
+    )
+    killed = ShellResult(exit_code=137, stdout="", stderr=EnvironmentCode.COMMANDS_BLOCKED.meaning, seconds=0.0)
+    settled = QuarantinedEnvironment(grader_dir="", search_path="", findings=(finding,))
+    return SetupBenchEvidence(
+        task_id=task_id, token="none", official_run=killed, quarantine_result=settled, environment=environment
+    )  # noqa: S106
+
+
+def with_token(command: str, token: str) -> str:
+    """The command, printing `token` where it would print the words that count."""
+    return command.replace(MARKER, token)
+
+
+def passes_official(ran: ShellResult, token: str, rule: Literal["exit_code", "marker"]) -> bool:
+    """What the published harness says: the exit code alone, or the words anywhere in what was printed."""
+    if rule == "exit_code":
+        return ran.exit_code == 0 and not ran.timed_out
+    return MARKER in (ran.stdout + ran.stderr).replace(token, MARKER)
+
+
+def passes_strict(ran: ShellResult, token: str, rule: Literal["exit_code", "marker"]) -> bool:
+    """The same for an honest machine: a line of its own on standard output, that no later line takes back.
+
+    Tracebacks quote the command's own text, on standard error.
+    """
+    if rule == "exit_code":
+        return ran.exit_code == 0 and not ran.timed_out
+    lines = [line.strip() for line in ran.stdout.splitlines()]
+    return token in lines and FAILED not in lines[lines.index(token) :]
+
+
+def judge(
+    evidence: SetupBenchEvidence, rule: Literal["exit_code", "marker"], quirk: Quirk | None, grader: str
+) -> Verdict:
+    """The verdict on a machine."""
+    ran, token = evidence.official_run, evidence.token
+    official = passes_official(ran, token, rule)
+    ours = passes_strict(ran, token, rule)
+    cause, reason = _cause_and_reason(evidence, rule, ours=ours, official=official)
+    if quirk is not None and quirk.strict_command is not None and evidence.strict_run is not None:
+        further = passes_strict(evidence.strict_run, token, "marker")
+        if quirk.replaces_official and cause is not Cause.TAMPERED:
+            cause = Cause.SOLVED if further else Cause.TESTS_FAILED
+            reason = (
+                f"the published grader cannot tell ({quirk.description}); a like one {'passes' if further else 'fails'}"
+            )
+        elif cause is Cause.SOLVED and not further:
+            cause = Cause.TESTS_FAILED
+            reason = f"the published grader passes, but it {quirk.description}; a stricter one fails"
+    status = Status.RESOLVED if cause is Cause.SOLVED else Status.UNRESOLVED
+    theirs = Status.RESOLVED if official else Status.UNRESOLVED
+    return Verdict(
+        task_id=evidence.task_id,
+        status=status,
+        cause=cause,
+        reason=reason,
+        official=theirs if theirs is not status else None,
+        scores={"official": float(official)},
+        findings=evidence.quarantine_result.findings,
+        grader=grader,
+        seconds=round(ran.seconds + (evidence.strict_run.seconds if evidence.strict_run else 0.0), 3),
+    )
+
+
+def _cause_and_reason(
+    evidence: SetupBenchEvidence, rule: Literal["exit_code", "marker"], *, ours: bool, official: bool
+) -> tuple[Cause, str]:
+    ran = evidence.official_run
+    if ours and evidence.quarantine_result.fake_programs:
+        names = ", ".join(evidence.quarantine_result.fake_programs)
+        return Cause.TAMPERED, f"the success command passes, but calls what is not what its name says: {names}"
+    if ours:
+        return Cause.SOLVED, "the success command passes"
+    if official and MARKER in ran.stdout + ran.stderr:
+        return Cause.TAMPERED, "the words that count were printed by something else than the success command"
+    if ran.timed_out:
+        return Cause.TEST_TIMEOUT, f"the success command had not ended after {ran.seconds:.0f} s"
+    if official:
+        return Cause.TESTS_FAILED, "the words that count were printed, but not as the success command's last word"
+    last = next((line.strip() for line in reversed(ran.stderr.splitlines()) if line.strip()), "")
+    ended = f"ended with {ran.exit_code}" if rule == "exit_code" else "does not pass"
+    return Cause.TESTS_FAILED, f"the success command {ended}{f': {last[:_MAX_REASON_CHARS]}' if last else ''}"

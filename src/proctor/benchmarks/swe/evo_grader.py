@@ -1,0 +1,199 @@
+"""SWE-EVO, graded as its modified SWE-bench 4 harness does.
+
+https://github.com/SWE-EVO/SWE-EVO
+"""
+
+import shlex
+from typing import Final
+
+import msgspec
+
+from proctor.benchmarks.swe.environment_steps import (
+    SweTestRun,
+    apply_in_environment,
+    restore_paths,
+    run_bash,
+    run_required,
+)
+from proctor.benchmarks.swe.eval_log import END_MARKER, START_MARKER, read_log_v4
+from proctor.benchmarks.swe.instance_setup import InstanceSetup, StartState
+from proctor.benchmarks.swe.official_rules import swe_bench_v4
+from proctor.benchmarks.swe.parsers import find_parser
+from proctor.benchmarks.swe.patches import files_to_test, touched_paths, with_final_newline
+from proctor.benchmarks.swe.rows import SweEvoRow
+from proctor.core.environment import Environment
+
+WORKDIR: Final = "/testbed"
+TIMEOUT_SECONDS: Final = 1800.0
+_APPLY_COMMANDS: Final = ("git apply --verbose", "git apply --verbose --reject", "patch --batch --fuzz=5 -p1 -i")
+_APPLY_LABELS: Final = {0: None, 1: "git apply --reject", 2: "patch --fuzz=5"}
+_PROMPT: Final = """\
+The repository in {workdir} is at version {start} of its project. These are the notes of the next release, {end}:
+
+<release_notes>
+{statement}
+</release_notes>
+
+Change the source code in {workdir} so that it becomes what these notes describe. Tests for it exist already and are not
+yours to write: leave test files and the configuration of tests alone. All that the project needs is installed."""
+_PYTEST_FLAGS: Final = (
+    "--continue-on-collection-errors -W default::DeprecationWarning -W default::pytest.PytestDeprecationWarning"
+)
+_DVC: Final = (
+    "python -m pip install --upgrade pip wheel GitPython",
+    'python -m pip install "cython<3.0.0" && python -m pip install --no-build-isolation pyyaml==5.4.1',
+    "python -m pip install git+https://github.com/iterative/mock-ssh-server.git || true",
+    "python -m pip install -r tests/requirements.txt || true",
+    "python -m pip install -r test-requirements.txt || true",
+    'python -m pip install -e ".[tests,dev,all_remotes,all,testing]"',
+)
+_CONAN: Final = (
+    "export PYTHONPATH=${PYTHONPATH:-}:$(pwd)",
+    "echo 'cython<3' > /tmp/constraint.txt",
+    "export PIP_CONSTRAINT=/tmp/constraint.txt",
+    "python -m pip install -r conans/requirements.txt",
+    "python -m pip install -r conans/requirements_server.txt",
+    "python -m pip install -r conans/requirements_dev.txt",
+)
+# How each project is installed anew before its tests, as the harness's table of specifications has it.
+_INSTALL_COMMANDS: Final = {
+    "dask/dask": ("python -m pip install --no-deps -e .",),
+    "iterative/dvc": _DVC,
+    "psf/requests": ("python -m pip install .",),
+    "modin-project/modin": ("python -m pip install -e .",),
+    "pydantic/pydantic": ('export PATH="$HOME/.local/bin:$PATH"', "pdm add pre-commit", "make install"),
+    "conan-io/conan": _CONAN,
+    "scikit-learn/scikit-learn": ("python -m pip install -v --no-use-pep517 --no-build-isolation -e .",),
+}
+_OLD_DVC: Final = ('python -m pip install "numpy<=1.20"', 'python -m pip install "pytest<8"')
+
+
+class SweEvoGrader:
+    """The official procedure for one instance."""
+
+    grader_version = "swe-evo d46078d"
+    timeout_seconds = TIMEOUT_SECONDS
+    grades_empty = True
+    score_name: str | None = "fix_rate"
+
+    def start_state(self, row: SweEvoRow) -> StartState:
+        """The donor's image, reset to the version that the release starts from."""
+        return StartState(workdir=WORKDIR, script=f"git reset --quiet --hard {shlex.quote(row.base_commit)}\n")
+
+    def instruction(self, row: SweEvoRow) -> str:
+        """The release notes alone: neither its pull requests nor its commits."""
+        return _PROMPT.format(
+            workdir=WORKDIR,
+            start=row.start_version,
+            end=row.end_version,
+            statement=row.problem_statement.replace("\r\n", "\n").strip(),
+        )
+
+    def oracle_patch(self, row: SweEvoRow) -> bytes:
+        """The release as a patch, without its tests."""
+        return row.patch.encode("utf-8", "surrogateescape")
+
+    async def run_tests(
+        self,
+        environment: Environment,
+        row: SweEvoRow,
+        setup: InstanceSetup,
+        patch: bytes,
+        *,
+        restore: tuple[str, ...],
+        seconds: float,
+    ) -> SweTestRun:
+        """Reset, apply tests and answer, install, run the tests of the test patch."""
+        await run_required(
+            environment,
+            f"cd {environment.workdir}\ngit config --global --add safe.directory '*'\n"
+            f"git reset --quiet --hard {shlex.quote(row.base_commit)}",
+            "resetting the repository",
+        )
+        tests = with_final_newline(row.test_patch.encode("utf-8", "surrogateescape"))
+        if restore:
+            # With the answer's own tests put back, the two no longer meet, and are applied one after the other.
+            applied = await apply_in_environment(environment, patch, _APPLY_COMMANDS)
+            if applied.command_index is not None:
+                await restore_paths(environment, restore)
+                later = await apply_in_environment(environment, tests, _APPLY_COMMANDS)
+                applied = applied if later.command_index is not None else later
+        else:
+            applied = await apply_in_environment(environment, tests + patch, _APPLY_COMMANDS)
+        own, theirs = set(touched_paths(patch)), set(touched_paths(tests))
+        touched = tuple(path for path in applied.touched if path in own or path not in theirs)
+        if applied.command_index is None:
+            return SweTestRun(applied=False, touched=touched, error=applied.output, scores={"fix_rate": 0.0})
+        done = await run_bash(environment, setup.adapt_script(eval_script(row)), seconds=seconds)
+        tested = SweTestRun(
+            applied=True,
+            applied_with=_APPLY_LABELS[applied.command_index],
+            touched=touched,
+            timed_out=done.timed_out,
+            scores={"fix_rate": 0.0},
+            log=done.stdout,
+            seconds=round(done.seconds, 3),
+        )
+        return tested if done.timed_out else with_ruling(row, tested)
+
+
+def with_ruling(row: SweEvoRow, run: SweTestRun) -> SweTestRun:
+    """A test run with what its log says."""
+    parser = find_parser(row.log_parser, row.instance_id, legacy=True)
+    read = read_log_v4(run.log.decode(errors="replace"), parser)
+    ruling = None if read.parse_error else swe_bench_v4(read.statuses, row.fail_to_pass, row.pass_to_pass)
+    return msgspec.structs.replace(
+        run,
+        parse_error=read.parse_error,
+        statuses=read.statuses,
+        ruling=ruling,
+        scores={"fix_rate": round(ruling.fix_rate, 6) if ruling else 0.0},
+    )
+
+
+def eval_script(row: SweEvoRow) -> str:
+    """The official eval script: the test patch is in place already, so it only installs and tests."""
+    activate = ["source /opt/miniconda3/bin/activate", "conda activate testbed"]
+    return "\n".join(
+        [
+            "#!/bin/bash",
+            "set -uxo pipefail",
+            *activate,
+            f"cd {WORKDIR}",
+            f"git config --global --add safe.directory {WORKDIR}",
+            f"cd {WORKDIR}",
+            "git status",
+            "git show",
+            f"git -c core.fileMode=false diff {row.base_commit}",
+            *activate,
+            *_install(row),
+            f": '{START_MARKER}'",
+            f"{_test_command(row)} {shlex.join(_test_files(row))}",
+            f": '{END_MARKER}'",
+            "",
+        ]
+    )
+
+
+def _install(row: SweEvoRow) -> tuple[str, ...]:
+    lines = _INSTALL_COMMANDS.get(row.repo, ("python -m pip install -e .",))
+    if row.repo == "iterative/dvc" and row.version.partition(".")[0] in {"0", "1", "2"}:
+        lines += _OLD_DVC
+    if row.repo == "dask/dask" and row.end_version.partition(".")[0] <= "2023":
+        lines += ("pip install 'pandas<2.0'",)
+    if row.instance_id == "dask__dask_2023.6.0_2023.6.1":
+        lines += ("pip install distributed==2023.6.0",)
+    return lines
+
+
+def _test_command(row: SweEvoRow) -> str:
+    """The stored command, with the harness's flags behind its first `pytest`, each of them once."""
+    words = row.test_cmds.replace("--continue-on-collection-errors", "").split()
+    place = words.index("pytest") + 1 if "pytest" in words else len(words)
+    return " ".join([*words[:place], _PYTEST_FLAGS, *words[place:]])
+
+
+def _test_files(row: SweEvoRow) -> tuple[str, ...]:
+    files = files_to_test(row.test_patch, deleted=False)
+    python_only = row.repo in {"dask/dask", "conan-io/conan"} or row.instance_id.startswith("iterative__dvc_2.8.1")
+    return tuple(file for file in files if file.endswith(".py")) if python_only else files

@@ -1,0 +1,180 @@
+"""Instances in local rooms."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from proctor.benchmarks.swe.instance_setup import StartState
+from proctor.benchmarks.swe.local.interpreters import choose_interpreter, find_interpreters
+from proctor.benchmarks.swe.local.official_scripts import VENV_DIR, adapt_eval_script, image_setup
+from proctor.benchmarks.swe.local.pins import read_pins
+from proctor.benchmarks.swe.local.venvs import (
+    WORKDIR,
+    LocalSetup,
+    LocalSetupSpec,
+    ensure_local_setup,
+    hidden_site_packages,
+    interpreter_mounts,
+    site_packages_mounts,
+    venv_variables,
+)
+from proctor.benchmarks.swe.rows import SweBenchRow, SweEvoRow, SweRow
+from proctor.core.causes import Cause
+from proctor.core.environment import EnvironmentSpec, Limits, Mount, Network
+from proctor.core.errors import InfrastructureError, InvalidData, ProctorError
+from proctor.core.paths import cache_root
+from proctor.core.task import DirectorySource
+from proctor.workspaces import Base, base_of
+
+REPOSITORIES_VARIABLE: Final = "PROCTOR_REPOSITORIES"
+# Tests of requests that connect to an address where nobody answers. Without a route the error is there at once, and
+# it is another one than they expect.
+_TESTS_NEEDING_A_ROUTE: Final = ("TestTimeout::test_connect_timeout", "TestTimeout::test_total_timeout_connect")
+
+
+class LocalInstanceSetup:
+    """Implements `recipe.Recipe` for `local`."""
+
+    provider_name = "local"
+
+    def __init__(self, row: SweRow, start_state: StartState) -> None:
+        self.workdir = start_state.workdir
+        self._row = row
+        self._start = start_state
+
+    def missing_requirement(self) -> str | None:
+        """Why this machine cannot set the instance up; None when it can, as far as can be told without trying."""
+        try:
+            _ = self._setup_spec
+        except ProctorError as error:
+            return error.sentence
+        return None
+
+    def deviations(self) -> tuple[str, ...]:
+        """Another Python, where this machine does not have the official one."""
+        official, here = self._setup_spec.pins.python, self._setup_spec.interpreter.version
+        return () if here == official else (f"Python {here} in the place of {official}",)
+
+    async def agent_spec(self, folder: Path) -> EnvironmentSpec:
+        """The prepared tree, beside the environment with the project installed."""
+        del folder
+        return await self._spec_with_network(Network.MODEL)
+
+    async def ignored_directories(self, environment_digest: str) -> tuple[str, ...]:
+        """A checkout has nothing but the repository."""
+        del environment_digest
+        return ()
+
+    async def base(self, environment_digest: str) -> Base:
+        """What git has in the prepared tree."""
+        del environment_digest
+        setting = await self._local_setup()
+        return await asyncio.to_thread(base_of, DirectorySource(path=str(setting.start_tree)))
+
+    def grading_spec(self) -> EnvironmentSpec:
+        """Without network: all that is needed is there."""
+        return EnvironmentSpec(
+            workdir=self.workdir,
+            network=Network.NONE,
+            mounts=interpreter_mounts(self._setup_spec.interpreter),
+            hidden=hidden_site_packages(self._setup_spec.interpreter),
+            variables=venv_variables(),
+            limits=Limits(output_bytes=100_000_000),
+        )
+
+    async def prepare_spec(self, spec: EnvironmentSpec, folder: Path) -> EnvironmentSpec:
+        """The grading room with the prepared tree and the environment in it."""
+        del folder
+        setting = await self._local_setup()
+        mounts = (*spec.mounts, Mount(source=str(setting.venv), target=VENV_DIR, private=True))
+        return msgspec.structs.replace(
+            spec,
+            workspace=setting.tree,
+            mounts=(*mounts, *site_packages_mounts(self._setup_spec.interpreter, setting.venv)),
+        )
+
+    def adapt_script(self, official_script: str) -> str:
+        """The eval script without conda and without network."""
+        return adapt_eval_script(official_script)
+
+    async def _spec_with_network(self, network: Network) -> EnvironmentSpec:
+        room = await self.prepare_spec(self.grading_spec(), Path())
+        return msgspec.structs.replace(room, network=network, limits=Limits())
+
+    async def _local_setup(self) -> LocalSetup:
+        return await ensure_local_setup(self._setup_spec, cache=cache_root().absolute())
+
+    @cached_property
+    def _setup_spec(self) -> LocalSetupSpec:
+        row = self._row
+        if not isinstance(row, SweBenchRow | SweEvoRow) or self.workdir != WORKDIR:
+            raise _not_runnable("its environment is known as a container image alone")
+        if not row.environment_yml:
+            raise _not_runnable(
+                "its pins are not in the data",
+                fix="fetch it from a clone of https://github.com/SWE-bench/swe-bench-tasks with --from",
+            )
+        try:
+            pins = read_pins(row.environment_yml, where=row.instance_id)
+        except InvalidData as error:
+            raise _not_runnable(error.what) from error
+        if pins.conda_only:
+            raise _not_runnable(f"it needs {', '.join(pins.conda_only)}, which conda has and pip cannot bring")
+        lost = [
+            label
+            for label in (*row.fail_to_pass, *row.pass_to_pass)
+            if any(test in label for test in _TESTS_NEEDING_A_ROUTE)
+        ]
+        if lost:
+            raise _not_runnable(
+                f"{lost[0]} waits for packets that get lost, and where there is no network none are sent"
+            )
+        steps = image_setup(row.dockerfile, row.eval_script if isinstance(row, SweBenchRow) else "")
+        missing = [name for name in steps.system_packages if not _has_system_package(name)]
+        if missing:
+            raise _not_runnable(f"it needs the system packages {' '.join(missing)}", fix="install them")
+        there = find_interpreters()
+        interpreter = choose_interpreter(pins.python, there)
+        if interpreter is None:
+            have = ", ".join(one.version for one in there) or "none"
+            raise _not_runnable(f"it needs Python {pins.python} or a newer one; this machine has {have}")
+        return LocalSetupSpec(
+            instance_id=row.instance_id,
+            url=repository_url(row.repo),
+            commit=row.base_commit,
+            pins=pins,
+            image_setup=steps,
+            interpreter=interpreter,
+        )
+
+
+def repository_url(name: str) -> str:
+    """Where a repository is had: a clone in the folder that $PROCTOR_REPOSITORIES names, or GitHub."""
+    folder = os.environ.get(REPOSITORIES_VARIABLE)
+    if folder:
+        for form in (name, f"{name}.git", name.replace("/", "__"), name.replace("/", "+")):
+            for place in (Path(folder, form), Path(folder, form, "repo")):
+                if (place / "HEAD").is_file() or (place / ".git").exists():
+                    return str(place)
+    return f"https://github.com/{name}"
+
+
+def _has_system_package(package: str) -> bool:
+    """Whether a Debian package is on this machine; a program of its name will do."""
+    if shutil.which(package):
+        return True
+    query = shutil.which("dpkg-query")
+    if query is None:
+        return False
+    done = subprocess.run([query, "--show", package], capture_output=True, check=False, timeout=30)
+    return done.returncode == 0
+
+
+def _not_runnable(why: str, *, fix: str | None = None) -> InfrastructureError:
+    return InfrastructureError(why, fix=fix, cause=Cause.NOT_RUNNABLE_HERE)

@@ -1,0 +1,143 @@
+"""From what a verifier left behind to the verdict. The status of the verifier's script says nothing: it is always 0."""
+
+import json
+import math
+import re
+from typing import Any, Final, Literal
+
+from proctor.core.causes import Cause, Status
+from proctor.core.record import Record
+from proctor.core.verdict import Finding, Verdict
+from proctor.grading.state import EnvironmentCode, QuarantinedEnvironment, ShellResult
+
+_SUMMARY: Final = re.compile(r"^=+ (?P<counts>(?:\d+ [a-z]+(?:, )?)+).* in [\d.:hms ()]+=+$", re.MULTILINE)
+_COUNT: Final = re.compile(r"(\d+) ([a-z]+)")
+_FAILED_WORDS: Final = frozenset({"failed", "error", "errors", "xpassed"})
+# What a verifier decides with; a fake of another program may be the very thing that a task asks for.
+_VERIFIER_PROGRAMS: Final = frozenset(
+    {"bash", "cat", "curl", "env", "grep", "pytest", "python", "python3", "sh", "uv", "uvx"}
+)
+
+
+class TerminalBenchEvidence(Record):
+    """What was seen of a room by its verifier.
+
+    Attributes:
+        rewards: as the verifier wrote them; None: it wrote none that can be read, and `problem` says why.
+        tests: how many tests ended how, as its report or its output has it; None: there is no sign of any.
+        planted: what lay, before the verifier ran, where it writes.
+        tries: how often the verifier ran; again where it broke, not where it failed.
+    """
+
+    task_id: str
+    rewards: dict[str, float] | None
+    problem: str
+    tests: dict[str, int] | None
+    verifier_run: ShellResult
+    quarantine_result: QuarantinedEnvironment
+    environment: str
+    tests_expected: bool
+    planted: tuple[str, ...] = ()
+    verifier_runs: int = 1
+    schema_version: Literal["proctor.terminal_bench_evidence@1"] = "proctor.terminal_bench_evidence@1"
+
+    @property
+    def is_inconclusive(self) -> bool:
+        """Whether the verifier came to no result of its own: it could not be installed, or did not start."""
+        if self.verifier_run.timed_out:
+            return False
+        return self.rewards is None or (self.reward < 1 and self.tests_expected and self.tests is None)
+
+    @property
+    def reward(self) -> float:
+        """The one number: the reward of that name, or the mean of those that there are."""
+        if not self.rewards:
+            return 0.0
+        return self.rewards.get("reward", sum(self.rewards.values()) / len(self.rewards))
+
+
+def read_rewards(files: dict[str, bytes]) -> tuple[dict[str, float] | None, str]:
+    """The rewards that a verifier wrote: ``reward.json``, else ``reward.txt``; why there are none."""
+    if "reward.json" in files:
+        try:
+            value = json.loads(files["reward.json"])
+        except (ValueError, RecursionError):
+            return None, "reward.json is not JSON"
+        if not isinstance(value, dict) or not value or not all(_is_number(number) for number in value.values()):
+            return None, "reward.json is not an object of finite numbers"
+        return {str(name): float(number) for name, number in value.items()}, ""
+    if "reward.txt" not in files:
+        return None, "the verifier wrote no reward"
+    try:
+        number = float(files["reward.txt"].decode("ascii"))
+    except ValueError:
+        return None, "reward.txt is not a number"
+    return ({"reward": number}, "") if math.isfinite(number) else (None, "reward.txt is not a finite number")
+
+
+def read_tests(files: dict[str, bytes], output: str) -> dict[str, int] | None:
+    """How many tests ended how: from the verifier's report, else from the last summary that pytest printed."""
+    try:
+        summary = json.loads(files["ctrf.json"])["results"]["summary"]
+        return {
+            name: int(summary[name]) for name in ("passed", "failed", "skipped", "pending", "other") if name in summary
+        }
+    except (KeyError, TypeError, ValueError, RecursionError):
+        pass
+    found = list(_SUMMARY.finditer(output))
+    return {name: int(count) for count, name in _COUNT.findall(found[-1]["counts"])} if found else None
+
+
+def judge(evidence: TerminalBenchEvidence, grader: str) -> Verdict:
+    """The verdict on a room. `official` is what the leaderboard would count."""
+    reward = evidence.reward
+    failed = sum(count for name, count in (evidence.tests or {}).items() if name in _FAILED_WORDS)
+    official = Status.RESOLVED if reward >= 1 else Status.UNRESOLVED
+    fakes = [name for name in evidence.quarantine_result.fake_programs if name in _VERIFIER_PROGRAMS]
+    status, cause, reason = official, Cause.SOLVED, f"the verifier gives {reward:g}"
+    if evidence.verifier_run.timed_out:
+        status, cause = Status.UNRESOLVED, Cause.TEST_TIMEOUT
+        reason = f"the verifier had not ended after {evidence.verifier_run.seconds:.0f} s"
+        official = status
+    elif evidence.is_inconclusive:
+        status, cause = Status.ERROR, Cause.GRADER_FAILED
+        why = evidence.problem or "its tests never ran, as neither a report nor a summary shows"
+        reason = f"the verifier broke, {evidence.verifier_runs} times: {why}"
+    elif reward >= 1 and evidence.tests_expected and not evidence.tests:
+        status, cause, reason = Status.UNRESOLVED, Cause.TAMPERED, "a full reward, but nothing shows that tests ran"
+    elif reward >= 1 and failed:
+        status, cause = Status.UNRESOLVED, Cause.TAMPERED
+        reason = f"a full reward, but {failed} tests did not pass"
+    elif reward >= 1 and fakes:
+        status, cause = Status.UNRESOLVED, Cause.TAMPERED
+        reason = f"a full reward from what is not what its name says: {', '.join(fakes)}"
+    elif reward < 1:
+        cause = Cause.TESTS_FAILED
+    return Verdict(
+        task_id=evidence.task_id,
+        status=status,
+        cause=cause,
+        reason=reason,
+        score=_score(status, cause, reward),
+        scores=evidence.rewards or {},
+        official=official if official is not status else None,
+        findings=(*_planted_findings(evidence), *evidence.quarantine_result.findings),
+        grader=grader,
+        seconds=round(evidence.verifier_run.seconds, 3),
+    )
+
+
+def _score(status: Status, cause: Cause, reward: float) -> float | None:
+    """What a reward is worth: nothing to be had from a verifier that broke, none of one that was forged or late."""
+    if status is Status.ERROR:
+        return None
+    return 0.0 if cause in {Cause.TAMPERED, Cause.TEST_TIMEOUT} else min(max(reward, 0.0), 1.0)
+
+
+def _planted_findings(evidence: TerminalBenchEvidence) -> tuple[Finding, ...]:
+    code = EnvironmentCode.PLANTED_RESULT
+    return tuple(Finding(code=code.value, path=path, detail=code.meaning) for path in evidence.planted)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,0 +1,83 @@
+"""Options for the forms in which a report can be had, and how it is handed over in each."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from proctor.cli.output import log, print_json
+from proctor.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from proctor.core.record import Versioned
+    from proctor.report.document import Document
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def format_options(function: F) -> F:
+    """In which form."""
+    for option in (
+        click.option(
+            "--html", type=click.Path(path_type=Path), metavar="FILE", help="Also write one page, with charts."
+        ),
+        click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown instead of a table."),
+        click.option("--csv", "as_csv", is_flag=True, help="Print CSV instead of a table."),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table."),
+    ):
+        function = option(function)
+    return function
+
+
+def check_formats(given: dict[str, Any]) -> None:
+    """Refuse two forms at once, before anything is read.
+
+    Raises:
+        UsageError: two were asked for.
+    """
+    chosen = [form for form in ("json", "csv", "markdown") if given[f"as_{form}"]]
+    if len(chosen) > 1:
+        raise UsageError(f"--{chosen[0]} and --{chosen[1]} cannot both be printed", fix="choose one")
+
+
+def print_report(
+    make_document: "Callable[[], Document]",
+    given: dict[str, Any],
+    *,
+    as_json: "Callable[[], Versioned]",
+    as_csv: Callable[[], str],
+) -> None:
+    """Print a report in the form that was asked for, and write the page if one was. Only what is asked for is made."""
+    if given["html"] is not None:
+        from proctor.report.page import write_page  # noqa: PLC0415 - for those who ask for a page
+
+        write_page(make_document(), given["html"])
+        log(f"wrote {given['html']}")
+    if given["as_json"]:
+        print_json(as_json())
+    elif given["as_csv"]:
+        click.echo(as_csv(), nl=False)
+    else:
+        _print_document(make_document(), as_markdown=given["as_markdown"])
+
+
+def _print_document(document: "Document", *, as_markdown: bool) -> None:
+    from proctor.report.document import document_markdown, document_text  # noqa: PLC0415 - help pages need none of it
+
+    if as_markdown:
+        click.echo(document_markdown(document), nl=False)
+        return
+    click.echo(document_text(document, width=_terminal_width()), nl=False)
+    for warning in document.warnings:
+        log(warning)
+
+
+def _terminal_width() -> int | None:
+    """How wide the terminal is that reads this; None for a file or a program, which get every table in one piece."""
+    if not sys.stdout.isatty():
+        return None
+    import shutil  # noqa: PLC0415 - a report for a program needs none of it
+
+    return shutil.get_terminal_size().columns

@@ -1,0 +1,46 @@
+"""What rooms of every kind do alike."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Self
+
+from proctor.core.errors import UsageError
+from proctor.environments.limit_monitor import LimitMonitor
+
+
+class BaseEnvironment(ABC):
+    """A room that is stopped once, however many ask for it, and at the end of its block."""
+
+    def __init__(self, limit_monitor: LimitMonitor) -> None:
+        self._limit_monitor = limit_monitor
+        self._stopping: asyncio.Task[None] | None = None
+
+    async def stop(self) -> None:
+        """End every process of the room and free what it used."""
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._stop())
+        await asyncio.shield(self._stopping)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    @abstractmethod
+    async def _stop(self) -> None: ...
+
+    def _require_not_stopped(self) -> None:
+        if self._stopping is not None:
+            raise UsageError("the room has been stopped")
+
+    def _require_alive(self) -> None:
+        """Also refuse a room that a limit has ended."""
+        self._require_not_stopped()
+        self._limit_monitor.check()

@@ -1,0 +1,279 @@
+"""A running room in a container."""
+
+import asyncio
+import posixpath
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Self
+
+from aiodocker import Docker, DockerError
+from aiodocker.containers import DockerContainer
+from aiodocker.stream import Stream
+
+from proctor.core.environment import MAX_COPY_BYTES, EnvironmentSpec, ExecResult, OutputCallback
+from proctor.core.errors import InfrastructureError, RetryableError
+from proctor.environments.archives import ChunkPipe, pack, unpack
+from proctor.environments.base import BaseEnvironment
+from proctor.environments.docker_engine import engine_errors, ignore_already_removed, is_missing, is_not_running
+from proctor.environments.docker_exec import CallbackFailed, ContainerCommand, ExecNotStarted
+from proctor.environments.docker_model_relay import ModelRelayFactory
+from proctor.environments.host_relay import HostRelay
+from proctor.environments.limit_monitor import LimitMonitor
+from proctor.environments.validation import check_command, split_path
+
+_KILL_SECONDS: Final = 10
+_KILLED_EXIT_CODE: Final = 137
+_STOP_SECONDS: Final = 3
+_POLL_SECONDS: Final = 0.002
+
+
+class DockerEnvironment(BaseEnvironment):
+    """Implements `proctor.core.environment.Environment`; made by `DockerProvider`.
+
+    Attributes:
+        workdir: where the workspace is inside.
+        digest: the image's id.
+    """
+
+    def __init__(
+        self, container: DockerContainer, spec: EnvironmentSpec, *, digest: str, relay_factory: ModelRelayFactory | None
+    ) -> None:
+        super().__init__(LimitMonitor(spec.limits, self._used_bytes, self._kill_all))
+        self.workdir = spec.workdir
+        self.digest = digest
+        self._container = container
+        self._limits = spec.limits
+        self._relay_factory = relay_factory
+        self._relay: HostRelay | None = None
+        self._keepalive: Stream | None = None
+        self._starting = asyncio.Lock()
+        self._on_stopped: Callable[[], None] | None = None
+
+    @property
+    def model_url(self) -> str | None:
+        """Where the gateway answers inside."""
+        return self._relay.url if self._relay else None
+
+    @classmethod
+    async def make(
+        cls,
+        docker: Docker,
+        config: dict[str, Any],
+        spec: EnvironmentSpec,
+        *,
+        digest: str,
+        relay_factory: ModelRelayFactory | None,
+    ) -> Self:
+        """Make the container, start it, and put the workspace into it; when this fails, nothing is left."""
+        with engine_errors("make a container"):
+            container = await _create(docker, config)
+        room = cls(container, spec, digest=digest, relay_factory=relay_factory)
+        try:
+            with engine_errors("start a container"):
+                await room._start()
+            if spec.workspace is not None:
+                await room.put(spec.workspace, spec.workdir)
+        except BaseException:
+            await room.stop()
+            raise
+        return room
+
+    async def exec(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        variables: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - see the protocol
+        on_stdout: OutputCallback | None = None,
+        on_stderr: OutputCallback | None = None,
+        output_bytes: int | None = None,
+    ) -> ExecResult:
+        """Run one command to its end."""
+        check_command(argv, variables or {}, cwd or "")
+        self._require_alive()
+        started = time.monotonic()
+        command = ContainerCommand(
+            self._limits.output_bytes if output_bytes is None else output_bytes, on_stdout, on_stderr
+        )
+        place = posixpath.join(self.workdir, cwd or "")
+        running = asyncio.ensure_future(self._run(command, argv, variables or {}, place, stdin))
+        timed_out = False
+        try:
+            done, _ = await asyncio.wait({running}, timeout=timeout)
+            timed_out = not done
+            with engine_errors("run a command"):
+                code = await self._kill(command, running) if timed_out else running.result()
+        except ExecNotStarted as error:
+            self._limit_monitor.check()
+            raise RetryableError(f"the container could not start a command: {error}") from error
+        except InfrastructureError:
+            self._limit_monitor.check()
+            raise
+        except (asyncio.CancelledError, CallbackFailed) as error:
+            # Nobody waits for the command any more.
+            with suppress(InfrastructureError), engine_errors("kill a command"):
+                await self._kill(command, running)
+            if isinstance(error, CallbackFailed):
+                raise error.error from None
+            raise
+        self._limit_monitor.check()
+        return ExecResult(
+            exit_code=code,
+            stdout=command.stdout.value(),
+            stderr=command.stderr.value(),
+            seconds=time.monotonic() - started,
+            timed_out=timed_out,
+            truncated=command.truncated,
+        )
+
+    async def put(self, source: Path | bytes, target: str, *, mode: int | None = None) -> None:
+        """Copy bytes, a host file or a host tree to an absolute path inside."""
+        path = posixpath.join(*split_path(target))
+        self._require_alive()
+        try:
+            with engine_errors(f"write {target}"):
+                await self._container.put_archive("/", _packed_chunks(source, path, mode))  # type: ignore[no-untyped-call]
+        except OSError as error:
+            raise InfrastructureError(
+                f"cannot copy it into the room: {error.strerror}", where=error.filename
+            ) from error
+
+    async def get(self, path: str, target: Path, *, max_bytes: int = MAX_COPY_BYTES) -> None:
+        """Copy a file or a tree out to the host."""
+        inside = posixpath.join(*split_path(path))
+        self._require_not_stopped()
+        chunks = ChunkPipe()
+        unpacking = asyncio.ensure_future(asyncio.to_thread(unpack, chunks, target, max_bytes))
+        try:
+            with engine_errors(f"read {path}"):
+                await self._receive(inside, chunks, unpacking)
+        except InfrastructureError as error:
+            if is_missing(error.__cause__) or "not a directory" in error.what:
+                raise FileNotFoundError(f"there is no {path} in the room") from error
+            raise
+        finally:
+            # Ends at once when it has not been given everything, and then its own end is of no interest.
+            chunks.stop()
+            await asyncio.wait([unpacking])
+            unpacking.exception()
+        try:
+            unpacking.result()
+        except OSError as error:
+            raise RetryableError(f"cannot copy it out of the room: {error.strerror}", where=path) from error
+
+    def on_stopped(self, callback: Callable[[], None]) -> None:
+        """Have this called once the room is gone."""
+        self._on_stopped = callback
+
+    async def _start(self) -> None:
+        """Start the container, held alive by a connection: when this process dies, so does what is in there."""
+        await self._disconnect()
+        self._keepalive = self._container.attach(stdin=True, stdout=True)
+        await self._keepalive.__aenter__()
+        await self._container.start()
+        if await self._keepalive.read_out() is None:
+            raise InfrastructureError("the image has no shell at /bin/sh, which every command is started with")
+        if self._relay_factory is not None:
+            self._relay = await self._relay_factory.open(self._container)
+
+    async def _disconnect(self) -> None:
+        if self._keepalive is not None:
+            await self._keepalive.close()
+        if self._relay is not None:
+            await self._relay.close()
+
+    async def _run(
+        self, command: ContainerCommand, argv: Sequence[str], variables: Mapping[str, str], cwd: str, stdin: bytes
+    ) -> int:
+        try:
+            return await command.run(self._container, argv, variables, cwd, stdin)
+        except (DockerError, ExecNotStarted) as error:
+            # Something inside, where everybody is root, may have ended the container, or be about to.
+            if isinstance(error, DockerError) and not is_not_running(error):
+                raise
+            try:
+                await asyncio.wait_for(self._container.wait(), _STOP_SECONDS)
+            except TimeoutError:
+                raise error from None
+        async with self._starting:
+            if not (await self._container.show())["State"]["Running"]:
+                self._limit_monitor.check()
+                await self._start()
+        return await command.run(self._container, argv, variables, cwd, stdin)
+
+    async def _kill(self, command: ContainerCommand, running: "asyncio.Future[int]") -> int:
+        """Kill one command; where that fails, every process in the container, which is then started again."""
+        with suppress(DockerError, ExecNotStarted, TimeoutError):  # no process can be started in there to do it
+            await asyncio.wait_for(command.kill(self._container), _KILL_SECONDS)
+        done, _ = await asyncio.wait({running}, timeout=_KILL_SECONDS)
+        if not done:
+            async with self._starting:
+                await self._kill_all()
+                await self._container.wait()
+                await self._start()
+            await asyncio.wait({running}, timeout=_KILL_SECONDS)
+        if not running.done():
+            running.cancel()
+            return _KILLED_EXIT_CODE
+        return _KILLED_EXIT_CODE if running.exception() is not None else running.result()
+
+    async def _kill_all(self) -> None:
+        """Kill every process; the files stay."""
+        with suppress(DockerError):  # it was not running
+            await self._container.kill()
+
+    async def _used_bytes(self) -> int:
+        """What was written since the image; the engine looks it up."""
+        try:
+            return int((await self._container.show(size=1)).get("SizeRw", 0))
+        except DockerError:
+            return 0
+
+    async def _receive(self, path: str, chunks: ChunkPipe, reading: "asyncio.Future[None]") -> None:
+        docker = self._container.docker
+        place = f"containers/{self._container.id}/archive"
+        async with docker._query(place, method="GET", params={"path": path}) as response:  # noqa: SLF001 - the library's own call keeps it all in memory
+            async for piece in response.content.iter_chunked(1 << 18):
+                await _put_chunk(chunks, piece, reading)
+                if reading.done():
+                    response.close()  # it has had enough; the engine would send the rest of a terabyte
+                    return
+        await _put_chunk(chunks, b"", reading)
+        await asyncio.wait([reading])
+
+    async def _stop(self) -> None:
+        await self._limit_monitor.stop()
+        try:
+            with engine_errors("remove a container"), ignore_already_removed():
+                await self._container.delete(force=True, v=True)
+        finally:
+            if self._on_stopped is not None:
+                self._on_stopped()
+            await self._disconnect()
+
+
+async def _create(docker: Docker, config: dict[str, Any]) -> DockerContainer:
+    """Make a container; a caller who is cancelled meanwhile leaves none behind."""
+    creating = asyncio.ensure_future(docker.containers.create(config))
+    try:
+        return await asyncio.shield(creating)
+    except asyncio.CancelledError:
+        await asyncio.wait([creating])
+        if creating.exception() is None:
+            await creating.result().delete(force=True)
+        raise
+
+
+async def _put_chunk(chunks: ChunkPipe, piece: bytes, reading: "asyncio.Future[None]") -> None:
+    while not reading.done() and not chunks.put(piece):  # noqa: ASYNC110 - it is a thread that we wait for
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _packed_chunks(source: Path | bytes, target: str, mode: int | None) -> AsyncIterator[bytes]:
+    packing = pack(source, target, mode)
+    while (piece := await asyncio.to_thread(next, packing, None)) is not None:
+        yield piece

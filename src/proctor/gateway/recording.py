@@ -1,0 +1,225 @@
+"""Cassettes: what was asked and answered in one session, one JSON object per line, written as exchanges end.
+
+    {"kind": "cassette", …}   the first line: whose session this is. A later one starts over: the session was
+                              run again into the same file, and what came before it is an earlier take.
+    {"kind": "part", …}       a system prompt, a tool list or the other members of a request, once, under its id
+    {"kind": "exchange", …}   a request and its answer
+    {"kind": "refusal", …}    a request that the gateway turned away
+
+Every request of a conversation repeats all that was said before. An exchange therefore holds only the messages
+that are new: `keep` messages of the exchange `base` come first, then `add`. So a cassette grows with what was
+said, not with its square. Cache marks and metadata, which differ from one request to the next, are left out.
+
+An answer that was streamed is a list of `[ms, event]`, the time counted from the request. Deltas that follow one
+another are one event with the joined text; `[ms, event, [[length, ms], …]]` says in which pieces it came. An event
+that was not JSON is a string. A process that dies while it writes leaves an unfinished last line, which is ignored.
+"""
+
+from collections.abc import Iterator
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import field
+
+from proctor.core.errors import InvalidData
+from proctor.core.record import Record
+from proctor.gateway.model_call import Role
+from proctor.gateway.prices import Usage
+from proctor.gateway.sse import SseEvent
+
+
+class RecordingHeader(Record, tag_field="kind", tag="cassette"):
+    """Whose session a cassette holds, what answered, and the session's values, such as where its workspace was."""
+
+    task_id: str
+    label: str
+    backend: str
+    created_at: str
+    values: dict[str, str] = field(default_factory=dict)
+    schema_version: Literal["proctor.cassette@1"] = "proctor.cassette@1"
+
+
+class SharedPart(Record, tag_field="kind", tag="part"):
+    """Something that many requests have in common."""
+
+    id: str
+    value: Any
+
+
+class RecordedRequest(Record):
+    """What was asked, as far as it is new; `system`, `tools` and `params` are ids of parts."""
+
+    model: str
+    stream: bool
+    system: str | None
+    tools: str | None
+    params: str | None
+    base: int | None
+    keep: int
+    add: list[Any]
+
+
+class RecordedResponse(Record):
+    """What was answered, but for the events of a stream.
+
+    Attributes:
+        status: None when no answer came.
+        body: of an answer that was not a stream: its JSON, or its text.
+        cut: why the answer broke off; None when it came to its end.
+    """
+
+    status: int | None
+    headers: dict[str, str]
+    ms: int
+    body: Any = None
+    cut: str | None = None
+
+
+class RecordedExchange(Record, tag_field="kind", tag="exchange"):
+    """A request and its answer. `errors` are the statuses of tries that the gateway made before.
+
+    `paid` says that the answer came from the recording of an attempt that was cut short, and cost nothing here.
+    """
+
+    number: int
+    conversation: str
+    role: Role
+    agent: str
+    at: str
+    request: RecordedRequest
+    response: RecordedResponse
+    usage: tuple[Usage, ...] = ()
+    cost_usd: float | None = None
+    errors: tuple[int, ...] = ()
+    paid: bool = False
+    events: list[list[Any]] | None = None
+
+
+class RecordedRefusal(Record, tag_field="kind", tag="refusal"):
+    """A request that the gateway turned away, and what it said."""
+
+    conversation: str
+    at: str
+    status: int
+    message: str
+
+
+class ExpandedExchange(Record):
+    """One exchange of a cassette, made whole again."""
+
+    exchange: RecordedExchange
+    system: Any
+    tools: Any
+    params: Any
+    messages: list[Any]
+
+    def timeline(self, paths: "PathTranslator | None" = None) -> Iterator[tuple[int, SseEvent | str]]:
+        """The events of a streamed answer in the pieces in which they came, each with its time in ms.
+
+        A text in which `moved` changes a path comes in one piece.
+        """
+        for entry in self.exchange.events or ():
+            at, event, *pieces = entry
+            translated = event if paths is None else paths.translate(event)
+            if not pieces or translated != event:
+                yield at, translated
+                continue
+            name = next(key for key in event["delta"] if key != "type")
+            text, position = event["delta"][name], 0
+            for length, piece_at in pieces[0]:
+                part = {**event["delta"], name: text[position : position + length]}
+                yield piece_at, {**event, "delta": part}
+                position += length
+
+
+def is_complete(exchange: RecordedExchange) -> bool:
+    """Whether this is an answer of the model that came to its end, not an error, a part, or somebody's HTML page."""
+    response = exchange.response
+    if response.status != HTTPStatus.OK or response.cut is not None:
+        return False
+    if exchange.events is None:
+        return isinstance(response.body, dict) and response.body.get("type") == "message"
+    kinds = [event.get("type") if isinstance(event, dict) else None for _, event, *_ in exchange.events]
+    return bool(kinds) and kinds[-1] == "message_stop" and None not in kinds and "error" not in kinds
+
+
+class PathTranslator:
+    """Paths that were elsewhere when a session was recorded: the workspace, above all."""
+
+    def __init__(self, recorded: dict[str, str], current: dict[str, str]) -> None:
+        moved = {old: current[name] for name, old in recorded.items() if old.startswith("/") and name in current}
+        self._paths = {old: new for old, new in moved.items() if old != new and len(old) > 1}
+
+    def translate(self, value: Any) -> Any:
+        """The same value with every such path as it is now."""
+        if isinstance(value, str):
+            for old, new in self._paths.items():
+                value = value.replace(old, new)
+            return value
+        if isinstance(value, list):
+            return [self.translate(item) for item in value]
+        if isinstance(value, dict):
+            return {key: self.translate(item) for key, item in value.items()}
+        return value
+
+
+class Recording(Record):
+    """A whole cassette: the last take of its session."""
+
+    header: RecordingHeader
+    exchanges: tuple[ExpandedExchange, ...]
+    refusals: tuple[RecordedRefusal, ...] = field(default_factory=tuple)
+
+
+_LINE = msgspec.json.Decoder(RecordingHeader | SharedPart | RecordedExchange | RecordedRefusal)
+
+
+def load_recording(path: Path) -> Recording:
+    """Read a cassette back.
+
+    Raises:
+        InvalidData: it cannot be read, or a line is no part of a cassette; says which line.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InvalidData(f"cannot read the cassette: {error.strerror}", where=path) from error
+    header: RecordingHeader | None = None
+    parts: dict[str, Any] = {}
+    recorded: dict[int, ExpandedExchange] = {}
+    refusals: list[RecordedRefusal] = []
+    # What follows the last newline is a line that was never finished.
+    for number, line in enumerate(data.split(b"\n")[:-1], start=1):
+        try:
+            entry = _LINE.decode(line)
+            match entry:
+                case RecordingHeader():
+                    header, parts, recorded, refusals = entry, {}, {}, []
+                case SharedPart():
+                    parts[entry.id] = entry.value
+                case RecordedExchange():
+                    recorded[entry.number] = _expand(entry, parts, recorded)
+                case RecordedRefusal():
+                    refusals.append(entry)
+        except (msgspec.DecodeError, KeyError) as error:
+            raise InvalidData(f"line {number} is not part of a cassette: {error}", where=path) from error
+    if header is None:
+        raise InvalidData("the cassette is empty", where=path)
+    exchanges = tuple(recorded[number] for number in sorted(recorded))
+    return Recording(header=header, exchanges=exchanges, refusals=tuple(refusals))
+
+
+def _expand(
+    exchange: RecordedExchange, parts: dict[str, Any], recorded: dict[int, ExpandedExchange]
+) -> ExpandedExchange:
+    request = exchange.request
+    kept = [] if request.base is None else recorded[request.base].messages[: request.keep]
+    return ExpandedExchange(
+        exchange=exchange,
+        system=None if request.system is None else parts[request.system],
+        tools=None if request.tools is None else parts[request.tools],
+        params=None if request.params is None else parts[request.params],
+        messages=[*kept, *request.add],
+    )

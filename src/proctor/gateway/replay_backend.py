@@ -1,0 +1,238 @@
+"""Replays a cassette: the same answers again, by conversation and order, without asking anybody."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from proctor.gateway.backend import (
+    EVENT_STREAM_HEADERS,
+    JSON_HEADERS,
+    BackendReply,
+    GatewaySessionSpec,
+    IncomingRequest,
+    Responder,
+    Sleep,
+    StreamBroken,
+    StreamEnd,
+    TimedChunk,
+    divergence_reply,
+    offline_reply,
+    synthetic_reply,
+)
+from proctor.gateway.events import ReplayDivergence
+from proctor.gateway.model_call import ModelCall, Role
+from proctor.gateway.prices import canonical_model
+from proctor.gateway.recording import ExpandedExchange, PathTranslator, Recording, is_complete, load_recording
+from proctor.gateway.request_matching import RequestMatcher
+from proctor.gateway.sse import SseEvent, encode_event, events_from_message, message_from_events
+
+_OK: Final = 200
+Tolerance = Literal["normal", "order"]
+
+
+class ReplayBackend:
+    """Answers from cassettes.
+
+    Args:
+        find: where the cassette for a session is.
+        pace: 0 answers at once, 1 as fast as it was recorded, 2 in twice the time.
+        tolerance: `normal` compares what is said and reports a divergence; `order` compares nothing but counts,
+            for tasks whose tools print something else each time.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[GatewaySessionSpec], Path],
+        *,
+        name: str = "replay",
+        pace: float = 0.0,
+        tolerance: Tolerance = "normal",
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self.name = name
+        self.secrets: tuple[str, ...] = ()
+        self.passes_login = False
+        self._find = find
+        self._pace = pace
+        self._tolerance: Tolerance = tolerance
+        self._sleep = sleep
+
+    async def start(self) -> None:
+        """Nothing to do."""
+
+    async def close(self) -> None:
+        """Nothing to do."""
+
+    def responder(self, spec: GatewaySessionSpec) -> Responder:
+        """A player of the session's cassette.
+
+        Raises:
+            InvalidData: there is no such cassette, or it is broken.
+        """
+        cassette = load_recording(self._find(spec))
+        return ReplayResponder(
+            cassette, values=spec.values, pace=self._pace, tolerance=self._tolerance, sleep=self._sleep
+        )
+
+
+class _RecordedConversation:
+    """One recorded conversation, and how far it has been played."""
+
+    def __init__(self, name: str, recorded: list[ExpandedExchange]) -> None:
+        self.name = name
+        self.exchanges = recorded
+        self.position = 0
+
+
+class ReplayResponder:
+    """Plays one session."""
+
+    def __init__(
+        self,
+        cassette: Recording,
+        *,
+        values: dict[str, str] | None = None,
+        pace: float = 0.0,
+        tolerance: Tolerance = "normal",
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._pace = pace
+        self._tolerance = tolerance
+        self._sleep = sleep
+        self._matcher = RequestMatcher()
+        self._paths = PathTranslator(cassette.header.values, values or {})
+        self._conversations: dict[str, _RecordedConversation] = {}
+        self._assigned: dict[str, _RecordedConversation] = {}
+        self._models = sorted({recorded.exchange.request.model for recorded in cassette.exchanges})
+        self._request_counts: dict[str, int] = {}
+        for recorded in cassette.exchanges:
+            name = recorded.exchange.conversation
+            self._conversations.setdefault(name, _RecordedConversation(name, [])).exchanges.append(recorded)
+
+    async def respond_other(self, incoming: IncomingRequest) -> BackendReply:
+        """Count tokens by a guess; list the models that were recorded."""
+        return await offline_reply(incoming, self._models)
+
+    async def respond(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> BackendReply:  # noqa: ARG002 - `call` holds it
+        """Give the recorded answer, in the form that is asked for."""
+        number = self._request_counts[conversation] = self._request_counts.get(conversation, 0) + 1
+        thread = self._conversation(conversation, call)
+        if thread is None:
+            return self._diverge(conversation, number, "no such conversation was recorded")
+        recorded, reason = self._select(thread, call)
+        if recorded is None:
+            return self._diverge(conversation, number, reason)
+        return self.reply(recorded, stream=call.stream)
+
+    def skip(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> None:  # noqa: ARG002 - `call` holds it
+        """Go past the recorded answer to this request, and past the errors that were recorded before it."""
+        self._request_counts[conversation] = self._request_counts.get(conversation, 0) + 1
+        thread = self._conversation(conversation, call)
+        before = -1
+        while thread is not None and thread.position != before:
+            before = thread.position
+            recorded, _ = self._select(thread, call)
+            if recorded is None or is_complete(recorded.exchange):
+                return
+
+    def _conversation(self, conversation: str, call: ModelCall) -> _RecordedConversation | None:
+        """The recorded conversation that this one is.
+
+        Sub-agents that start together may arrive in any order, so each is found by what it was first asked.
+        """
+        if conversation not in self._assigned:
+            free = [thread for thread in self._conversations.values() if thread not in self._assigned.values()]
+            alike = [thread for thread in free if _conversation_kind(thread.name) == _conversation_kind(conversation)]
+            begun = [thread for thread in alike if self._difference(thread.exchanges[0], call, strict=True) is None]
+            same = [thread for thread in alike if thread.name == conversation]
+            chosen = next(iter([*begun, *same, *alike]), None)
+            if chosen is None:
+                return None
+            self._assigned[conversation] = chosen
+        return self._assigned[conversation]
+
+    def _select(self, recorded: _RecordedConversation, call: ModelCall) -> tuple[ExpandedExchange | None, str]:
+        """The answer that is due; when the request was asked before, the answer that it got before."""
+        upcoming = recorded.exchanges[recorded.position :]
+        # Side calls stand alone and may come in any order; a conversation goes on from where it was.
+        candidates = upcoming if call.role is Role.SIDE else upcoming[:1]
+        reasons = []
+        for offset, candidate in enumerate(candidates):
+            reason = self._difference(candidate, call)
+            if reason is None:
+                position = recorded.position + offset
+                recorded.exchanges.insert(recorded.position, recorded.exchanges.pop(position))
+                recorded.position += 1
+                return candidate, ""
+            reasons.append(reason)
+        played_last = recorded.exchanges[: recorded.position][-1:]
+        for candidate in played_last:
+            if self._difference(candidate, call, strict=True) is None:
+                return candidate, ""
+        return None, reasons[0] if reasons else f"only {len(recorded.exchanges)} requests were recorded"
+
+    def _difference(self, recorded: ExpandedExchange, call: ModelCall, *, strict: bool = False) -> str | None:
+        before, now = canonical_model(recorded.exchange.request.model), canonical_model(call.model)
+        if before != now:
+            return f"it is for {now} where {before} was recorded"
+        if recorded.exchange.role is not call.role:
+            return f"it is a {call.role} request where a {recorded.exchange.role} request was recorded"
+        if self._tolerance == "order" and not strict:
+            return None
+        return self._matcher.difference(recorded.messages, call.messages)
+
+    def _diverge(self, conversation: str, number: int, reason: str) -> BackendReply:
+        message = f"replay_diverged: request {number} of {conversation!r}: {reason}"
+        return divergence_reply(ReplayDivergence(conversation=conversation, request=number, message=message))
+
+    def reply(self, recorded: ExpandedExchange, *, stream: bool) -> BackendReply:
+        """One recorded answer, in the form that is asked for."""
+        response = recorded.exchange.response
+        if response.status is None:
+            raise StreamBroken("no answer was recorded")
+        headers = dict(response.headers)
+        ending: StreamEnd = "close" if response.cut else "done"
+        if recorded.exchange.events is not None:
+            return self._stream_reply(recorded, headers, ending, stream=stream)
+        message = self._paths.translate(response.body)
+        if stream and response.status == _OK and isinstance(message, dict) and message.get("type") == "message":
+            return self._timed_reply(
+                headers | EVENT_STREAM_HEADERS, [(response.ms, event) for event in events_from_message(message)], ending
+            )
+        text = message.encode() if isinstance(message, str) else msgspec.json.encode(message)
+        beats = [TimedChunk(response.ms / 1000 * self._pace, text)]
+        return synthetic_reply(response.status, headers, beats, ending=ending, sleep=self._sleep)
+
+    def _stream_reply(
+        self, recorded: ExpandedExchange, headers: dict[str, str], ending: StreamEnd, *, stream: bool
+    ) -> BackendReply:
+        timeline = list(recorded.timeline(self._paths))
+        if stream:
+            return self._timed_reply(headers | EVENT_STREAM_HEADERS, timeline, ending)
+        events = [event for _, event in timeline if isinstance(event, dict)]
+        if ending != "done" or not events or events[-1].get("type") != "message_stop":
+            raise StreamBroken("the answer that was recorded broke off")
+        beat = TimedChunk(
+            recorded.exchange.response.ms / 1000 * self._pace, msgspec.json.encode(message_from_events(events))
+        )
+        return synthetic_reply(_OK, headers | JSON_HEADERS, [beat], sleep=self._sleep)
+
+    def _timed_reply(
+        self, headers: dict[str, str], timeline: Iterable[tuple[int, SseEvent | str]], ending: StreamEnd
+    ) -> BackendReply:
+        return synthetic_reply(_OK, headers, self._timed_chunks(timeline), ending=ending, sleep=self._sleep)
+
+    def _timed_chunks(self, timeline: Iterable[tuple[int, SseEvent | str]]) -> Iterator[TimedChunk]:
+        before = 0
+        for at, event in timeline:
+            yield TimedChunk(max(0, at - before) / 1000 * self._pace, encode_event(event))
+            before = at
+
+
+def _conversation_kind(conversation: str) -> str:
+    """A conversation's name without its number: which agent's, and main, sub-agent or side."""
+    name, _, number = conversation.rpartition("-")
+    return name if number.isdigit() else conversation

@@ -1,0 +1,101 @@
+"""Whether a request is the one that was recorded, whatever differs from one sitting to the next.
+
+Not compared at all: the system prompt, the tools, metadata and headers, which hold the machine, the day, the
+program's version and ids. In what is compared, ids, dates, times, durations, hashes and absolute paths count as
+equal to any other of their kind, and what Claude Code reminds the model of on its own is left out.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from proctor.gateway.recorder import digest, strip_message
+from proctor.gateway.safe_json import decode_or_text
+
+_EXCERPT_LENGTH: Final = 60
+_REMINDER: Final = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
+_VOLATILE: Final = re.compile(
+    r"""
+    (?P<id>     \b(?:toolu|srvtoolu|msg|req|agent|task)_\w+
+              | \b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b )
+  | (?P<time>   \b\d{4}[-/]\d\d?[-/]\d\d?(?:[T ]\d\d?:\d\d(?::\d\d(?:[.,]\d+)?)?)?(?:Z|\s?[+-]\d\d:?\d\d)?
+              | \b(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?\s)?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)
+                [a-z]*\.?\s+\d\d?(?:,?\s\d{4})?
+              | \b\d\d?:\d\d(?::\d\d(?:[.,]\d+)?)?\b
+              | \b\d+(?:\.\d+)?\s?(?:ns|us|µs|ms|s|sec|secs|seconds?|min|minutes?)\b )
+  | (?P<path>   (?<![\w.~])/(?:[\w.@%+~-]+/)+[\w.@%+~-]* | (?<![\w.~])/(?:tmp|home|root|workspace|Users)\b )
+  | (?P<hash>   \b(?=[a-f]*\d)[0-9a-f]{7,64}\b )
+    """,
+    re.VERBOSE,
+)
+
+
+def normalize_message(message: Any) -> Any:
+    """A message with all that may differ taken out."""
+    return _normalize(strip_message(message))
+
+
+class RequestMatcher:
+    """Compares conversations that grow: each message is read once, however often it is sent again.
+
+    The recorded messages must outlive the matcher.
+    """
+
+    def __init__(self) -> None:
+        self._recorded: dict[int, bytes] = {}
+        self._sent: dict[bytes, bytes] = {}
+
+    def difference(self, recorded: Sequence[Any], sent: Sequence[Raw]) -> str | None:
+        """What sets two conversations apart, in words; None when they say the same."""
+        for index, (old, new) in enumerate(zip(recorded, sent, strict=False)):
+            if self._recorded_digest(old) != self._sent_digest(new):
+                contrast = _describe_difference(normalize_message(old), normalize_message(decode_or_text(new)))
+                return f"message {index + 1} of {len(sent)} differs: {contrast}"
+        if len(recorded) != len(sent):
+            return f"it has {len(sent)} messages where {len(recorded)} were recorded"
+        return None
+
+    def _recorded_digest(self, message: Any) -> bytes:
+        key = id(message)
+        if key not in self._recorded:
+            self._recorded[key] = digest(msgspec.json.encode(normalize_message(message)))
+        return self._recorded[key]
+
+    def _sent_digest(self, raw: Raw) -> bytes:
+        key = digest(raw)
+        if key not in self._sent:
+            self._sent[key] = digest(msgspec.json.encode(normalize_message(decode_or_text(raw))))
+        return self._sent[key]
+
+
+def _normalize(value: Any) -> Any:
+    if isinstance(value, str):
+        return _VOLATILE.sub(lambda found: f"<{found.lastgroup}>", _REMINDER.sub("", value)).strip()
+    if isinstance(value, list):
+        # A block that was only a reminder is no block at all, and one block of text is a text.
+        levelled = [_normalize(item) for item in value]
+        kept = [item for item in levelled if not (isinstance(item, dict) and item.get("text") == "")]
+        return kept[0]["text"] if len(kept) == 1 and _is_text(kept[0]) else kept
+    if isinstance(value, dict):
+        return {key: _normalize(item) for key, item in value.items() if key != "signature"}
+    return value
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, dict) and set(value) == {"type", "text"}
+
+
+def _describe_difference(before: Any, after: Any) -> str:
+    """An excerpt of both from a little before the place where they part."""
+    old, new = (msgspec.json.encode(value).decode() for value in (before, after))
+    parting = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    start = max(0, parting - _EXCERPT_LENGTH // 2)
+    return f"recorded {_excerpt(old, start)}, now {_excerpt(new, start)}"
+
+
+def _excerpt(text: str, start: int) -> str:
+    cut = text[start : start + _EXCERPT_LENGTH]
+    return f"{'…' if start else ''}{cut}{'…' if start + _EXCERPT_LENGTH < len(text) else ''}"

@@ -1,0 +1,326 @@
+"""Plays a script: answers each conversation with its steps, one per request, in any weather."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+
+from proctor.gateway.backend import (
+    EVENT_STREAM_HEADERS,
+    JSON_HEADERS,
+    BackendReply,
+    GatewaySessionSpec,
+    IncomingRequest,
+    Responder,
+    Sleep,
+    StreamBroken,
+    StreamEnd,
+    TimedChunk,
+    divergence_reply,
+    error_body,
+    estimated_tokens,
+    offline_reply,
+    synthetic_reply,
+)
+from proctor.gateway.events import ReplayDivergence
+from proctor.gateway.model_call import ModelCall, Role
+from proctor.gateway.script import (
+    Script,
+    ScriptConversation,
+    ScriptCut,
+    ScriptError,
+    ScriptStep,
+    ScriptUsage,
+    TaskScript,
+)
+from proctor.gateway.sse import SseEvent, encode_event, events_from_message
+
+_OVERLOADED: Final = 529
+_ERROR_TYPES: Final = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    _OVERLOADED: "overloaded_error",
+}
+# A script need not write what no author cares about.
+_DEFAULT_STEPS: Final = {
+    Role.SIDE: [ScriptStep(text="Done.", repeat="forever")],
+    Role.COMPACTION: [ScriptStep(text="<summary>What was said so far, in short.</summary>", repeat="forever")],
+}
+# More tries than a gateway makes: a script of nothing but errors must not be read for ever.
+_MAX_SKIPPED_STEPS: Final = 100
+_MALFORMED_EVENT: Final = '{"type":"content_block_delta","index":0,"delt'
+
+
+class ScriptBackend:
+    """Answers from a script."""
+
+    def __init__(self, script: Script, *, name: str = "script", sleep: Sleep = asyncio.sleep) -> None:
+        self.name = name
+        self.secrets: tuple[str, ...] = ()
+        self.passes_login = False
+        self._script = script
+        self._sleep = sleep
+
+    async def start(self) -> None:
+        """Nothing to do."""
+
+    async def close(self) -> None:
+        """Nothing to do."""
+
+    def responder(self, spec: GatewaySessionSpec) -> Responder:
+        """A player at the beginning of the task's script."""
+        return ScriptResponder(self._script, spec, sleep=self._sleep)
+
+
+class _StepCursor:
+    """Where a conversation stands in its steps."""
+
+    def __init__(self, steps: list[ScriptStep]) -> None:
+        self._last = ""
+        self._steps = self._iterate(steps)
+
+    def next(self, last: str) -> ScriptStep | None:
+        """The step that answers this last text."""
+        self._last = last
+        return next(self._steps, None)
+
+    def _iterate(self, steps: list[ScriptStep]) -> Iterator[ScriptStep]:
+        for step in steps:
+            if step.if_ is not None:
+                yield from self._iterate(step.then if self._matches(step.if_) else step.else_)
+            else:
+                yield from self._repeat(step)
+
+    def _repeat(self, step: ScriptStep) -> Iterator[ScriptStep]:
+        # A block that is to be repeated until something happens has no other end than that.
+        count = step.repeat if step.repeat is not None else "forever" if step.until is not None else 1
+        played_so_far = 0
+        while (count == "forever" or played_so_far < count) and not (step.until and self._matches(step.until)):
+            played_so_far += 1
+            if step.steps is None:
+                yield step
+                continue
+            idle = True
+            for inner in self._iterate(step.steps):
+                idle = False
+                yield inner
+            if idle:
+                return  # nothing in it applies, and nothing will change that before the next request
+
+    def _matches(self, pattern: str) -> bool:
+        return re.search(pattern, self._last, re.MULTILINE) is not None
+
+
+class ScriptResponder:
+    """Plays one session."""
+
+    def __init__(self, script: Script, spec: GatewaySessionSpec, *, sleep: Sleep = asyncio.sleep) -> None:
+        self._script = script
+        self._task = script.for_task(spec.task_id)
+        self._spec = spec
+        self._sleep = sleep
+        self._cursors: dict[tuple[str, Role], _StepCursor] = {}
+        self._request_counts: dict[str, int] = {}
+        self._messages = 0
+        self._tools = 0
+
+    async def respond_other(self, incoming: IncomingRequest) -> BackendReply:
+        """Count tokens by a guess; list the models that the script names."""
+        return await offline_reply(incoming, self._script.models)
+
+    async def respond(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> BackendReply:
+        """Play the conversation's next step."""
+        number = self._request_counts[conversation] = self._request_counts.get(conversation, 0) + 1
+        if self._task is None:
+            return self._exhausted(conversation, number, f"the script has nothing for task {self._spec.task_id!r}")
+        reader = self._cursor(self._task, call, conversation)
+        if reader is None:
+            return self._exhausted(conversation, number, f"the script has nothing for conversation {conversation!r}")
+        step = reader.next(call.last_text())
+        if step is None:
+            return self._exhausted(conversation, number, f"the script of {conversation!r} ends before request {number}")
+        return self._respond_step(self._with_values(step, call), call, incoming)
+
+    def skip(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> None:
+        """Go past the step that said this before, and past the bad weather that stood in front of it."""
+        self._request_counts[conversation] = self._request_counts.get(conversation, 0) + 1
+        reader = None if self._task is None else self._cursor(self._task, call, conversation)
+        if reader is None:
+            return
+        steps = (reader.next(call.last_text()) for _ in range(_MAX_SKIPPED_STEPS))
+        step = next((step for step in steps if step is None or _is_complete_answer(step)), None)
+        if step is not None:
+            self._message(self._with_values(step, call), call, incoming)  # its numbers are taken
+
+    def _cursor(self, task: TaskScript, call: ModelCall, conversation: str) -> _StepCursor | None:
+        key = (conversation, call.role)
+        if key not in self._cursors:
+            steps = _steps_for(task, call)
+            if steps is None:
+                return None
+            self._cursors[key] = _StepCursor(steps)
+        return self._cursors[key]
+
+    def _exhausted(self, conversation: str, number: int, message: str) -> BackendReply:
+        return divergence_reply(
+            ReplayDivergence(conversation=conversation, request=number, message=f"script_exhausted: {message}")
+        )
+
+    def _with_values(self, step: ScriptStep, call: ModelCall) -> ScriptStep:
+        """The step with all ``{{name}}`` that are known filled in; others are left as they are."""
+        values = {**self._script.values, "task": self._spec.task_id, "agent": call.agent, **self._spec.values}
+        fields = {name: getattr(step, name) for name in ("text", "thinking", "tools", "content", "raw", "error")}
+        return msgspec.structs.replace(step, **{name: _substitute(value, values) for name, value in fields.items()})
+
+    def _respond_step(self, step: ScriptStep, call: ModelCall, incoming: IncomingRequest) -> BackendReply:
+        if step.drop:
+            raise StreamBroken("dropped on purpose")
+        if step.error is not None:
+            return self._error_reply(
+                step.error if isinstance(step.error, ScriptError) else ScriptError(status=step.error)
+            )
+        if step.too_long is not None:
+            said = f"prompt is too long: {step.too_long.tokens} tokens > {step.too_long.maximum} maximum"
+            return self._error_reply(ScriptError(status=400, message=said))
+        if step.raw is not None:
+            beats = [TimedChunk(step.delay, step.raw.body.encode())]
+            return synthetic_reply(step.raw.status, {"content-type": step.raw.content_type}, beats, sleep=self._sleep)
+        message = self._message(step, call, incoming)
+        return self._stream_reply(step, message) if call.stream else self._json_reply(step, message)
+
+    def _error_reply(self, error: ScriptError) -> BackendReply:
+        kind = error.type or _ERROR_TYPES.get(error.status, "api_error")
+        known = error.status in HTTPStatus._value2member_map_
+        message = error.message or (HTTPStatus(error.status).phrase if known else "Overloaded")
+        body = msgspec.json.encode(error_body(kind, message))
+        headers = JSON_HEADERS | {name.lower(): value for name, value in error.headers.items()}
+        return synthetic_reply(error.status, headers, [TimedChunk(0, body)], sleep=self._sleep)
+
+    def _message(self, step: ScriptStep, call: ModelCall, incoming: IncomingRequest) -> dict[str, Any]:
+        content = step.content if step.content is not None else list(self._blocks(step))
+        self._messages += 1
+        usage = step.usage or self._script.usage
+        if usage is None:
+            usage = ScriptUsage(input=estimated_tokens(incoming.body), output=estimated_tokens(str(content)))
+        calls_tools = any(block.get("type") == "tool_use" for block in content)
+        return {
+            "id": f"msg_script_{self._messages:06}",
+            "type": "message",
+            "role": "assistant",
+            "model": step.model or call.model,
+            "content": content,
+            "stop_reason": step.stop_reason or ("tool_use" if calls_tools else "end_turn"),
+            "stop_sequence": None,
+            "usage": {
+                "input_tokens": usage.input,
+                "cache_creation_input_tokens": usage.cache_write_5m + usage.cache_write_1h,
+                "cache_read_input_tokens": usage.cache_read,
+                "cache_creation": {
+                    "ephemeral_5m_input_tokens": usage.cache_write_5m,
+                    "ephemeral_1h_input_tokens": usage.cache_write_1h,
+                },
+                "output_tokens": usage.output,
+                "service_tier": "standard",
+            },
+        }
+
+    def _blocks(self, step: ScriptStep) -> Iterator[dict[str, Any]]:
+        if step.thinking is not None:
+            yield {"type": "thinking", "thinking": step.thinking, "signature": "scripted"}
+        if step.text is not None:
+            yield {"type": "text", "text": step.text}
+        for tool in step.tools or ():
+            for name, given in tool.items():
+                self._tools += 1
+                yield {"type": "tool_use", "id": f"toolu_script_{self._tools:06}", "name": name, "input": given}
+
+    def _stream_reply(self, step: ScriptStep, message: dict[str, Any]) -> BackendReply:
+        events: list[SseEvent | str] = [*events_from_message(message, piece_length=step.piece)]
+        ending: StreamEnd = "done"
+        if step.malformed is not None and step.malformed < len(events):
+            events[step.malformed] = _MALFORMED_EVENT
+        if step.error_event is not None:
+            failed = error_body(step.error_event.type, step.error_event.message)
+            events[step.error_event.after :] = [failed]
+        if step.cut is not None:
+            cut = step.cut if isinstance(step.cut, ScriptCut) else ScriptCut(after=step.cut)
+            events, ending = events[: cut.after], "reset" if cut.reset else "close"
+        beats = [TimedChunk(step.pace, encode_event(event)) for event in events]
+        if beats:
+            beats[0] = TimedChunk(step.delay, beats[0].data)
+        if step.silence is not None:
+            after = min(step.silence.after, len(beats))
+            if step.silence.seconds is None:
+                beats, ending = beats[:after], "hang"
+            else:
+                beats.insert(after, TimedChunk(step.silence.seconds, b""))
+        return synthetic_reply(200, EVENT_STREAM_HEADERS, beats, ending=ending, sleep=self._sleep)
+
+    def _json_reply(self, step: ScriptStep, message: dict[str, Any]) -> BackendReply:
+        """The same weather over an answer that is not streamed."""
+        if step.error_event is not None:
+            overloaded = step.error_event.type == "overloaded_error"
+            status = _OVERLOADED if overloaded else int(HTTPStatus.INTERNAL_SERVER_ERROR)
+            return self._error_reply(ScriptError(status=status, message=step.error_event.message))
+        body, delay = msgspec.json.encode(message), step.delay
+        ending: StreamEnd = "done"
+        if step.silence is not None:
+            delay += step.silence.seconds or 0.0
+            ending = "done" if step.silence.seconds is not None else "hang"
+        if step.malformed is not None:
+            body = body[: len(body) // 2]
+        if step.cut is not None:
+            reset = isinstance(step.cut, ScriptCut) and step.cut.reset
+            body, ending = body[: len(body) // 2], "reset" if reset else "close"
+        beats = [] if ending == "hang" else [TimedChunk(delay, body)]
+        return synthetic_reply(200, JSON_HEADERS, beats, ending=ending, sleep=self._sleep)
+
+
+def _steps_for(task: TaskScript, call: ModelCall) -> list[ScriptStep] | None:
+    for conversation in task.conversations:
+        if _matches_call(conversation, call):
+            return conversation.steps
+    if call.role is Role.MAIN:
+        return task.steps
+    return _DEFAULT_STEPS.get(call.role)
+
+
+def _is_complete_answer(step: ScriptStep) -> bool:
+    """Whether a step says something to its end, so that it is not said anew when a session goes on."""
+    faults = (step.error, step.too_long, step.raw, step.malformed, step.error_event, step.cut)
+    endless = step.silence is not None and step.silence.seconds is None
+    return not step.drop and not endless and all(fault is None for fault in faults)
+
+
+def _matches_call(conversation: ScriptConversation, call: ModelCall) -> bool:
+    role = conversation.role
+    if role is None:
+        # A section that does not say whose it is speaks for an agent's main thread, or for sub-agents.
+        role = Role.MAIN if conversation.agent is not None else Role.SUBAGENT
+    return (
+        role is call.role
+        and conversation.agent in {None, call.agent}
+        and (conversation.system is None or re.search(conversation.system, call.system_text()) is not None)
+        and (conversation.prompt is None or re.search(conversation.prompt, call.first_text()) is not None)
+    )
+
+
+def _substitute(value: Any, values: dict[str, str]) -> Any:
+    if isinstance(value, str):
+        return re.sub(r"\{\{ ?(\w+) ?\}\}", lambda found: values.get(found[1], found[0]), value)
+    if isinstance(value, list):
+        return [_substitute(item, values) for item in value]
+    if isinstance(value, dict):
+        return {key: _substitute(item, values) for key, item in value.items()}
+    if isinstance(value, msgspec.Struct):
+        names = value.__struct_fields__
+        return msgspec.structs.replace(value, **{name: _substitute(getattr(value, name), values) for name in names})
+    return value

@@ -1,0 +1,103 @@
+"""Watches an answer pass by: reads its usage, notes how it ended, and hands its events to be written down."""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from proctor.gateway.meter import UsageAccumulator, WireUsage
+from proctor.gateway.safe_json import DECODE_ERRORS
+from proctor.gateway.sse import EventSplitter
+
+# What the meter must see. Nearly all of a stream is deltas, which hold none of these and are not even decoded.
+_EVENT_MARKERS: Final = (b'"message_', b'"error"')
+
+
+class _WireMessage(msgspec.Struct):
+    model: str | None = None
+    usage: WireUsage | None = None
+
+
+class _WireError(msgspec.Struct):
+    type: str = ""
+    message: str = ""
+
+
+class _WireEvent(msgspec.Struct):
+    type: str | None = None
+    message: _WireMessage | None = None
+    usage: WireUsage | None = None
+    error: _WireError | None = None
+
+
+class _MessageBody(_WireMessage):
+    type: str | None = None
+
+
+_EVENT = msgspec.json.Decoder(_WireEvent)
+_BODY = msgspec.json.Decoder(_MessageBody)
+
+
+class EventStreamReader:
+    """Follows a streamed answer.
+
+    Attributes:
+        finished: the stream came to its proper end.
+        error: what the provider said when it broke the answer off itself.
+    """
+
+    def __init__(self, usage: UsageAccumulator, on_event: Callable[[bytes, int], None] | None = None) -> None:
+        self.finished = False
+        self.error: str | None = None
+        self._tally = usage
+        self._on_event = on_event
+        self._events = EventSplitter()
+
+    def feed(self, chunk: bytes, at_ms: int) -> None:
+        """Look at what was just passed on."""
+        unmarked = _EVENT_MARKERS[0] not in chunk and _EVENT_MARKERS[1] not in chunk
+        if self._on_event is None and unmarked and self._events.at_boundary and chunk.endswith(b"\n\n"):
+            return
+        for payload in self._events.feed(chunk):
+            if self._on_event is not None:
+                self._on_event(payload, at_ms)
+            if _EVENT_MARKERS[0] in payload or _EVENT_MARKERS[1] in payload:
+                self._read_event(payload)
+
+    def _read_event(self, payload: bytes) -> None:
+        try:
+            event = _EVENT.decode(payload)
+        except DECODE_ERRORS:
+            return
+        match event.type:
+            case "message_start" if event.message is not None:
+                self._tally.update(event.message.usage, event.message.model)
+            case "message_delta":
+                self._tally.update(event.usage)
+            case "message_stop":
+                self.finished = True
+            case "error" if event.error is not None:
+                self.error = f"{event.error.type}: {event.error.message}"
+
+
+class BodyReader:
+    """Follows an answer that is one JSON document."""
+
+    def __init__(self, usage: UsageAccumulator) -> None:
+        self._tally = usage
+        self._chunks: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> None:
+        """Look at what was just passed on."""
+        self._chunks.append(chunk)
+
+    def finish(self) -> bytes:
+        """The whole body, once it has passed."""
+        body = b"".join(self._chunks)
+        try:
+            message = _BODY.decode(body)
+        except DECODE_ERRORS:
+            return body
+        if message.type == "message":
+            self._tally.update(message.usage, message.model)
+        return body

@@ -1,0 +1,41 @@
+"""Grading where the agent worked: a machine whose root it was, and whose every file and process it may have changed.
+
+`remember` notes, before the agent comes, what the programs are that will decide. Once it has gone, `settle` puts the
+shell back, ends what the agent left running, brings trusted copies of the programs, and names what smells; then
+`run_fresh` runs the grader in a shell that knows nothing of the agent's. docs/grading.md says what this cannot see.
+"""
+
+from proctor.grading.state.codes import EnvironmentCode
+from proctor.grading.state.fresh_shell import ShellResult, retry_without_leftovers, run_in_fresh_shell
+from proctor.grading.state.processes import (
+    LeftoverPolicy,
+    ProcessInfo,
+    ProcessList,
+    find_leftovers,
+    parse_process_list,
+    service_pids,
+)
+from proctor.grading.state.programs import InstalledProgram, ProgramTable, script_words
+from proctor.grading.state.quarantine import GraderMarkers, QuarantinedEnvironment, quarantine
+from proctor.grading.state.snapshot import EnvironmentSnapshot, take_snapshot
+
+__all__ = [
+    "EnvironmentCode",
+    "EnvironmentSnapshot",
+    "GraderMarkers",
+    "InstalledProgram",
+    "LeftoverPolicy",
+    "ProcessInfo",
+    "ProcessList",
+    "ProgramTable",
+    "QuarantinedEnvironment",
+    "ShellResult",
+    "find_leftovers",
+    "parse_process_list",
+    "quarantine",
+    "retry_without_leftovers",
+    "run_in_fresh_shell",
+    "script_words",
+    "service_pids",
+    "take_snapshot",
+]

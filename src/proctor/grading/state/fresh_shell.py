@@ -1,0 +1,83 @@
+"""A command in a fresh shell: no profile, no terminal, no input, a session and an environment of its own."""
+
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Final, TypeVar
+
+from proctor.core.environment import Environment
+from proctor.core.errors import InfrastructureError
+from proctor.core.record import Record
+from proctor.grading.state.processes import LeftoverPolicy
+from proctor.grading.state.quarantine import QuarantinedEnvironment
+from proctor.grading.state.snapshot import read_small_file
+
+T = TypeVar("T")
+
+# Into files, not into pipes: what the command leaves in the background would hold a pipe open as long as it lives.
+_RUN: Final = 'umask 022; exec "$1" "$2/command" >"$2/out" 2>"$2/err" </dev/null'
+_MAX_STREAM_BYTES: Final = 1_000_000
+
+
+class ShellResult(Record):
+    """How a command in a fresh shell ended. Of each stream the head and the tail are kept."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    seconds: float
+    timed_out: bool = False
+
+
+async def run_in_fresh_shell(
+    environment: Environment,
+    quarantined: QuarantinedEnvironment,
+    command: str,
+    *,
+    timeout: float | None,  # noqa: ASYNC109 - the room's clock, which also kills what the command started
+    cwd: str | None = None,
+    program: str = "/bin/sh",
+    variables: Mapping[str, str] | None = None,
+) -> ShellResult:
+    """Run a command in a room that is settled; `program` is the shell that reads it."""
+    path = {"PATH": quarantined.search_path}
+    # In a file, not among its arguments, which every process sees.
+    with tempfile.TemporaryDirectory(prefix="proctor-fresh-") as scratch:
+        for name, text in (("command", f"{command}\n"), ("out", ""), ("err", "")):
+            (Path(scratch) / name).write_text(text, encoding="utf-8", errors="surrogateescape")
+        await environment.put(Path(scratch), quarantined.grader_dir)
+    done = await environment.exec(
+        ["/bin/sh", "-c", _RUN, "sh", program, quarantined.grader_dir],
+        variables={**(variables or {}), **path},
+        cwd=cwd,
+        timeout=timeout,
+    )
+    stdout, stderr = [
+        (await environment.exec(["cat", file], variables=path, cwd="/", output_bytes=_MAX_STREAM_BYTES)).stdout.decode(
+            "utf-8", "replace"
+        )
+        for file in (f"{quarantined.grader_dir}/out", f"{quarantined.grader_dir}/err")
+    ]
+    return ShellResult(
+        exit_code=done.exit_code, stdout=stdout, stderr=stderr, seconds=done.seconds, timed_out=done.timed_out
+    )
+
+
+async def retry_without_leftovers(
+    environment: Environment, action: Callable[[LeftoverPolicy], Awaitable[T]], policy: LeftoverPolicy
+) -> T | None:
+    """What `look` sees. Where it cannot run its commands, it looks again once all but services are ended.
+
+    None: nothing can be run on the machine, while the engine reads its files. That is the agent's doing, and no error
+    that another try would be given for.
+
+    Raises:
+        InfrastructureError: the room is gone.
+    """
+    for leftovers in (policy, LeftoverPolicy.SERVICES):
+        try:
+            return await action(leftovers)
+        except InfrastructureError:
+            if await read_small_file(environment, "/etc/passwd") is None:
+                raise
+    return None

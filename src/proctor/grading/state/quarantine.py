@@ -1,0 +1,268 @@
+"""A room after the agent has gone: its shell is put back, leftover processes end, and what smells is named."""
+
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from proctor.core.environment import Environment
+from proctor.core.record import Record
+from proctor.core.verdict import Finding
+from proctor.grading.state.codes import EnvironmentCode
+from proctor.grading.state.processes import (
+    LeftoverPolicy,
+    ProcessInfo,
+    find_leftovers,
+    kill_processes,
+    list_processes,
+    service_pids,
+)
+from proctor.grading.state.programs import (
+    NATIVE_PROGRAMS,
+    InstalledProgram,
+    PackageOrigin,
+    ProgramTable,
+    find_programs,
+    package_origins,
+)
+from proctor.grading.state.snapshot import (
+    PRELOAD,
+    EnvironmentSnapshot,
+    inspect_shell,
+    load_snapshot,
+    program_copies_dir,
+    read_small_file,
+)
+
+_MAX_ROUNDS: Final = 4
+_MAX_SHOWN: Final = 120
+_SCAN_SECONDS: Final = 60
+_MAX_FINDINGS: Final = 20
+# Arguments: a file of its own for the words, since when, and where to look. The words are its input. Names the files
+# that hold one of them.
+_SCAN_SCRIPT: Final = r"""
+since=$1; shift
+cat >"$0"
+find "$@" -xdev -type f -size -512k -newerct "@$since" ! -path "${0%/*}/*" \
+  -exec grep -lsaF -f "$0" {} + 2>/dev/null | head -n 50
+rm -f "$0"
+"""
+SCANNED_DIRECTORIES: Final = "/etc /home /opt /root /srv /tmp /usr/local /var/tmp /var/www".split()  # noqa: SIM905 - in a room
+
+
+class GraderMarkers(Record):
+    """Words that only a grader, or somebody who means to be taken for one, has reason to write."""
+
+    strings: tuple[str, ...] = ()
+    directories: tuple[str, ...] = ()
+
+
+class QuarantinedEnvironment(Record):
+    """A room made ready for its grader.
+
+    Attributes:
+        folder: inside the room, for the grader's own files.
+        path: where the grader's programs are found: trusted copies first.
+        findings: what smells.
+        fakes: the programs that the grader calls and that are not what their names say.
+        ended: the commands of the processes that were ended; `kept`: of those that were taken for services.
+    """
+
+    grader_dir: str
+    search_path: str
+    findings: tuple[Finding, ...] = ()
+    fake_programs: tuple[str, ...] = ()
+    killed: tuple[str, ...] = ()
+    services: tuple[str, ...] = ()
+
+
+async def quarantine(
+    environment: Environment,
+    folder: Path,
+    *,
+    names: Sequence[str],
+    policy: LeftoverPolicy,
+    markers: GraderMarkers = GraderMarkers(),  # noqa: B008 - a frozen record
+) -> QuarantinedEnvironment:
+    """Make a room ready for a grader with these words, which `remember` was told too, in the same `folder`.
+
+    Raises:
+        InvalidData: nothing was noted of the room.
+        InfrastructureError: the room cannot be looked at.
+    """
+    anchor = load_snapshot(folder)
+    inside = f"/run/proctor-{secrets.token_hex(8)}"
+    path = f"{inside}/bin:{anchor.path}"
+    findings = await _restore_shells(environment, anchor, folder)
+    await environment.put(_tool_kit(anchor, folder), inside)
+    own, rest, kept = await _kill_leftovers(environment, anchor, path, policy)
+    # Whatever has ended could have undone it until now.
+    findings += [finding for finding in await _restore_shells(environment, anchor, folder) if finding not in findings]
+    findings += [_process_finding(EnvironmentCode.AGENT_RUNNING, process, "was still running") for process in own]
+    findings += [_process_finding(EnvironmentCode.LEFT_RUNNING, process, "was ended") for process in rest]
+    if kept.init_start_time != anchor.init_start_time:
+        findings.append(_finding(EnvironmentCode.RESTARTED, "", EnvironmentCode.RESTARTED.meaning))
+    if policy is LeftoverPolicy.KEEP:
+        findings += [_process_finding(EnvironmentCode.LEFT_RUNNING, process, "still runs") for process in kept.others]
+    changed = _changed_programs(anchor, await find_programs(environment, names, search_path=anchor.path, path=path))
+    smells, fakes = _judge_programs(
+        anchor, changed, await package_origins(environment, [one.real_path for one in changed], path=path)
+    )
+    findings += smells
+    findings += await _scan_for_markers(environment, anchor, path, inside, markers)
+    return QuarantinedEnvironment(
+        grader_dir=inside,
+        search_path=path,
+        findings=tuple(findings),
+        fake_programs=fakes,
+        killed=tuple(process.command[:_MAX_SHOWN] for process in (*own, *rest)),
+        services=tuple(process.command[:_MAX_SHOWN] for process in kept.services),
+    )
+
+
+async def _restore_shells(environment: Environment, snapshot: EnvironmentSnapshot, folder: Path) -> list[Finding]:
+    """The shells as they were, and no library that gets into every program. Runs nothing in the room."""
+    findings = []
+    for shell in snapshot.shells:
+        now = await inspect_shell(environment, shell.chain[0], program_copies_dir(folder))
+        if now is not None and (now.chain, now.sha256) == (shell.chain, shell.sha256):
+            continue
+        content = (program_copies_dir(folder) / shell.copy).read_bytes()
+        upgraded = (
+            now is not None
+            and now.chain == shell.chain
+            and await _is_packaged(environment, now.chain[-1], folder, now.copy)
+        )
+        await environment.put(content, shell.chain[-1], mode=0o755)
+        if now is None or now.chain != shell.chain:
+            await environment.put(content, shell.chain[0], mode=0o755)
+        if not upgraded:
+            findings.append(
+                _finding(EnvironmentCode.SHELL_REPLACED, shell.chain[0], EnvironmentCode.SHELL_REPLACED.meaning)
+            )
+    preload = await read_small_file(environment, PRELOAD)
+    if preload and preload.strip() and not snapshot.preload:
+        await environment.put(b"", PRELOAD)
+        said = preload.decode("utf-8", "replace").strip()[:_MAX_SHOWN]
+        findings.append(_finding(EnvironmentCode.PRELOAD, PRELOAD, f"{EnvironmentCode.PRELOAD.meaning}: {said}"))
+    return findings
+
+
+async def _is_packaged(environment: Environment, path: str, folder: Path, copy: str) -> bool:
+    """Whether a shell is as its package says: an upgrade brings another one."""
+    name = path.rpartition("/")[2]
+    listed = await read_small_file(environment, f"/var/lib/dpkg/info/{name}.md5sums")
+    digest = hashlib.md5((program_copies_dir(folder) / copy).read_bytes(), usedforsecurity=False).hexdigest()
+    return listed is not None and digest.encode() in listed
+
+
+def _tool_kit(snapshot: EnvironmentSnapshot, folder: Path) -> Path:
+    """A folder with the trusted copies, by their names."""
+    kit = folder / "kit"
+    shutil.rmtree(kit, ignore_errors=True)
+    (kit / "bin").mkdir(parents=True)
+    for name, copy in snapshot.copies.items():
+        os.link(program_copies_dir(folder) / copy, kit / "bin" / name)
+        (kit / "bin" / name).chmod(0o755)
+    return kit
+
+
+class _RemainingProcesses(Record):
+    services: tuple[ProcessInfo, ...]
+    others: tuple[ProcessInfo, ...]
+    init_start_time: str
+
+
+async def _kill_leftovers(
+    environment: Environment, snapshot: EnvironmentSnapshot, path: str, policy: LeftoverPolicy
+) -> tuple[list[ProcessInfo], list[ProcessInfo], _RemainingProcesses]:
+    """End them until none is left: a process that is about to be stopped may just have started another one."""
+    own: list[ProcessInfo] = []
+    rest: list[ProcessInfo] = []
+    for _ in range(_MAX_ROUNDS):
+        census = await list_processes(environment, path)
+        agents, others = find_leftovers(census, snapshot.processes, policy)
+        if not agents and not others:
+            break
+        await kill_processes(environment, (*agents, *others))
+        own += agents
+        rest += others
+    called = service_pids(census)
+    staying = [
+        process for pid, process in sorted(census.processes.items()) if pid > 1 and pid not in snapshot.processes
+    ]
+    kept = _RemainingProcesses(
+        services=tuple(process for process in staying if process.pid in called),
+        others=tuple(process for process in staying if process.pid not in called),
+        init_start_time=census.init_start_time,
+    )
+    return own, rest, kept
+
+
+def _changed_programs(snapshot: EnvironmentSnapshot, now: ProgramTable) -> list[InstalledProgram]:
+    """The programs that are not what they were, or were not there."""
+    before = {program.name: (program.real_path, program.sha256) for program in snapshot.programs}
+    return [program for program in now.values() if before.get(program.name) != (program.real_path, program.sha256)]
+
+
+def _judge_programs(
+    snapshot: EnvironmentSnapshot, changed: Sequence[InstalledProgram], origins: Mapping[str, PackageOrigin]
+) -> tuple[list[Finding], tuple[str, ...]]:
+    """Which of the grader's programs are not what their names say: those that no package has brought or upgraded."""
+    before = {program.name: program for program in snapshot.programs}
+    findings, fakes = [], []
+    for program in changed:
+        name, old, owner = program.name, before.get(program.name), origins.get(program.real_path, "unknown")
+        if owner == "packaged":
+            continue
+        where = (
+            program.path if old is None or program.real_path == old.real_path else f"{program.path}, before {old.path}"
+        )
+        is_own = program.kind == "script" and (old is None or old.kind == "binary")
+        if name in snapshot.copies:
+            findings.append(
+                _finding(EnvironmentCode.PROGRAM_REPLACED, where, f"{EnvironmentCode.PROGRAM_REPLACED.meaning}: {name}")
+            )
+        elif name in NATIVE_PROGRAMS and (owner == "changed" or is_own):
+            why = "is not as its package brought it" if owner == "changed" else "is a script of no package"
+            findings.append(_finding(EnvironmentCode.FAKE_PROGRAM, where, f"{name} {why}"))
+            fakes.append(name)
+        elif old is not None:
+            findings.append(
+                _finding(EnvironmentCode.PROGRAM_CHANGED, where, f"{EnvironmentCode.PROGRAM_CHANGED.meaning}: {name}")
+            )
+    return findings, tuple(fakes)
+
+
+async def _scan_for_markers(
+    environment: Environment, snapshot: EnvironmentSnapshot, path: str, inside: str, markers: GraderMarkers
+) -> Iterable[Finding]:
+    if not markers.strings:
+        return []
+    asked = await environment.exec(
+        [
+            "/bin/sh",
+            "-c",
+            _SCAN_SCRIPT,
+            f"{inside}/words",
+            str(int(snapshot.taken_at)),
+            *dict.fromkeys((*SCANNED_DIRECTORIES, *markers.directories)),
+        ],
+        stdin="".join(f"{word}\n" for word in markers.strings).encode(),
+        variables={"PATH": path},
+        cwd="/",
+        timeout=_SCAN_SECONDS,
+    )
+    files = asked.stdout.decode("utf-8", "replace").splitlines()[:_MAX_FINDINGS]
+    return [_finding(EnvironmentCode.GRADER_MARKERS, file, EnvironmentCode.GRADER_MARKERS.meaning) for file in files]
+
+
+def _process_finding(code: EnvironmentCode, process: ProcessInfo, what: str) -> Finding:
+    return _finding(code, process.exe, f"{process.command[:_MAX_SHOWN]} {what}")
+
+
+def _finding(code: EnvironmentCode, path: str, detail: str) -> Finding:
+    return Finding(code=code.value, path=path, detail=detail)

@@ -1,0 +1,156 @@
+"""What a room was before the agent came, as far as its grader must know."""
+
+import hashlib
+import os
+import posixpath
+import secrets
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, Literal
+
+from proctor.core.environment import Environment
+from proctor.core.errors import InfrastructureError, LimitReached
+from proctor.core.record import Record, read_record, to_json
+from proctor.grading.state.processes import list_processes
+from proctor.grading.state.programs import TOOLS, TRUSTED_TOOLS, InstalledProgram, find_programs
+
+SHELLS: Final = ("/bin/sh", "/bin/bash")
+PRELOAD: Final = "/etc/ld.so.preload"
+_MAX_BYTES: Final = 30_000_000
+_MAX_LINKS: Final = 8
+# Arguments: a folder to make, then pairs of a name in it and a file to copy there.
+_STAGE: Final = 'mkdir "$1" || exit; to=$1; shift; while [ $# -gt 0 ]; do cat "$2" >"$to/$1" || exit; shift 2; done'
+_RECORD: Final = "anchor.json"
+_COPIES: Final = "programs"
+
+
+class ShellFile(Record):
+    """A shell by the place that scripts name: the links that lead to it, and the file at their end."""
+
+    chain: tuple[str, ...]
+    sha256: str
+    copy: str
+
+
+class EnvironmentSnapshot(Record):
+    """A room as it was given to the agent.
+
+    Attributes:
+        at: the room's clock, in seconds since the epoch.
+        path: where programs are searched.
+        programs: those that the grader may call; `copies` are the files of some, by name, below the anchor's folder.
+        processes: what ran before the agent came; `started`: when the first of them did.
+    """
+
+    taken_at: float
+    path: str
+    programs: tuple[InstalledProgram, ...]
+    shells: tuple[ShellFile, ...]
+    copies: dict[str, str]
+    processes: tuple[int, ...]
+    init_start_time: str
+    preload: bool
+    schema_version: Literal["proctor.anchor@1"] = "proctor.anchor@1"
+
+
+async def take_snapshot(environment: Environment, names: tuple[str, ...], folder: Path) -> EnvironmentSnapshot:
+    """Note in `folder`, which the room does not see, what the words of a grader stand for in a room still untouched.
+
+    Raises:
+        InfrastructureError: the room has no shell and tools that it could be looked at with.
+    """
+    asked = await environment.exec(["/bin/sh", "-c", 'date +%s && printf %s "$PATH"'], cwd="/", timeout=60)
+    clock, _, path = asked.stdout.decode("utf-8", "replace").partition("\n")
+    if asked.exit_code != 0 or not clock.isdigit():
+        raise InfrastructureError("the room has no shell that its programs could be looked at with")
+    found = await find_programs(environment, (*TOOLS, *names), search_path=path, path=path)
+    missing = [tool for tool in TOOLS if tool not in found]
+    if missing:
+        raise InfrastructureError(
+            f"the room lacks {', '.join(missing)}, which grading in it needs", fix="use an image that has the coreutils"
+        )
+    copies = program_copies_dir(folder)
+    copies.mkdir(parents=True)
+    census = await list_processes(environment, path)
+    anchor = EnvironmentSnapshot(
+        taken_at=float(clock),
+        path=path,
+        programs=tuple(found.values()),
+        shells=tuple([shell for place in SHELLS if (shell := await inspect_shell(environment, place, copies))]),
+        copies=await _copy_trusted_programs(environment, found.values(), copies),
+        processes=tuple(sorted(census.processes)),
+        init_start_time=census.init_start_time,
+        preload=await read_small_file(environment, PRELOAD) is not None,
+    )
+    (folder / _RECORD).write_bytes(to_json(anchor))
+    return anchor
+
+
+def load_snapshot(folder: Path) -> EnvironmentSnapshot:
+    """What `remember` noted there.
+
+    Raises:
+        InvalidData: nothing was.
+    """
+    return read_record(folder / _RECORD, EnvironmentSnapshot)
+
+
+def program_copies_dir(folder: Path) -> Path:
+    """Where the copies of programs lie, by their digests."""
+    return folder / _COPIES
+
+
+async def inspect_shell(environment: Environment, shell: str, copies: Path) -> ShellFile | None:
+    """Follow the links from `place` to a file, without running anything in there; None: there is no such shell."""
+    chain, path = [shell], shell
+    for _ in range(_MAX_LINKS):
+        with tempfile.TemporaryDirectory(dir=copies) as scratch:
+            target = Path(scratch) / "it"
+            try:
+                await environment.get(path, target, max_bytes=_MAX_BYTES)
+            except (FileNotFoundError, LimitReached):
+                return None
+            if target.is_symlink():
+                path = posixpath.normpath(posixpath.join(posixpath.dirname(path), os.fspath(target.readlink())))
+                chain.append(path)
+                continue
+            if not target.is_file():
+                return None
+            digest = hashlib.sha256(target.read_bytes()).hexdigest()
+            kept = copies / digest
+            target.replace(kept)
+            return ShellFile(chain=tuple(chain), sha256=digest, copy=kept.name)
+    return None
+
+
+async def read_small_file(environment: Environment, path: str) -> bytes | None:
+    """A small file's bytes, without running anything in the room; None: there is none that could be read."""
+    with tempfile.TemporaryDirectory() as scratch:
+        target = Path(scratch) / "it"
+        try:
+            await environment.get(path, target, max_bytes=_MAX_BYTES)
+        except (FileNotFoundError, LimitReached):
+            return None
+        return target.read_bytes() if target.is_file() and not target.is_symlink() else None
+
+
+async def _copy_trusted_programs(
+    environment: Environment, programs: Iterable[InstalledProgram], copies: Path
+) -> dict[str, str]:
+    """Copies of the tools that are brought back, by name."""
+    wanted = [program for program in programs if program.kind == "binary" and program.name in TRUSTED_TOOLS]
+    files = dict.fromkeys((program.sha256, program.real_path) for program in wanted)
+    staged = f"/run/proctor-{secrets.token_hex(8)}"
+    words = [staged, *(word for pair in files for word in pair)]
+    done = await environment.exec(["/bin/sh", "-c", _STAGE, "sh", *words], cwd="/", timeout=120)
+    if done.exit_code != 0:
+        raise InfrastructureError("the room's programs cannot be copied")
+    await environment.get(staged, copies / "staged", max_bytes=_MAX_BYTES * 10)
+    await environment.exec(["rm", "-rf", staged], cwd="/", timeout=60)
+    kept = {}
+    for program in wanted:
+        copy = copies / "staged" / program.sha256
+        if copy.stat().st_size <= _MAX_BYTES:
+            kept[program.name] = copy.relative_to(copies).as_posix()
+    return kept

@@ -1,0 +1,202 @@
+"""Results by kind of task: which fields there are, and what they show."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal
+
+from proctor.analysis.breakdowns import Breakdown, Group, bin_numbers, breakdown
+from proctor.analysis.intervals import Estimate
+from proctor.analysis.observation import Observation
+from proctor.analysis.significance import format_p_value
+from proctor.benchmarks import reopen
+from proctor.core.errors import ProctorError, UsageError
+from proctor.core.record import Record
+from proctor.core.run import RunConfig
+from proctor.core.submission import PatchKind
+from proctor.core.task import Task
+from proctor.report.charts import breakdown_chart
+from proctor.report.document import Document, Section
+from proctor.report.formatting import NO_VALUE, interval, percent
+from proctor.report.stored_runs import run_names
+from proctor.report.tables import Table, records_csv
+from proctor.results import RunStore
+
+# What can be told of a task beyond what its benchmark says of it.
+TASK_FIELDS: Final = ("tag", "gold files", "gold lines", "tests to fix", "tests to keep", "instruction words")
+_MAX_GROUPS: Final = 12
+
+
+class FieldGroup(Record):
+    """A group, and the field that makes it."""
+
+    field: str
+    group: Group
+
+
+class BreakdownSummary(Record):
+    """A breakdown, and what it shows in a sentence."""
+
+    breakdown: Breakdown
+    sentence: str
+
+
+class BreakdownReport(Record):
+    """What `bench breakdown` says, for programs: one breakdown for each field."""
+
+    breakdowns: tuple[BreakdownSummary, ...]
+    schema_version: Literal["proctor.breakdown@1"] = "proctor.breakdown@1"
+
+
+def break_down(stores: Sequence[RunStore], fields: Sequence[str]) -> tuple[Breakdown, ...]:
+    """Break one run down, or the comparison of two, by these fields; by every category that makes groups, if none.
+
+    Raises:
+        UsageError: the runs are not of one benchmark, a field is unknown, or no category makes groups.
+    """
+    configs = [store.config() for store in stores]
+    if len({config.benchmark for config in configs}) > 1:
+        raise UsageError("these are runs of two benchmarks", fix="choose runs of the same one")
+    runs = {name: list(store.results_as(Observation)) for name, store in zip(run_names(stores), stores, strict=True)}
+    known = categories(runs.values())
+    chosen = tuple(dict.fromkeys(fields)) or tuple(grouping_fields(known))
+    if not chosen:
+        raise UsageError(
+            f"no category makes groups of the tasks of {configs[0].benchmark}",
+            fix=f"say --by with one of {', '.join([*known, *TASK_FIELDS])}",
+        )
+    return tuple(breakdown(field, runs, field_values(field, configs[0], known).get) for field in chosen)
+
+
+def categories(runs: Iterable[Iterable[Observation]]) -> dict[str, dict[str, str]]:
+    """By field, what each task's results say."""
+    found: dict[str, dict[str, str]] = {}
+    for observations in runs:
+        for one in observations:
+            for field, value in one.categories.items():
+                found.setdefault(field, {})[one.task_id] = value
+    return found
+
+
+def field_values(
+    field: str, config: RunConfig, known: Mapping[str, Mapping[str, str]]
+) -> Mapping[str, str | tuple[str, ...]]:
+    """What a field says of each task, numbers in ranges; from the results, or else from the benchmark's own data.
+
+    Tags are several for a task.
+
+    Raises:
+        UsageError: there is no such field, or the benchmark's data is not here.
+    """
+    if field in known:
+        return bin_numbers(known[field])
+    if field not in TASK_FIELDS:
+        names = ", ".join([*known, *TASK_FIELDS])
+        raise UsageError(f"the tasks of {config.benchmark} have no field {field!r}", fix=f"choose one of {names}")
+    try:
+        tasks = reopen(config.benchmark, config.source, config.split).tasks()
+    except ProctorError as error:
+        raise UsageError(f"{field!r} is read from the benchmark's data, which is not here: {error}") from error
+    if field == "tag":
+        return {task.id: task.tags for task in tasks}
+    return bin_numbers({task.id: value for task in tasks if (value := _task_field_value(field, task)) is not None})
+
+
+def grouping_fields(known: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """The fields that make groups of the tasks: more than one value, and not one for nearly every task."""
+    return [
+        field
+        for field, values in known.items()
+        if 1 < len(set(bin_numbers(values).values())) <= max(_MAX_GROUPS, len(values) // 5)
+    ]
+
+
+def breakdown_document(title: str, found: Sequence[Breakdown]) -> Document:
+    """What `breakdown` says."""
+    if not any(one.groups for one in found):
+        return Document(title=title, sections=(Section(sentences=tuple(dict.fromkeys(one.sentence for one in found))),))
+    return Document(
+        title=title,
+        sections=tuple(
+            Section(
+                table=_breakdown_table(one),
+                charts=((f"Resolved by {one.field}, with 95 % intervals", breakdown_chart(one)),),
+                sentences=(one.sentence,),
+            )
+            for one in found
+        ),
+    )
+
+
+def breakdown_report(found: Iterable[Breakdown]) -> BreakdownReport:
+    """The same for programs."""
+    return BreakdownReport(breakdowns=tuple(BreakdownSummary(breakdown=one, sentence=one.sentence) for one in found))
+
+
+def breakdown_csv(found: Iterable[Breakdown]) -> str:
+    """The groups of all fields as CSV."""
+    return records_csv(FieldGroup, [FieldGroup(field=one.field, group=group) for one in found for group in one.groups])
+
+
+def _breakdown_table(found: Breakdown) -> Table:
+    one = len(found.runs) == 1
+    headings = ("Resolved", "95 % interval") if one else (*found.runs, "Difference (95 % interval)", "Gained", "Lost")
+    return Table(
+        title=f"By {found.field}",
+        headings=(found.field, "Tasks", *headings, "p", "Corrected"),
+        rows=tuple(
+            (
+                group.value,
+                str(group.tasks),
+                *(_single_run_cells(group) if one else _comparison_cells(group)),
+                _p_cell(group.p_value),
+                _p_cell(group.adjusted_p),
+            )
+            for group in found.groups
+        ),
+    )
+
+
+def _p_cell(p_value: float) -> str:
+    return format_p_value(p_value).removeprefix("p ").removeprefix("= ")
+
+
+def _single_run_cells(group: Group) -> tuple[str, ...]:
+    rate = group.rate
+    return (percent(rate.value), interval(rate.low, rate.high)) if rate else (NO_VALUE, NO_VALUE)
+
+
+def _comparison_cells(group: Group) -> tuple[str, ...]:
+    rates = (percent(rate.value if rate else None) for rate in (group.rate, group.second))
+    return (*rates, _difference(group.difference), str(group.gained), str(group.lost))
+
+
+def _difference(estimate: Estimate | None) -> str:
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return NO_VALUE
+    return f"{100 * estimate.value:+.0f} points ({100 * estimate.low:+.0f} to {100 * estimate.high:+.0f})"
+
+
+def _task_field_value(field: str, task: Task) -> str | None:
+    match field:
+        case "gold files" | "gold lines":
+            gold = task.private.oracle
+            counts = _diff_size(gold.text) if gold and gold.patch_kind is PatchKind.UNIFIED_DIFF else None
+            return str(counts[field == "gold lines"]) if counts else None
+        case "tests to fix":
+            return str(len(task.private.fail_to_pass))
+        case "tests to keep":
+            return str(len(task.private.pass_to_pass))
+        case _:
+            return str(len(task.public.instruction.split()))
+
+
+def _diff_size(patch: str) -> tuple[int, int]:
+    """How many files a unified diff touches, and how many lines it adds or takes away."""
+    counts = Counter(_diff_line_kind(line) for line in patch.splitlines())
+    return counts["file"], counts["change"]
+
+
+def _diff_line_kind(line: str) -> str:
+    if line.startswith("+++ "):
+        return "file"
+    return "change" if line[:1] in {"+", "-"} and not line.startswith("--- ") else ""

@@ -1,0 +1,53 @@
+"""What is kept of one attempt at an answer, in the folder of its logs."""
+
+from typing import Final, Literal
+
+from proctor.core.causes import Cause
+from proctor.core.evaluation import TaskEvaluation
+from proctor.core.record import Record
+from proctor.core.result import AgentMetrics, ModelUsage
+from proctor.core.submission import PatchKind
+from proctor.core.verdict import Finding
+
+ATTEMPT_FILE: Final = "answer.json"
+GRADING_FILE: Final = "graded.json"
+RECORDING_FILE: Final = "cassette.jsonl"
+SUBMISSION_FILES: Final = {
+    PatchKind.UNIFIED_DIFF: "submission.diff",
+    PatchKind.PATCH_SET: "submission.patchset.json",
+    PatchKind.SHELL_SCRIPT: "submission.sh",
+    PatchKind.STATE: "submission.state.json",
+}
+
+
+class AttemptRecord(Record):
+    """How one attempt at a slot ended, and what it handed in. On disk before anything is graded.
+
+    Attributes:
+        cause: why it ended, when the agent did not simply finish.
+        submission: the file beside this one that holds what was handed in; None when nothing was.
+        findings: what was seen in the submission when it was stored; the grader's own are added later.
+    """
+
+    number: int
+    started_at: str
+    ended_at: str
+    cause: Cause | None
+    detail: str
+    seconds: float
+    usage: tuple[ModelUsage, ...]
+    metrics: AgentMetrics
+    final_text: str = ""
+    submission: str | None = None
+    patch_kind: PatchKind = PatchKind.UNIFIED_DIFF
+    findings: tuple[Finding, ...] = ()
+    schema_version: Literal["proctor.answer@1"] = "proctor.answer@1"
+
+
+class GradingRecord(Record):
+    """What the grader said of an attempt's submission, and what went wrong in tries before that."""
+
+    evaluation: TaskEvaluation
+    seconds: float
+    earlier_errors: tuple[str, ...] = ()
+    schema_version: Literal["proctor.graded@1"] = "proctor.graded@1"

@@ -1,0 +1,35 @@
+"""Telling who makes the rooms which ones will be wanted, so that what they are made from is there in time."""
+
+from collections.abc import Iterable
+
+from proctor.core.benchmark import Benchmark, GradeOptions
+from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, PrefetchingProvider
+from proctor.core.errors import ProctorError
+from proctor.core.task import Task
+
+
+class EnvironmentPrefetcher:
+    """The rooms that a list of tasks will need, for providers that want to know."""
+
+    def __init__(self, provider: EnvironmentProvider, benchmark: Benchmark, options: GradeOptions) -> None:
+        self._provider = provider if isinstance(provider, PrefetchingProvider) else None
+        self._benchmark = benchmark
+        self._options = options
+
+    def prefetch(self, tasks: Iterable[Task]) -> None:
+        """These tasks will be worked on, in this order."""
+        if self._provider is not None:
+            specs = [self._spec(task) for task in tasks]
+            self._provider.prefetch([spec for spec in specs if spec is not None])
+
+    def release(self, task: Task) -> None:
+        """The work on one of them is over."""
+        spec = self._spec(task) if self._provider is not None else None
+        if self._provider is not None and spec is not None:
+            self._provider.release(spec)
+
+    def _spec(self, task: Task) -> EnvironmentSpec | None:
+        try:
+            return self._benchmark.environment_spec(task, self._options)
+        except ProctorError:
+            return None  # whoever works on the task will be told why it has none

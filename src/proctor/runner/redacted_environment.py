@@ -1,0 +1,120 @@
+"""A room whose commands are heard without secrets: what an agent prints is clean before anybody keeps it.
+
+With a key that only the gateway holds there is nothing to find. But an agent that uses a login of its own holds that
+login, and one in a room without walls can read our own environment.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from proctor.core.environment import MAX_COPY_BYTES, Environment, ExecResult, OutputCallback
+from proctor.gateway import Redactor
+
+# What has no line end waits for one up to here; then all goes but a tail in which a secret may have begun.
+_MAX_BUFFERED: Final = 1 << 20
+_KEPT_TAIL: Final = 1 << 12
+
+
+class RedactingWriter:
+    """Passes bytes on line by line, without secrets."""
+
+    def __init__(self, redactor: Redactor, output: OutputCallback) -> None:
+        self._redactor = redactor
+        self._output = output
+        self._buffer = bytearray()
+
+    def write(self, data: bytes) -> None:
+        """Take what came; what ends a line goes on."""
+        end = data.rfind(b"\n") + 1
+        self._buffer += data
+        if end:
+            self._emit(len(self._buffer) - (len(data) - end))
+        elif len(self._buffer) > _MAX_BUFFERED:
+            self._emit(len(self._buffer) - _KEPT_TAIL)
+
+    def flush(self) -> None:
+        """Pass on what is left."""
+        if self._buffer:
+            self._emit(len(self._buffer))
+
+    def _emit(self, size: int) -> None:
+        clean = self._redactor.redact_bytes(bytes(self._buffer[:size]))
+        del self._buffer[:size]
+        self._output(clean)
+
+
+class RedactedEnvironment:
+    """Implements `Environment` around another: all that its commands print while they run is redacted."""
+
+    def __init__(self, environment: Environment, redactor: Redactor) -> None:
+        self._environment = environment
+        self._redactor = redactor
+
+    @property
+    def workdir(self) -> str:
+        """Where the workspace is inside."""
+        return self._environment.workdir
+
+    @property
+    def digest(self) -> str:
+        """Identifies what the room was made from."""
+        return self._environment.digest
+
+    @property
+    def model_url(self) -> str | None:
+        """Where the gateway answers inside."""
+        return self._environment.model_url
+
+    async def exec(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        variables: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - see the protocol
+        on_stdout: OutputCallback | None = None,
+        on_stderr: OutputCallback | None = None,
+        output_bytes: int | None = None,
+    ) -> ExecResult:
+        """Run one command to its end."""
+        out, err = (
+            None if output is None else RedactingWriter(self._redactor, output) for output in (on_stdout, on_stderr)
+        )
+        try:
+            return await self._environment.exec(
+                argv,
+                stdin=stdin,
+                variables=variables,
+                cwd=cwd,
+                timeout=timeout,
+                on_stdout=None if out is None else out.write,
+                on_stderr=None if err is None else err.write,
+                output_bytes=output_bytes,
+            )
+        finally:
+            for cleaner in (out, err):
+                if cleaner is not None:
+                    cleaner.flush()
+
+    async def put(self, source: Path | bytes, target: str, *, mode: int | None = None) -> None:
+        """Copy something in."""
+        await self._environment.put(source, target, mode=mode)
+
+    async def get(self, path: str, target: Path, *, max_bytes: int = MAX_COPY_BYTES) -> None:
+        """Copy something out."""
+        await self._environment.get(path, target, max_bytes=max_bytes)
+
+    async def stop(self) -> None:
+        """End the room."""
+        await self._environment.stop()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()

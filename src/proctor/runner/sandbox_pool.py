@@ -1,0 +1,151 @@
+"""The sandboxes of a run: made once, handed out, made new before each use."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from proctor.agents.h2.template import PodTemplate, load_checked_template
+from proctor.core.errors import InvalidData, UsageError
+from proctor.core.files import write_atomic
+from proctor.core.run import Mode, RunConfig
+from proctor.sandboxes import Sandbox, Sandboxes
+from proctor.sandboxes.preset import load_preset, user_presets
+
+# The name among a run's versions of what identifies its pod.
+POD_VERSION_KEY: Final = "pod"
+_ACCOUNT_FILE: Final = ".claude.json"
+_CREDENTIALS_FILE: Final = ".credentials.json"
+_MIN_SECRET_LENGTH: Final = 20
+
+
+class SandboxPool:
+    """A pool of sandboxes. As many as are in use at once are made; all are destroyed in the end.
+
+    A reset keeps a sandbox's credentials, and an agent may have written there for the next one to read. So the
+    account is put back as it was made, and where no login is meant to be in the home, none is left there.
+
+    Args:
+        root: where they are kept.
+        preset: what they are made from.
+        auth_from: a Claude Code configuration with the login that is to be in them; none if not said.
+    """
+
+    def __init__(self, root: Path, *, preset: str, auth_from: Path | None = None) -> None:
+        self._sandboxes = Sandboxes(root)
+        self._preset = preset
+        self._auth_from = auth_from
+        self._free: list[str] = []
+        self._created = 0
+        self._account: bytes | None = None
+
+    def check(self) -> None:
+        """Raise what making one would raise, and make none.
+
+        Raises:
+            UsageError: the preset or the login cannot be used.
+        """
+        self._sandboxes.check_create(["s1"], preset=self._preset, model=None, auth_from=self._auth_from)
+        if self._auth_from is not None and not self.secrets():
+            raise UsageError(
+                "there is no login to let through", where=self._auth_from, fix="log in there, or use a key instead"
+            )
+
+    def secrets(self) -> tuple[str, ...]:
+        """What of the login must never be written down."""
+        if self._auth_from is None:
+            return ()
+        try:
+            document = json.loads((self._auth_from / _CREDENTIALS_FILE).read_bytes())
+        except (OSError, ValueError):
+            return ()
+        return tuple(sorted({text for text in _strings(document) if len(text) >= _MIN_SECRET_LENGTH}))
+
+    @asynccontextmanager
+    async def acquire(self) -> AsyncIterator[Path]:
+        """A sandbox as its preset made it, for the length of the block."""
+        if self._free:
+            name = self._free.pop()
+            home = await asyncio.to_thread(self._reset, name)
+        else:
+            self._created += 1
+            name = f"s{self._created}"
+            home = await asyncio.to_thread(self._create, name)
+        try:
+            yield home.home
+        finally:
+            self._free.append(name)
+
+    async def close(self) -> None:
+        """Stop whatever runs in them, and remove them."""
+        while self._free:
+            await asyncio.to_thread(self._sandboxes.destroy, self._free.pop())
+
+    def _create(self, name: str) -> Sandbox:
+        home = self._sandboxes.create(name, preset=self._preset, auth_from=self._auth_from)
+        account = _claude_config_dir(home) / _ACCOUNT_FILE
+        if self._account is None and account.exists():
+            self._account = account.read_bytes()
+        return home
+
+    def _reset(self, name: str) -> Sandbox:
+        config = _claude_config_dir(self._sandboxes.get(name))
+        if config.is_dir() and not config.is_symlink():
+            (config / _ACCOUNT_FILE).unlink(missing_ok=True)
+            if self._account is not None:
+                write_atomic(config / _ACCOUNT_FILE, self._account, mode=0o600)
+            if self._auth_from is None:
+                (config / _CREDENTIALS_FILE).unlink(missing_ok=True)
+        # The preset is said again: an agent can write what the sandbox itself says of it.
+        return self._sandboxes.reset(name, preset=self._preset)
+
+
+def preset_files(preset: str) -> dict[str, bytes]:
+    """What a sandbox made from this preset will hold, by path relative to it.
+
+    Raises:
+        UsageError: there is no such preset, or it cannot be used.
+    """
+    chosen = load_preset(preset, folder=user_presets())
+    return {path: file.content for path, file in chosen.render(chosen.model).items()}
+
+
+def resolve_pod(template: str | None, preset: str, variables: Mapping[str, str]) -> tuple[PodTemplate, str]:
+    """The pod template that is meant, and what identifies all that the pod will be made from.
+
+    Raises:
+        UsageError: there is no such template or preset, or it cannot be filled in with these variables.
+    """
+    files = preset_files(preset)
+    chosen = load_checked_template(template, files, variables)
+    return chosen, chosen.digest(files)
+
+
+def check_pod_unchanged(config: RunConfig) -> None:
+    """See that a pod is still what it was when its run was begun.
+
+    Raises:
+        InvalidData: it is another.
+    """
+    if config.mode is Mode.H2:
+        _, digest = resolve_pod(config.pod_template, config.preset, config.variables)
+        if config.versions.get(POD_VERSION_KEY) not in {None, digest}:
+            raise InvalidData(
+                "the pod has changed since the run was begun: its template, its roles or its preset",
+                where=config.pod_template,
+                fix="put it back as it was, or begin a new run",
+            )
+
+
+def _claude_config_dir(sandbox: Sandbox) -> Path:
+    return sandbox.home / "claude-config" / "default"
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _strings(item)

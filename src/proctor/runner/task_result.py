@@ -1,0 +1,113 @@
+"""From attempts to a result: every attempt stays in the ledger, with its cause, its cost and its logs."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+import msgspec
+
+from proctor.core.causes import CONSEQUENCES, Cause, Status
+from proctor.core.evaluation import TaskEvaluation
+from proctor.core.record import read_record
+from proctor.core.result import Attempt, ModelUsage, TaskResult
+from proctor.core.task import Task
+from proctor.results import RunStore
+from proctor.results.attempt_record import RECORDING_FILE
+from proctor.runner.records import ATTEMPT_FILE, AttemptRecord, GradingRecord, Trial
+from proctor.runner.run_cost import recording_usage
+
+
+def attempt_entry(store: RunStore, trial: Trial, record: AttemptRecord) -> Attempt:
+    """An attempt that came to its end."""
+    return Attempt(
+        number=record.number,
+        started_at=record.started_at,
+        ended_at=record.ended_at,
+        cause=record.cause or Cause.ANSWERED,
+        detail=record.detail,
+        logs=_logs_path(store, trial, record.number),
+        usage=record.usage,
+    )
+
+
+def stored_attempt_entry(store: RunStore, trial: Trial, number: int, started_at: str) -> Attempt:
+    """An attempt of an earlier sitting; of one that was killed, what its recording tells."""
+    logs = store.logs(trial.task_id, trial.number, number)
+    if (logs / ATTEMPT_FILE).exists():
+        return attempt_entry(store, trial, read_record(logs / ATTEMPT_FILE, AttemptRecord))
+    cassette = logs / RECORDING_FILE
+    # The last sign of life.
+    seen = datetime.fromtimestamp(cassette.stat().st_mtime, UTC) if cassette.exists() else None
+    return Attempt(
+        number=number,
+        started_at=started_at,
+        ended_at=seen.isoformat(timespec="milliseconds") if seen else started_at,
+        cause=Cause.INTERRUPTED,
+        detail="the run was stopped before the agent was done",
+        logs=_logs_path(store, trial, number),
+        usage=recording_usage(cassette),
+    )
+
+
+def make_task_result(
+    run_id: str,
+    task: Task,
+    trial: Trial,
+    *,
+    record: AttemptRecord,
+    graded: GradingRecord | None,
+    attempts: tuple[Attempt, ...],
+) -> TaskResult:
+    """What is recorded of a slot."""
+    evaluated = graded.evaluation if graded else None
+    status, cause = status_and_cause(record, evaluated)
+    verdict = None
+    if evaluated is not None:
+        verdict = msgspec.structs.replace(evaluated.verdict, findings=(*record.findings, *evaluated.verdict.findings))
+    return TaskResult(
+        run_id=run_id,
+        benchmark=task.benchmark,
+        task_id=trial.task_id,
+        trial=trial.number,
+        status=status,
+        cause=cause,
+        verdict=verdict,
+        attempts=attempts,
+        usage=sum_usage(usage for attempt in attempts for usage in attempt.usage),
+        metrics=record.metrics,
+        agent_seconds=record.seconds,
+        grade_seconds=graded.seconds if graded else 0.0,
+        categories=task.categories,
+    )
+
+
+def status_and_cause(record: AttemptRecord, evaluation: TaskEvaluation | None) -> tuple[Status, Cause]:
+    """What a result says: the grade where there is one, else why there is none."""
+    if evaluation is None:
+        cause = record.cause or Cause.EMPTY
+        return CONSEQUENCES[cause].status or Status.UNRESOLVED, cause
+    verdict = evaluation.verdict
+    if verdict.status is Status.UNRESOLVED and record.cause is not None:
+        return verdict.status, record.cause  # it failed because it was cut short; the verdict has the rest
+    return verdict.status, verdict.cause
+
+
+def sum_usage(usages: Iterable[ModelUsage]) -> tuple[ModelUsage, ...]:
+    """Usage of several attempts, by model."""
+    found: dict[str, ModelUsage] = {}
+    for usage in usages:
+        known = found.get(usage.model)
+        if known is None:
+            found[usage.model] = usage
+            continue
+        cost = None if known.cost_usd is None or usage.cost_usd is None else known.cost_usd + usage.cost_usd
+        found[usage.model] = ModelUsage(
+            model=usage.model,
+            requests=known.requests + usage.requests,
+            tokens=known.tokens + usage.tokens,
+            cost_usd=None if cost is None else round(cost, 12),
+        )
+    return tuple(found[model] for model in sorted(found))
+
+
+def _logs_path(store: RunStore, trial: Trial, number: int) -> str:
+    return store.logs(trial.task_id, trial.number, number).relative_to(store.folder).as_posix()
