@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from environment_factory import make_provider, sh
 from pods import one_file
 from proctor.agents import read_outcome
 from proctor.agents.h2.pod_state import PodTimeouts
@@ -28,7 +29,6 @@ from proctor.environments import local_unavailable_reason
 from proctor.environments.local import LocalProvider
 from proctor.gateway import Gateway, GatewaySessionSpec, ScriptBackend, read_script
 from proctor.sandboxes import Sandbox, Sandboxes
-from rooms import make_provider, sh
 
 SETTLE = 1.0
 # Longer than a pod that seems to be done is waited for.

@@ -44,7 +44,7 @@ def hindered_evidence(task_id: str, environment: str) -> SetupBenchEvidence:
     settled = QuarantinedEnvironment(grader_dir="", search_path="", findings=(finding,))
     return SetupBenchEvidence(
         task_id=task_id, token="none", official_run=killed, quarantine_result=settled, environment=environment
-    )  # noqa: S106
+    )
 
 
 def with_token(command: str, token: str) -> str:
