@@ -161,7 +161,7 @@ async def test_a_pod_is_given_the_task_by_file_and_is_done_when_it_is_done(desk:
     assert len(message.read_bytes()) > 300, "a short one would be typed, line ends and all"
     assert outcome.metrics.agents == 1
     assert outcome.metrics.steps == 1
-    assert (outcome.metrics.utilisation or 0) > 0.9
+    assert (outcome.metrics.active_share or 0) > 0.9
     assert outcome.seconds < time.monotonic()
     assert read_outcome(desk.logs) == outcome
 

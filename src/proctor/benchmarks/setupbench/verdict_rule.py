@@ -32,7 +32,7 @@ class SetupBenchEvidence(Record):
     quarantine_result: QuarantinedEnvironment
     environment: str
     strict_run: ShellResult | None = None
-    schema_version: Literal["proctor.setupbench_evidence@1"] = "proctor.setupbench_evidence@1"
+    schema_version: Literal["proctor.setupbench_evidence@2"] = "proctor.setupbench_evidence@2"
 
 
 def hindered_evidence(task_id: str, environment: str) -> SetupBenchEvidence:
