@@ -476,7 +476,7 @@ async def test_program_and_home_are_mounted_and_a_login_stays_outside(
     login = {"claudeAiOauth": {"accessToken": "dummy-login", "refreshToken": "dummy", "expiresAt": 4102444800000}}
     (home / ".credentials.json").write_text(json.dumps(login))
     (home / "CLAUDE.md").write_text("The sandbox says hello.")
-    here = desk(setup=AgentSetup(), kind=MountedRoom, home=str(home))
+    here = desk(setup=AgentSetup(), kind=MountedRoom, claude_config_dir=str(home))
     look = f"cat {CONFIG}/.credentials.json; env; touch {CONFIG}/mine; chmod 700 {PROGRAM}"
     model = Model([tool("Bash", command=look), text("ok")])
     outcome = await here.work(model)
@@ -519,7 +519,7 @@ async def test_a_login_of_its_own_passes_through(desk: Callable[..., Desk], tmp_
     scopes = {"scopes": ["user:inference", "user:profile"], "subscriptionType": "max"}
     (home / ".credentials.json").write_text(json.dumps({"claudeAiOauth": {**login, **scopes}}))
     model = Model([text("ok")])
-    outcome = await desk(home=str(home), own_login=True).work(model)
+    outcome = await desk(claude_config_dir=str(home), own_login=True).work(model)
     assert outcome.cause is None
     assert model.headers[0]["Authorization"] == "Bearer dummy-login"
     assert "X-Api-Key" not in model.headers[0]

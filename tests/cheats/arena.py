@@ -23,7 +23,7 @@ from cheats.tasks import BYSTANDER, TASKS, ArenaTask
 from proctor.benchmarks import suite_benchmark
 from proctor.core.benchmark import Benchmark, GradeOptions
 from proctor.core.causes import Status
-from proctor.core.environment import EnvironmentSpec, Mount, OneShotCommand, OneShotResult
+from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, Mount, OneShotCommand, OneShotResult
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.submission import PatchKind
 from proctor.environments.local import LocalProvider
@@ -167,7 +167,7 @@ class Arena:
         return found
 
 
-class Rooms:
+class Rooms(EnvironmentProvider):
     """Local rooms that also show the interpreter that has pytest, which is this one."""
 
     name = "local"

@@ -10,7 +10,7 @@ from aiodocker import Docker, DockerError
 from image_registry import Registry, random_layer, shell_layer
 
 from docker_image import IMAGE, need_docker
-from proctor.core.environment import EnvironmentSpec, PrefetchingProvider
+from proctor.core.environment import EnvironmentSpec
 from proctor.core.errors import InfrastructureError
 from proctor.environments.docker import DockerProvider
 from proctor.environments.docker_engine import connect, disconnect
@@ -75,7 +75,6 @@ async def test_thirty_tasks_over_ten_images_stay_within_a_budget_for_four(layers
     budget = 4 * size + size // 2
     async with hall(layers, 10, delay=0.05) as world:
         provider = DockerProvider(image_disk=budget, image_index_dir=tmp_path / "brought")
-        assert isinstance(provider, PrefetchingProvider)
         tasks = [world.images[number // 3] for number in range(30)]
         provider.prefetch([spec(image) for image in tasks])
         most = 0

@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from proctor.core.environment import EnvironmentSpec, Limits, OneShotCommand, OneShotRunner
+from proctor.core.environment import EnvironmentSpec, Limits, OneShotCommand
 from proctor.core.errors import InfrastructureError, LimitReached, UsageError
 from proctor.environments.local import LocalProvider
 
@@ -164,7 +164,6 @@ async def test_where_overlay_is_not_to_be_had_the_tree_is_copied(tmp_path: Path)
 
 def test_only_environments_with_walls_run_errands() -> None:
     walled, plain = LocalProvider(), LocalProvider(isolation=False)
-    assert isinstance(walled, OneShotRunner)
     assert walled.supports_run_once
     assert not plain.supports_run_once
 

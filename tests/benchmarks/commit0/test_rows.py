@@ -16,7 +16,6 @@ from proctor.benchmarks.commit0.prompt import instruction
 from proctor.benchmarks.commit0.rows import LITE, Commit0Row, in_split
 from proctor.benchmarks.commit0.source import SOURCE, load_rows
 from proctor.benchmarks.commit0.venvs import _container_only_commands, _install_steps
-from proctor.core.benchmark import ChecksRequirements
 from proctor.core.causes import Cause
 from proctor.core.errors import InfrastructureError, InvalidData
 from proctor.runner.request import current_machine
@@ -60,7 +59,6 @@ async def test_rows_without_a_commit_or_tests_are_named_and_not_used(cache: Path
     assert (got.tasks, got.origin, said) == (4, str(origin), ["fetching abacus", "fetching abacus"])
     opened = SOURCE.open("all")
     assert [task.id for task in opened.tasks()] == [TASK, "commit-0/strange"]
-    assert isinstance(opened, ChecksRequirements)
     usable, refused = (opened.missing_requirement(task, current_machine(), "local") for task in opened.tasks())
     assert usable is None
     assert "it needs Python 3.99" in (refused or "")

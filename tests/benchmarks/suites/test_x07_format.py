@@ -5,10 +5,10 @@ import jsonschema
 import pytest
 
 from paths import shared_data
-from proctor.benchmarks.suites.predictions import read_predictions
 from proctor.benchmarks.x07.format import X07Format
 from proctor.core.causes import Cause, Status
 from proctor.core.errors import InvalidData
+from proctor.core.predictions import read_predictions
 from proctor.core.submission import PatchKind
 from proctor.results.formats import ExportOptions, ImportOptions, export_run, import_run
 from stored_runs import small_run

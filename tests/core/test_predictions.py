@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paths import shared_data
-from proctor.benchmarks.suites.predictions import read_predictions
 from proctor.core.errors import UsageError
+from proctor.core.predictions import read_predictions
 from proctor.core.submission import PatchKind
 
 
