@@ -85,8 +85,8 @@ async def test_the_hubs_files_come_with_their_revision(tmp_path: Path) -> None:
     await site.start()
     host, port = runner.addresses[0][:2]
     script = (
-        "import sys; from pathlib import Path; from proctor.benchmarks.data import from_hub; "
-        "print(from_hub('org/set', ['data/*.jsonl'], Path(sys.argv[1]), revision=None))"
+        "import sys; from pathlib import Path; from proctor.benchmarks.data import download_from_hub; "
+        "print(download_from_hub('org/set', ['data/*.jsonl'], Path(sys.argv[1]), revision=None))"
     )
     into = tmp_path / "work" / "into"
     into.mkdir(parents=True)

@@ -83,7 +83,7 @@ async def test_a_family_tells_its_instructions_without_what_it_imports(
     assert main.id == "ai_rd_triton_cumsum/main"
     assert main.public.instruction.startswith("Make the kernel faster.\nAsk often.\n")
     assert "run `/score/score`" in main.public.instruction
-    assert main.categories["needs"] == "1xh100, 4096 cpu, 1e+06 GB, A_KEY_THAT_NOBODY_HAS"
+    assert main.categories["requirements"] == "1xh100, 4096 cpu, 1e+06 GB, A_KEY_THAT_NOBODY_HAS"
     assert (main.public.network, hidden.public.network) == (Network.MODEL, Network.OPEN)
     assert main.public.limits.wall_seconds == 8 * 3600
 

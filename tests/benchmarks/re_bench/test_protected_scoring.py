@@ -128,7 +128,7 @@ async def test_strange_requests_are_not_opened_and_harm_nobody(lab: Lab) -> None
 
 
 async def test_a_flood_of_requests_does_not_keep_us_for_long(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proctor.benchmarks.re_bench.score_server.MOST_AT_ONCE", 2)
+    monkeypatch.setattr("proctor.benchmarks.re_bench.score_server.MAX_BATCH", 2)
     evidence = await lab.tried(TOUR, "for n in $(seq 300); do : >/score/requests/n$n; done")
     assert 1 <= len(evidence.scores) <= 4
 
@@ -175,7 +175,7 @@ async def test_the_reference_is_resolved_and_the_start_is_not(lab: Lab) -> None:
 async def test_a_patch_is_no_answer(lab: Lab) -> None:
     with pytest.raises(InvalidData, match="a script, or a log of scores"):
         await lab.graded(TOUR, PatchKind.UNIFIED_DIFF, b"")
-    with pytest.raises(InvalidData, match="not a valid evidence"):
+    with pytest.raises(InvalidData, match="not a valid re bench evidence"):
         await lab.graded(TOUR, PatchKind.STATE, b"{}")
 
 

@@ -13,19 +13,11 @@ import msgspec
 
 from proctor.benchmarks.commit0.grade import Commit0GradingJob, grade, lay_out, oracle_results, strict_run, stub_results
 from proctor.benchmarks.commit0.installed_copies import find_copies, installed_copy_paths, signature_lines
-from proctor.benchmarks.commit0.interpreters import find_interpreter
 from proctor.benchmarks.commit0.library import SPECIFICATION, Commit0Library
-from proctor.benchmarks.commit0.prompt import instruction
 from proctor.benchmarks.commit0.rows import Commit0Row
-from proctor.benchmarks.commit0.venvs import (
-    VENV,
-    WORKDIR,
-    Commit0Venv,
-    cached_venv,
-    ensure_venv,
-    venv_key,
-)
+from proctor.benchmarks.commit0.venvs import WORKDIR, Commit0Venv, cached_venv, ensure_venv, venv_key
 from proctor.benchmarks.commit0.verdicts import GRADER, passed_count
+from proctor.benchmarks.python_envs import VENV_DIR, find_interpreter, venv_variables
 from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext, InvalidTask, TaskHealth
 from proctor.core.disk_names import disk_name
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Limits, Network
@@ -35,7 +27,6 @@ from proctor.core.run import Machine
 from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource, ImageSource, PrivatePart, PublicPart, Task
 from proctor.environments import provider as find_provider
-from proctor.environments.visibility import PATH
 from proctor.workspaces import base_of, check_out, make_submission, prove_no_leak
 
 LIMITS: Final = Limits(memory_mb=8192, processes=1024, disk_mb=8192)
@@ -145,7 +136,7 @@ class Commit0(Benchmark):
         base = await asyncio.to_thread(base_of, DirectorySource(path=str(stubs)))
         await asyncio.to_thread(check_out, base, workspace)
         spec = _prepare_spec(library, installed, folder, image_of(library.row))
-        variables = {} if installed is None else {"PATH": _search_path(installed) or "", "VIRTUAL_ENV": VENV}
+        variables = {} if installed is None else venv_variables()
         return msgspec.structs.replace(spec, workspace=workspace, network=Network.MODEL, variables=variables)
 
     async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
@@ -213,7 +204,7 @@ class Commit0(Benchmark):
             tree=tree,
             generated=_generated_files(installed),
             spec=_prepare_spec(library, installed, scratch, image),
-            python=f"{VENV if installed else _IMAGE_VENV}/bin/python",
+            python=f"{VENV_DIR if installed else _IMAGE_VENV}/bin/python",
             search_path=_search_path(installed),
             environment_notes=()
             if installed is None
@@ -231,7 +222,7 @@ class Commit0(Benchmark):
         proof = prove_no_leak(gold.content, workspace, commit=base.commit)
         library = job.library
         telling = signature_lines(library.row, library.stub_tree(), library.oracle_tree() or library.stub_tree())
-        packages = [Path(mount.source) for mount in job.spec.mounts if mount.target == VENV]
+        packages = [Path(mount.source) for mount in job.spec.mounts if mount.target == VENV_DIR]
         return (
             *(f"{leak.location}: {leak.lines[0] if leak.lines else leak.kind}" for leak in proof.leaks),
             *(copy for place in packages for copy in find_copies(place, telling)),
@@ -275,7 +266,7 @@ def _generated_files(venv: Commit0Venv | None) -> Path | None:
 
 def _search_path(venv: Commit0Venv | None) -> str | None:
     """Where programs are found; an image says so itself."""
-    return None if venv is None else ":".join((f"{VENV}/bin", *PATH))
+    return None if venv is None else venv_variables()["PATH"]
 
 
 def _task_of(benchmark: str, library: Commit0Library) -> Task:
@@ -296,6 +287,23 @@ def _task_of(benchmark: str, library: Commit0Library) -> Task:
             "tests": _size_category(len(library.test_ids)),
         },
     )
+
+
+def instruction(row: Commit0Row) -> str:
+    """The task in words: the benchmark's own, for an agent that finds its way in a repository by itself."""
+    return f"""\
+This repository holds the skeleton of the Python library `{row.name}`. Functions in `{row.src_dir}` have lost their \
+bodies: what is left is the signature, the docstring and `pass`. Some that had no docstring are gone altogether.
+
+Implement the library. Complete every function that is not implemented, and add whatever is missing, so that the unit \
+tests in `{row.test.test_dir}` pass. Do not rename functions or classes that are there, and keep to the way the code \
+is formatted. The specification of the library is in `{SPECIFICATION}` at the root of the repository, if it is there \
+(compressed PDF).
+
+The tests are run with `{row.test.test_cmd} {row.test.test_dir}`, by Python {row.setup.python}, with everything \
+installed that they need. The tests themselves are put back as they are now before your work is graded. The original \
+library is not available, and there is no network.
+"""
 
 
 def _size_category(tests: int) -> str:

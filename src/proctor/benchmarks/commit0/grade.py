@@ -23,8 +23,8 @@ from proctor.benchmarks.commit0.official_score import (
     COVERAGE,
     REPORT,
     Commit0OfficialScore,
+    official_command,
     official_score,
-    test_command,
 )
 from proctor.benchmarks.commit0.static_analysis import count_findings, tool_mounts
 from proctor.benchmarks.commit0.verdicts import GRADER, SubmissionResults, TreeResults, unapplied_verdict, verdict_of
@@ -177,7 +177,7 @@ async def official_run(job: Commit0GradingJob, tree: Path) -> tuple[Commit0Offic
     try:
         async with await _start_environment(job, tree) as room:
             static = await count_findings(room, job.library.row.src_dir)
-            await room.exec(["sh", "-c", test_command(job.library.row)], timeout=job.timeout, variables=variables)
+            await room.exec(["sh", "-c", official_command(job.library.row)], timeout=job.timeout, variables=variables)
             report, coverage = await _fetch_file(room, REPORT), await _fetch_file(room, COVERAGE)
     except LimitReached:
         pass  # the official rule for a run without a report: nothing passed

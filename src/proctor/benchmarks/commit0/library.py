@@ -53,7 +53,7 @@ class Commit0Library:
 
     def protected(self) -> tuple[str, ...]:
         """Which paths a submission cannot change for good: its tests, and what decides how they end."""
-        return (*TEST_MACHINERY, *test_patterns(self.row, self.test_ids), f"/{SPECIFICATION}", "/.venv/")
+        return (*TEST_MACHINERY, *protected_test_patterns(self.row, self.test_ids), f"/{SPECIFICATION}", "/.venv/")
 
     def _tree(self, commit: str) -> Path:
         """A tree of the library, brought here from its repository if need be.
@@ -112,7 +112,7 @@ def _tag_file(tree: Path) -> Path:
     return tree.with_name(f"{tree.name}.tag")
 
 
-def test_patterns(row: Commit0Row, test_ids: Sequence[str]) -> tuple[str, ...]:
+def protected_test_patterns(row: Commit0Row, test_ids: Sequence[str]) -> tuple[str, ...]:
     """Patterns of where the tests are: the files that hold them, and the folders that are for tests alone."""
     files = {PurePosixPath(test.partition("::")[0]) for test in test_ids}
     folders = {parent for file in files for parent in file.parents if _is_test_dir(parent.name)}

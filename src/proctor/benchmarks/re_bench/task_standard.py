@@ -77,16 +77,16 @@ class FamilyDescription(Record):
     """What a family's code says of itself.
 
     Attributes:
-        variables: environment variables that it cannot do without: keys, mostly.
-        intermediate: it can be asked for scores while the agent works.
-        aux_vm: it wants a second machine beside the agent's.
-        problem: why it says nothing, where that is so.
+        variables: environment variables that it requires: keys, mostly.
+        supports_intermediate_score: it can be asked for scores while the agent works.
+        needs_aux_vm: it needs a second machine beside the agent's.
+        problem: why there is no description, where that is so.
     """
 
     tasks: dict[str, TaskDescription] = msgspec.field(default_factory=dict)
     variables: tuple[str, ...] = ()
-    supports_intermediate_score: bool = True
-    needs_aux_vm: bool = False
+    supports_intermediate_score: bool = msgspec.field(default=True, name="intermediate")
+    needs_aux_vm: bool = msgspec.field(default=False, name="aux_vm")
     problem: str = ""
     version: str = ""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from environment_factory import sh
-from proctor.benchmarks.swe.local.interpreters import find_interpreters
+from proctor.benchmarks.python_envs import find_interpreters
 from proctor.benchmarks.swe.local.local_setup import repository_url
 from proctor.core.benchmark import GradeOptions, GradingContext
 from proctor.core.causes import Cause, Status
@@ -75,14 +75,16 @@ async def test_an_agent_gets_the_past_the_project_installed_and_nothing_later(wo
             b"/testbed/src/blue.py\n"
         )
         if sum(mount.private for mount in spec.mounts) > 1:  # not where a distribution keeps packages in its own way
-            linked = await sh(room, "ln -s /env/bin/python /tmp/python && cd /tmp && ./python -c 'import blue, pytest'")
+            linked = await sh(
+                room, "ln -s /venv/bin/python /tmp/python && cd /tmp && ./python -c 'import blue, pytest'"
+            )
             assert linked.exit_code == 0, linked.stderr
         assert (await sh(room, "git log --all --format=%s")).stdout == b"SWE-bench\nchange\nchange\n"
         assert (await sh(room, "git tag")).stdout == b"v1.0\n"
         assert (await sh(room, "git fsck --unreachable --no-reflogs 2>/dev/null; git status --short")).stdout == b""
         assert (await sh(room, f"git cat-file -e {world.fix}")).exit_code
         assert (await sh(room, "grep -c edited tox.ini")).stdout == b"1\n"
-        written = await sh(room, "pip --version && touch /env/written && rm -r /env/lib/*/site-packages/pytest")
+        written = await sh(room, "pip --version && touch /venv/written && rm -r /venv/lib/*/site-packages/pytest")
         assert written.exit_code == 0, written.stderr
         await room.put(FIXED.encode(), "/testbed/src/blue.py")
         await room.put(b"new\n", "/testbed/NEWS")
@@ -105,7 +107,7 @@ async def test_that_another_python_was_taken_is_said_of_verdict_and_health(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = tuple(one for one in find_interpreters() if one.version == PYTHON)
-    monkeypatch.setattr("proctor.benchmarks.swe.local.local_setup.interpreters", lambda: here)
+    monkeypatch.setattr("proctor.benchmarks.swe.local.local_setup.find_interpreters", lambda: here)
     wanted = f"3.{sys.version_info.minor - 1}"
     benchmark = world.benchmark(world.row(environment_yml=environment(wanted)))
     (task,) = benchmark.tasks()
@@ -141,7 +143,7 @@ async def test_instances_with_the_same_pins_share_an_environment_that_is_built_o
     benchmark = world.benchmark(world.row(), other)
     specs = await asyncio.gather(*(benchmark.prepare(task, tmp_path) for task in benchmark.tasks()))
     assert len({str(spec.workspace) for spec in specs}) == 2
-    (home,) = {Path(str(spec.workspace)).parents[2] / "environments" for spec in specs}
+    (home,) = {Path(str(spec.workspace)).parents[1].with_name("venvs") for spec in specs}
     assert len([path for path in home.iterdir() if path.is_dir()]) == 1
 
 

@@ -10,25 +10,22 @@ from typing import Final
 
 import msgspec
 
+from proctor.benchmarks.python_envs import VENV_DIR, choose_interpreter, find_interpreters, venv_variables
 from proctor.benchmarks.swe.instance_setup import StartState
-from proctor.benchmarks.swe.local.interpreters import choose_interpreter, find_interpreters
-from proctor.benchmarks.swe.local.official_scripts import VENV_DIR, adapt_eval_script, image_setup
-from proctor.benchmarks.swe.local.pins import read_pins
-from proctor.benchmarks.swe.local.venvs import (
+from proctor.benchmarks.swe.local.build import (
     WORKDIR,
     LocalSetup,
     LocalSetupSpec,
     ensure_local_setup,
     hidden_site_packages,
-    interpreter_mounts,
     site_packages_mounts,
-    venv_variables,
 )
+from proctor.benchmarks.swe.local.official_scripts import adapt_eval_script, image_setup
+from proctor.benchmarks.swe.local.pins import read_pins
 from proctor.benchmarks.swe.rows import SweBenchRow, SweEvoRow, SweRow
 from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentSpec, Limits, Mount, Network
 from proctor.core.errors import InfrastructureError, InvalidData, ProctorError
-from proctor.core.paths import cache_root
 from proctor.core.task import DirectorySource
 from proctor.workspaces import Base, base_of
 
@@ -82,7 +79,7 @@ class LocalInstanceSetup:
         return EnvironmentSpec(
             workdir=self.workdir,
             network=Network.NONE,
-            mounts=interpreter_mounts(self._setup_spec.interpreter),
+            mounts=self._setup_spec.interpreter.mounts,
             hidden=hidden_site_packages(self._setup_spec.interpreter),
             variables=venv_variables(),
             limits=Limits(output_bytes=100_000_000),
@@ -108,7 +105,7 @@ class LocalInstanceSetup:
         return msgspec.structs.replace(room, network=network, limits=Limits())
 
     async def _local_setup(self) -> LocalSetup:
-        return await ensure_local_setup(self._setup_spec, cache=cache_root().absolute())
+        return await ensure_local_setup(self._setup_spec)
 
     @cached_property
     def _setup_spec(self) -> LocalSetupSpec:

@@ -5,9 +5,9 @@ import shlex
 from collections.abc import Iterator
 from typing import Final
 
+from proctor.benchmarks.python_envs import VENV_DIR
 from proctor.core.record import Record
 
-VENV_DIR: Final = "/env"
 # Build requirements of the project, beside the environment: it is installed again for each test run, without network.
 BUILD_DIR: Final = f"{VENV_DIR}/proctor-build"
 ACTIVATE: Final = f"export VIRTUAL_ENV={VENV_DIR} PATH={VENV_DIR}/bin:$PATH"
