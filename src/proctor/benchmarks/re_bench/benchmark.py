@@ -301,5 +301,9 @@ def _task_of(benchmark: str, family: TaskFamilyFiles, name: str, scale: ScoreSca
             oracle=None if family.solution is None else Oracle(text=family.solution),
             extra={"scale": {"selection": scale.selection.value, "start": scale.start, "reference": scale.reference}},
         ),
-        categories={"family": family.name, "selection": scale.selection.value, "requirements": requirements_text(family, name)},
+        categories={
+            "family": family.name,
+            "selection": scale.selection.value,
+            "requirements": requirements_text(family, name),
+        },
     )
