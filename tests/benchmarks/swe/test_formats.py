@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from proctor.benchmarks.data import published_results
 from proctor.benchmarks.swe.harness_reports import (
     SweOutcome,
     read_outcomes,
@@ -24,7 +25,6 @@ from proctor.benchmarks.swe.predictions import (
     to_pro,
     to_swebench,
 )
-from proctor.benchmarks.swe.published import published
 from proctor.core.causes import Cause, Status
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.evaluation import TaskEvaluation
@@ -275,11 +275,11 @@ def test_published_results_have_scaffold_date_and_source() -> None:
         ("swe_evo", {"test"}),
         ("ace_bench", {"full", "fast", "lite", "ace-bench 212"}),
     ):
-        rows = published(name)
+        rows = published_results(name)
         assert {row.split for row in rows} == splits
         assert all(row.agent and row.model and row.date and row.source for row in rows)
         assert all(row.rate is not None and 0 <= row.rate <= 1 for row in rows)
-    known = {row.model: row for row in published("swe_bench_verified") if row.resolved is not None}
+    known = {row.model: row for row in published_results("swe_bench_verified") if row.resolved is not None}
     assert {model: len(row.resolved or ()) for model, row in known.items()} == {
         "Claude 4.5 Opus medium (20251101)": 372,
         "Claude 4.5 Sonnet (20250929)": 353,

@@ -14,9 +14,8 @@ from typing import Final
 
 from proctor.benchmarks.commit0.benchmark import Commit0
 from proctor.benchmarks.commit0.library import Commit0Library, fetch_tree, repository_url
-from proctor.benchmarks.commit0.published import PUBLISHED
 from proctor.benchmarks.commit0.rows import Commit0Row, in_split, read_row, read_test_ids
-from proctor.benchmarks.data import download_from_hub, read_rows, store_dataset, stored_dataset
+from proctor.benchmarks.data import download_from_hub, published_results, read_rows, store_dataset, stored_dataset
 from proctor.core.benchmark import BenchmarkSource, DatasetInfo, InvalidTask
 from proctor.core.errors import InfrastructureError, InvalidData
 from proctor.core.published_result import PublishedResult
@@ -64,7 +63,7 @@ class Commit0Source(BenchmarkSource):
 
     def published(self) -> Sequence[PublishedResult]:
         """The official leaderboard."""
-        return PUBLISHED
+        return published_results("commit0")
 
 
 SOURCE: BenchmarkSource = Commit0Source()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from proctor.benchmarks.data import download_from_git, store_dataset, stored_dataset
+from proctor.benchmarks.data import download_from_git, published_results, store_dataset, stored_dataset
 from proctor.benchmarks.re_bench.benchmark import ReBench
 from proctor.benchmarks.re_bench.families import (
     DESCRIPTION_FILE,
@@ -16,7 +16,6 @@ from proctor.benchmarks.re_bench.families import (
     load_families,
     read_description,
 )
-from proctor.benchmarks.re_bench.published import PUBLISHED
 from proctor.benchmarks.re_bench.task_standard import (
     DEFAULT_FAMILY_DIR,
     FamilyDescription,
@@ -86,7 +85,7 @@ class ReBenchSource(BenchmarkSource):
 
     def published(self) -> Sequence[PublishedResult]:
         """What METR has published."""
-        return PUBLISHED
+        return published_results("re_bench")
 
 
 async def _write_description(provider: EnvironmentProvider, folder: Path) -> None:

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic
 
 import proctor
 from proctor.benchmarks.swe.docker_setup import DockerInstanceSetup
@@ -19,7 +19,7 @@ from proctor.benchmarks.swe.local import LocalInstanceSetup
 from proctor.benchmarks.swe.official_grader import OfficialGrader
 from proctor.benchmarks.swe.patches import with_final_newline
 from proctor.benchmarks.swe.predictions import first_attempts, read_swe_predictions
-from proctor.benchmarks.swe.rows import SweRow
+from proctor.benchmarks.swe.rows import R
 from proctor.benchmarks.swe.shared_exclusive_lock import SharedExclusiveLock
 from proctor.benchmarks.swe.tasks import row_fingerprint, task_of
 from proctor.core.benchmark import Benchmark, DatasetInfo, GradeOptions, GradingContext, InvalidTask, TaskHealth
@@ -34,7 +34,6 @@ from proctor.core.task import Task
 from proctor.workspaces import make_submission, prove_no_leak
 from proctor.workspaces.git import run_git
 
-R = TypeVar("R", bound=SweRow)
 INSTANCE_SETUPS: Final[Mapping[str, InstanceSetupFactory]] = {
     "docker": DockerInstanceSetup,
     "local": LocalInstanceSetup,

@@ -1,17 +1,14 @@
 """From rows to tasks: what the agent is shown, what it never sees, and what reports break results down by."""
 
 import hashlib
-from typing import TypeVar
 
 import msgspec
 
 from proctor.benchmarks.swe.official_grader import OfficialGrader
 from proctor.benchmarks.swe.patches import patch_size_categories, protected_patterns
-from proctor.benchmarks.swe.rows import FeatureBenchRow, SweBenchProRow, SweBenchRow, SweEvoRow, SweRow
+from proctor.benchmarks.swe.rows import FeatureBenchRow, R, SweBenchProRow, SweBenchRow, SweEvoRow, SweRow
 from proctor.core.submission import PatchKind
 from proctor.core.task import ImageSource, Oracle, PrivatePart, PublicPart, Task
-
-R = TypeVar("R", bound=SweRow)
 
 
 def task_of(benchmark: str, row: R, official_grader: OfficialGrader[R]) -> Task:
