@@ -52,12 +52,12 @@ async def build_once(target: Path) -> AsyncIterator[Path | None]:
 
     Other tasks and other processes wait here while one of them builds.
     """
-    if target.is_dir():
+    if _is_built(target):
         yield None
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     with await _lock(target):
-        if target.is_dir():
+        if _is_built(target):
             yield None
             return
         partial = target.with_name(f".{target.name}.partial")
@@ -68,6 +68,10 @@ async def build_once(target: Path) -> AsyncIterator[Path | None]:
             partial.rename(target)
         finally:
             await asyncio.to_thread(shutil.rmtree, partial, ignore_errors=True)
+
+
+def _is_built(target: Path) -> bool:
+    return target.is_dir()
 
 
 async def _lock(target: Path) -> ExitStack:

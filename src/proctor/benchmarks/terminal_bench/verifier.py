@@ -9,17 +9,15 @@ from typing import Final
 
 import msgspec
 
+from proctor.benchmarks.state_graded import blocked_run
 from proctor.benchmarks.terminal_bench.harbor_task import HarborTask
 from proctor.benchmarks.terminal_bench.verdict_rule import TerminalBenchEvidence, read_rewards, read_tests
 from proctor.core.environment import Environment
 from proctor.core.errors import InfrastructureError, LimitReached
-from proctor.core.verdict import Finding
 from proctor.grading.state import (
-    EnvironmentCode,
     GraderMarkers,
     LeftoverPolicy,
     QuarantinedEnvironment,
-    ShellResult,
     quarantine,
     retry_without_leftovers,
     run_in_fresh_shell,
@@ -56,7 +54,7 @@ async def verify(
         folder,
         run=partial(_run_verifier, seconds=seconds, variables=variables),
     )
-    return await retry_without_leftovers(environment, look, LeftoverPolicy.SERVICES) or _hindered_evidence(
+    return await retry_without_leftovers(environment, look, LeftoverPolicy.SERVICES) or _blocked_evidence(
         task, environment
     )
 
@@ -157,17 +155,15 @@ def _shortened(text: str) -> str:
     return f"{text[:half]}\n[… {len(text) - _MAX_OUTPUT_CHARS} characters …]\n{text[-half:]}"
 
 
-def _hindered_evidence(task: HarborTask, environment: Environment) -> TerminalBenchEvidence:
-    finding = Finding(
-        code=EnvironmentCode.COMMANDS_BLOCKED.value, path="", detail=EnvironmentCode.COMMANDS_BLOCKED.meaning
-    )
+def _blocked_evidence(task: HarborTask, environment: Environment) -> TerminalBenchEvidence:
+    killed, quarantined = blocked_run()
     return TerminalBenchEvidence(
         task_id=task.name,
         rewards={"reward": 0.0},
-        problem=EnvironmentCode.COMMANDS_BLOCKED.meaning,
+        problem=killed.stderr,
         tests=None,
         tests_expected=False,
-        verifier_run=ShellResult(exit_code=137, stdout="", stderr="", seconds=0.0),
-        quarantine_result=QuarantinedEnvironment(grader_dir="", search_path="", findings=(finding,)),
+        verifier_run=killed,
+        quarantine_result=quarantined,
         environment=environment.digest,
     )
