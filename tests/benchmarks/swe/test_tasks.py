@@ -49,8 +49,8 @@ def test_an_agent_is_shown_the_statement_and_nothing_that_is_hidden() -> None:
         "repository": "org/repo",
         "language": "python",
         "difficulty": "<15 min fix",
-        "gold_files": "1",
-        "gold_lines": "1-10",
+        "oracle_files": "1",
+        "oracle_lines": "1-10",
     }
 
 
@@ -117,7 +117,7 @@ def test_the_files_of_a_test_patch_are_picked_as_the_harness_does() -> None:
     patch += "diff --git a/tests/gone.py b/tests/gone.py\ndeleted file mode 100644\n"
     assert files_to_test(patch) == ("tests/a.py", "tests/e.cfg", "tests/gone.py")
     assert files_to_test(patch, deleted=False) == ("tests/a.py", "tests/e.cfg")
-    assert patch_size_categories(PATCH) == {"gold_files": "1", "gold_lines": "1-10"}
+    assert patch_size_categories(PATCH) == {"oracle_files": "1", "oracle_lines": "1-10"}
     assert touched_paths((PATCH + TESTS).encode()) == ("src/a.py", "tests/t.py")
 
 

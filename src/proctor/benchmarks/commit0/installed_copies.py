@@ -1,4 +1,4 @@
-"""Copies of a library that this machine happens to have, where a local room would show them."""
+"""Copies of a library that this machine happens to have, where a local environment would show them."""
 
 import sys
 import sysconfig
@@ -22,7 +22,7 @@ _MIN_SHARE_DIVISOR: Final = 5
 def installed_copy_paths(row: Commit0Row, python: Interpreter) -> tuple[str, ...]:
     """Everything installed on this machine that holds the library, or a package manager's copies of others'.
 
-    Rooms show the system's packages, and the Python that they run on.
+    Environments show the system's packages, and the Python that they run on.
     """
     names = {name.lower() for name in (row.package, row.name, row.name.replace("-", "_")) if name}
     return tuple(str(place) for site in sorted(_site_dirs(python)) for place in _installed_copies(site, names))
@@ -48,7 +48,7 @@ def _installed_copies(site: Path, names: set[str]) -> Iterator[Path]:
 
 
 def signature_lines(row: Commit0Row, base: Path, oracle: Path) -> dict[str, frozenset[bytes]]:
-    """Of each module of the reference, the lines that the stubs do not have."""
+    """Of each module of the oracle, the lines that the stubs do not have."""
     found = {}
     for file in sorted((oracle / row.src_dir).rglob("*.py")):
         name = file.relative_to(oracle).as_posix()

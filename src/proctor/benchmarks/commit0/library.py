@@ -34,7 +34,7 @@ class Commit0Library:
     trees: Path
 
     def stub_tree(self) -> Path:
-        """The tree with the stubs. Nothing of its history: the commit before it is the answer."""
+        """The tree with the stubs. Nothing of its history: the commit before it is the oracle."""
         return self._tree(self.row.base_commit)
 
     def oracle_tree(self) -> Path | None:
@@ -42,9 +42,9 @@ class Commit0Library:
         return self._tree(self.row.reference_commit) if self.row.reference_commit else None
 
     def oracle_tag(self) -> str | None:
-        """The tag of the reference, from which some libraries take their version when they are installed."""
-        reference = self.oracle_tree()
-        file = None if reference is None else _tag_file(reference)
+        """The tag of the oracle, from which some libraries take their version when they are installed."""
+        oracle = self.oracle_tree()
+        file = None if oracle is None else _tag_file(oracle)
         return file.read_text(encoding="utf-8") if file is not None and file.is_file() else None
 
     def digest(self) -> str:

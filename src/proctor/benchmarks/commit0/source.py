@@ -57,7 +57,7 @@ class Commit0Source(BenchmarkSource):
         """Bring the data here.
 
         `origin` is a file of rows, or a folder: rows in any form at its top or in ``data``, lists of tests in
-        ``test_ids``, clones in ``repos``, as the official tool lays them out. What it lacks of these is fetched.
+        ``test_ids``, clones in ``repos``, as the official tool lays them out. What is missing is fetched.
         """
         return await asyncio.to_thread(_fetch, split or self.splits[0], origin, log)
 

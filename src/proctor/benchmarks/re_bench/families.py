@@ -118,7 +118,7 @@ def describe_family(folder: Path) -> FamilyDescription:
 
 
 def read_description(output: bytes, marker: str, *, where: object, stderr: bytes) -> FamilyDescription:
-    """What the driver's `describe` answered.
+    """What the driver's `describe` returned.
 
     Raises:
         InvalidData: it did not.

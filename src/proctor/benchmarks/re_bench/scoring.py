@@ -60,7 +60,7 @@ def selected_score(
 def score_within(scores: Sequence[ScoreLogEntry], scale: ScoreScale, seconds: float = math.inf) -> float:
     """The normalised score that an attempt had after so many seconds.
 
-    The starting solution was there from the start, so an attempt without a valid score has 0. One that handed in
+    The starting solution was there from the start, so an attempt without a valid score has 0. One that ends with
     something worse has less, where the last score counts; where the best does, it still has the start.
     """
     score = selected_score(scores, scale.selection, within=seconds)

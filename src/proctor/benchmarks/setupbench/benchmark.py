@@ -135,7 +135,7 @@ class SetupBench(StateGradedBenchmark):
         self, seconds: float | None, task: Task, environment: Environment, folder: Path, policy: LeftoverPolicy
     ) -> SetupBenchEvidence:
         row, quirk = self._rows[task.id], QUIRKS.get(task.id)
-        settled = await quarantine(
+        quarantined = await quarantine(
             environment,
             folder / self.GRADING_DIR,
             names=self._program_names(row),
@@ -143,7 +143,7 @@ class SetupBench(StateGradedBenchmark):
             markers=GraderMarkers(strings=(MARKER,), directories=(WORKDIR,)),
         )
         token = f"setup-{secrets.token_hex(12)}"
-        run = partial(run_in_fresh_shell, environment, settled, timeout=seconds or grade_seconds(row), cwd=WORKDIR)
+        run = partial(run_in_fresh_shell, environment, quarantined, timeout=seconds or grade_seconds(row), cwd=WORKDIR)
         ran = await run(with_token(row.row.success_command, token))
         strict = (
             await run(with_token(quirk.strict_command, token)) if quirk is not None and quirk.strict_command else None
@@ -153,7 +153,7 @@ class SetupBench(StateGradedBenchmark):
             token=token,
             official_run=ran,
             strict_run=strict,
-            quarantine_result=settled,
+            quarantine_result=quarantined,
             environment=environment.digest,
         )
 

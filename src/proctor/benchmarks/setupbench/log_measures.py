@@ -71,8 +71,8 @@ class WasteCause(StrEnum):
     """Why a step was one that a person would not have needed."""
 
     REREAD = "reread"  # a file that had been read before
-    SUDO = "sudo"  # asking for rights that it was told it has
-    CHECKED = "checked"  # whether something is there, on a machine that it was told is bare
+    SUDO = "sudo"  # asking for rights that it has
+    CHECKED = "checked"  # whether something is there, on a bare machine
     OFF_TARGET = "off_target"  # a file that cannot help
 
 

@@ -23,8 +23,8 @@ class SetupBenchEvidence(Record):
 
     Attributes:
         token: what the command printed in the place of the words that count.
-        ran: the published command; `strict`: ours, where the task has one.
-        environment: what the room was made from.
+        official_run: the published command; `strict_run`: ours, where the task has one.
+        environment: what the environment was made from.
     """
 
     task_id: str
@@ -83,9 +83,8 @@ def judge(
         further = passes_strict(evidence.strict_run, token, "marker")
         if quirk.replaces_official and cause is not Cause.TAMPERED:
             cause = Cause.SOLVED if further else Cause.TESTS_FAILED
-            reason = (
-                f"the published grader cannot tell ({quirk.description}); a like one {'passes' if further else 'fails'}"
-            )
+            outcome = "passes" if further else "fails"
+            reason = f"the published grader cannot decide ({quirk.description}); a corrected one {outcome}"
         elif cause is Cause.SOLVED and not further:
             cause = Cause.TESTS_FAILED
             reason = f"the published grader passes, but it {quirk.description}; a stricter one fails"

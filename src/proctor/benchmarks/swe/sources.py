@@ -53,7 +53,7 @@ class SweSource(BenchmarkSource, Generic[R]):
 
     Args:
         read: reads one row.
-        lacking: what a row lacks that grading needs; None when it lacks nothing.
+        missing_data: what a row does not have that grading needs; None when it has everything.
         remote: rows, origin and revision of a split, from its official place.
         copy: rows from a copy on this machine.
         belongs: whether a row of a copy is one of a split.
@@ -120,9 +120,9 @@ class SweSource(BenchmarkSource, Generic[R]):
 
     def _split_usable(self, rows: RawRows) -> tuple[list[R], list[InvalidTask]]:
         good, bad = read_swe_rows(rows, self._read_row)
-        lacking = {row.instance_id: self._missing_data(row) for row in good}
-        bad += [InvalidTask(task_id=identity, problems=(what,)) for identity, what in lacking.items() if what]
-        return [row for row in good if not lacking[row.instance_id]], bad
+        missing = {row.instance_id: self._missing_data(row) for row in good}
+        bad += [InvalidTask(task_id=identity, problems=(what,)) for identity, what in missing.items() if what]
+        return [row for row in good if not missing[row.instance_id]], bad
 
 
 _SWE_BENCH_REPOS: Final = {

@@ -1,4 +1,4 @@
-"""Terminal-Bench as a benchmark: a container, an instruction, and a verifier that comes when the agent has gone."""
+"""Terminal-Bench as a benchmark: a container, an instruction, and a verifier that runs after the agent."""
 
 import asyncio
 import base64
@@ -30,7 +30,7 @@ from proctor.grading.state import take_snapshot
 
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _START_ENTRYPOINT: Final = 'nohup "$@" </dev/null >/dev/null 2>&1 & sleep 1'
-# A room does not start in its root; commands there can.
+# An environment does not start in its root; commands there can.
 _ROOT_SUBSTITUTE: Final = "/root"
 
 
@@ -134,7 +134,7 @@ class TerminalBench(StateGradedBenchmark):
         if done.exit_code != 0:
             raise InfrastructureError("the image has no mkdir", where=task.id)
         if harbor.entrypoint:
-            # In Harbor it is the container's first process; a room has one of its own.
+            # In Harbor it is the container's first process; an environment has one of its own.
             words = [*harbor.entrypoint, "sh", "-c", "sleep infinity"]
             await environment.exec(["sh", "-c", _START_ENTRYPOINT, "sh", *words], cwd=harbor.workdir)
         await _wait_until_healthy(harbor, environment)

@@ -1,4 +1,4 @@
-"""The verifier, run where the agent worked, after everything of the agent's that could answer for it has gone."""
+"""The verifier, run where the agent worked, after every process of the agent's that could interfere has ended."""
 
 import asyncio
 import tempfile
@@ -42,10 +42,10 @@ mkdir -p /logs/verifier /logs/agent /logs/artifacts && chmod 777 /logs/verifier 
 async def verify(
     task: HarborTask, environment: Environment, folder: Path, *, seconds: float, variables: dict[str, str]
 ) -> TerminalBenchEvidence:
-    """Run the task's verifier in a room that `remember` has noted in `folder`; again, where it broke.
+    """Run the task's verifier in an environment of which `folder` holds a snapshot; again, where it broke.
 
     Raises:
-        InfrastructureError: the room is gone, or cannot be graded in.
+        InfrastructureError: the environment is gone, or cannot be graded in.
     """
     look = partial(
         _quarantine_and_verify,
@@ -67,20 +67,20 @@ def verifier_programs(task: HarborTask) -> tuple[str, ...]:
 async def _quarantine_and_verify(
     task: HarborTask, environment: Environment, folder: Path, policy: LeftoverPolicy, *, run: RunVerifier
 ) -> TerminalBenchEvidence:
-    settled = await quarantine(
+    quarantined = await quarantine(
         environment,
         folder,
         names=verifier_programs(task),
         policy=policy,
         markers=GraderMarkers(strings=(LOGS,), directories=(environment.workdir,)),
     )
-    planted = await _clean(environment, settled)
+    planted = await _clean(environment, quarantined)
     for number in range(1, _MAX_RUNS + 1):
-        seen = await run(task, environment, settled)
+        seen = await run(task, environment, quarantined)
         if not seen.is_inconclusive:
             break
         if number < _MAX_RUNS:
-            await _clean(environment, settled)
+            await _clean(environment, quarantined)
     return msgspec.structs.replace(seen, planted=planted, verifier_runs=number)
 
 
@@ -105,13 +105,13 @@ async def _run_verifier(
         program="/bin/bash",
         variables=variables,
     )
-    files, trouble = await _fetch_logs(environment)
+    files, log_problem = await _fetch_logs(environment)
     rewards, problem = read_rewards(files)
     script = task.test_script()
     return TerminalBenchEvidence(
         task_id=task.name,
         rewards=rewards,
-        problem=trouble or problem,
+        problem=log_problem or problem,
         tests=read_tests(files, ran.stdout),
         tests_expected="pytest" in script,
         verifier_run=msgspec.structs.replace(ran, stdout=_shortened(ran.stdout)),
@@ -126,7 +126,7 @@ async def _clean(environment: Environment, quarantine_result: QuarantinedEnviron
         ["/bin/sh", "-c", _CLEAN_SCRIPT], variables={"PATH": quarantine_result.search_path}, cwd="/", timeout=120
     )
     if done.exit_code != 0:
-        raise InfrastructureError("the verifier's folders cannot be made in the room")
+        raise InfrastructureError("the verifier's folders cannot be made in the environment")
     return tuple(done.stdout.decode("utf-8", "replace").splitlines())
 
 

@@ -1,4 +1,4 @@
-"""Instances in local rooms."""
+"""Instances in local environments."""
 
 import asyncio
 import os
@@ -30,13 +30,13 @@ from proctor.core.task import DirectorySource
 from proctor.workspaces import Base, base_of
 
 REPOSITORIES_VARIABLE: Final = "PROCTOR_REPOSITORIES"
-# Tests of requests that connect to an address where nobody answers. Without a route the error is there at once, and
+# Tests of requests that connect to an address where nothing replies. Without a route the error is there at once, and
 # it is another one than they expect.
 _TESTS_NEEDING_A_ROUTE: Final = ("TestTimeout::test_connect_timeout", "TestTimeout::test_total_timeout_connect")
 
 
 class LocalInstanceSetup:
-    """Implements `recipe.Recipe` for `local`."""
+    """Implements `InstanceSetup` for `local`."""
 
     provider_name = "local"
 
@@ -46,7 +46,7 @@ class LocalInstanceSetup:
         self._start = start_state
 
     def missing_requirement(self) -> str | None:
-        """Why this machine cannot set the instance up; None when it can, as far as can be told without trying."""
+        """Why this machine cannot set the instance up; None when no reason is known without trying."""
         try:
             _ = self._setup_spec
         except ProctorError as error:
@@ -59,7 +59,7 @@ class LocalInstanceSetup:
         return () if here == official else (f"Python {here} in the place of {official}",)
 
     async def agent_spec(self, folder: Path) -> EnvironmentSpec:
-        """The prepared tree, beside the environment with the project installed."""
+        """The prepared tree, and the virtual environment with the project installed."""
         del folder
         return await self._spec_with_network(Network.MODEL)
 
@@ -71,8 +71,8 @@ class LocalInstanceSetup:
     async def base(self, environment_digest: str) -> Base:
         """What git has in the prepared tree."""
         del environment_digest
-        setting = await self._local_setup()
-        return await asyncio.to_thread(base_of, DirectorySource(path=str(setting.start_tree)))
+        setup = await self._local_setup()
+        return await asyncio.to_thread(base_of, DirectorySource(path=str(setup.start_tree)))
 
     def grading_spec(self) -> EnvironmentSpec:
         """Without network: all that is needed is there."""
@@ -86,14 +86,14 @@ class LocalInstanceSetup:
         )
 
     async def prepare_spec(self, spec: EnvironmentSpec, folder: Path) -> EnvironmentSpec:
-        """The grading room with the prepared tree and the environment in it."""
+        """The grading environment with the prepared tree and the virtual environment."""
         del folder
-        setting = await self._local_setup()
-        mounts = (*spec.mounts, Mount(source=str(setting.venv), target=VENV_DIR, private=True))
+        setup = await self._local_setup()
+        mounts = (*spec.mounts, Mount(source=str(setup.venv), target=VENV_DIR, private=True))
         return msgspec.structs.replace(
             spec,
-            workspace=setting.tree,
-            mounts=(*mounts, *site_packages_mounts(self._setup_spec.interpreter, setting.venv)),
+            workspace=setup.tree,
+            mounts=(*mounts, *site_packages_mounts(self._setup_spec.interpreter, setup.venv)),
         )
 
     def adapt_script(self, official_script: str) -> str:
@@ -101,8 +101,8 @@ class LocalInstanceSetup:
         return adapt_eval_script(official_script)
 
     async def _spec_with_network(self, network: Network) -> EnvironmentSpec:
-        room = await self.prepare_spec(self.grading_spec(), Path())
-        return msgspec.structs.replace(room, network=network, limits=Limits())
+        spec = await self.prepare_spec(self.grading_spec(), Path())
+        return msgspec.structs.replace(spec, network=network, limits=Limits())
 
     async def _local_setup(self) -> LocalSetup:
         return await ensure_local_setup(self._setup_spec)
@@ -152,7 +152,7 @@ class LocalInstanceSetup:
 
 
 def repository_url(name: str) -> str:
-    """Where a repository is had: a clone in the folder that $PROCTOR_REPOSITORIES names, or GitHub."""
+    """Where a repository is cloned from: a clone in the folder that $PROCTOR_REPOSITORIES names, or GitHub."""
     folder = os.environ.get(REPOSITORIES_VARIABLE)
     if folder:
         for form in (name, f"{name}.git", name.replace("/", "__"), name.replace("/", "+")):

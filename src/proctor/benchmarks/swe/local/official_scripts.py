@@ -1,4 +1,4 @@
-"""The official shell scripts of an instance, for a room with a virtual environment instead of conda and no network."""
+"""The official shell scripts of an instance, adapted to a virtual environment instead of conda and no network."""
 
 import re
 import shlex
@@ -56,7 +56,7 @@ def image_setup(dockerfile: str, eval_script: str) -> ImageSetup:
 
 
 def adapt_eval_script(script: str) -> str:
-    """An official eval script for such a room; here-documents, such as the test patch, stay as they are."""
+    """An official eval script for such an environment; here-documents, such as the test patch, stay as they are."""
     lines: list[str] = []
     activated = False
     for line, is_command in _lines(script):

@@ -71,7 +71,7 @@ LEGACY: Final[Mapping[str, Parser]] = MappingProxyType(
         "parse_log_pytest_pydantic": pytest_pydantic,
     }
 )
-# Two projects changed their test program, so the pull request tells which one prints.
+# Two projects changed their test program, so the pull request decides which one prints.
 _BY_NUMBER: Final[Mapping[str, Mapping[str, Parser]]] = {
     "parse_log_jekyll": {
         **dict.fromkeys(("9141", "8047", "8167"), other.minitest),
