@@ -31,7 +31,7 @@ def able(task: Task, patch: str) -> list[dict[str, object]]:
             "tools": [{"Bash": {"command": apply}}],
             "usage": {"input": 300, "output": 600, "cache_read": 13000},
         },
-        {"text": "It is mended.", "usage": {"input": 200, "output": 40, "cache_read": 14000}},
+        {"text": "It is fixed.", "usage": {"input": 200, "output": 40, "cache_read": 14000}},
     ]
 
 
@@ -48,8 +48,10 @@ def main() -> None:
     source = benchmark(SUITE)
     script: dict[str, object] = {"default": poor()}
     if kind != "poor":
-        gold = [(task, source.oracle(task)) for task in source.tasks()][:: 2 if kind == "fair" else 1]
-        script["tasks"] = {task.id: able(task, answer.content.decode()) for task, answer in gold if answer is not None}
+        oracles = [(task, source.oracle(task)) for task in source.tasks()][:: 2 if kind == "fair" else 1]
+        script["tasks"] = {
+            task.id: able(task, oracle.content.decode()) for task, oracle in oracles if oracle is not None
+        }
     Path(target).write_text(yaml.safe_dump(script, sort_keys=False))
 
 

@@ -68,9 +68,11 @@ async def main() -> None:
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir()
     source = benchmark(SUITE)
-    gold = {task.id: answer.content.decode() for task in source.tasks() if (answer := source.oracle(task)) is not None}
+    oracles = {
+        task.id: oracle.content.decode() for task in source.tasks() if (oracle := source.oracle(task)) is not None
+    }
     # Not every patch with backslashes in it survives the shell tool that the script hands it to.
-    patches = {task: patch for task, patch in gold.items() if "\\" not in patch and task.startswith("py_")}
+    patches = {task: patch for task, patch in oracles.items() if "\\" not in patch and task.startswith("py_")}
     tasks = [task for task in source.tasks() if task.id in patches][:TASKS]
     await finish(await begin(write_script("first", tasks, patches, fails=3, waits=0), tasks))
     await finish(await begin(write_script("second", tasks, patches, fails=7, waits=0), tasks))

@@ -1,4 +1,4 @@
-"""How long rooms take, against the programs that they are made of, in the same run.
+"""How long environments take, against the programs that they are made of, in the same run.
 
     python perf/environments.py [ROUNDS]
 
@@ -45,10 +45,10 @@ def command(*argv: str) -> Callable[[], Awaitable[object]]:
     return run
 
 
-def whole_room(provider: EnvironmentProvider, spec: EnvironmentSpec) -> Callable[[], Awaitable[object]]:
+def whole_environment(provider: EnvironmentProvider, spec: EnvironmentSpec) -> Callable[[], Awaitable[object]]:
     async def run() -> None:
-        async with await provider.start(spec) as room:
-            assert (await room.exec(["true"])).exit_code == 0
+        async with await provider.start(spec) as environment:
+            assert (await environment.exec(["true"])).exit_code == 0
 
     return run
 
@@ -71,28 +71,31 @@ def make_tree(folder: Path, files: int) -> Path:
 
 async def commands(scratch: Path) -> None:
     bare = [find_bubblewrap(), "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev"]
-    local = LocalProvider(environments_dir=scratch / "rooms")
-    plain = LocalProvider(isolation=False, environments_dir=scratch / "rooms")
+    local = LocalProvider(environments_dir=scratch / "environments")
+    plain = LocalProvider(isolation=False, environments_dir=scratch / "environments")
     table(
         "start, run `true`, stop",
         [
             ("a subprocess", await middle(command("true"))),
             ("bwrap … true", await middle(command(*bare, "--proc", "/proc", "true"))),
-            ("local room", await middle(whole_room(local, EnvironmentSpec()))),
-            ("local room, isolation off", await middle(whole_room(plain, EnvironmentSpec()))),
+            ("local environment", await middle(whole_environment(local, EnvironmentSpec()))),
+            ("local environment, isolation off", await middle(whole_environment(plain, EnvironmentSpec()))),
         ],
     )
-    async with await local.start(EnvironmentSpec()) as room:
+    async with await local.start(EnvironmentSpec()) as environment:
         table(
-            "one more command in a room that is there",
+            "one more command in an environment that is there",
             [
                 ("a subprocess", await middle(command("true"), 5 * ROUNDS)),
-                ("exec", await middle(lambda: room.exec(["true"]), 5 * ROUNDS)),
-                ("exec with 1 MB of input", await middle(lambda: room.exec(["cat"], stdin=b"x" * 10**6), ROUNDS)),
+                ("exec", await middle(lambda: environment.exec(["true"]), 5 * ROUNDS)),
+                (
+                    "exec with 1 MB of input",
+                    await middle(lambda: environment.exec(["cat"], stdin=b"x" * 10**6), ROUNDS),
+                ),
             ],
         )
         started = time.perf_counter()
-        await room.exec(["head", "-c", "1000000000", "/dev/zero"])
+        await environment.exec(["head", "-c", "1000000000", "/dev/zero"])
         print(f"  {'output, 1 GB thrown away':44}{1 / (time.perf_counter() - started):10.1f} GB/s")
 
 
@@ -107,26 +110,26 @@ async def workspaces(scratch: Path, files: int) -> None:
         await command("rm", "-rf", str(copy))()
 
     async def first_look() -> None:
-        await whole_room(LocalProvider(environments_dir=scratch / "rooms"), spec)()
+        await whole_environment(LocalProvider(environments_dir=scratch / "environments"), spec)()
 
-    overlay = LocalProvider(environments_dir=scratch / "rooms")
-    copied = LocalProvider(overlay=False, environments_dir=scratch / "rooms")
+    overlay = LocalProvider(environments_dir=scratch / "environments")
+    copied = LocalProvider(overlay=False, environments_dir=scratch / "environments")
     table(
         f"a workspace of {files} files: start, run `true`, stop",
         [
             ("cp -r; rm -rf", await middle(by_cp, rounds)),
-            ("local room, copied", await middle(whole_room(copied, spec), rounds)),
-            ("local room, overlay, a new tree", await middle(first_look, rounds)),
-            ("local room, overlay, a known tree", await middle(whole_room(overlay, spec), rounds)),
+            ("local environment, copied", await middle(whole_environment(copied, spec), rounds)),
+            ("local environment, overlay, a new tree", await middle(first_look, rounds)),
+            ("local environment, overlay, a known tree", await middle(whole_environment(overlay, spec), rounds)),
         ],
     )
-    async with await overlay.start(spec) as room:
+    async with await overlay.start(spec) as environment:
 
         async def out() -> None:
-            await room.get(room.workdir, copy)
+            await environment.get(environment.workdir, copy)
             await asyncio.to_thread(shutil.rmtree, copy)
 
-        print(f"  {'copied out of a room, and removed':44}{await middle(out, 3):10.1f} ms")
+        print(f"  {'copied out of an environment, and removed':44}{await middle(out, 3):10.1f} ms")
 
 
 async def containers(scratch: Path) -> None:
@@ -140,29 +143,29 @@ async def containers(scratch: Path) -> None:
         "in a container: start, run `true`, stop",
         [
             ("docker run --rm … true", await middle(command("docker", "run", "--rm", IMAGE, "true"), rounds)),
-            ("docker room", await middle(whole_room(provider, EnvironmentSpec()), rounds)),
+            ("docker environment", await middle(whole_environment(provider, EnvironmentSpec()), rounds)),
         ],
     )
-    async with await provider.start(EnvironmentSpec()) as room:
-        identity = room._container.id  # type: ignore[attr-defined]  # noqa: SLF001
+    async with await provider.start(EnvironmentSpec()) as environment:
+        identity = environment._container.id  # type: ignore[attr-defined]  # noqa: SLF001
         table(
             "one more command in a container that is there",
             [
                 ("docker exec … true", await middle(command("docker", "exec", identity, "true"), rounds)),
-                ("exec", await middle(lambda: room.exec(["true"]), rounds)),
+                ("exec", await middle(lambda: environment.exec(["true"]), rounds)),
             ],
         )
     for files in (2000, 20_000):
         spec = EnvironmentSpec(workspace=scratch / f"tree{files}")
-        taken = await middle(whole_room(provider, spec), 3)
-        print(f"  {f'docker room, workspace of {files} files':44}{taken:10.1f} ms")
+        taken = await middle(whole_environment(provider, spec), 3)
+        print(f"  {f'docker environment, workspace of {files} files':44}{taken:10.1f} ms")
     await provider.close()
 
 
 async def main() -> None:
     reason = await local_unavailable_reason()
     if reason is not None:
-        print(f"no local rooms: {reason}")
+        print(f"no local environments: {reason}")
         return
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         scratch = Path(folder)

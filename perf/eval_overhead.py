@@ -36,7 +36,7 @@ PATCH = """--- a/calc.py
 """
 LOOP = """
 set -eu
-PATH=/usr/local/bin:/usr/bin:/bin  # the same programs as in a room
+PATH=/usr/local/bin:/usr/bin:/bin  # the same programs as in an environment
 instance=$1
 tree=$(mktemp -d)
 cp -r "$instance/repo/." "$tree"

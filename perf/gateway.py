@@ -1,7 +1,7 @@
 """What the gateway adds: latency per request and per streamed event, and memory per stream.
 
 Three processes: a scripted provider, the gateway, and the clients (this one). The same load runs against the
-provider directly and through the gateway, with and without recording, in one sitting, so that what counts is the
+provider directly and through the gateway, with and without recording, in one run, so that what counts is the
 difference and the ratio, not this machine's speed.
 
     python perf/gateway.py [--streams 1,64,512] [--seconds 10] [--body 100000]
@@ -104,10 +104,10 @@ def provider(pipe: multiprocessing.connection.Connection) -> None:
     asyncio.run(serve())
 
 
-def gateway(pipe: multiprocessing.connection.Connection, port: int, cassettes: str | None) -> None:
+def gateway(pipe: multiprocessing.connection.Connection, port: int, recordings: str | None) -> None:
     async def serve() -> None:
         upstream = Upstream(f"http://127.0.0.1:{port}", key=Secret("dummy-key"), retry=RetryPolicy(tries=1))
-        path = Path(cassettes) / "session.jsonl" if cassettes else None
+        path = Path(recordings) / "session.jsonl" if recordings else None
         async with Gateway(upstream) as front:
             url = await front.listen()
             async with front.session(GatewaySessionSpec(task_id="perf", recording=path)) as session:
@@ -215,8 +215,8 @@ def measure(streams: int, seconds: float, body: int) -> None:
     with process(provider) as (port, _), tempfile.TemporaryDirectory() as folder:
         rows: list[tuple[str, dict[str, Any], int]] = []
         rows.append(("direct", asyncio.run(load(port, "", streams, seconds, body)), 0))
-        for name, cassettes in (("gateway", None), ("gateway, recording", folder)):
-            with process(gateway, port, cassettes) as ((front, path), watched):
+        for name, recordings in (("gateway", None), ("gateway, recording", folder)):
+            with process(gateway, port, recordings) as ((front, path), watched):
                 asyncio.run(load(front, path, 1, 1, body))
                 idle = watched.memory_info().rss
                 rows.append((name, asyncio.run(load(front, path, streams, seconds, body, watched=watched)), idle))
@@ -236,8 +236,8 @@ def measure(streams: int, seconds: float, body: int) -> None:
 def growth(streams: int) -> None:
     """The same number of streams, ten times as long: the gateway's memory must not follow."""
     with process(provider) as (port, _), tempfile.TemporaryDirectory() as folder:
-        for name, cassettes in (("gateway", None), ("gateway, recording", folder)):
-            with process(gateway, port, cassettes) as ((front, path), watched):
+        for name, recordings in (("gateway", None), ("gateway, recording", folder)):
+            with process(gateway, port, recordings) as ((front, path), watched):
                 sizes = []
                 for events in LENGTHS:
                     ask = request(path, 1000, events, 0.0)

@@ -1,8 +1,8 @@
 """Images brought ahead, against images brought when they are asked for: 30 tasks over 10 images, disk for 4.
 
-Real pulls by the Docker engine from a registry on loopback that takes its time; real rooms that stay a while.
+Real pulls by the Docker engine from a registry on loopback that takes its time; real environments that stay a while.
 
-    python perf/prefetch.py [--tasks 30] [--images 10] [--room 4] [--pull 0.6] [--work 0.3]
+    python perf/prefetch.py [--tasks 30] [--images 10] [--environment 4] [--pull 0.6] [--work 0.3]
 """
 
 import argparse
@@ -20,8 +20,8 @@ from proctor.environments.docker import DockerProvider
 from proctor.environments.docker_engine import connect, disconnect
 
 
-async def sitting(order: list[str], *, budget: int, work: float, ahead: bool) -> tuple[float, float, int]:
-    """Wall clock, time spent waiting for rooms, and the most bytes that were on the disk at once."""
+async def run_in_order(order: list[str], *, budget: int, work: float, ahead: bool) -> tuple[float, float, int]:
+    """Wall clock, time spent waiting for environments, and the most bytes that were on the disk at once."""
     docker, waited, most = connect(), 0.0, 0
     with tempfile.TemporaryDirectory() as folder:
         provider = DockerProvider(image_disk=budget, image_index_dir=Path(folder))
@@ -61,7 +61,7 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tasks", type=int, default=30)
     parser.add_argument("--images", type=int, default=10)
-    parser.add_argument("--room", type=int, default=4)
+    parser.add_argument("--environment", type=int, default=4)
     parser.add_argument("--pull", type=float, default=0.6)
     parser.add_argument("--work", type=float, default=0.3)
     given = parser.parse_args()
@@ -74,9 +74,9 @@ async def main() -> None:
         async with Registry(delay=given.pull) as registry:
             images = [registry.add(f"image-{n}", [shell, random_layer(1_000_000)]) for n in range(given.images)]
             each = 3_300_000
-            budget = given.room * each
+            budget = given.environment * each
             order = [images[number * given.images // given.tasks] for number in range(given.tasks)]
-            wall, waited, most = await sitting(order, budget=budget, work=given.work, ahead=ahead)
+            wall, waited, most = await run_in_order(order, budget=budget, work=given.work, ahead=ahead)
             name = "ahead" if ahead else "when asked"
             print(f"{name:12}{wall:7.1f}s{waited:9.1f}s{len(registry.pulled):8}{most:14,}{budget:14,}")
 

@@ -1,6 +1,6 @@
 """A report over many runs, beside bare loops that read the same files with the standard library's JSON.
 
-    python perf/report.py [RUNS] [TASKS]       100 1000 if not said
+    python perf/report.py [RUNS] [TASKS]       100 1000 by default
 
 Each row is a process of its own, files in the page cache, modules compiled before as an installation has them. `bare`
 decodes every file and counts what is resolved; it keeps nothing, and so could not tell a median. `report` is `proctor

@@ -1,11 +1,12 @@
-"""What a run costs beside the work it runs: CPU per no-op task, memory, and going on with a run that is 90 % done.
+"""What a run costs beside the work it runs: CPU per no-op task, memory, and resuming a run that is 90 % done.
 
-    python perf/runner.py [TASKS ...]          200 1000 4000 if not said
+    python perf/runner.py [TASKS ...]          200 1000 4000 by default
 
-Tasks whose preparing, collecting and grading do nothing, answered by nobody, go through the whole pipeline: rooms (of
-the `local` provider without isolation, or hollow ones to see the pipeline alone), journal, files, results. Each row is
-a process of its own. Beside them, a bare loop writes the same files and lines with the same syncs, one task after the
-other, and does nothing else. `own` is the CPU of the process itself; `children` that of the rooms' first processes.
+Tasks whose preparing, collecting and grading do nothing, answered by nobody, go through the whole pipeline:
+environments (of the `local` provider without isolation, or hollow ones to see the pipeline alone), journal, files,
+results. Each row is a process of its own. Beside them, a bare loop writes the same files and lines with the same syncs,
+one task after the other, and does nothing else. `own` is the CPU of the process itself; `children` that of the
+environments' first processes.
 """
 
 import argparse
@@ -62,7 +63,7 @@ class Nothing:
     def fingerprint(self, task: Task) -> str:
         return task.id
 
-    def room(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
+    def environment(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
         return EnvironmentSpec()
 
     def tasks(self) -> Sequence[Task]:
@@ -71,7 +72,7 @@ class Nothing:
     def unusable(self) -> Sequence[InvalidTask]:
         return []
 
-    def gold(self, task: Task) -> Prediction | None:
+    def oracle(self, task: Task) -> Prediction | None:
         return None
 
     async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:
@@ -88,26 +89,26 @@ class Nothing:
         raise NotImplementedError
 
 
-class HollowRoom:
-    """A room that is not there."""
+class NoOpEnvironment:
+    """An environment that is not there."""
 
     workdir = "/workspace"
     digest = "hollow"
     model_url = None
 
-    async def __aenter__(self) -> "HollowRoom":
+    async def __aenter__(self) -> "NoOpEnvironment":
         return self
 
     async def __aexit__(self, *_: object) -> None: ...
 
 
-class HollowRooms:
-    """Makes such rooms."""
+class NoOpProvider:
+    """Makes such environments."""
 
     name = "hollow"
 
     async def start(self, spec: EnvironmentSpec) -> Any:
-        return HollowRoom()
+        return NoOpEnvironment()
 
     async def digest(self, spec: EnvironmentSpec) -> str:
         return "hollow"
@@ -132,8 +133,8 @@ def used() -> tuple[float, float, float]:
     return own.ru_utime + own.ru_stime, children.ru_utime + children.ru_stime, own.ru_maxrss / 1024
 
 
-async def sitting(folder: Path, count: int, *, rooms: str) -> None:
-    """One sitting of a run: the first, or one that goes on."""
+async def session(folder: Path, count: int, *, environments: str) -> None:
+    """One session of a run: the first, or a resumed one."""
     from proctor.results import RunStore, list_runs, read_journal
     from proctor.runner.request import RunRequest
     from proctor.runner.session import SessionOptions, run_session
@@ -144,14 +145,14 @@ async def sitting(folder: Path, count: int, *, rooms: str) -> None:
     if not stores:
         asked = RunRequest(agent="nop", isolation=False, concurrency=4, grade_concurrency=2)
         stores = [create_run(await configure(asked, benchmark, benchmark.tasks()), root=folder)]
-    if rooms == "local":
+    if environments == "local":
         await run_session(stores[0], benchmark, make_observer=Silent(), options=SessionOptions())
     else:
         await hollow(RunStore(stores[0].folder), benchmark, list(read_journal(stores[0].journal)))
 
 
 async def hollow(store: Any, benchmark: Nothing, entries: list[Any]) -> None:
-    """The same without rooms: the pipeline alone."""
+    """The same without environments: the pipeline alone."""
     from proctor.agents import agent as find_agent
     from proctor.results import summarise
     from proctor.runner.attempt import RunContext, ScratchPool
@@ -165,7 +166,7 @@ async def hollow(store: Any, benchmark: Nothing, entries: list[Any]) -> None:
     way = RunContext(
         run_id=config.run_id,
         benchmark=benchmark,
-        provider=HollowRooms(),
+        provider=NoOpProvider(),
         make_agent=lambda _: nobody,
         scratch=ScratchPool(Path(tempfile.mkdtemp(dir=scratch_folder()))),
     )
@@ -173,7 +174,7 @@ async def hollow(store: Any, benchmark: Nothing, entries: list[Any]) -> None:
         store=store,
         context=way,
         tasks={task.id: task for task in benchmark.tasks()},
-        trials=[slot for slot in list_trials(config) if slot not in known or not known[slot].recorded],
+        trials=[trial for trial in list_trials(config) if trial not in known or not known[trial].recorded],
         trial_states=known,
         grade_options=GradeOptions(),
         observer=Silent(),
@@ -231,9 +232,9 @@ def child(kind: str, folder: Path, count: int) -> None:
         children = 0.0
     else:
         # What is imported once for all tasks is not counted.
-        asyncio.run(sitting(folder.with_name(f"{folder.name}-warm-{os.getpid()}"), 2, rooms=kind))
+        asyncio.run(session(folder.with_name(f"{folder.name}-warm-{os.getpid()}"), 2, environments=kind))
         clock, (before, children, _) = time.perf_counter(), used()
-        asyncio.run(sitting(folder, count, rooms=kind))
+        asyncio.run(session(folder, count, environments=kind))
     own, after, size = used()
     row = {"wall": time.perf_counter() - clock, "own": own - before, "children": after - children, "rss": size}
     print(json.dumps(row))
@@ -259,8 +260,8 @@ def main() -> int:
         for count in counts:
             rows = {}
             for kind, title in (
-                ("local", "run, rooms without walls"),
-                ("hollow", "run, hollow rooms"),
+                ("local", "run, environments without walls"),
+                ("hollow", "run, hollow environments"),
                 ("loop", "bare loop"),
             ):
                 rows[kind] = row = measured(kind, base / f"{kind}-{count}", count)

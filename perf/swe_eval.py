@@ -2,8 +2,8 @@
 
     .venv/bin/python perf/swe_eval.py [INSTANCES]
 
-Theirs asks every container to stop and waits 15 s for it to obey; ours kills a room that has nothing to lose. Both
-grade reference answers at the same parallelism. Needs Docker, the base image of the tests, and swebench.
+Theirs asks every container to stop and waits 15 s for it to obey; ours kills an environment that has nothing to lose.
+Both grade oracles at the same parallelism. Needs Docker, the base image of the tests, and swebench.
 """
 
 import asyncio
@@ -48,13 +48,13 @@ async def time_ours(folder: Path, rows: list[dict[str, Any]]) -> float:
     good, bad = read_swe_rows(rows, swe_bench_row)
     data = DatasetInfo(benchmark="x", split="x", origin="", revision="", digest="", tasks=len(good), fetched_at="")
     benchmark = SweBenchmark("swe_bench_verified", data, good, bad, SweBenchGrader())
-    gold = {task.id: benchmark.oracle(task) for task in benchmark.tasks()}
+    oracles = {task.id: benchmark.oracle(task) for task in benchmark.tasks()}
     provider = DockerProvider()
     try:
         done = await evaluate(
             benchmark,
             benchmark.tasks(),
-            {identity: answer for identity, answer in gold.items() if answer is not None},
+            {identity: oracle for identity, oracle in oracles.items() if oracle is not None},
             provider=provider,
             options=GradeOptions(timeout_seconds=120),
             artifacts=folder,

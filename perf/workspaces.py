@@ -101,36 +101,36 @@ def main() -> None:
         run(Path(directory), chosen.commits, chosen.files, Bench(chosen.rounds))
 
 
-def run(room: Path, commits: int, files: int, bench: Bench) -> None:
-    upstream = room / "upstream"
+def run(environment: Path, commits: int, files: int, bench: Bench) -> None:
+    upstream = environment / "upstream"
     history = make_upstream(upstream, commits, files)
     middle = history[len(history) // 2]
     print(f"{commits} commits, {files} files; the base is commit {len(history) // 2}")
 
     def clone(number: int) -> None:
-        git(room, "clone", "--quiet", "--no-hardlinks", "--no-checkout", str(upstream), f"clone-{number}")
-        git(room / f"clone-{number}", "checkout", "--quiet", middle)
+        git(environment, "clone", "--quiet", "--no-hardlinks", "--no-checkout", str(upstream), f"clone-{number}")
+        git(environment / f"clone-{number}", "checkout", "--quiet", middle)
 
     def prepared(commit: str, cache: str = "cache") -> Base:
-        return base_of(RepositorySource(url=str(upstream), commit=commit), cache=room / cache)
+        return base_of(RepositorySource(url=str(upstream), commit=commit), cache=environment / cache)
 
     bench.compare(
         "clone + checkout | mirror + base + checkout (cold)",
         clone,
-        lambda number: check_out(prepared(middle, f"cache-{number}"), room / f"cold-{number}"),
-        clean=lambda: remove(room, "clone-*", "cold-*", "cache-*"),
+        lambda number: check_out(prepared(middle, f"cache-{number}"), environment / f"cold-{number}"),
+        clean=lambda: remove(environment, "clone-*", "cold-*", "cache-*"),
     )
     base = prepared(middle)
     bench.compare(
         "clone + checkout | checkout of a prepared base (warm)",
         clone,
-        lambda number: check_out(prepared(middle), room / f"warm-{number}"),
-        clean=lambda: remove(room, "clone-*", "warm-*"),
+        lambda number: check_out(prepared(middle), environment / f"warm-{number}"),
+        clean=lambda: remove(environment, "clone-*", "warm-*"),
     )
     steps = [history[len(history) // 2 + 20 * number] for number in range(1, 6)]
     bench.once("five later bases of the same repository", lambda: [prepared(commit) for commit in steps])
 
-    plain, tree, target = room / "plain", room / "tree", room / "target"
+    plain, tree, target = environment / "plain", environment / "tree", environment / "target"
     for place in (plain, tree, target):
         check_out(base, place)
     names = sorted(place.relative_to(plain) for place in plain.rglob("*.py"))[:: max(1, files // 12)]
@@ -149,7 +149,7 @@ def run(room: Path, commits: int, files: int, bench: Bench) -> None:
     patch = make_submission(base, tree).patch
     assert patch == bare_diff(0)
 
-    changed = base_of(DirectorySource(path=str(tree)), cache=room / "cache")
+    changed = base_of(DirectorySource(path=str(tree)), cache=environment / "cache")
     undo = make_submission(changed, target).patch
     git(plain, "reset", "--quiet", "--hard")
     turns = {0: patch, 1: undo}
@@ -161,8 +161,8 @@ def run(room: Path, commits: int, files: int, bench: Bench) -> None:
     bench.once(f"prove_no_leak over {files} files", lambda: prove_no_leak(patch, tree, commit=base.commit))
 
 
-def remove(room: Path, *patterns: str) -> None:
-    for place in (place for pattern in patterns for place in room.glob(pattern)):
+def remove(environment: Path, *patterns: str) -> None:
+    for place in (place for pattern in patterns for place in environment.glob(pattern)):
         shutil.rmtree(place)
 
 

@@ -87,7 +87,7 @@ def drawn_result(
             turns=draw.randint(3, 40),
             steps=draw.randint(3, 60),
             compactions=int(draw.random() < 0.1),
-            utilisation=draw.uniform(0.3, 0.9),
+            active_share=draw.uniform(0.3, 0.9),
             members=members if agents > 1 else (),
         ),
         agent_seconds=seconds,

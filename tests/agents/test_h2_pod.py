@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from environment_factory import make_provider, sh
 from pods import one_file
 from proctor.agents import read_outcome
 from proctor.agents.h2.pod_state import PodTimeouts
@@ -28,7 +29,6 @@ from proctor.environments import local_unavailable_reason
 from proctor.environments.local import LocalProvider
 from proctor.gateway import Gateway, GatewaySessionSpec, ScriptBackend, read_script
 from proctor.sandboxes import Sandbox, Sandboxes
-from rooms import make_provider, sh
 
 SETTLE = 1.0
 # Longer than a pod that seems to be done is waited for.
@@ -161,7 +161,7 @@ async def test_a_pod_is_given_the_task_by_file_and_is_done_when_it_is_done(desk:
     assert len(message.read_bytes()) > 300, "a short one would be typed, line ends and all"
     assert outcome.metrics.agents == 1
     assert outcome.metrics.steps == 1
-    assert (outcome.metrics.utilisation or 0) > 0.9
+    assert (outcome.metrics.active_share or 0) > 0.9
     assert outcome.seconds < time.monotonic()
     assert read_outcome(desk.logs) == outcome
 

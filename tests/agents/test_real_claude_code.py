@@ -129,8 +129,8 @@ async def test_tool_calls_change_the_workspace_and_are_counted(desk: Callable[..
     assert (here.workspace / "made.py").read_text() == "print('made')\n"
     metrics = outcome.metrics
     assert (metrics.agents, metrics.turns, metrics.steps, metrics.compactions) == (1, 3, 2, 0)
-    assert metrics.utilisation is not None
-    assert 0 < metrics.utilisation <= 1
+    assert metrics.active_share is not None
+    assert 0 < metrics.active_share <= 1
     (usage,) = outcome.claimed
     assert (usage.model, usage.requests, usage.tokens.input, usage.tokens.output) == (MODEL, 3, 300, 30)
     assert outcome.claimed_cost_usd

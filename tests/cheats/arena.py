@@ -108,7 +108,7 @@ class Arena:
                 options=GradeOptions(),
                 artifacts=self.folder / "artifacts" / secrets.token_hex(8),
                 jobs=2,
-                cache=RecordCache(TaskEvaluation, "verdicts"),
+                cache=RecordCache(TaskEvaluation, "evaluations"),
                 on_evaluated=lambda _: None,
             )
         await rooms.close()

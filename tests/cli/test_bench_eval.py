@@ -180,12 +180,14 @@ def test_an_interrupted_evaluation_goes_on_where_it_stopped(tmp_path: Path) -> N
     said = running.communicate(timeout=60)[1]
     assert running.returncode == 130
     assert "the same command goes on from there" in said
-    kept = len(list((tmp_path / "cache" / "verdicts").rglob("*.json")))
+    kept = len(list((tmp_path / "cache" / "evaluations").rglob("*.json")))
     assert 0 < kept < 6
     started = time.time()
     code, report = evaluate(tmp_path, suite, "--oracle")
     assert (code, report["summary"]["resolved"]) == (0, 6)
-    fresh = [file for file in (tmp_path / "cache" / "verdicts").rglob("*.json") if file.stat().st_mtime >= started - 1]
+    fresh = [
+        file for file in (tmp_path / "cache" / "evaluations").rglob("*.json") if file.stat().st_mtime >= started - 1
+    ]
     assert len(fresh) <= 6 - kept + 1
 
 

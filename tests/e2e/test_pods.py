@@ -63,7 +63,7 @@ async def test_a_pod_of_four_solves_tasks_of_core_mini_and_costs_what_the_model_
     for result in store.results():
         metrics = result.metrics
         assert (metrics.agents, metrics.messages, metrics.turns, metrics.steps) == (4, 4, 9, 4)
-        assert 0 < (metrics.utilisation or 0) < 1
+        assert 0 < (metrics.active_share or 0) < 1
         assert {member.name: member.role for member in metrics.members} == {
             "concierge": "concierge",
             "coder-1": "coder",
@@ -89,7 +89,7 @@ async def test_a_pod_of_four_solves_tasks_of_core_mini_and_costs_what_the_model_
     assert "█" in rows["concierge"]
     assert rows["messages"].count("✉") >= 1
     table = (await hall.run("bench", "show", "core-mini/run-001", "py_cache_0001")).stdout
-    assert "4 agents, 4 messages, utilisation" in table
+    assert "4 agents, 4 messages, active time" in table
     assert hall.leftovers() == []
 
 

@@ -72,5 +72,5 @@ def test_what_no_group_holds_is_laid_on_each_command() -> None:
     held = limits_for_command(limits, frozenset({"memory", "pids", "cpu"}), isolated=True)
     assert held.rlimits == always
     assert held.processors == ()
-    # Outside a room the kernel would count all processes of the user.
+    # Outside an environment the kernel would count all processes of the user.
     assert resource.RLIMIT_NPROC not in limits_for_command(limits, frozenset(), isolated=False).rlimits

@@ -1,4 +1,4 @@
-"""What holds for rooms in containers only."""
+"""What holds for environments in containers only."""
 
 import asyncio
 import os
@@ -15,6 +15,7 @@ from aiodocker import Docker
 from image_registry import Registry, random_layer
 
 from docker_image import IMAGE, need_docker
+from environment_factory import Environments, containers_of, running, sh, sleeper, wait_running
 from environments.test_network import connects, gateway, talk
 from proctor.core.environment import EnvironmentSpec, Network
 from proctor.core.errors import InfrastructureError, RetryableError
@@ -22,7 +23,6 @@ from proctor.environments import docker_unavailable_reason, reap
 from proctor.environments.docker import DockerProvider, PullProgress
 from proctor.environments.docker_engine import LABEL, OWNER_LABEL, connect, current_owner, disconnect, owner_has_ended
 from proctor.environments.netns import may_enter_namespace
-from rooms import Rooms, containers_of, running, sh, sleeper, wait_running
 
 
 @asynccontextmanager
@@ -35,7 +35,7 @@ async def engine() -> AsyncIterator[Docker]:
         await disconnect(docker)
 
 
-async def test_a_container_says_whose_it_is_and_what_for(docker: Rooms) -> None:
+async def test_a_container_says_whose_it_is_and_what_for(docker: Environments) -> None:
     await docker.start(labels={"run": "r1", "task": "t/1"})
     (described,) = await containers_of(current_owner())
     labels = described["Config"]["Labels"]
@@ -45,22 +45,22 @@ async def test_a_container_says_whose_it_is_and_what_for(docker: Rooms) -> None:
     assert described["HostConfig"]["SecurityOpt"] == ["no-new-privileges"]
 
 
-async def test_a_stopped_room_leaves_no_container(docker: Rooms) -> None:
-    room = await docker.start()
-    await room.stop()
+async def test_a_stopped_environment_leaves_no_container(docker: Environments) -> None:
+    environment = await docker.start()
+    await environment.stop()
     assert await containers_of(current_owner()) == []
 
 
-async def test_the_digest_is_the_image_s(docker: Rooms) -> None:
-    room = await docker.start(image=IMAGE)
+async def test_the_digest_is_the_image_s(docker: Environments) -> None:
+    environment = await docker.start(image=IMAGE)
     async with engine() as client:
-        assert room.digest == f"docker:{(await client.images.inspect(IMAGE))['Id']}"
+        assert environment.digest == f"docker:{(await client.images.inspect(IMAGE))['Id']}"
 
 
-async def test_root_can_do_what_installing_takes(docker: Rooms) -> None:
-    room = await docker.start()
+async def test_root_can_do_what_installing_takes(docker: Environments) -> None:
+    environment = await docker.start()
     script = "id -u; useradd -m other && su other -c 'id -un' && touch /usr/local/bin/x && chown other /usr/local/bin/x"
-    result = await sh(room, script)
+    result = await sh(environment, script)
     assert (result.exit_code, result.stdout) == (0, b"0\nother\n")
 
 
@@ -71,22 +71,22 @@ async def test_new_privileges_can_be_allowed(tmp_path: Path) -> None:
         (DockerProvider(image=IMAGE), b"65534\n"),
         (DockerProvider(image=IMAGE, no_new_privileges=False), b"0\n"),
     ):
-        async with await provider.start(EnvironmentSpec()) as room:
-            assert (await sh(room, gained)).stdout == expected
+        async with await provider.start(EnvironmentSpec()) as environment:
+            assert (await sh(environment, gained)).stdout == expected
         await provider.close()
 
 
-async def test_a_container_that_ends_itself_is_started_again(docker: Rooms, tmp_path: Path) -> None:
+async def test_a_container_that_ends_itself_is_started_again(docker: Environments, tmp_path: Path) -> None:
     async with gateway(tmp_path) as path:
-        room = await docker.start(network=Network.MODEL, model_socket=path)
-        await sh(room, "echo kept >file")
-        killed = await sh(room, "kill -9 -1; sleep 100")
+        environment = await docker.start(network=Network.MODEL, model_socket=path)
+        await sh(environment, "echo kept >file")
+        killed = await sh(environment, "kill -9 -1; sleep 100")
         assert killed.exit_code == 137
-        assert (await sh(room, "cat file")).stdout == b"kept\n"
-        assert (await talk(room, "x")).startswith("X|1")
+        assert (await sh(environment, "cat file")).stdout == b"kept\n"
+        assert (await talk(environment, "x")).startswith("X|1")
 
 
-async def test_rooms_on_the_internal_network_reach_the_gateway_and_not_each_other(tmp_path: Path) -> None:
+async def test_environments_on_the_internal_network_reach_the_gateway_and_not_each_other(tmp_path: Path) -> None:
     need_docker()
     provider = DockerProvider(image=IMAGE, private_relay=False)
     try:
@@ -115,34 +115,36 @@ async def test_a_server_bound_to_the_host_s_address_is_reached(tmp_path: Path) -
     provider = DockerProvider(image=IMAGE)
     try:
         server = await asyncio.start_server(lambda _reader, writer: writer.close(), await provider.host_address(), 0)
-        async with server, await provider.start(EnvironmentSpec(network=Network.MODEL)) as room:
-            assert room.model_url is None
+        async with server, await provider.start(EnvironmentSpec(network=Network.MODEL)) as environment:
+            assert environment.model_url is None
             host, port = server.sockets[0].getsockname()
-            assert await connects(room, host, port)
+            assert await connects(environment, host, port)
     finally:
         await provider.close()
 
 
-async def test_one_network_serves_all_rooms_of_a_provider(tmp_path: Path) -> None:
+async def test_one_network_serves_all_environments_of_a_provider(tmp_path: Path) -> None:
     need_docker()
     provider = DockerProvider(image=IMAGE, private_relay=False)
     try:
         spec = EnvironmentSpec(network=Network.MODEL)
-        rooms = await asyncio.gather(*(provider.start(spec) for _ in range(4)))
+        environments = await asyncio.gather(*(provider.start(spec) for _ in range(4)))
         async with engine() as client:
             assert len(await client.networks.list(filters={"label": [f"{OWNER_LABEL}={current_owner()}"]})) == 1
-        await asyncio.gather(*(room.stop() for room in rooms))
+        await asyncio.gather(*(environment.stop() for environment in environments))
     finally:
         await provider.close()
 
 
-async def test_the_gateway_is_on_a_room_s_own_loopback_where_we_are_root(docker: Rooms, tmp_path: Path) -> None:
+async def test_the_gateway_is_on_the_environments_own_loopback_where_we_are_root(
+    docker: Environments, tmp_path: Path
+) -> None:
     if not may_enter_namespace():
         pytest.skip("only root can enter a container's network")
     async with gateway(tmp_path) as path:
-        room = await docker.start(network=Network.MODEL, model_socket=path)
-        assert room.model_url == "http://127.0.0.1:4010"
-        assert (await sh(room, "tail -n +3 /proc/net/dev | cut -d: -f1")).stdout.split() == [b"lo"]
+        environment = await docker.start(network=Network.MODEL, model_socket=path)
+        assert environment.model_url == "http://127.0.0.1:4010"
+        assert (await sh(environment, "tail -n +3 /proc/net/dev | cut -d: -f1")).stdout.split() == [b"lo"]
 
 
 # What goes wrong
@@ -226,18 +228,18 @@ async def test_an_engine_that_goes_away_is_worth_another_try(tmp_path: Path) -> 
     sleep = sleeper()
     async with Proxy(tmp_path / "engine.sock") as proxy:
         provider = DockerProvider(url=f"unix://{proxy.path}", image=IMAGE)
-        room = await provider.start(EnvironmentSpec())
-        waiting = asyncio.create_task(sh(room, sleep))
+        environment = await provider.start(EnvironmentSpec())
+        waiting = asyncio.create_task(sh(environment, sleep))
         await asyncio.to_thread(wait_running, sleep, 1)
         await proxy.cut()
         with pytest.raises(RetryableError, match="engine"):
             await asyncio.wait_for(waiting, 30)
         for call in (
-            sh(room, "true"),
-            room.put(b"x", "/workspace/x"),
-            room.get("/workspace", tmp_path / "out"),
+            sh(environment, "true"),
+            environment.put(b"x", "/workspace/x"),
+            environment.get("/workspace", tmp_path / "out"),
             provider.start(EnvironmentSpec()),
-            room.stop(),
+            environment.stop(),
         ):
             with pytest.raises(RetryableError, match="engine"):
                 await asyncio.wait_for(call, 30)
@@ -270,19 +272,19 @@ OWNER_SCRIPT = """
 import asyncio, os, sys
 from proctor.core.environment import EnvironmentSpec, Network
 from proctor.environments.docker import DockerProvider
-from proctor.environments.docker_engine import owner
+from proctor.environments.docker_engine import current_owner
 
 async def main():
     provider = DockerProvider(image=sys.argv[1], private_relay=False)
     await provider.start(EnvironmentSpec(network=Network.MODEL))
-    print(owner(), flush=True)
+    print(current_owner(), flush=True)
     os.kill(os.getpid(), 9)
 
 asyncio.run(main())
 """
 
 
-async def test_the_reaper_removes_what_dead_owners_left_and_nothing_else(docker: Rooms, tmp_path: Path) -> None:
+async def test_the_reaper_removes_what_dead_owners_left_and_nothing_else(docker: Environments, tmp_path: Path) -> None:
     living = await docker.start(network=Network.MODEL)
     process = subprocess.run([sys.executable, "-c", OWNER_SCRIPT, IMAGE], capture_output=True, text=True, check=False)
     assert process.returncode == -signal.SIGKILL
@@ -290,7 +292,7 @@ async def test_the_reaper_removes_what_dead_owners_left_and_nothing_else(docker:
     assert owner_has_ended(dead)
     # Tests beside this one reap too.
     assert len(await containers_of(dead)) <= 1
-    await reap(environments_dir=tmp_path / "rooms")
+    await reap(environments_dir=tmp_path / "environments")
     assert await containers_of(dead) == []
     async with engine() as client:
         assert await client.networks.list(filters={"label": [f"{OWNER_LABEL}={dead}"]}) == []

@@ -64,17 +64,17 @@ def test_a_folder_without_a_dockerfile_is_refused(tmp_path: Path) -> None:
         build_context(tmp_path, {})
 
 
-async def test_a_room_is_made_from_a_dockerfile_with_its_base_replaced(tmp_path: Path) -> None:
+async def test_an_environment_is_made_from_a_dockerfile_with_its_base_replaced(tmp_path: Path) -> None:
     dockerfile = "FROM python:3.13-slim\nCOPY greeting /greeting\nENV WHERE=inside\n"
     spec = EnvironmentSpec(build=_folder(tmp_path / "context", dockerfile))
     with own_base() as base:
         provider = DockerProvider(image_map={"python:3.13-slim": base})
         try:
-            async with await provider.start(spec) as room:
-                done = await room.exec(["sh", "-c", "cat /greeting; echo $WHERE"])
+            async with await provider.start(spec) as environment:
+                done = await environment.exec(["sh", "-c", "cat /greeting; echo $WHERE"])
                 assert done.stdout == b"helloinside\n"
-                assert room.digest == await provider.digest(spec)
-                described = await provider._docker().images.inspect(room.digest.removeprefix("docker:"))
+                assert environment.digest == await provider.digest(spec)
+                described = await provider._docker().images.inspect(environment.digest.removeprefix("docker:"))
                 assert "proctor.built" in described["Config"]["Labels"]  # as the documentation says they are found
         finally:
             await provider.close()
@@ -87,10 +87,10 @@ async def test_when_the_image_behind_a_name_has_changed_what_stands_on_it_is_bui
         try:
             before = await provider.digest(spec)
             change_base(base, f"FROM {base}\nRUN echo newer >/version\n")
-            async with await provider.start(spec) as room:
-                assert (await room.exec(["cat", "/version"])).stdout == b"newer\n"
-                assert room.digest != before
-                assert room.digest == await provider.digest(spec)
+            async with await provider.start(spec) as environment:
+                assert (await environment.exec(["cat", "/version"])).stdout == b"newer\n"
+                assert environment.digest != before
+                assert environment.digest == await provider.digest(spec)
         finally:
             await provider.close()
 
@@ -115,8 +115,8 @@ async def test_an_image_is_used_in_the_place_of_another(tmp_path: Path) -> None:
     try:
         away, here = EnvironmentSpec(image="far.example/away:1"), EnvironmentSpec(image=IMAGE)
         assert await provider.digest(away) == await plain.digest(here)
-        async with await provider.start(away) as room:
-            assert (await room.exec(["true"])).exit_code == 0
+        async with await provider.start(away) as environment:
+            assert (await environment.exec(["true"])).exit_code == 0
     finally:
         await provider.close()
         await plain.close()

@@ -1,4 +1,4 @@
-"""What every room promises about commands."""
+"""What every environment promises about commands."""
 
 import asyncio
 import time
@@ -6,63 +6,63 @@ from pathlib import Path
 
 import pytest
 
+from environment_factory import Environments, sh, sleeper, sleeping, wait_running
 from proctor.core.errors import UsageError
-from rooms import Rooms, sh, sleeper, sleeping, wait_running
 
 
-async def test_a_command_gives_back_its_output_and_its_exit_code(rooms: Rooms) -> None:
-    room = await rooms.start()
-    result = await sh(room, "echo out; echo err >&2; exit 7")
+async def test_a_command_gives_back_its_output_and_its_exit_code(environments: Environments) -> None:
+    environment = await environments.start()
+    result = await sh(environment, "echo out; echo err >&2; exit 7")
     assert (result.exit_code, result.stdout, result.stderr) == (7, b"out\n", b"err\n")
     assert not result.timed_out
     assert not result.truncated
     assert 0 < result.seconds < 10
 
 
-async def test_arguments_arrive_unchanged(rooms: Rooms) -> None:
-    room = await rooms.start()
+async def test_arguments_arrive_unchanged(environments: Environments) -> None:
+    environment = await environments.start()
     arguments = ["a b", "", "*", "$HOME", "'\"\\", "ünï", "-n", "line\nline"]
-    result = await room.exec(["printf", "%s|", *arguments])
+    result = await environment.exec(["printf", "%s|", *arguments])
     assert result.stdout.decode() == "|".join([*arguments, ""])
 
 
 async def test_the_environment_is_the_promised_one_and_nothing_of_ours(
-    rooms: Rooms, monkeypatch: pytest.MonkeyPatch
+    environments: Environments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET_KEY", "not-for-agents")
-    room = await rooms.start(variables={"A": "1", "B": "spec"})
-    result = await room.exec(["env", "-0"], variables={"B": "call", "C": "x=y\nz"})
+    environment = await environments.start(variables={"A": "1", "B": "spec"})
+    result = await environment.exec(["env", "-0"], variables={"B": "call", "C": "x=y\nz"})
     seen = dict(entry.split("=", 1) for entry in result.stdout.decode().split("\0") if entry)
     fixed = {"HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TZ", "USER"}
-    extra = {"docker": {"HOSTNAME"}, "plain": {"TMPDIR"}, "local": set()}[rooms.kind]
+    extra = {"docker": {"HOSTNAME"}, "plain": {"TMPDIR"}, "local": set()}[environments.kind]
     assert seen.keys() == fixed | extra | {"A", "B", "C"}
     assert (seen["A"], seen["B"], seen["C"], seen["LANG"], seen["TZ"]) == ("1", "call", "x=y\nz", "C.UTF-8", "UTC")
 
 
-async def test_commands_start_in_the_workdir_or_where_they_are_told(rooms: Rooms) -> None:
-    room = await rooms.start()
-    assert (await room.exec(["pwd"])).stdout.decode().strip() == room.workdir
-    assert (await room.exec(["pwd"], cwd="/usr")).stdout == b"/usr\n"
-    await sh(room, "mkdir -p inner")
-    assert (await room.exec(["pwd"], cwd="inner")).stdout.decode().strip() == f"{room.workdir}/inner"
+async def test_commands_start_in_the_workdir_or_where_they_are_told(environments: Environments) -> None:
+    environment = await environments.start()
+    assert (await environment.exec(["pwd"])).stdout.decode().strip() == environment.workdir
+    assert (await environment.exec(["pwd"], cwd="/usr")).stdout == b"/usr\n"
+    await sh(environment, "mkdir -p inner")
+    assert (await environment.exec(["pwd"], cwd="inner")).stdout.decode().strip() == f"{environment.workdir}/inner"
 
 
-async def test_home_and_tmp_can_be_written(rooms: Rooms) -> None:
-    room = await rooms.start()
-    result = await sh(room, 'echo x >"$HOME/file" && echo y >"${TMPDIR:-/tmp}/file" && cat "$HOME/file"')
+async def test_home_and_tmp_can_be_written(environments: Environments) -> None:
+    environment = await environments.start()
+    result = await sh(environment, 'echo x >"$HOME/file" && echo y >"${TMPDIR:-/tmp}/file" && cat "$HOME/file"')
     assert (result.exit_code, result.stdout) == (0, b"x\n")
 
 
-async def test_input_arrives_whole_and_then_ends(rooms: Rooms) -> None:
-    room = await rooms.start()
+async def test_input_arrives_whole_and_then_ends(environments: Environments) -> None:
+    environment = await environments.start()
     for size in (0, 5, 65_536, 3_000_000):
-        result = await room.exec(["wc", "-c"], stdin=b"x" * size)
+        result = await environment.exec(["wc", "-c"], stdin=b"x" * size)
         assert int(result.stdout) == size
 
 
-async def test_a_command_that_does_not_read_its_input_is_not_waited_for(rooms: Rooms) -> None:
-    room = await rooms.start()
-    result = await asyncio.wait_for(room.exec(["sh", "-c", "echo done"], stdin=b"x" * 5_000_000), 60)
+async def test_a_command_that_does_not_read_its_input_is_not_waited_for(environments: Environments) -> None:
+    environment = await environments.start()
+    result = await asyncio.wait_for(environment.exec(["sh", "-c", "echo done"], stdin=b"x" * 5_000_000), 60)
     assert (result.exit_code, result.stdout) == (0, b"done\n")
 
 
@@ -77,50 +77,52 @@ EXIT_CODES = (
 )
 
 
-async def test_an_exit_code_is_what_a_shell_would_show(rooms: Rooms) -> None:
-    room = await rooms.start()
+async def test_an_exit_code_is_what_a_shell_would_show(environments: Environments) -> None:
+    environment = await environments.start()
     for argv, code in EXIT_CODES:
-        result = await room.exec(argv)
+        result = await environment.exec(argv)
         assert (result.exit_code, result.timed_out) == (code, False), argv
 
 
-async def test_a_directory_that_is_not_there_is_said_so(rooms: Rooms) -> None:
-    room = await rooms.start()
-    result = await room.exec(["true"], cwd="/no/such/place")
+async def test_a_directory_that_is_not_there_is_said_so(environments: Environments) -> None:
+    environment = await environments.start()
+    result = await environment.exec(["true"], cwd="/no/such/place")
     assert result.exit_code == 126
     assert b"/no/such/place" in result.stderr
 
 
-async def test_a_script_without_its_first_line_is_run_by_the_shell(rooms: Rooms) -> None:
-    room = await rooms.start()
-    await room.put(b"echo ran $1\n", f"{room.workdir}/script", mode=0o755)
-    assert (await room.exec(["./script", "well"])).stdout == b"ran well\n"
+async def test_a_script_without_its_first_line_is_run_by_the_shell(environments: Environments) -> None:
+    environment = await environments.start()
+    await environment.put(b"echo ran $1\n", f"{environment.workdir}/script", mode=0o755)
+    assert (await environment.exec(["./script", "well"])).stdout == b"ran well\n"
 
 
-async def test_no_command_at_all_is_a_wrong_use_and_so_is_a_variable_that_cannot_be(rooms: Rooms) -> None:
-    room = await rooms.start()
+async def test_no_command_at_all_is_a_wrong_use_and_so_is_a_variable_that_cannot_be(
+    environments: Environments,
+) -> None:
+    environment = await environments.start()
     wrong: tuple[list[str], ...] = ([], [""], ["a\0b"])
     for argv in wrong:
         with pytest.raises(UsageError):
-            await room.exec(argv)
+            await environment.exec(argv)
     for name in ("", "A=B"):
         with pytest.raises(UsageError):
-            await room.exec(["true"], variables={name: "x"})
+            await environment.exec(["true"], variables={name: "x"})
 
 
-async def test_signals_are_as_a_program_expects_them(rooms: Rooms) -> None:
-    room = await rooms.start()
+async def test_signals_are_as_a_program_expects_them(environments: Environments) -> None:
+    environment = await environments.start()
     # `yes` must die of the broken pipe, not go on with errors.
-    result = await room.exec(["bash", "-c", "yes | head -1; echo ${PIPESTATUS[0]}; trap"])
+    result = await environment.exec(["bash", "-c", "yes | head -1; echo ${PIPESTATUS[0]}; trap"])
     assert result.stdout == b"y\n141\n"
 
 
-async def test_output_is_streamed_as_it_comes(rooms: Rooms) -> None:
-    room = await rooms.start()
+async def test_output_is_streamed_as_it_comes(environments: Environments) -> None:
+    environment = await environments.start()
     seen: list[tuple[float, bytes]] = []
     errors: list[bytes] = []
     result = await sh(
-        room,
+        environment,
         "echo one; echo bad >&2; sleep 0.5; echo two",
         on_stdout=lambda piece: seen.append((time.monotonic(), piece)),
         on_stderr=errors.append,
@@ -130,32 +132,32 @@ async def test_output_is_streamed_as_it_comes(rooms: Rooms) -> None:
     assert seen[-1][0] - seen[0][0] > 0.3
 
 
-async def test_a_callback_that_fails_ends_the_command_and_reaches_the_caller(rooms: Rooms) -> None:
-    room = await rooms.start()
+async def test_a_callback_that_fails_ends_the_command_and_reaches_the_caller(environments: Environments) -> None:
+    environment = await environments.start()
 
     def fail(_piece: bytes) -> None:
         raise LookupError("mine")
 
     sleep = sleeper()
     with pytest.raises(LookupError, match="mine"):
-        await sh(room, f"echo x; exec {sleep}", on_stdout=fail)
-    assert await sleeping(room, sleep) == 0
+        await sh(environment, f"echo x; exec {sleep}", on_stdout=fail)
+    assert await sleeping(environment, sleep) == 0
 
 
-async def test_a_callback_that_fails_at_the_very_end_reaches_the_caller_too(rooms: Rooms) -> None:
-    room = await rooms.start()
+async def test_a_callback_that_fails_at_the_very_end_reaches_the_caller_too(environments: Environments) -> None:
+    environment = await environments.start()
 
     def fail(_piece: bytes) -> None:
         raise FileNotFoundError("no place for my log")
 
     with pytest.raises(FileNotFoundError, match="no place for my log"):
-        await sh(room, "echo x", on_stdout=fail)
-    assert (await sh(room, "echo alive")).stdout == b"alive\n"
+        await sh(environment, "echo x", on_stdout=fail)
+    assert (await sh(environment, "echo alive")).stdout == b"alive\n"
 
 
-async def test_of_endless_output_the_head_and_the_tail_are_kept(rooms: Rooms) -> None:
-    room = await rooms.start()
-    result = await sh(room, "echo head; head -c 100000000 /dev/zero; echo tail", output_bytes=1000)
+async def test_of_endless_output_the_head_and_the_tail_are_kept(environments: Environments) -> None:
+    environment = await environments.start()
+    result = await sh(environment, "echo head; head -c 100000000 /dev/zero; echo tail", output_bytes=1000)
     assert result.truncated
     assert result.exit_code == 0
     assert result.stdout.startswith(b"head\n\0")
@@ -164,17 +166,17 @@ async def test_of_endless_output_the_head_and_the_tail_are_kept(rooms: Rooms) ->
     assert result.stderr == b""
 
 
-async def test_the_room_says_how_much_output_is_kept(rooms: Rooms) -> None:
+async def test_the_environment_says_how_much_output_is_kept(environments: Environments) -> None:
     from proctor.core.environment import Limits
 
-    room = await rooms.start(limits=Limits(output_bytes=10))
-    result = await sh(room, "echo 0123456789abcdef")
+    environment = await environments.start(limits=Limits(output_bytes=10))
+    result = await sh(environment, "echo 0123456789abcdef")
     assert result.truncated
     assert result.stdout.startswith(b"01234\n")
 
 
-async def test_a_timeout_kills_the_command_and_its_descendants(rooms: Rooms) -> None:
-    room = await rooms.start()
+async def test_a_timeout_kills_the_command_and_its_descendants(environments: Environments) -> None:
+    environment = await environments.start()
     sleep = sleeper()
     script = f"""
         {sleep} &
@@ -183,67 +185,69 @@ async def test_a_timeout_kills_the_command_and_its_descendants(rooms: Rooms) -> 
         bash -c 'setsid bash -c "{sleep}; true"; true' &
         echo started; wait
     """
-    result = await sh(room, script, timeout=1)
+    result = await sh(environment, script, timeout=1)
     assert result.timed_out
     assert result.exit_code == 137
     assert result.stdout == b"started\n"
     assert result.seconds < 15
-    assert await sleeping(room, sleep) == 0
+    assert await sleeping(environment, sleep) == 0
 
 
-async def test_what_was_printed_before_a_timeout_is_kept(rooms: Rooms) -> None:
-    room = await rooms.start()
-    result = await sh(room, "echo before; sleep 1000", timeout=0.5)
+async def test_what_was_printed_before_a_timeout_is_kept(environments: Environments) -> None:
+    environment = await environments.start()
+    result = await sh(environment, "echo before; sleep 1000", timeout=0.5)
     assert (result.stdout, result.timed_out) == (b"before\n", True)
 
 
-async def test_a_command_that_is_cancelled_is_killed_with_its_children(rooms: Rooms) -> None:
-    room = await rooms.start()
+async def test_a_command_that_is_cancelled_is_killed_with_its_children(environments: Environments) -> None:
+    environment = await environments.start()
     started = asyncio.Event()
     sleep = sleeper()
-    running = asyncio.create_task(sh(room, f"{sleep} & echo x; {sleep}; true", on_stdout=lambda _piece: started.set()))
+    running = asyncio.create_task(
+        sh(environment, f"{sleep} & echo x; {sleep}; true", on_stdout=lambda _piece: started.set())
+    )
     await started.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert await sleeping(room, sleep) == 0
+    assert await sleeping(environment, sleep) == 0
 
 
-async def test_services_live_on_for_the_next_command(rooms: Rooms) -> None:
-    room = await rooms.start()
+async def test_services_live_on_for_the_next_command(environments: Environments) -> None:
+    environment = await environments.start()
     result = await asyncio.wait_for(
-        sh(room, "nohup sh -c 'while :; do date >beat; sleep 0.1; done' >/dev/null 2>&1 & echo up"), 5
+        sh(environment, "nohup sh -c 'while :; do date >beat; sleep 0.1; done' >/dev/null 2>&1 & echo up"), 5
     )
     assert result.stdout == b"up\n"
     beats = "rm -f beat; for _ in $(seq 100); do [ -s beat ] && echo beats && exit; sleep 0.1; done"
-    assert (await sh(room, beats)).stdout == b"beats\n"
+    assert (await sh(environment, beats)).stdout == b"beats\n"
 
 
-async def test_a_child_that_holds_the_output_does_not_hold_the_command(rooms: Rooms) -> None:
-    room = await rooms.start()
+async def test_a_child_that_holds_the_output_does_not_hold_the_command(environments: Environments) -> None:
+    environment = await environments.start()
     sleep = sleeper()
-    result = await asyncio.wait_for(sh(room, f"{sleep} & echo up"), 8)
+    result = await asyncio.wait_for(sh(environment, f"{sleep} & echo up"), 8)
     assert (result.exit_code, result.stdout) == (0, b"up\n")
     wait_running(sleep, 1)
 
 
-async def test_many_commands_run_at_once(rooms: Rooms) -> None:
-    room = await rooms.start()
-    results = await asyncio.gather(*(sh(room, f"sleep 0.3; echo {number}") for number in range(12)))
+async def test_many_commands_run_at_once(environments: Environments) -> None:
+    environment = await environments.start()
+    results = await asyncio.gather(*(sh(environment, f"sleep 0.3; echo {number}") for number in range(12)))
     assert [int(result.stdout) for result in results] == list(range(12))
 
 
-async def test_orphans_are_reaped(sealed: Rooms) -> None:
-    room = await sealed.start()
+async def test_orphans_are_reaped(sealed: Environments) -> None:
+    environment = await sealed.start()
     script = "import os, time; os.fork() or os.setsid() or os.fork() or time.sleep(0.1)"
-    started = await sh(room, f"python3 -c '{script}' >/dev/null 2>&1; ps -e | wc -l")
+    started = await sh(environment, f"python3 -c '{script}' >/dev/null 2>&1; ps -e | wc -l")
     await asyncio.sleep(0.5)
-    zombies = await sh(room, "ps -eo stat,ppid,args | grep '^Z' | grep python3")
+    zombies = await sh(environment, "ps -eo stat,ppid,args | grep '^Z' | grep python3")
     assert (started.exit_code, zombies.stdout) == (0, b"")
 
 
-async def test_a_command_sees_no_descriptor_of_ours(rooms: Rooms, tmp_path: Path) -> None:
-    room = await rooms.start()
+async def test_a_command_sees_no_descriptor_of_ours(environments: Environments, tmp_path: Path) -> None:
+    environment = await environments.start()
     with (tmp_path / "held").open("wb"):
-        result = await room.exec(["ls", "/proc/self/fd"])
+        result = await environment.exec(["ls", "/proc/self/fd"])
     assert result.stdout.split() == [b"0", b"1", b"2", b"3"]  # 3 is the listing itself

@@ -91,8 +91,8 @@ async def test_thirty_tasks_over_ten_images_stay_within_a_budget_for_four(layers
 
         async def worker() -> None:
             for image in queue:
-                async with await provider.start(spec(image)) as room:
-                    assert (await room.exec(["/bin/sh", "-c", "echo $0"])).stdout == b"/bin/sh\n"
+                async with await provider.start(spec(image)) as environment:
+                    assert (await environment.exec(["/bin/sh", "-c", "echo $0"])).stdout == b"/bin/sh\n"
                 provider.release(spec(image))
 
         await asyncio.gather(worker(), worker())
@@ -133,7 +133,7 @@ async def test_what_others_brought_stays_and_what_an_earlier_run_brought_goes(
         await later.close()
 
 
-async def test_an_image_that_a_room_stands_on_is_waited_for(layers: list[bytes], tmp_path: Path) -> None:
+async def test_an_image_that_an_environment_stands_on_is_waited_for(layers: list[bytes], tmp_path: Path) -> None:
     async with hall(layers, 2) as world:
         first, second = world.images
         probe = DockerProvider(image_index_dir=tmp_path)
@@ -141,12 +141,12 @@ async def test_an_image_that_a_room_stands_on_is_waited_for(layers: list[bytes],
         await probe.close()
         size = (await world.sizes())[first]
         provider = DockerProvider(image_disk=size + size // 2, image_index_dir=tmp_path)
-        room = await provider.start(spec(first))
+        environment = await provider.start(spec(first))
         coming = asyncio.create_task(provider.digest(spec(second)))
         await asyncio.sleep(0.5)
         assert not coming.done()
         assert set(await world.sizes()) == {first}
-        await room.stop()
+        await environment.stop()
         await coming
         assert set(await world.sizes()) == {second}
         await provider.close()
@@ -191,22 +191,22 @@ async def test_what_was_built_on_an_image_counts_with_it_and_goes_with_it(layers
         context.mkdir()
         (context / "more").write_bytes(b"x" * OWN_BYTES)
         (context / "Dockerfile").write_text(f"FROM {first}\nCOPY more /more\n")
-        room = EnvironmentSpec(build=context)
+        environment = EnvironmentSpec(build=context)
         probe = DockerProvider(image_index_dir=tmp_path / "probe")
         await probe.digest(spec(second))
         await probe.close()
         size = (await world.sizes())[second]
         await world.clear()
-        # Room for two images, not for two and what is built on one of them.
+        # Environment for two images, not for two and what is built on one of them.
         provider = DockerProvider(image_disk=2 * size + OWN_BYTES // 2, image_index_dir=tmp_path / "brought")
-        provider.prefetch([room, spec(second)])
-        async with await provider.start(room) as standing:
+        provider.prefetch([environment, spec(second)])
+        async with await provider.start(environment) as standing:
             assert (await standing.exec(["/bin/sh", "-c", "read -r line </more; echo ${#line}"])).exit_code < 126
             made = standing.digest.removeprefix("docker:")
             coming = asyncio.create_task(provider.digest(spec(second)))
             await asyncio.sleep(0.5)
             assert first in await world.sizes()
-        provider.release(room)
+        provider.release(environment)
         await coming
         assert set(await world.sizes()) == {second}
         with pytest.raises(DockerError):
@@ -230,7 +230,7 @@ async def test_an_image_of_the_machine_needs_no_registry(tmp_path: Path) -> None
     need_docker()
     provider = DockerProvider(image_disk=1, image_index_dir=tmp_path)
     provider.prefetch([spec(IMAGE)])
-    async with await provider.start(spec(IMAGE)) as room:
-        assert (await room.exec(["true"])).exit_code == 0
+    async with await provider.start(spec(IMAGE)) as environment:
+        assert (await environment.exec(["true"])).exit_code == 0
     await provider.close()
     assert not list(tmp_path.iterdir())

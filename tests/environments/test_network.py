@@ -1,4 +1,4 @@
-"""What every room promises about what it can reach."""
+"""What every environment promises about what it can reach."""
 
 import asyncio
 import os
@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from environment_factory import Environments, sh
 from proctor.core.environment import Environment, Network
 from proctor.core.errors import InfrastructureError
-from rooms import Rooms, sh
 
 CONNECT = """
 import socket, sys
@@ -23,8 +23,8 @@ except OSError as error:
 """
 
 
-async def connects(room: Environment, host: str, port: int) -> bool:
-    result = await room.exec(["python3", "-c", CONNECT, host, str(port)])
+async def connects(environment: Environment, host: str, port: int) -> bool:
+    result = await environment.exec(["python3", "-c", CONNECT, host, str(port)])
     assert result.exit_code == 0, result.stderr
     return result.stdout == b"connected\n"
 
@@ -63,9 +63,9 @@ print(answer[:10].decode(), answer[-20:].decode(), len(answer))
 """
 
 
-async def talk(room: Environment, text: str, times: int = 1) -> str:
-    assert room.model_url is not None
-    result = await room.exec(["python3", "-c", TALK, room.model_url, text, str(times)])
+async def talk(environment: Environment, text: str, times: int = 1) -> str:
+    assert environment.model_url is not None
+    result = await environment.exec(["python3", "-c", TALK, environment.model_url, text, str(times)])
     assert result.exit_code == 0, result.stderr
     return result.stdout.decode().strip()
 
@@ -77,70 +77,74 @@ def host_server() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-async def test_a_room_without_network_reaches_nothing(sealed: Rooms, host_server: int) -> None:
-    room = await sealed.start(network=Network.NONE)
-    assert room.model_url is None
+async def test_an_environment_without_network_reaches_nothing(sealed: Environments, host_server: int) -> None:
+    environment = await sealed.start(network=Network.NONE)
+    assert environment.model_url is None
     addresses = ["127.0.0.1", socket.gethostbyname(socket.gethostname()), "192.0.2.1"]
     if sealed.kind == "docker":
         addresses.append("172.17.0.1")
     for address in addresses:
-        assert not await connects(room, address, host_server)
-    links = await sh(room, "cat /proc/net/dev | tail -n +3 | cut -d: -f1")
+        assert not await connects(environment, address, host_server)
+    links = await sh(environment, "cat /proc/net/dev | tail -n +3 | cut -d: -f1")
     assert links.stdout.split() == [b"lo"]
 
 
-async def test_loopback_works_without_a_network(sealed: Rooms) -> None:
-    room = await sealed.start(network=Network.NONE)
-    await sh(room, "nohup python3 -m http.server 8000 --bind 127.0.0.1 >/dev/null 2>&1 &")
+async def test_loopback_works_without_a_network(sealed: Environments) -> None:
+    environment = await sealed.start(network=Network.NONE)
+    await sh(environment, "nohup python3 -m http.server 8000 --bind 127.0.0.1 >/dev/null 2>&1 &")
     for _ in range(50):
-        if await connects(room, "127.0.0.1", 8000):
+        if await connects(environment, "127.0.0.1", 8000):
             return
         await asyncio.sleep(0.1)
     pytest.fail("loopback is not up")
 
 
-async def test_the_model_gateway_is_reached_and_nothing_else(sealed: Rooms, tmp_path: Path, host_server: int) -> None:
+async def test_the_model_gateway_is_reached_and_nothing_else(
+    sealed: Environments, tmp_path: Path, host_server: int
+) -> None:
     async with gateway(tmp_path) as path:
-        room = await sealed.start(network=Network.MODEL, model_socket=path)
-        assert await talk(room, "hello") == "HELLO|5 HELLO|5 7"
+        environment = await sealed.start(network=Network.MODEL, model_socket=path)
+        assert await talk(environment, "hello") == "HELLO|5 HELLO|5 7"
         for address in ("192.0.2.1", "127.0.0.1") + (("172.17.0.1",) if sealed.kind == "docker" else ()):
-            assert not await connects(room, address, host_server)
+            assert not await connects(environment, address, host_server)
 
 
-async def test_much_goes_through_to_the_gateway_at_once(sealed: Rooms, tmp_path: Path) -> None:
+async def test_much_goes_through_to_the_gateway_at_once(sealed: Environments, tmp_path: Path) -> None:
     async with gateway(tmp_path) as path:
-        room = await sealed.start(network=Network.MODEL, model_socket=path)
-        answers = await asyncio.gather(*(talk(room, letter * 100, 20_000) for letter in "abcde"))
+        environment = await sealed.start(network=Network.MODEL, model_socket=path)
+        answers = await asyncio.gather(*(talk(environment, letter * 100, 20_000) for letter in "abcde"))
         assert answers == [f"{letter * 10} {letter * 12}|2000000 2000008" for letter in "ABCDE"]
 
 
-async def test_a_gateway_that_is_gone_is_a_closed_connection(sealed: Rooms, tmp_path: Path) -> None:
+async def test_a_gateway_that_is_gone_is_a_closed_connection(sealed: Environments, tmp_path: Path) -> None:
     async with gateway(tmp_path) as path:
-        room = await sealed.start(network=Network.MODEL, model_socket=path)
-        assert (await talk(room, "x")).startswith("X|1")
+        environment = await sealed.start(network=Network.MODEL, model_socket=path)
+        assert (await talk(environment, "x")).startswith("X|1")
     path.unlink(missing_ok=True)
-    assert room.model_url is not None
-    result = await room.exec(["python3", "-c", TALK, room.model_url, "x", "1"])
+    assert environment.model_url is not None
+    result = await environment.exec(["python3", "-c", TALK, environment.model_url, "x", "1"])
     assert "|" not in result.stdout.decode()
-    assert (await sh(room, "echo still here")).stdout == b"still here\n"
+    assert (await sh(environment, "echo still here")).stdout == b"still here\n"
 
 
-async def test_an_open_room_reaches_the_host_and_the_gateway(rooms: Rooms, tmp_path: Path, host_server: int) -> None:
+async def test_an_open_environment_reaches_the_host_and_the_gateway(
+    environments: Environments, tmp_path: Path, host_server: int
+) -> None:
     async with gateway(tmp_path) as path:
-        room = await rooms.start(network=Network.OPEN, model_socket=path)
-        other = await rooms.start(network=Network.OPEN, model_socket=path)
-        assert (await talk(room, "x")).startswith("X|1")
+        environment = await environments.start(network=Network.OPEN, model_socket=path)
+        other = await environments.start(network=Network.OPEN, model_socket=path)
+        assert (await talk(environment, "x")).startswith("X|1")
         assert (await talk(other, "y")).startswith("Y|1")
-        host = "172.17.0.1" if rooms.kind == "docker" else "127.0.0.1"
-        assert await connects(room, host, host_server)
+        host = "172.17.0.1" if environments.kind == "docker" else "127.0.0.1"
+        assert await connects(environment, host, host_server)
 
 
-async def test_a_gateway_that_is_not_there_is_said_so(local: Rooms, tmp_path: Path) -> None:
+async def test_a_gateway_that_is_not_there_is_said_so(local: Environments, tmp_path: Path) -> None:
     with pytest.raises(InfrastructureError, match="gateway"):
         await local.start(network=Network.MODEL, model_socket=tmp_path / "none.sock")
 
 
-async def test_rooms_side_by_side_do_not_reach_each_other(sealed: Rooms, tmp_path: Path) -> None:
+async def test_environments_side_by_side_do_not_reach_each_other(sealed: Environments, tmp_path: Path) -> None:
     async with gateway(tmp_path) as path:
         one = await sealed.start(network=Network.MODEL, model_socket=path)
         other = await sealed.start(network=Network.MODEL, model_socket=path)

@@ -10,7 +10,13 @@ from proctor.environments import provider
 
 def test_the_public_names_are_these() -> None:
     assert proctor.environments.__all__ == [
-        *("Reaped", "docker_available", "docker_rooms", "local_available", "local_rooms", "provider", "reap")
+        "ReapResult",
+        "docker_unavailable_reason",
+        "docker_version",
+        "local_unavailable_reason",
+        "local_version",
+        "provider",
+        "reap",
     ]
 
 

@@ -157,7 +157,7 @@ def test_removing_follows_no_link(tmp_path: Path) -> None:
 
 
 def test_directories_swapped_for_links_while_a_tree_is_written_lead_nowhere(tmp_path: Path) -> None:
-    """The target's owner may be hostile too: a room that files are put into."""
+    """The target's owner may be hostile too: an environment that files are put into."""
     outside = tmp_path / "outside"
     outside.mkdir()
     source = tmp_path / "source"

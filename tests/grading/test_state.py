@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 
 from docker_image import IMAGE, need_docker
+from environment_factory import sh
 from paths import REPOSITORY
 from proctor.core.environment import Environment, EnvironmentSpec, Mount
 from proctor.core.errors import InvalidData
@@ -26,7 +27,6 @@ from proctor.grading.state import (
     service_pids,
     take_snapshot,
 )
-from rooms import sh
 
 COMMAND = 'curl -s http://localhost/ | grep -q "Hello" && echo "All is well" || echo "Nothing is well"'
 WORDS = script_words(COMMAND)

@@ -134,7 +134,7 @@ def test_what_it_took_is_what_the_files_say(stores: list[RunStore], rows: list[R
             row.cost_distribution.p75,
             row.turns,
             row.steps,
-            row.utilisation,
+            row.active_share,
             row.compactions,
         ]
         theirs = [
@@ -149,7 +149,7 @@ def test_what_it_took_is_what_the_files_say(stores: list[RunStore], rows: list[R
             np.percentile(list(map(cost, counted)), 75),
             np.mean([one["turns"] for one in metrics]),
             np.mean([one["steps"] for one in metrics]),
-            np.mean([one["utilisation"] for one in metrics]),
+            np.mean([one["active_share"] for one in metrics]),
             np.mean([one["compactions"] for one in metrics]),
         ]
         assert ours == pytest.approx(theirs)

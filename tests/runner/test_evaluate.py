@@ -36,7 +36,7 @@ class Installed(Toy):
 async def test_a_verdict_is_found_again_whose_packages_were_installed_for_it(tmp_path: Path, use_cache: bool) -> None:
     toys = Installed()
     gold = {task.id: toys.oracle(task) for task in toys.tasks()}
-    cache = RecordCache(TaskEvaluation, "verdicts", root=tmp_path) if use_cache else None
+    cache = RecordCache(TaskEvaluation, "evaluations", root=tmp_path) if use_cache else None
 
     async def once(name: str) -> TaskEvaluation:
         (evaluated,) = await evaluate(

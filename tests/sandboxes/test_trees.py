@@ -99,12 +99,12 @@ def test_a_tree_with_a_mount_in_it_is_not_touched(tmp_path: Path) -> None:
     outside.mkdir()
     (outside / "precious").touch()
     inside.mkdir(parents=True)
-    code = "import sys; from pathlib import Path; from proctor.sandboxes.trees import refuse_mounts, remove_tree; "
+    code = "import sys; from pathlib import Path; from proctor.sandboxes.trees import check_no_mounts, remove_tree; "
     refused = with_mount(outside, inside, f"{code}remove_tree(Path({str(tmp_path / 'tree')!r}))")
     assert refused.stderr.splitlines()[-1] == (
         "proctor.core.errors.InfrastructureError: "
         f"{inside}: another file system is mounted inside the sandbox; unmount it first"
     )
     assert (outside / "precious").exists()
-    neighbour = with_mount(outside, inside, f"{code}refuse_mounts(Path({str(tmp_path / 'tre')!r}))")
+    neighbour = with_mount(outside, inside, f"{code}check_no_mounts(Path({str(tmp_path / 'tre')!r}))")
     assert neighbour.returncode == 0

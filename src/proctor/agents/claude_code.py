@@ -327,7 +327,7 @@ def _outcome(summary: ClaudeStreamSummary, process_exit: ProcessExit) -> AgentOu
             turns=summary.turns,
             steps=summary.steps,
             compactions=summary.compactions,
-            utilisation=min(1.0, share) if summary.started and math.isfinite(share) else None,
+            active_share=min(1.0, share) if summary.started and math.isfinite(share) else None,
             members=(
                 Member(
                     name="claude_code",

@@ -25,6 +25,6 @@ class Nop:
 
     async def solve(
         self, request: AgentRequest, environment: Environment, on_progress: ProgressCallback
-    ) -> AgentOutcome:  # noqa: ARG002 - see Agent
+    ) -> AgentOutcome:
         """Do nothing."""
         return write_outcome(request, not_started_outcome(None, "it did nothing, as it should"))

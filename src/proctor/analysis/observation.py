@@ -1,6 +1,6 @@
-"""What an analysis needs to know of one answer: a stored result without its evidence, which is most of the file."""
+"""What an analysis needs to know of one trial: a stored result without its evidence, which is most of the file."""
 
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -56,6 +56,7 @@ class Observation(Record):
     grade_seconds: float = 0.0
     categories: dict[str, str] = msgspec.field(default_factory=dict)
     attempts: tuple[ObservedAttempt, ...] = ()
+    schema_version: Literal["proctor.task_result@2"] = "proctor.task_result@2"
 
     @property
     def resolved(self) -> bool:

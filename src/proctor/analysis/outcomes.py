@@ -10,7 +10,7 @@ from proctor.core.errors import InvalidData, UsageError
 from proctor.core.evaluation import EvaluationReport, RepairSummary, TestSummary
 from proctor.core.record import Record, from_json
 
-PROCTOR_REPORT: Final = "proctor.report@1"
+PROCTOR_REPORT: Final = "proctor.report@2"
 X07_REPORT: Final = "x07.bench.report@0.1.0"
 X07_ENVELOPE: Final = "x07.tool.bench.eval.report@0.1.0"
 _X07_TESTS_SUFFIX: Final = ".x07test.report.json"
@@ -109,7 +109,7 @@ def read_outcomes(data: bytes, *, where: str) -> EvaluationOutcomes:
                 raise InvalidData(f"x07's envelope holds no bench report (its exit code was {envelope.exit_code})")
         if kind == X07_REPORT:
             return _from_x07(from_json(data, X07Report))
-        if kind == PROCTOR_REPORT:
+        if kind.startswith("proctor.report@"):
             return _from_proctor(from_json(data, EvaluationReport))
     except InvalidData as error:
         raise UsageError(f"cannot be scored: {error.what}", where=where) from error

@@ -92,7 +92,7 @@ class RunRow(Record):
     agents: int
     turns: float | None
     steps: float | None
-    utilisation: float | None
+    active_share: float | None
     compactions: float | None
     context_resets: float | None
     failure_reasons: dict[str, int]
@@ -204,8 +204,8 @@ class _RunRowBuilder:
             self.failure_reasons[mode] += 1
         for name in ("turns", "steps", "compactions", "context_resets"):
             self.sums[name] += getattr(one.metrics, name)
-        if one.metrics.utilisation is not None:
-            self.active_shares.append(one.metrics.utilisation)
+        if one.metrics.active_share is not None:
+            self.active_shares.append(one.metrics.active_share)
         add_roles(self.roles, one)
 
     def row(self, config: RunConfig, healthy: Collection[str] | None) -> RunRow:
@@ -256,7 +256,7 @@ class _RunRowBuilder:
             agents=self.agents,
             turns=self._mean("turns", counted),
             steps=self._mean("steps", counted),
-            utilisation=sum(self.active_shares) / len(self.active_shares) if self.active_shares else None,
+            active_share=sum(self.active_shares) / len(self.active_shares) if self.active_shares else None,
             compactions=self._mean("compactions", counted),
             context_resets=self._mean("context_resets", counted),
             failure_reasons=sorted_by_count(self.failure_reasons),

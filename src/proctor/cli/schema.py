@@ -7,6 +7,7 @@ import click
 from proctor.core.errors import UsageError
 
 SUFFIX = ".schema.json"
+_FORMER_NAMES = {"fetched": "dataset-info", "health": "task-health"}
 
 
 def schema_names() -> list[str]:
@@ -23,6 +24,7 @@ def command(name: str | None) -> None:
     if name is None:
         click.echo("\n".join(names))
         return
+    name = _FORMER_NAMES.get(name, name)
     if name not in names:
         raise UsageError(f"no schema is called {name!r}", fix=f"choose one of: {', '.join(names)}")
     file = importlib.resources.files("proctor") / "schemas" / f"{name}{SUFFIX}"

@@ -76,7 +76,7 @@ class TaskHealth(Record):
     deviations: tuple[str, ...] = ()
     skipped: str = ""
     artifacts: str | None = None
-    schema_version: Literal["proctor.health@1"] = "proctor.health@1"
+    schema_version: Literal["proctor.task_health@1"] = "proctor.task_health@1"
 
 
 class InvalidTask(Record):
@@ -102,7 +102,7 @@ class DatasetInfo(Record):
     digest: str
     tasks: int
     fetched_at: str
-    schema_version: Literal["proctor.fetched@1"] = "proctor.fetched@1"
+    schema_version: Literal["proctor.dataset_info@1"] = "proctor.dataset_info@1"
 
 
 class Benchmark(Protocol):

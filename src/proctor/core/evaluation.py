@@ -121,4 +121,4 @@ class EvaluationReport(Record):
     invocation: Invocation
     summary: EvaluationSummary
     tasks: tuple[TaskEvaluation, ...]
-    schema_version: Literal["proctor.report@1"] = "proctor.report@1"
+    schema_version: Literal["proctor.report@2"] = "proctor.report@2"

@@ -7,8 +7,9 @@ from typing import Any, Final, Protocol, TypeVar, dataclass_transform
 import msgspec
 
 from proctor.core.errors import InvalidData
+from proctor.core.upgrades import holds_older_record, upgrade
 
-T = TypeVar("T", bound="Record")
+T = TypeVar("T", bound=msgspec.Struct)
 _WORDS: Final = re.compile(r"[A-Z0-9][a-z0-9]*")
 
 
@@ -54,21 +55,35 @@ def _printable(value: Any) -> Any:
 
 
 def from_json(data: bytes | str, kind: type[T], *, where: object = None) -> T:
-    """Read a record and check it against its type.
+    """Read a record and check it against its type. Records of older versions are upgraded (`core.upgrades`).
 
     Raises:
         InvalidData: not JSON, or not this kind of record; says at which path.
     """
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     try:
-        return msgspec.json.decode(data, type=kind)
+        if "schema_version" not in kind.__struct_fields__ and holds_older_record(raw):
+            return _upgraded(raw, kind)
+        try:
+            return msgspec.json.decode(raw, type=kind)
+        except msgspec.ValidationError:
+            if not holds_older_record(raw):
+                raise
+            return _upgraded(raw, kind)
     except msgspec.ValidationError as error:
-        # As people say it: a `_TaskResult` is a task result to whoever has to mend the file.
+        # A `_TaskResult` is a task result to the person who has to fix the file.
         name = " ".join(_WORDS.findall(kind.__name__)).lower()
         newer = "; another version of Proctor wrote it" if str(error).endswith("`$.schema_version`") else ""
         raise InvalidData(f"not a valid {name}: {error}{newer}", where=where) from error
     except (msgspec.DecodeError, RecursionError) as error:
         message = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise InvalidData(f"this is not JSON: {message}", where=where) from error
+
+
+def _upgraded(data: bytes, kind: type[T]) -> T:
+    document = msgspec.json.decode(data)
+    upgrade(document)
+    return msgspec.json.decode(msgspec.json.encode(document), type=kind)
 
 
 def read_record(path: Path, kind: type[T]) -> T:

@@ -61,7 +61,7 @@ class AgentMetrics(Record):
     """How one agent, or a whole pod, spent its time.
 
     Attributes:
-        utilisation: share of the wall clock in which agents were active, between 0 and 1.
+        active_share: share of the wall clock in which agents were active, between 0 and 1.
     """
 
     agents: int = 1
@@ -70,7 +70,7 @@ class AgentMetrics(Record):
     compactions: int = 0
     context_resets: int = 0
     messages: int = 0
-    utilisation: float | None = None
+    active_share: float | None = None
     members: tuple[Member, ...] = ()
 
 
@@ -102,4 +102,4 @@ class TaskResult(Record):
     agent_seconds: float
     grade_seconds: float
     categories: dict[str, str]
-    schema_version: Literal["proctor.task_result@1"] = "proctor.task_result@1"
+    schema_version: Literal["proctor.task_result@2"] = "proctor.task_result@2"

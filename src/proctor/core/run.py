@@ -73,7 +73,7 @@ class RunConfig(Record):
     image_map: dict[str, str] = field(default_factory=dict)
     sweep: str | None = None
     origin: str | None = None
-    schema_version: Literal["proctor.run_config@1"] = "proctor.run_config@1"
+    schema_version: Literal["proctor.run_config@2"] = "proctor.run_config@2"
 
 
 Stage = Literal["prepared", "answered", "collected", "graded", "recorded"]
@@ -93,7 +93,7 @@ class JournalEntry(Record):
     stage: Stage
     cause: Cause | None = None
     cost_usd: float | None = None
-    schema_version: Literal["proctor.journal_entry@1"] = "proctor.journal_entry@1"
+    schema_version: Literal["proctor.journal_entry@2"] = "proctor.journal_entry@2"
 
 
 class RunSummary(Record):
@@ -116,4 +116,4 @@ class RunSummary(Record):
     agent_seconds: float
     unfinished_usd: float | None = 0.0
     causes: dict[str, int] = field(default_factory=dict)
-    schema_version: Literal["proctor.run_summary@1"] = "proctor.run_summary@1"
+    schema_version: Literal["proctor.run_summary@2"] = "proctor.run_summary@2"

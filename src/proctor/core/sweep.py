@@ -30,4 +30,4 @@ class Sweep(Record):
     reference: str
     rule: str | None
     created_at: str
-    schema_version: Literal["proctor.sweep@1"] = "proctor.sweep@1"
+    schema_version: Literal["proctor.sweep@2"] = "proctor.sweep@2"

@@ -83,4 +83,4 @@ class Task(Record):
     private: PrivatePart
     categories: dict[str, str] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
-    schema_version: Literal["proctor.task@1"] = "proctor.task@1"
+    schema_version: Literal["proctor.task@2"] = "proctor.task@2"

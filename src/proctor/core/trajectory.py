@@ -12,7 +12,7 @@ from proctor.core.record import Record
 from proctor.core.result import Tokens
 
 StepSource = Literal["system", "user", "agent"]
-StepKind = Literal["message", "compaction", "trouble"]
+StepKind = Literal["message", "compaction", "error"]
 LaneKind = Literal["main", "subagent", "side"]
 
 
@@ -116,7 +116,7 @@ class Trajectory(Record):
     lanes: tuple[Lane, ...] = field(default_factory=tuple)
     steps: tuple[Step, ...] = field(default_factory=tuple)
     note: str = ""
-    schema_version: Literal["proctor.trajectory@1"] = "proctor.trajectory@1"
+    schema_version: Literal["proctor.trajectory@2"] = "proctor.trajectory@2"
 
     def running_totals(self) -> Iterator[Totals]:
         """For each step, what had been used when it was done."""

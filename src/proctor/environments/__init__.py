@@ -1,7 +1,7 @@
-"""Environments: the rooms in which commands run for one attempt.
+"""Environments: the environments in which commands run for one attempt.
 
-`local` makes a room with bubblewrap in some milliseconds, `docker` with a Docker engine; both keep the protocol in
-`proctor.core.environment`. Providers are found through the entry point group ``proctor.environments``.
+`local` makes an environment with bubblewrap in some milliseconds, `docker` with a Docker engine; both keep the protocol
+in `proctor.core.environment`. Providers are found through the entry point group ``proctor.environments``.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ def provider(name: str, *, isolation: bool = True, **options: Any) -> Environmen
     """
     if not isolation:
         if name != "local":
-            raise UsageError(f"{name} rooms are always isolated", fix="leave --isolation off to --runner local")
+            raise UsageError(f"{name} environments are always isolated", fix="leave --isolation off to --runner local")
         options["isolation"] = False
     found = {entry.name: entry for entry in entry_points(group=_GROUP)}
     if name not in found:
@@ -44,7 +44,7 @@ def provider(name: str, *, isolation: bool = True, **options: Any) -> Environmen
 
 
 async def local_version() -> str:
-    """What makes local rooms on this machine, with its version.
+    """What makes local environments on this machine, with its version.
 
     Raises:
         InfrastructureError: none can be made; says why and what to do.
@@ -55,7 +55,7 @@ async def local_version() -> str:
 
 
 async def docker_version(url: str | None = None) -> str:
-    """The version of the engine that makes rooms in containers.
+    """The version of the engine that makes environments in containers.
 
     Raises:
         InfrastructureError: there is none, or it does not answer.
@@ -72,7 +72,7 @@ async def docker_version(url: str | None = None) -> str:
 
 
 async def local_unavailable_reason() -> str | None:
-    """Why no local room can be made on this machine; None when one can."""
+    """Why no local environment can be made on this machine; None when one can."""
     try:
         await local_version()
     except ProctorError as error:
@@ -81,7 +81,7 @@ async def local_unavailable_reason() -> str | None:
 
 
 async def docker_unavailable_reason(url: str | None = None) -> str | None:
-    """Why no room can be made in a container here; None when one can."""
+    """Why no space can be made in a container here; None when one can."""
     try:
         await docker_version(url)
     except ProctorError as error:

@@ -116,7 +116,7 @@ class ChunkPipe:
         self._stopped = False
 
     def put(self, piece: bytes) -> bool:
-        """Add a piece, empty at the end of the file; False when there is no room for it right now."""
+        """Add a piece, empty at the end of the file; False when there is no space for it right now."""
         try:
             self._pieces.put_nowait(piece)
         except queue.Full:
@@ -126,7 +126,7 @@ class ChunkPipe:
     def stop(self) -> None:
         """Make the reader end with `Stopped`."""
         self._stopped = True
-        self.put(b"")  # wakes it; when there is no room, it is not asleep
+        self.put(b"")  # wakes it; when there is no space, it is not asleep
 
     def read(self, size: int) -> bytes:
         """What the tar reader calls."""
@@ -245,7 +245,9 @@ class _Unpacker:
             os.close(writer)
 
     def _copy_hard_link(self, entry: tarfile.TarInfo, path: list[str]) -> None:
-        """A hard link is a file of its own on this side. What links to anything but a file is no link of a room's."""
+        """A hard link is a file of its own on this side. What links to anything but a file is no link of an
+        environment's.
+        """
         original = self._path(entry.linkname)
         if original is None:
             return

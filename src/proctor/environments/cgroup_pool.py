@@ -1,4 +1,6 @@
-"""Control groups that rooms take turns in: the kernel takes milliseconds to make one, and as long to remove it."""
+"""Control groups that environments take turns in: the kernel takes milliseconds to make one, and as long to remove
+it.
+"""
 
 from pathlib import Path
 
@@ -10,9 +12,9 @@ CgroupKey = tuple[int | None, int | None, float | None]
 
 
 class CgroupPool:
-    """The control groups of one provider's rooms.
+    """The control groups of one provider's environments.
 
-    A folder among the rooms' names all of them, so that whoever clears up after a death finds them.
+    A folder among the environments' names all of them, so that the clean-up after a crash finds them.
     """
 
     def __init__(self, environments_dir: Path) -> None:
@@ -37,7 +39,7 @@ class CgroupPool:
         return group
 
     def release(self, limits: Limits, group: Cgroup) -> None:
-        """Every process in it has ended: the next room may have it."""
+        """Every process in it has ended: the next environment may have it."""
         self._free.setdefault(_key(limits), []).append(group)
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""Control groups: limits on memory, processes and processors that hold for a whole room.
+"""Control groups: limits on memory, processes and processors that hold for a whole environment.
 
 Version 2, or version 1 with its controllers mounted apart, wherever this process may make a group beside or below its
-own: as root mostly, otherwise in a delegated tree. Where it may not, `make` says None and the caller falls back.
+own: as root mostly, otherwise in a delegated tree. Where it may not, `make` returns None and the caller falls back.
 """
 
 import functools
@@ -20,7 +20,7 @@ _OPTIONAL: Final = {"memory.memsw.limit_in_bytes", "memory.swap.max"}  # not in 
 
 
 class Cgroup:
-    """A group for one room. Commands join it by writing to `joins` before they become their program.
+    """A group for one environment. Commands join it by writing to `joins` before they become their program.
 
     Attributes:
         controllers: what this group limits.

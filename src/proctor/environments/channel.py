@@ -1,4 +1,4 @@
-"""Proctor's end of the socket to a room's first process."""
+"""Proctor's end of the socket to an environment's first process."""
 
 import asyncio
 import itertools
@@ -28,14 +28,14 @@ class ExecSpec(Record):
 
 
 class ChannelClosed(Exception):
-    """The room's first process has ended."""
+    """The environment's first process has ended."""
 
 
 class Channel:
     """Sends requests and hands each its reply; belongs to one event loop.
 
     Attributes:
-        ready: the port of the model relay, once the room is up; 0 without one.
+        ready: the port of the model relay, once the environment is up; 0 without one.
     """
 
     def __init__(self, control: socket.socket) -> None:
@@ -70,14 +70,14 @@ class Channel:
         """A descriptor of a directory as it is seen inside.
 
         Raises:
-            OSError: what the room's first process got when it tried.
+            OSError: what the environment's first process got when it tried.
         """
         number, future = self.new_request()
         await self._send((wire.OPEN, number, os.fsencode(path), make))
         return await future
 
     def shutdown(self) -> None:
-        """Make the first process end, and with it the room; `gone` is set when it has."""
+        """Make the first process end, and with it the environment; `gone` is set when it has."""
         with suppress(OSError):
             self._control.shutdown(socket.SHUT_WR)
 

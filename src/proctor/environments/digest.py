@@ -1,4 +1,4 @@
-"""What a local room's programs are, in one short name: same digest, same programs."""
+"""What a local environment's programs are, in one short name: same digest, same programs."""
 
 import functools
 import hashlib
@@ -22,7 +22,7 @@ _OUTSIDE_PACKAGES: Final = ("/usr/local/bin", "/usr/local/lib", "/opt")
 
 
 def local_digest(kind: str, mounts: Iterable[Mount]) -> str:
-    """The digest of a room that shows this system and these mounts."""
+    """The digest of an environment that shows this system and these mounts."""
     digest = hashlib.sha256(_system())
     for mount in mounts:
         digest.update(_line(mount.target, mount.source, *_stamp(Path(mount.source))))

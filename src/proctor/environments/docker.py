@@ -1,4 +1,4 @@
-"""Rooms in containers of a Docker engine."""
+"""Environments in containers of a Docker engine."""
 
 import asyncio
 import posixpath
@@ -52,23 +52,23 @@ class PullProgress(Record):
 
 
 class DockerProvider:
-    """Makes rooms in containers.
+    """Makes environments in containers.
 
     Commands run as root of the container, with the engine's default capabilities: state-graded tasks install
     packages and start services.
 
     Args:
         url: where the engine is; DOCKER_HOST, the Docker context or the usual socket by default.
-        image: for rooms that name none.
-        private_relay: puts the model gateway on a room's own loopback, with no network beside it, where this process
-            may do so: as root, on the engine's machine. Otherwise rooms with network `model` share an internal
-            network, on which they reach the gateway, and whatever else listens on all addresses of this host.
+        image: for environments that name none.
+        private_relay: puts the model gateway on an environment's own loopback, with no network beside it, where this
+            process may do so: as root, on the engine's machine. Otherwise environments with network `model` share an
+            internal network, on which they reach the gateway, and whatever else listens on all addresses of this host.
         no_new_privileges: keeps set-user-id programs (sudo, su as another user) from gaining rights. Root can do
             without them, so only tasks that work as another user need this to be False.
         image_map: images to use in the place of others, by name, also where a Dockerfile starts from them.
         image_disk: how many bytes the images that are pulled may take, beside those that were there before.
         brought: where it is written down which images were pulled; a folder in the cache by default.
-        on_pull: told how a pull, or the building of an image, goes on.
+        on_pull: called with the progress of a pull or a build.
     """
 
     name = "docker"
@@ -103,11 +103,11 @@ class DockerProvider:
         )
 
     async def start(self, spec: EnvironmentSpec) -> DockerEnvironment:
-        """Make a room.
+        """Make an environment.
 
         Raises:
             InfrastructureError: there is no engine, or no such image; says what to do.
-            UsageError: the room is described wrongly.
+            UsageError: the environment is described wrongly.
         """
         _check_spec(spec)
         holds = [self._images.pin(image) for image in self._images_of(spec)]
@@ -117,15 +117,15 @@ class DockerProvider:
                 let_go()
 
         try:
-            room = await self._make(spec)
+            environment = await self._make(spec)
         except BaseException:
             release()
             raise
-        room.on_stopped(release)
-        return room
+        environment.on_stopped(release)
+        return environment
 
     def prefetch(self, specs: Sequence[EnvironmentSpec]) -> None:
-        """See to it that the images of these rooms are there when they are needed."""
+        """See to it that the images of these environments are there when they are needed."""
         self._images.prefetch([image for spec in specs for image in self._images_of(spec)])
 
     def release(self, spec: EnvironmentSpec) -> None:
@@ -134,11 +134,11 @@ class DockerProvider:
             self._images.release(image)
 
     async def is_available(self, spec: EnvironmentSpec) -> bool:
-        """Whether the room's image is on this machine."""
+        """Whether the environment's image is on this machine."""
         return await inspect_image(self._docker(), self._image_of(spec)) is not None
 
     async def unavailable_reason(self, spec: EnvironmentSpec) -> str | None:
-        """Why the room's image can be neither found here nor in its registry."""
+        """Why the environment's image can be neither found here nor in its registry."""
         if await self.is_available(spec):
             return None
         try:
@@ -153,13 +153,13 @@ class DockerProvider:
         return f"docker:{described['Id']}"
 
     async def host_address(self) -> str:
-        """The address at which rooms with network `model` reach this host, and where a server for them binds."""
+        """The address at which environments with network `model` reach this host, and where a server for them binds."""
         docker = self._docker()
         with engine_errors("describe a network"):
             return await host_address(await self._shared_network(docker))
 
     async def close(self) -> None:
-        """Remove the rooms' network and let the engine go."""
+        """Remove the environments' network and let the engine go."""
         await self._images.close()
         docker, self._client = self._client, None
         network, self._network = self._network, None
@@ -167,7 +167,7 @@ class DockerProvider:
             return
         try:
             if network is not None:
-                with engine_errors("remove the rooms' network"):
+                with engine_errors("remove the environments' network"):
                     await network.delete()
         finally:
             await disconnect(docker)
@@ -185,16 +185,16 @@ class DockerProvider:
                 return await DockerEnvironment.make(docker, config, spec, digest=digest, relay_factory=inside)
             except CannotEnterNamespace:
                 self._private_relay = False
-        mode, door = await self._network_and_relay(docker, spec)
+        mode, relay_factory = await self._network_and_relay(docker, spec)
         config = self._config(spec, image, described, mode)
-        return await DockerEnvironment.make(docker, config, spec, digest=digest, relay_factory=door)
+        return await DockerEnvironment.make(docker, config, spec, digest=digest, relay_factory=relay_factory)
 
     def _image_of(self, spec: EnvironmentSpec) -> str:
         image = spec.image or self._image
         return self._image_map.get(image, image)
 
     def _images_of(self, spec: EnvironmentSpec) -> tuple[str, ...]:
-        """The images that a room needs, from wherever they come."""
+        """The images that an environment needs, from wherever they come."""
         return (self._image_of(spec),) if spec.build is None else base_images(spec.build, self._image_map)
 
     def _docker(self) -> Docker:
@@ -203,7 +203,9 @@ class DockerProvider:
         return self._client
 
     async def _image_info(self, docker: Docker, spec: EnvironmentSpec) -> dict[str, Any]:
-        """The engine's description of the image that a room is made from, which is built or pulled if need be."""
+        """The engine's description of the image that an environment is made from, which is built or pulled if need
+        be.
+        """
         if spec.build is None:
             return await self._images.ensure(self._image_of(spec))
         context = await asyncio.to_thread(build_context, spec.build, self._image_map)
@@ -235,7 +237,7 @@ class DockerProvider:
         )
 
     async def _shared_network(self, docker: Docker) -> DockerNetwork:
-        """One internal network for all rooms of this process: the engine has addresses for some thirty only.
+        """One internal network for all environments of this process: the engine has addresses for some thirty only.
 
         Containers on it reach this host, not each other.
         """
@@ -258,15 +260,15 @@ class DockerProvider:
             return "none", None
         network = None
         if spec.network is Network.MODEL:
-            with engine_errors("make the rooms' network"):
+            with engine_errors("make the environments' network"):
                 network = await self._shared_network(docker)
-        door = None
+        relay_factory = None
         if spec.model_socket is not None:
-            door = ModelRelayFactory(spec.model_socket, private=False, network=network)
-        return network.id if network else "bridge", door
+            relay_factory = ModelRelayFactory(spec.model_socket, private=False, network=network)
+        return network.id if network else "bridge", relay_factory
 
     def _config(self, spec: EnvironmentSpec, image: str, image_info: dict[str, Any], network: str) -> dict[str, Any]:
-        """What the engine is asked to make."""
+        """The container configuration sent to the engine."""
         limits = spec.limits
         own = dict(entry.partition("=")[::2] for entry in image_info.get("Config", {}).get("Env") or [])
         ulimits = [{"Name": "core", "Soft": 0, "Hard": 0}]
@@ -311,9 +313,9 @@ def _check_spec(spec: EnvironmentSpec) -> None:
     if spec.workspace is not None and not spec.workspace.is_dir():
         raise UsageError("the workspace is not a directory", where=spec.workspace)
     if not spec.workdir.startswith("/") or spec.workdir == "/" or posixpath.normpath(spec.workdir) != spec.workdir:
-        raise UsageError(f"a room's workdir must be a plain absolute path, not {spec.workdir!r}")
+        raise UsageError(f"an environment's workdir must be a plain absolute path, not {spec.workdir!r}")
     for mount in spec.mounts:
         if not Path(mount.source).exists():
-            raise UsageError("cannot be shown in a room: there is no such path", where=mount.source)
+            raise UsageError("cannot be shown in an environment: there is no such path", where=mount.source)
         if mount.private:
             raise UsageError("a container has no mounts that are written to in private", where=mount.target)

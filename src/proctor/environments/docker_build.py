@@ -99,18 +99,18 @@ async def build(docker: Docker, context: bytes, tag: str, *, where: Path) -> Non
     Raises:
         InfrastructureError: a step of the Dockerfile failed; the end of what it printed is in the details.
     """
-    said: list[str] = []
+    output: list[str] = []
     with engine_errors(f"build the image of {where}"):
         try:
             steps = docker.images.build(
                 fileobj=io.BytesIO(context), encoding="identity", tag=tag, labels=BUILT_LABELS, rm=True, stream=True
             )
             async for step in steps:
-                said += str(step.get("stream", "")).splitlines()
+                output += str(step.get("stream", "")).splitlines()
         except DockerError as error:
             raise InfrastructureError(
                 f"the image cannot be built: {' '.join(str(error.message).split())}",
                 where=where / "Dockerfile",
                 fix="see what it needs; the images that it starts from can be replaced with --image-map",
-                details=[line for line in said if line.strip()][-_DETAIL_LINES:],
+                details=[line for line in output if line.strip()][-_DETAIL_LINES:],
             ) from error

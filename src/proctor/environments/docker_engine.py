@@ -33,7 +33,7 @@ def connect(url: str | None = None) -> Docker:
     try:
         if address is not None and address.startswith("unix://"):
             path = address.removeprefix("unix://")
-            # No limit on connections: each room holds one for as long as it lives.
+            # No limit on connections: each environment holds one for as long as it lives.
             return Docker(url="unix://localhost", connector=aiohttp.UnixConnector(path, limit=0))
         return Docker(url=address)
     except (AssertionError, ValueError, OSError, DockerError) as error:
@@ -68,7 +68,7 @@ def engine_errors(action: str) -> Iterator[None]:
 
 
 def _not_answering(action: str, detail: str) -> RetryableError:
-    return RetryableError(f"the Docker engine did not answer, asked to {action} ({detail})", fix=_FIX)
+    return RetryableError(f"the Docker engine did not answer when asked to {action} ({detail})", fix=_FIX)
 
 
 def own_labels(labels: Mapping[str, str]) -> dict[str, str]:
@@ -77,7 +77,7 @@ def own_labels(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def current_owner() -> str:
-    """This process, told from every other one, on this machine and elsewhere, now and later."""
+    """Identifies this process among all others, on this machine and elsewhere, now and later."""
     return f"{socket.gethostname()} {_boot_id()} {os.getpid()} {_start_time(os.getpid())}"
 
 

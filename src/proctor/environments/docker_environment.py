@@ -1,4 +1,4 @@
-"""A running room in a container."""
+"""A running environment in a container."""
 
 import asyncio
 import posixpath
@@ -69,16 +69,16 @@ class DockerEnvironment(BaseEnvironment):
         """Make the container, start it, and put the workspace into it; when this fails, nothing is left."""
         with engine_errors("make a container"):
             container = await _create(docker, config)
-        room = cls(container, spec, digest=digest, relay_factory=relay_factory)
+        environment = cls(container, spec, digest=digest, relay_factory=relay_factory)
         try:
             with engine_errors("start a container"):
-                await room._start()
+                await environment._start()
             if spec.workspace is not None:
-                await room.put(spec.workspace, spec.workdir)
+                await environment.put(spec.workspace, spec.workdir)
         except BaseException:
-            await room.stop()
+            await environment.stop()
             raise
-        return room
+        return environment
 
     async def exec(
         self,
@@ -139,7 +139,7 @@ class DockerEnvironment(BaseEnvironment):
                 await self._container.put_archive("/", _packed_chunks(source, path, mode))  # type: ignore[no-untyped-call]
         except OSError as error:
             raise InfrastructureError(
-                f"cannot copy it into the room: {error.strerror}", where=error.filename
+                f"cannot copy it into the environment: {error.strerror}", where=error.filename
             ) from error
 
     async def get(self, path: str, target: Path, *, max_bytes: int = MAX_COPY_BYTES) -> None:
@@ -153,7 +153,7 @@ class DockerEnvironment(BaseEnvironment):
                 await self._receive(inside, chunks, unpacking)
         except InfrastructureError as error:
             if is_missing(error.__cause__) or "not a directory" in error.what:
-                raise FileNotFoundError(f"there is no {path} in the room") from error
+                raise FileNotFoundError(f"there is no {path} in the environment") from error
             raise
         finally:
             # Ends at once when it has not been given everything, and then its own end is of no interest.
@@ -163,10 +163,10 @@ class DockerEnvironment(BaseEnvironment):
         try:
             unpacking.result()
         except OSError as error:
-            raise RetryableError(f"cannot copy it out of the room: {error.strerror}", where=path) from error
+            raise RetryableError(f"cannot copy it out of the environment: {error.strerror}", where=path) from error
 
     def on_stopped(self, callback: Callable[[], None]) -> None:
-        """Have this called once the room is gone."""
+        """Have this called once the environment is gone."""
         self._on_stopped = callback
 
     async def _start(self) -> None:

@@ -59,7 +59,7 @@ done
 
 
 class ExecNotStarted(Exception):
-    """Not even the shell was started. Carries what the engine said."""
+    """Not even the shell was started. Carries the engine's message."""
 
 
 class CallbackFailed(Exception):
@@ -94,7 +94,7 @@ class ContainerCommand:
 
         Raises:
             CallbackFailed: a callback has raised.
-            NotStarted: the container had no shell, or no room for one more process.
+            NotStarted: the container had no shell, or no space for one more process.
         """
         self._first_output = b""
         command = ["/bin/sh", "-c", _START_SCRIPT, "sh", cwd, *argv]
@@ -136,7 +136,7 @@ class ContainerCommand:
         """Listen while the command's input is written.
 
         The engine ends the stream only when it has passed all input on, which a command that does not read it never
-        lets it do. So we look whether the command still runs; when it does not, what it said is on its way to us.
+        lets it do. So we look whether the command still runs; when it does not, its output is on its way to us.
         """
         feeding = asyncio.create_task(_write_stdin(stream, stdin))
         listening = asyncio.create_task(self._read_output(stream))
@@ -159,9 +159,9 @@ class ContainerCommand:
 
     async def _drain(self, reading: "asyncio.Task[None]") -> None:
         """Wait for the last words of a command that has ended: until the stream does, or falls silent."""
-        heard = -1
-        while heard != self._messages_read and not reading.done():
-            heard = self._messages_read
+        messages_seen = -1
+        while messages_seen != self._messages_read and not reading.done():
+            messages_seen = self._messages_read
             await asyncio.wait({reading}, timeout=_IDLE_SECONDS)
 
     def _process_message(self, stream: int, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Where a local room keeps what is written in it, and how a folder is told from one whose owner has died."""
+"""Where a local environment keeps what is written in it, and how a folder whose owner has died is recognised."""
 
 import fcntl
 import os
@@ -14,7 +14,7 @@ from proctor.environments.trees import remove_tree
 
 
 class EnvironmentDir:
-    """A private folder for one room, locked for as long as its owner lives."""
+    """A private folder for one environment, locked for as long as its owner lives."""
 
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path
@@ -40,7 +40,7 @@ class EnvironmentDir:
             for place in (folder.home, folder.tmp):
                 place.mkdir(mode=0o755)
         except OSError as error:
-            raise InfrastructureError(f"cannot make a room's folder: {error.strerror}", where=path) from error
+            raise InfrastructureError(f"cannot make an environment's folder: {error.strerror}", where=path) from error
         folder.tmp.chmod(0o1777)
         return folder
 
@@ -50,11 +50,11 @@ class EnvironmentDir:
         return self.workspace, self.tmp, self.home
 
     def write_labels(self, labels: Mapping[str, str]) -> None:
-        """Write on the lock whose room this is, for people."""
+        """Write on the lock whose environment this is, for people."""
         os.write(self._lock, "".join(f"{name}={value}\n" for name, value in labels.items()).encode())
 
     def write_lines(self, name: str, lines: Iterable[object]) -> None:
-        """Leave a note for whoever clears up after a death."""
+        """Leave a note for the clean-up after a crash."""
         (self.path / name).write_text("".join(f"{line}\n" for line in lines))
 
     def remove(self) -> None:
@@ -64,8 +64,8 @@ class EnvironmentDir:
 
 
 def default_environments_dir() -> Path:
-    """Where rooms keep what is written in them, by default."""
-    return cache_root() / "rooms"
+    """Where environments keep what is written in them, by default."""
+    return cache_root() / "environments"
 
 
 def remove_abandoned(environments_dir: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""The body of a local room: its folder, its control group, its processes, and how they come to an end."""
+"""The body of a local environment: its folder, its control group, its processes, and how they come to an end."""
 
 import asyncio
 import os
@@ -33,7 +33,7 @@ class InitDescriptors(Record):
 
 
 class EnvironmentNotStarted(Exception):
-    """The room's first process did not come up. Carries what was said."""
+    """The environment's first process did not start. Carries its output."""
 
     def __init__(self, output: str) -> None:
         super().__init__(output)
@@ -41,7 +41,7 @@ class EnvironmentNotStarted(Exception):
 
 
 class EnvironmentProcess:
-    """Made before the room's processes, and there until the room is removed."""
+    """Made before the environment's processes, and there until the environment is removed."""
 
     def __init__(self, environments_dir: Path, limits: Limits, cgroup_pool: CgroupPool) -> None:
         self.folder = EnvironmentDir.make(environments_dir)
@@ -81,7 +81,8 @@ class EnvironmentProcess:
         with its, filled_pipe(filter_program()) as filtering, self.folder.log.open("wb") as log:
             descriptors = InitDescriptors(control_fd=its.fileno(), cgroup_fds=tuple(joins), seccomp_fd=filtering)
             try:
-                # By this thread, which lives as long as the event loop: the room dies with the thread that made it.
+                # By this thread, which lives as long as the event loop: the environment dies with the thread that made
+                # it.
                 self._process = subprocess.Popen(  # noqa: ASYNC220 - returns as soon as the program has started
                     command(descriptors),
                     stdin=subprocess.DEVNULL,
@@ -131,14 +132,14 @@ class EnvironmentProcess:
         if not await _wait_for_event(channel.closed, _SHUTDOWN_SECONDS):
             process.kill()
             if not await _wait_for_event(channel.closed, _KILL_SECONDS):
-                raise RetryableError("a room's processes cannot be killed", where=self.folder.path)
+                raise RetryableError("an environment's processes cannot be killed", where=self.folder.path)
         # The first process lets go of the socket before the kernel has killed the rest; bubblewrap ends after that.
         await asyncio.to_thread(process.wait)
         channel.close()
         self._channel = self._process = None
 
     async def remove(self) -> None:
-        """End every process and give back all that the room used."""
+        """End every process and give back all that the environment used."""
         await self.terminate()
         group, self._cgroup = self._cgroup, None
         if group is not None:

@@ -13,7 +13,7 @@ _CHUNK: Final = 64 * 1024
 
 
 class HostRelay:
-    """Listens, once it is told where, and connects each caller with the unix socket at `path`.
+    """Listens, once its address is set, and connects each caller with the unix socket at `path`.
 
     Attributes:
         url: where it answers.
@@ -74,7 +74,7 @@ async def _bridge(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pa
             both.create_task(_copy_stream(reader, far_writer))
             both.create_task(_copy_stream(far_reader, writer))
     except* OSError:
-        pass  # one side has gone; the other is told below
+        pass  # one side has gone; the other is closed below
     finally:
         for one in (writer, far_writer):
             one.close()

@@ -1,8 +1,8 @@
 """Which image to pull next, and which to let go for it. Pure: the engine's work is in `images`.
 
-A shelf has room for so many bytes. What is needed next is brought as early as there is room; what gives way is what
-nobody will ask for any more, longest unused first, and then what is asked for last. An image that a room stands on,
-or that is asked for before the one to be brought, never gives way; nor does one that somebody else brought.
+The cache holds a number of bytes. What is needed next is pulled as early as there is space. Images that no future work
+needs are evicted first, longest unused first, then the one that is needed last. An image that an environment uses, or
+that is needed before the one to be pulled, is never evicted; nor is one that Proctor did not pull.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ class ImageCacheState:
         others: images that were there without us; they are not counted, and never touched.
         coming: images being pulled, with what was reserved for them.
         going: images being removed; their bytes are not free yet.
-        in_use: images that rooms stand on.
+        in_use: images that environments stand on.
         failed: images that could not be had; they are tried again only for somebody who waits.
         largest: the size of the largest image seen so far; 0 when none was.
         at_once: how many pulls may run at a time, but for those that somebody waits for.
@@ -98,7 +98,7 @@ def _pull_or_evict(
     victims = _eviction_order(state, keep, order)
     leaving = sum(state.managed.get(gone, 0) for gone in state.evicting)
     if state.used_bytes - leaving + reserve <= state.budget:
-        return None  # there will be room in a moment
+        return None  # there will be environment in a moment
     freed = leaving + sum(state.managed[victim] for victim in victims)
     if state.used_bytes - freed + reserve > state.budget:
         return None  # it would not help

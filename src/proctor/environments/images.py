@@ -51,7 +51,7 @@ class ImageManager:
         docker: gives the client.
         budget: how many bytes the images that Proctor brings may take; None is no limit.
         folder: where it is written down what was brought.
-        tell: is told each step of a pull.
+        on_progress: called with each step of a pull.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class ImageManager:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def prefetch(self, images: Sequence[str]) -> None:
-        """Tell which images work will need, in order, one for each piece of work. Replaces what was told before."""
+        """Set which images the work will need, in order, one for each piece of work. Replaces the list set before."""
         self._positions = {}
         for place, image in enumerate(images):
             self._positions.setdefault(image, deque()).append(place)
@@ -107,7 +107,7 @@ class ImageManager:
         return release
 
     async def ensure(self, image: str) -> dict[str, Any]:
-        """What the engine says of an image, which is pulled if it is not there.
+        """The engine's description of an image, which is pulled if it is not there.
 
         Raises:
             InfrastructureError: it cannot be had, or is larger than the whole budget.
@@ -169,7 +169,7 @@ class ImageManager:
         try:
             await self._load()
         except InfrastructureError:
-            return  # whoever needs a room will be told
+            return  # starting an environment will raise it
         self._schedule()
 
     async def _load(self) -> None:
@@ -224,14 +224,14 @@ class ImageManager:
             self._failed[image] = error
         finally:
             self._pulling.pop(image, None)
-            trouble = self._failed.get(image)
+            failure = self._failed.get(image)
             for arrival in self._waiting.get(image, ()):
                 if arrival.done():
                     continue
-                if trouble is None:
+                if failure is None:
                     arrival.set_result(None)
                 else:
-                    arrival.set_exception(trouble)
+                    arrival.set_exception(failure)
         self._schedule()
 
     async def _pull_and_record(self, image: str) -> None:
@@ -259,9 +259,9 @@ class ImageManager:
 
     async def _stream_pull(self, docker: Docker, image: str) -> None:
         """Pull an image. The library's own call leaves the connection open, and the pull going on, when cancelled."""
-        query = docker._query(
+        query = docker._query(  # noqa: SLF001 - the library has no public call that can be cancelled
             "images/create", "POST", params={"fromImage": _normalized_name(image)}, timeout=_NO_TIMEOUT
-        )  # noqa: SLF001
+        )
         async with query as response:
             try:
                 async for step in json_stream_stream(response):
@@ -273,7 +273,7 @@ class ImageManager:
         try:
             await self._remove(image, self._pulled[image].id)
         except InfrastructureError:
-            self._unremovable.add(image)  # another process has a room on it, or the engine is in trouble
+            self._unremovable.add(image)  # another process has an environment on it, or the engine failed
         finally:
             self._evicting.pop(image, None)
         self._schedule()
@@ -352,9 +352,9 @@ async def check_in_registry(docker: Docker, image: str) -> None:
         async with asyncio.timeout(_REGISTRY_SECONDS):
             await docker._query_json(f"distribution/{image}/json")  # noqa: SLF001 - the client has no name for it
     except DockerError as error:
-        said = " ".join(str(error.message).split())
+        message = " ".join(str(error.message).split())
         raise InfrastructureError(
-            f"the image {image} is not on this machine, nor to be had ({said})", fix=fix
+            f"the image {image} is not on this machine, and cannot be pulled ({message})", fix=fix
         ) from error
     except TimeoutError as error:
         raise InfrastructureError(

@@ -1,4 +1,4 @@
-"""The limits of a whole room that nothing in the kernel holds for us: its wall clock, and its disk."""
+"""The limits of a whole environment that nothing in the kernel holds for us: its wall clock, and its disk."""
 
 import asyncio
 import time
@@ -13,15 +13,15 @@ _POLL_PAUSE_FACTOR: Final = 20
 
 
 class LimitMonitor:
-    """Watches a room from the outside and ends its processes when a limit is reached.
+    """Watches an environment from the outside and ends its processes when a limit is reached.
 
     Args:
-        limits: the room's.
-        used_bytes: measures what the room has written; may raise LimitReached itself.
-        end: ends every process of the room.
+        limits: the environment's.
+        used_bytes: measures what the environment has written; may raise LimitReached itself.
+        terminate: ends every process of the environment.
 
     Attributes:
-        reached: the limit that has ended the room; None while it may go on.
+        reached: the limit that has ended the environment; None while it runs.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class LimitMonitor:
 
     async def _watch_clock(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
-        await self._limit_reached(LimitReached("wall clock of the room", value=seconds, limit=seconds))
+        await self._limit_reached(LimitReached("wall clock of the environment", value=seconds, limit=seconds))
 
     async def _watch_disk(self, limit: int) -> None:
         while True:
@@ -60,7 +60,9 @@ class LimitMonitor:
                 await self._limit_reached(error)
                 return
             if used > limit:
-                await self._limit_reached(LimitReached("disk of the room, in MB,", value=used >> 20, limit=limit >> 20))
+                await self._limit_reached(
+                    LimitReached("disk of the environment, in MB,", value=used >> 20, limit=limit >> 20)
+                )
                 return
             # Looking takes a twentieth of one processor at most.
             await asyncio.sleep(max(_POLL_SECONDS, _POLL_PAUSE_FACTOR * (time.monotonic() - started)))

@@ -1,4 +1,4 @@
-"""How a room's limits are laid on each command where no control group holds them for the whole room."""
+"""How an environment's limits are laid on each command where no control group holds them for the whole environment."""
 
 import math
 import os
@@ -16,7 +16,7 @@ _COUNTS_BY_NAMESPACE: Final = (5, 14)
 
 
 class CommandLimits(Record):
-    """What every command of a room is given before it becomes its program.
+    """What every command of an environment is given before it becomes its program.
 
     Attributes:
         resources: values of resource limits, by their numbers, which are the same inside: it is the same kernel.
@@ -39,7 +39,7 @@ def limits_for_command(limits: Limits, enforced: frozenset[str], *, isolated: bo
     processors: tuple[int, ...] = ()
     if limits.cpus is not None and "cpu" not in enforced and hasattr(os, "sched_getaffinity"):
         allowed = sorted(os.sched_getaffinity(0))
-        # At random, so that rooms side by side do not all crowd on the first ones.
+        # At random, so that environments side by side do not all crowd on the first ones.
         processors = tuple(random.sample(allowed, min(len(allowed), max(1, math.ceil(limits.cpus)))))
     return CommandLimits(rlimits=resources, processors=processors)
 

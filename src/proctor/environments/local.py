@@ -1,4 +1,4 @@
-"""Local rooms: bubblewrap around an overlay of the workspace, with a small process of ours as process 1."""
+"""Local environments: bubblewrap around an overlay of the workspace, with a small process of ours as process 1."""
 
 import asyncio
 import os
@@ -33,19 +33,19 @@ from proctor.environments.trees import Copier, has_foreign_files, open_parent, r
 from proctor.environments.visibility import PATH, hidden_paths, interpreter, is_visible
 
 _SHARED_MEMORY_BYTES: Final = 256 << 20
-_RESERVED_DIRS: Final = ("/dev", "/home/user", "/proc", "/run", "/tmp", "/var")  # noqa: S108 - the room's own
+_RESERVED_DIRS: Final = ("/dev", "/home/user", "/proc", "/run", "/tmp", "/var")  # noqa: S108 - the environment's own
 
 T = TypeVar("T")
 
 
 class LocalProvider:
-    """Makes rooms on this machine, without a daemon and without root.
+    """Makes environments on this machine, without a daemon and without root.
 
     Args:
         isolation: False runs commands as plain processes of this user in a private directory. Nothing is hidden
             and the network is open: for agents and tasks that you trust, and for machines without bubblewrap.
-        overlay: False copies every workspace instead of laying a room's changes over it.
-        rooms: where rooms keep what is written in them; a directory in the cache by default.
+        overlay: False copies every workspace instead of laying an environment's changes over it.
+        environments: where environments keep what is written in them; a directory in the cache by default.
     """
 
     name = "local"
@@ -59,11 +59,11 @@ class LocalProvider:
         self._cgroup_pool = CgroupPool(self._environments_dir)
 
     async def start(self, spec: EnvironmentSpec) -> LocalEnvironment:
-        """Make a room.
+        """Make an environment.
 
         Raises:
             InfrastructureError: this machine cannot; says why and what to do.
-            UsageError: the room is described wrongly.
+            UsageError: the environment is described wrongly.
         """
         spec = _validated(spec, isolation=self._isolation)
         body = EnvironmentProcess(self._environments_dir, spec.limits, self._cgroup_pool)
@@ -77,7 +77,7 @@ class LocalProvider:
 
     @property
     def supports_run_once(self) -> bool:
-        """Whether a room for a single command costs less than one for many."""
+        """Whether an environment for a single command costs less than one for many."""
         return self._isolation
 
     async def run_once(
@@ -87,11 +87,12 @@ class LocalProvider:
         *,
         permit: AbstractAsyncContextManager[object] | None = None,
     ) -> OneShotResult:
-        """Make a room, run one command in it to its end, and remove the room; `close` waits for its files to be gone.
+        """Make an environment, run one command in it to its end, and remove the environment; `close` waits for its
+        files to be gone.
 
         Raises:
             InfrastructureError: this machine cannot; says why and what to do.
-            LimitReached: a limit of the whole room ended it.
+            LimitReached: a limit of the whole environment ended it.
         """
         spec = _validated(spec, isolation=self._isolation)
         body = EnvironmentProcess(self._environments_dir, spec.limits, self._cgroup_pool)
@@ -113,16 +114,16 @@ class LocalProvider:
             self._remove_in_background(body)
 
     async def digest(self, spec: EnvironmentSpec) -> str:
-        """Of the system that the room shows, and its mounts."""
+        """Of the system that the environment shows, and its mounts."""
         return local_digest("local" if self._isolation else "plain", spec.mounts)
 
     async def close(self) -> None:
-        """See that the folders of rooms that have ended are gone, and their control groups."""
+        """See that the folders of environments that have ended are gone, and their control groups."""
         await asyncio.gather(*self._removing)
         await asyncio.to_thread(self._cgroup_pool.close)
 
     def _remove_in_background(self, process: EnvironmentProcess) -> None:
-        """Give back what a room used whose processes have ended, while the next one is made."""
+        """Give back what an environment used whose processes have ended, while the next one is made."""
         task = asyncio.create_task(process.remove())
         self._removing.add(task)
         task.add_done_callback(self._removing.discard)
@@ -152,7 +153,9 @@ class LocalProvider:
             await asyncio.to_thread(remove_tree, place)
 
     async def _effective_mounts(self, spec: EnvironmentSpec, process: EnvironmentProcess) -> tuple[Mount, ...]:
-        """The room's mounts; where no changes can be laid over a private one, a copy of it stands in its place."""
+        """The environment's mounts; where no changes can be laid over a private one, a copy of it stands in its
+        place.
+        """
         mounts: list[Mount] = []
         for number, mount in enumerate(spec.mounts):
             source = _resolved_source(mount)
@@ -165,9 +168,9 @@ class LocalProvider:
         return tuple(mounts)
 
     async def _can_overlay(self, tree: Path) -> bool:
-        """Whether a room's changes can be laid over this tree.
+        """Whether an environment's changes can be laid over this tree.
 
-        The kernel cannot copy up a file whose owner has no number in the room, so each tree is looked through
+        The kernel cannot copy up a file whose owner has no number in the environment, so each tree is looked through
         once: a small part of what it cost to write it.
         """
         if not self._overlay:
@@ -270,7 +273,7 @@ def _validated(spec: EnvironmentSpec, *, isolation: bool) -> EnvironmentSpec:
         raise InfrastructureError("the model gateway does not answer there", where=spec.model_socket)
     for mount in spec.mounts:
         if not Path(mount.source).exists():
-            raise UsageError("cannot be shown in a room: there is no such path", where=mount.source)
+            raise UsageError("cannot be shown in an environment: there is no such path", where=mount.source)
         if not isolation and (mount.private or Path(mount.source).resolve() != Path(mount.target).resolve()):
             raise InfrastructureError(
                 f"without isolation {mount.source} cannot be shown as {mount.target}",
@@ -278,9 +281,11 @@ def _validated(spec: EnvironmentSpec, *, isolation: bool) -> EnvironmentSpec:
             )
     workdir = posixpath.normpath(spec.workdir)
     if not workdir.startswith("/") or workdir == "/" or workdir != spec.workdir:
-        raise UsageError(f"a room's workdir must be a plain absolute path, not {spec.workdir!r}")
+        raise UsageError(f"an environment's workdir must be a plain absolute path, not {spec.workdir!r}")
     if is_visible(Path(workdir)) or any(
         workdir == place or workdir.startswith(f"{place}/") for place in _RESERVED_DIRS
     ):
-        raise UsageError(f"a local room has the system at {workdir}", fix="choose another workdir, such as /workspace")
+        raise UsageError(
+            f"a local environment has the system at {workdir}", fix="choose another workdir, such as /workspace"
+        )
     return spec

@@ -1,4 +1,4 @@
-"""A running local room."""
+"""A running local environment."""
 
 import asyncio
 import os
@@ -38,7 +38,7 @@ class LocalEnvironment(BaseEnvironment):
 
     Attributes:
         workdir: where the workspace is inside.
-        digest: identifies the system that the room shows.
+        digest: identifies the system that the environment shows.
         model_url: where the gateway answers inside.
     """
 
@@ -62,7 +62,7 @@ class LocalEnvironment(BaseEnvironment):
         self._process = process
         self._limits = spec.limits
         self._isolated = isolated
-        # Keeps the workspace's mount, and with it our view of it, when every process of the room has gone.
+        # Keeps the workspace's mount, and with it our view of it, when every process of the environment has gone.
         self._workspace_fd: int | None = workspace_fd
         self._variables = dict(variables)
         self._command_limits = command_limits
@@ -116,7 +116,7 @@ class LocalEnvironment(BaseEnvironment):
         except ChannelClosed as error:
             await self._raise_ended(error)
         except OSError as error:
-            raise RetryableError(f"cannot write there in the room: {error.strerror}", where=target) from error
+            raise RetryableError(f"cannot write there in the environment: {error.strerror}", where=target) from error
         copier = Copier()
         try:
             if isinstance(source, bytes):
@@ -124,7 +124,7 @@ class LocalEnvironment(BaseEnvironment):
             else:
                 await run_in_thread(lambda: _copy_in(copier, source, DirFdPath(parent, name), mode), copier.stop)
         except OSError as error:
-            raise RetryableError(f"cannot write there in the room: {error.strerror}", where=target) from error
+            raise RetryableError(f"cannot write there in the environment: {error.strerror}", where=target) from error
         finally:
             os.close(parent)
 
@@ -135,9 +135,9 @@ class LocalEnvironment(BaseEnvironment):
         try:
             await run_in_thread(lambda: _copy_out(copier, place, target), copier.stop)
         except FileNotFoundError as error:
-            raise FileNotFoundError(f"there is no {path} in the room") from error
+            raise FileNotFoundError(f"there is no {path} in the environment") from error
         except OSError as error:
-            raise RetryableError(f"cannot copy it out of the room: {error.strerror}", where=path) from error
+            raise RetryableError(f"cannot copy it out of the environment: {error.strerror}", where=path) from error
         finally:
             os.close(place.dir_fd)
 
@@ -170,10 +170,10 @@ class LocalEnvironment(BaseEnvironment):
         except ChannelClosed as error:
             await self._raise_ended(error)
         except OSError as error:
-            raise RetryableError(f"the room cannot start a command: {error.strerror}") from error
+            raise RetryableError(f"the environment cannot start a command: {error.strerror}") from error
 
     async def _kill(self, number: int, exited: "asyncio.Future[int]") -> None:
-        """Kill one command; a room in which that does not work is of no use, and ends."""
+        """Kill one command; an environment in which that does not work is of no use, and ends."""
         with suppress(ChannelClosed):
             await self._process.channel.kill(number)
         done, _ = await asyncio.wait({exited}, timeout=_KILL_SECONDS)
@@ -181,22 +181,22 @@ class LocalEnvironment(BaseEnvironment):
             await self._process.terminate()
 
     async def _raise_ended(self, error: ChannelClosed) -> NoReturn:
-        """Say why the room has ended, when nothing of it runs any more."""
+        """Say why the environment has ended, when nothing of it runs any more."""
         await self._process.terminate()
         self._limit_monitor.check()
-        said = " ".join(self._process.log().split())[-300:]
-        raise RetryableError("the room ended before its time" + (f" ({said})" if said else "")) from error
+        log = " ".join(self._process.log().split())[-300:]
+        raise RetryableError("the environment ended before its time" + (f" ({log})" if log else "")) from error
 
     def _split(self, path: str) -> tuple[str, str]:
         folder, name = split_path(path)
         if not self._isolated:
             inside = str(self._process.folder.path)
             if not f"{folder}/".startswith(f"{inside}/"):
-                raise UsageError(f"without isolation a room reaches no further than {inside}", where=path)
+                raise UsageError(f"without isolation an environment reaches no further than {inside}", where=path)
         return folder, name
 
     async def _find(self, path: str) -> DirFdPath:
-        """A path as its room sees it. When nothing runs in there any more, the workspace is still at hand."""
+        """A path as its environment sees it. When nothing runs in there any more, the workspace is still at hand."""
         folder, name = self._split(path)
         self._require_not_stopped()
         try:
@@ -207,9 +207,9 @@ class LocalEnvironment(BaseEnvironment):
                 await self._raise_ended(error)
             return _descend(self._workspace_fd, inner, path)
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise FileNotFoundError(f"there is no {path} in the room") from error
+            raise FileNotFoundError(f"there is no {path} in the environment") from error
         except OSError as error:
-            raise RetryableError(f"cannot read it in the room: {error.strerror}", where=path) from error
+            raise RetryableError(f"cannot read it in the environment: {error.strerror}", where=path) from error
 
 
 def _encode(variables: Mapping[str, str]) -> dict[bytes, bytes]:
@@ -243,7 +243,7 @@ def _descend(root: int, inner: str, path: str) -> DirFdPath:
         try:
             following = open_forced(DirFdPath(current, folder), _DIRECTORY)
         except OSError as error:
-            raise FileNotFoundError(f"there is no {path} in the room") from error
+            raise FileNotFoundError(f"there is no {path} in the environment") from error
         finally:
             os.close(current)
         current = following

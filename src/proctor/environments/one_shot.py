@@ -1,4 +1,6 @@
-"""A local room for one command: bubblewrap starts the command itself, and no process of ours is in there with it."""
+"""A local environment for one command: bubblewrap starts the command itself, and no process of ours is in there with
+it.
+"""
 
 import asyncio
 import errno
@@ -37,11 +39,11 @@ async def run_one_shot(
     process: EnvironmentProcess,
     permit: AbstractAsyncContextManager[object],
 ) -> OneShotResult:
-    """Run the errand in a room whose folder is there already.
+    """Run the command in an environment whose folder is there already.
 
     Raises:
-        NotStarted: bubblewrap could not make the room.
-        LimitReached: a limit of the whole room ended it.
+        NotStarted: bubblewrap could not make the environment.
+        LimitReached: a limit of the whole environment ended it.
         RetryableError: something could not be killed.
     """
     keep = limits.output_bytes if command.output_bytes is None else command.output_bytes
@@ -50,28 +52,30 @@ async def run_one_shot(
         pumps = [stack.enter_context(closing(PipeReader(kept, None, _unused_future()))) for kept in (output, report)]
         feeds = [stack.enter_context(closing(PipeWriter(data))) for data in command.inputs]
         own = [*(feed.read_fd for feed in feeds), pumps[1].write_fd]
-        room = stack.enter_context(closing(_OneShotProcess()))
+        environment = stack.enter_context(closing(_OneShotProcess()))
         try:
-            room.start(lambda gates: build_argv(gates, [*command.argv, *map(str, own)]), pumps[0].write_fd, own)
+            environment.start(lambda gates: build_argv(gates, [*command.argv, *map(str, own)]), pumps[0].write_fd, own)
         finally:
             for descriptor in (pumps[0].write_fd, *own):
                 os.close(descriptor)
-        watches = LimitMonitor(limits, process.used_bytes, room.terminate)
+        watches = LimitMonitor(limits, process.used_bytes, environment.terminate)
         try:
-            await room.apply_limits(limits_for_command(limits, process.controllers, isolated=True), process.cgroup_fds)
+            await environment.apply_limits(
+                limits_for_command(limits, process.controllers, isolated=True), process.cgroup_fds
+            )
             async with permit:
                 started = time.monotonic()
-                room.start_command()
-                timed_out = not await room.wait(command.timeout)
+                environment.start_command()
+                timed_out = not await environment.wait(command.timeout)
                 seconds = time.monotonic() - started
         finally:
-            await asyncio.shield(room.terminate())
+            await asyncio.shield(environment.terminate())
             await watches.stop()
         for pump in pumps:
             pump.drain()
     watches.check()
-    exit_code = room.exit_code
-    if not timed_out and not room.command_started:
+    exit_code = environment.exit_code
+    if not timed_out and not environment.command_started:
         exit_code = _not_run_exit_code(output.value())
     return OneShotResult(
         exec_result=ExecResult(
@@ -88,14 +92,16 @@ async def run_one_shot(
 
 
 class _BubblewrapStatus(Record, rename="kebab"):
-    """A line of what bubblewrap tells: the room's first process, then the command's exit code if it came to run."""
+    """A status line of bubblewrap: the environment's first process, then the command's exit code if it came to
+    run.
+    """
 
     child_pid: int | None = None
     exit_code: int | None = None
 
 
 class _OneShotProcess:
-    """Bubblewrap, from its start to the end of every process in the room."""
+    """Bubblewrap, from its start to the end of every process in the environment."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -111,7 +117,7 @@ class _OneShotProcess:
         self.exit_code = 0
 
     def start(self, build_argv: Callable[[OneShotDescriptors], list[str]], output: int, own: Sequence[int]) -> None:
-        """Start bubblewrap, by this thread: the room dies with the thread that made it."""
+        """Start bubblewrap, by this thread: the environment dies with the thread that made it."""
         try:
             with filled_pipe(filter_program()) as filtering:
                 gates = OneShotDescriptors(
@@ -134,13 +140,13 @@ class _OneShotProcess:
             os.close(self._start_read_fd)
 
     async def apply_limits(self, command_limits: CommandLimits, cgroup_fds: Sequence[int]) -> None:
-        """Lay the limits on the room's first process, from which all others have them."""
+        """Lay the limits on the environment's first process, from which all others have them."""
         either: set[asyncio.Future[Any]] = {self._first_pid, self._ended}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not self._first_pid.done():
             return
         first = self._first_pid.result()
-        with suppress(ProcessLookupError):  # the room could not be made: its end tells
+        with suppress(ProcessLookupError):  # the environment could not be made: its exit reports it
             if cgroup_fds:
                 # In a thread: to enter a control group may take the kernel some milliseconds.
                 await asyncio.to_thread(_join_cgroups, cgroup_fds, first)
@@ -167,11 +173,11 @@ class _OneShotProcess:
         """
         if self._process is None or self._ended.done():
             return
-        # With its first process the kernel kills the whole room.
+        # With its first process the kernel kills the whole environment.
         with suppress(ProcessLookupError):
             os.kill(self._first_pid.result() if self._first_pid.done() else self._process.pid, signal.SIGKILL)
         if not await self.wait(_KILL_SECONDS):
-            raise RetryableError("a room's processes cannot be killed")
+            raise RetryableError("an environment's processes cannot be killed")
 
     def close(self) -> None:
         """Give the descriptors back."""
@@ -185,12 +191,12 @@ class _OneShotProcess:
     def _read_status(self, piece: bytes) -> None:
         *lines, self._partial_status = (self._partial_status + piece).split(b"\n")
         for line in lines:
-            told = msgspec.json.decode(line, type=_BubblewrapStatus)
-            if told.child_pid is not None and not self._first_pid.done():
-                self._first_pid.set_result(told.child_pid)
-                with suppress(ProcessLookupError):  # it has ended, and the room with it
-                    self._first_pidfd = os.pidfd_open(told.child_pid)
-            if told.exit_code is not None:
+            status = msgspec.json.decode(line, type=_BubblewrapStatus)
+            if status.child_pid is not None and not self._first_pid.done():
+                self._first_pid.set_result(status.child_pid)
+                with suppress(ProcessLookupError):  # it has ended, and the environment with it
+                    self._first_pidfd = os.pidfd_open(status.child_pid)
+            if status.exit_code is not None:
                 self.command_started = True
 
     def _reap(self) -> None:
@@ -200,7 +206,8 @@ class _OneShotProcess:
         self._status_reader.drain()
         code = self._process.returncode
         self.exit_code = 128 - code if code < 0 else code
-        # Bubblewrap ends with the command. The room's first process ends when all others have, which takes a moment.
+        # Bubblewrap ends with the command. The environment's first process ends when all others have, which takes a
+        # moment.
         if self._first_pidfd is None:
             self._ended.set_result(None)
         else:
@@ -220,7 +227,7 @@ def _not_run_exit_code(output: bytes) -> int:
     """What a shell says of a command that is not there, or cannot be run.
 
     Raises:
-        NotStarted: it was not the command that failed, but the room.
+        NotStarted: it was not the command that failed, but the environment.
     """
     if b": execvp " not in output:
         raise EnvironmentNotStarted(output.decode(errors="replace"))
@@ -228,5 +235,5 @@ def _not_run_exit_code(output: bytes) -> int:
 
 
 def _unused_future() -> "asyncio.Future[None]":
-    """For a pump without a callback, which has no trouble to tell of."""
+    """For a pump without a callback, which cannot fail."""
     return asyncio.get_running_loop().create_future()

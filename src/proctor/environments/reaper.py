@@ -1,4 +1,4 @@
-"""Clears away what rooms have left behind whose owners were killed."""
+"""Clears away what environments have left behind whose owners were killed."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ from proctor.core.record import Record
 
 
 class ReapResult(Record):
-    """What was removed: ids of containers and networks, names of local rooms."""
+    """What was removed: ids of containers and networks, names of local environments."""
 
     containers: tuple[str, ...] = ()
     networks: tuple[str, ...] = ()
@@ -18,14 +18,14 @@ class ReapResult(Record):
 async def reap(
     *, docker_url: str | None = None, environments_dir: Path | None = None, docker: bool = True
 ) -> ReapResult:
-    """Remove what belongs to no living process: containers and networks with our label, folders of local rooms.
+    """Remove what belongs to no living process: containers and networks with our label, folders of local environments.
 
     Their processes are dead already; this is about disks and address pools. What another machine's Proctor has made
     on a shared engine is left alone.
 
     Args:
         docker_url: where the engine is.
-        rooms: where local rooms are, if not in their usual place.
+        environments_dir: where local environments are; the default directory if None.
         docker: False leaves the engine alone, for machines that have none.
 
     Raises:
@@ -47,7 +47,7 @@ async def _reap_engine(url: str | None) -> tuple[list[str], list[str]]:
     containers: list[str] = []
     networks: list[str] = []
     try:
-        with docker_engine.engine_errors("clear away old rooms"):
+        with docker_engine.engine_errors("clear away old environments"):
             filters = {"label": [docker_engine.LABEL]}
             for container in await docker.containers.list(all="true", filters=json.dumps(filters)):
                 if docker_engine.owner_has_ended(container["Labels"].get(docker_engine.OWNER_LABEL, "")):

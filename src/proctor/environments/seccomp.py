@@ -1,4 +1,5 @@
-"""A filter on system calls: what runs in a room may not turn the kernel's knobs on the room's first process.
+"""A filter on system calls: what runs in an environment may not turn the kernel's knobs on the environment's first
+process.
 
 Process 1 cannot be signalled or traced, but whoever has the same user may set its resource limits, and a limit on
 processor time would kill it. So these calls are refused (EPERM) when they name process 1.

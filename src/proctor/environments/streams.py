@@ -1,4 +1,4 @@
-"""The pipes between a command in a local room and its caller."""
+"""The pipes between a command in a local environment and its caller."""
 
 import asyncio
 import errno

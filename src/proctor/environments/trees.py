@@ -34,7 +34,7 @@ class DirFdPath(NamedTuple):
 
 
 class CopyStopped(Exception):
-    """The copy was told to stop."""
+    """The copy was cancelled."""
 
 
 class Copier:

@@ -1,4 +1,4 @@
-"""What every kind of room asks of a command and of a path."""
+"""What every kind of environment asks of a command and of a path."""
 
 import posixpath
 from collections.abc import Mapping, Sequence
@@ -17,8 +17,8 @@ def check_command(argv: Sequence[str], variables: Mapping[str, str], cwd: str) -
 
 
 def split_path(path: str) -> tuple[str, str]:
-    """The directory and the name of an absolute path inside a room."""
+    """The directory and the name of an absolute path inside an environment."""
     folder, name = posixpath.split(posixpath.normpath(path))
     if not folder.startswith("/") or not name or "\0" in path:
-        raise UsageError(f"a path in a room must be absolute, and not the root: {path!r}")
+        raise UsageError(f"a path in an environment must be absolute, and not the root: {path!r}")
     return folder, name

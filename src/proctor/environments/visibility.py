@@ -1,7 +1,7 @@
-"""What of the host a local room shows, and what it hides.
+"""What of the host a local environment shows, and what it hides.
 
-A room starts empty. It is shown the system's directories and nothing else, so that a home, a cache, a project or a
-key is out of sight wherever the user has put it. What is secret inside those directories is covered.
+An environment starts empty. It is shown the system's directories and nothing else, so that a home, a cache, a project
+or a key is out of sight wherever the user has put it. What is secret inside those directories is covered.
 """
 
 import functools
@@ -41,7 +41,7 @@ def system_mounts() -> tuple[list[Mount], list[tuple[str, str]]]:
 
 @functools.cache
 def interpreter() -> tuple[Path, tuple[Mount, ...]]:
-    """The Python that runs the room's first process, and what must be shown for it to run.
+    """The Python that runs the environment's first process, and what must be shown for it to run.
 
     A Python under a hidden directory (pyenv, uv, conda) is shown at its own path, so that virtual environments
     made from it work when they are mounted too.
@@ -63,10 +63,10 @@ def is_visible(path: Path) -> bool:
 
 
 def hidden_paths(requested: Iterable[str]) -> tuple[Path, ...]:
-    """All that must not be seen: what is asked for, and what is hidden in every room.
+    """All paths that must not be seen: those of the spec, and those hidden in every environment.
 
     Raises:
-        UsageError: a path to hide holds a directory that every room needs.
+        UsageError: a path to hide holds a directory that every environment needs.
     """
     return (*_always_hidden(Path.home(), cache_root(), Path.cwd()), *private_paths(), *_validated(tuple(requested)))
 
@@ -76,12 +76,14 @@ def _validated(requested: tuple[str, ...]) -> tuple[Path, ...]:
     real = tuple(Path(path).resolve() for path in requested)
     for path in real:
         if _contains_system(path):
-            raise UsageError(f"a room cannot hide {path}", fix="hide directories inside the system's, not those")
+            raise UsageError(
+                f"an environment cannot hide {path}", fix="hide directories inside the system's, not those"
+            )
     return real
 
 
 def masked_paths(mount: Mount, to_hide: Iterable[Path]) -> Iterator[tuple[str, bool]]:
-    """The paths inside a room that must be covered under a mount, and whether they are directories.
+    """The paths inside an environment that must be covered under a mount, and whether they are directories.
 
     A mount of something inside a hidden directory was asked for, and shows it.
     """
@@ -95,7 +97,7 @@ def masked_paths(mount: Mount, to_hide: Iterable[Path]) -> Iterator[tuple[str, b
 def private_paths() -> tuple[Path, ...]:
     """What in the system's directories we may read and not everybody: /etc/shadow, host keys, and the like.
 
-    A room has the rights on files of the user who runs Proctor.
+    An environment has the rights on files of the user who runs Proctor.
     """
     return (
         *_private_entries("/etc", deep=True),
@@ -105,7 +107,7 @@ def private_paths() -> tuple[Path, ...]:
 
 @functools.cache
 def _always_hidden(home: Path, cache: Path, current: Path) -> tuple[Path, ...]:
-    """Homes, caches, results, and Proctor's own package, which carries answers."""
+    """Homes, caches, results, and Proctor's own package, which carries oracles."""
     own = Path(pwd.getpwuid(os.getuid()).pw_dir)
     places = (home, own, cache, own / ".cache" / "proctor", current / "results", *map(Path, proctor.__path__))
     # A home of "/", as daemons have, hides nothing: what matters of it is out of sight already.

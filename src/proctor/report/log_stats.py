@@ -28,7 +28,8 @@ class _CommandOutput(Record):
 class _StateSubmissionOutput(Record):
     """What the grader saw of a machine, as far as it is words."""
 
-    ran: _CommandOutput | None = None
+    official_run: _CommandOutput | None = None
+    verifier_run: _CommandOutput | None = None
 
 
 def read_log_stats(store: RunStore) -> LogStats:
@@ -77,9 +78,10 @@ class _SetupStats:
         from proctor.results.attempt_record import SUBMISSION_FILES  # noqa: PLC0415
 
         try:
-            ran = read_record(logs / SUBMISSION_FILES[PatchKind.STATE], _StateSubmissionOutput).ran
+            evidence = read_record(logs / SUBMISSION_FILES[PatchKind.STATE], _StateSubmissionOutput)
         except InvalidData:
             return  # the answer is no machine's state, or one that is not told in words
+        ran = evidence.official_run or evidence.verifier_run
         if ran is None:
             return
         stream = logs / STREAM_FILE

@@ -86,7 +86,7 @@ def per_trial_table(rows: Sequence[RunRow]) -> Table:
                 duration(row.time_distribution.p90 if row.time_distribution else None),
                 # Who took no turn asked no model, or nobody has counted.
                 *(number(mean if row.turns else None) for mean in (row.turns, row.steps, row.compactions)),
-                percent(row.utilisation),
+                percent(row.active_share),
             )
             for row in rows
         ),

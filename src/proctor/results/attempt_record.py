@@ -41,7 +41,7 @@ class AttemptRecord(Record):
     submission: str | None = None
     patch_kind: PatchKind = PatchKind.UNIFIED_DIFF
     findings: tuple[Finding, ...] = ()
-    schema_version: Literal["proctor.answer@1"] = "proctor.answer@1"
+    schema_version: Literal["proctor.attempt@1"] = "proctor.attempt@1"
 
 
 class GradingRecord(Record):
@@ -50,4 +50,4 @@ class GradingRecord(Record):
     evaluation: TaskEvaluation
     seconds: float
     earlier_errors: tuple[str, ...] = ()
-    schema_version: Literal["proctor.graded@1"] = "proctor.graded@1"
+    schema_version: Literal["proctor.graded@2"] = "proctor.graded@2"

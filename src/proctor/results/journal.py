@@ -19,6 +19,7 @@ import msgspec
 
 from proctor.core.errors import InvalidData
 from proctor.core.files import sync_directory, write_atomic
+from proctor.core.record import from_json
 from proctor.core.run import JournalEntry
 
 _sync: Final = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
@@ -156,7 +157,6 @@ def read_journal(file: Path) -> Iterator[JournalEntry]:
     Raises:
         InvalidData: a whole line is not an entry; says which.
     """
-    decoder = msgspec.json.Decoder(JournalEntry)
     if not file.exists():
         return
     with file.open("rb") as lines:
@@ -165,11 +165,12 @@ def read_journal(file: Path) -> Iterator[JournalEntry]:
                 return
             if line.strip():
                 try:
-                    yield decoder.decode(line)
-                except msgspec.DecodeError as error:
+                    entry = from_json(line, JournalEntry)
+                except InvalidData as error:
                     raise InvalidData(
-                        f"not a journal entry: {error}", where=f"{file}:{number}", fix="remove that line to go on"
+                        error.what, where=f"{file}:{number}", fix="remove that line, then resume"
                     ) from error
+                yield entry
 
 
 def _truncate_torn_line(descriptor: int) -> None:

@@ -63,7 +63,7 @@ async def make_evaluation_report(
         options=options,
         artifacts=artifacts,
         jobs=jobs,
-        cache=RecordCache(TaskEvaluation, "verdicts") if use_cache else None,
+        cache=RecordCache(TaskEvaluation, "evaluations") if use_cache else None,
         on_evaluated=on_evaluated,
     )
     environment = await environment_digest(benchmark, selected.tasks, provider, options)

@@ -60,13 +60,13 @@ def list_endpoints(home: Path, kinds: tuple[str, ...] = ("agent",)) -> list[Endp
 def send_request(
     targets: Sequence[Endpoint], request: dict[str, Any], *, timeout: float = TIMEOUT, batch_size: int | None = None
 ) -> list[Endpoint]:
-    """Send one request to every endpoint; return those that answered that it was well.
+    """Send one request to every endpoint; return those that acknowledged it.
 
     Args:
-        asked: whom to ask.
+        targets: the endpoints.
         request: what to send.
-        timeout: how many seconds to wait for answers.
-        at_once: how many to ask at once; half of the files that we may open, if not said.
+        timeout: how many seconds to wait for replies.
+        batch_size: how many connections to hold at a time; half of the open-file limit by default.
     """
     message = json.dumps(request).encode() + b"\n"
     batch_size = batch_size or max(16, min(1024, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))

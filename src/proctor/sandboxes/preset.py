@@ -100,7 +100,7 @@ def load_preset(preset: str, *, folder: Path) -> Preset:
     """Find and read a preset.
 
     Args:
-        wanted: a name, or a path (anything with a slash, or starting with a dot or ``~``).
+        preset: a name, or a path (anything with a slash, or starting with a dot or ``~``).
         folder: where the user's own presets are.
 
     Raises:

@@ -98,7 +98,7 @@ def processes_of(
 
     Args:
         home: the sandbox.
-        among: a snapshot of all that live.
+        processes: a snapshot of all running processes.
         known: what earlier looks have found. Of these, some may since have lost the parent that gave them away.
     """
     place = DirectoryMatcher(home)

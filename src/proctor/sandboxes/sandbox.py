@@ -81,7 +81,7 @@ class Sandbox(Record):
             command: program and arguments.
             stdin: what the command reads.
             timeout: seconds after which `subprocess.TimeoutExpired` is raised.
-            cwd: where it runs; here, if not said.
+            cwd: where it runs; the current directory by default.
             variables: set for this command beside the sandbox's own.
             check: raise `subprocess.CalledProcessError` if it fails.
         """

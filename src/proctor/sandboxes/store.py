@@ -45,10 +45,10 @@ class Sandboxes:
 
         Args:
             root: where the sandboxes are; see `default_root`.
-            presets: where the user's own presets are; ``~/.h2/presets`` if not said.
-            tell: is given a sentence when there is something to wait for, or to know.
+            presets: where the user's own presets are; ``~/.h2/presets`` by default.
+            report: called with a sentence about each wait or notable event.
             wait_seconds: how long to wait for another command on the same sandbox.
-            patience: how long to wait for what runs in a sandbox to end.
+            timeouts: how long to wait for what runs in a sandbox to end.
         """
         self.root = Path(os.path.realpath(root or default_root()))
         self._presets = presets or user_presets()
@@ -66,7 +66,7 @@ class Sandboxes:
             name: what to call it.
             preset: a preset's name, or the path of its folder.
             model: the model for the preset's roles, instead of the preset's own.
-            auth_from: a Claude Code configuration directory to copy credentials from; none if not said.
+            auth_from: a Claude Code configuration directory to copy credentials from; none by default.
 
         Raises:
             UsageError: the name is taken or no name; or preset, model or credentials cannot be used.
@@ -126,7 +126,7 @@ class Sandboxes:
         Args:
             name: which.
             preset: another preset from now on.
-            model: another model from now on; a new preset brings its own if not said.
+            model: another model from now on; by default that of a new preset.
 
         Raises:
             UsageError: no such sandbox, or preset or model cannot be used; or we run in it ourselves.

@@ -49,7 +49,7 @@ def test_time_counts_from_the_task_to_the_last_work_and_not_to_when_we_were_sure
     assert (timeline.started_at, timeline.seconds) == (100, 20)
     assert [line.active_seconds for line in timeline.agents] == [6, 12]
     metrics = metrics_of(timeline, AGENTS, messages=2)
-    assert metrics.utilisation == pytest.approx(18 / 40)
+    assert metrics.active_share == pytest.approx(18 / 40)
     assert [(one.name, one.role, one.active_seconds, one.idle_seconds, one.messages) for one in metrics.members] == [
         ("lead", "concierge", 6, 14, 1),
         ("coder", "coder", 12, 8, 1),
@@ -92,7 +92,7 @@ def test_the_last_words_are_kept() -> None:
 def test_a_task_that_nobody_took_has_no_timeline_and_metrics_all_the_same() -> None:
     assert build_timeline(AGENTS, {"lead": [state(90, AgentActivity.IDLE)]}, [], lead="lead", ended_at=200) is None
     metrics = metrics_of(None, AGENTS, messages=0)
-    assert (metrics.agents, metrics.utilisation) == (2, None)
+    assert (metrics.agents, metrics.active_share) == (2, None)
     assert [member.name for member in metrics.members] == ["lead", "coder"]
 
 
@@ -127,7 +127,7 @@ def test_shares_are_shares_and_rows_are_as_wide_as_they_may_be(
     )
     assert timeline is not None
     metrics = metrics_of(timeline, AGENTS, messages=0)
-    assert metrics.utilisation is None or 0 <= metrics.utilisation <= 1
+    assert metrics.active_share is None or 0 <= metrics.active_share <= 1
     for line in timeline.agents:
         assert all(0 <= span.start < span.end <= timeline.seconds for span in line.spans)
         assert all(one.end <= two.start for one, two in zip(line.spans, line.spans[1:], strict=False))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import swe_official
+from environment_factory import sh
 from proctor.benchmarks.swe.benchmark import SweBenchmark
 from proctor.benchmarks.swe.evo_grader import SweEvoGrader
 from proctor.benchmarks.swe.feature_grader import FeatureBenchGrader
@@ -24,7 +25,6 @@ from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.submission import PatchKind
 from proctor.core.task import Task
 from proctor.environments.docker import DockerProvider
-from rooms import sh
 from swe_other_worlds import EvoWorld, FeatureWorld, ProWorld
 from swe_verified_world import VerifiedWorld
 

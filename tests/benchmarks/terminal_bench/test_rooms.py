@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from environment_factory import sh
 from proctor.benchmarks.terminal_bench import TerminalBench, convert
 from proctor.core.benchmark import GradeOptions, GradingContext
 from proctor.core.causes import Cause, Status
@@ -13,7 +14,6 @@ from proctor.core.environment import Environment
 from proctor.core.task import Task
 from proctor.core.verdict import Verdict
 from proctor.environments.docker import DockerProvider
-from rooms import sh
 from terminal_world import TASKS, images, opened, write_task, write_tasks
 
 

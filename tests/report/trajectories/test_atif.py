@@ -81,7 +81,7 @@ steps = st.builds(
     lane=st.sampled_from(["main", "coder/main", "x"]),
     at=st.none() | st.datetimes().map(datetime.isoformat) | st.just("yesterday"),
     seconds=st.none() | st.floats(0, 1e6),
-    kind=st.sampled_from(["message", "compaction", "trouble"]),
+    kind=st.sampled_from(["message", "compaction", "error"]),
     text=texts,
     thinking=texts,
     calls=st.lists(calls, max_size=2, unique_by=lambda call: call.id).map(tuple),

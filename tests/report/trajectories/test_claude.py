@@ -37,7 +37,7 @@ def test_a_stream_alone_is_a_trajectory_without_output_tokens_and_says_so(tmp_pa
     assert [(step.lane, step.kind, step.text) for step in trajectory.steps] == [
         ("main", "message", "I look."),
         ("subagent-1", "message", "inner"),
-        ("main", "trouble", "The provider failed (529); it is asked again."),
+        ("main", "error", "The provider failed (529); it is asked again."),
         ("main", "message", "Done ?."),
     ]
     first = trajectory.steps[0]

@@ -80,9 +80,9 @@ async def test_the_recording_and_the_stream_tell_the_same_story(tmp_path: Path) 
         ("main", "Done."),
     ]
     assert [kind for _, kind, _ in said].count("compaction") == 1
-    troubles = [step.text for step in recorded.steps if step.kind == "trouble"]
-    assert len(troubles) == 1
-    assert "prompt is too long" in troubles[0]
+    errors = [step.text for step in recorded.steps if step.kind == "error"]
+    assert len(errors) == 1
+    assert "prompt is too long" in errors[0]
     agent, bash = calls(recorded, "main")
     assert (agent[0], agent[2], bash) == ("Agent", False, ("Bash", "Exit code 3", True))
     outputs = [call.output or "" for step in recorded.steps for call in step.calls if call.name == "Agent"]

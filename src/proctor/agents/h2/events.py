@@ -11,13 +11,13 @@ class AgentActivity(StrEnum):
     STARTING = "starting"
     WORKING = "working"
     COMPACTING = "compacting"
-    AWAITING_PERMISSION = "asking for a permission"
-    AWAITING_USER = "waiting for a person"
+    AWAITING_PERMISSION = "awaiting_permission"
+    AWAITING_USER = "awaiting_user"
     IDLE = "idle"
-    RATE_LIMITED = "limited"
-    AUTH_ERROR = "refused"
-    PROVIDER_ERROR = "failing"
-    EXITED = "out of its session"
+    RATE_LIMITED = "rate_limited"
+    AUTH_ERROR = "auth_error"
+    PROVIDER_ERROR = "provider_error"
+    EXITED = "exited"
 
 
 class PodEventKind(StrEnum):

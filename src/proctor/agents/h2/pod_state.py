@@ -231,7 +231,7 @@ def _assess_start(pod: PodState, timeouts: PodTimeouts) -> PodAssessment:
     return _failed(
         Cause.ENVIRONMENT_FAILED,
         late[0],
-        f"it is still {late[0].activity.value} {timeouts.ready:.0f} s after its launch",
+        f"it is still {late[0].activity.value.replace('_', ' ')} {timeouts.ready:.0f} s after its launch",
     )
 
 

@@ -76,7 +76,7 @@ class Timeline(Record):
     seconds: float
     agents: tuple[AgentTimeline, ...]
     messages: tuple[TimelineMessage, ...] = ()
-    schema_version: Literal["proctor.timeline@1"] = "proctor.timeline@1"
+    schema_version: Literal["proctor.timeline@2"] = "proctor.timeline@2"
 
 
 def build_timeline(
@@ -144,7 +144,7 @@ def metrics_of(timeline: Timeline | None, agents: Mapping[str, str], *, messages
         compactions=sum(member.compactions for member in members),
         context_resets=sum(line.context_resets for line in timeline.agents),
         messages=max(messages, len(senders)),
-        utilisation=min(1.0, sum(member.active_seconds for member in members) / whole) if whole > 0 else None,
+        active_share=min(1.0, sum(member.active_seconds for member in members) / whole) if whole > 0 else None,
         members=members,
     )
 

@@ -167,7 +167,7 @@ class Commit0:
         with tempfile.TemporaryDirectory(prefix="proctor-commit0-") as scratch:
             return await grade(
                 await self.for_provider(context.provider)._grading_job(task, context, Path(scratch)), prediction
-            )  # noqa: SLF001
+            )
 
     async def validate(self, task: Task, context: GradingContext) -> TaskHealth:
         """The reference passes more than the stubs, both repeat, and the answer is nowhere within the agent's reach."""

@@ -32,7 +32,7 @@ class SetupBenchEvidence(Record):
     quarantine_result: QuarantinedEnvironment
     environment: str
     strict_run: ShellResult | None = None
-    schema_version: Literal["proctor.setupbench_evidence@1"] = "proctor.setupbench_evidence@1"
+    schema_version: Literal["proctor.setupbench_evidence@2"] = "proctor.setupbench_evidence@2"
 
 
 def hindered_evidence(task_id: str, environment: str) -> SetupBenchEvidence:
@@ -44,7 +44,7 @@ def hindered_evidence(task_id: str, environment: str) -> SetupBenchEvidence:
     settled = QuarantinedEnvironment(grader_dir="", search_path="", findings=(finding,))
     return SetupBenchEvidence(
         task_id=task_id, token="none", official_run=killed, quarantine_result=settled, environment=environment
-    )  # noqa: S106
+    )
 
 
 def with_token(command: str, token: str) -> str:

@@ -39,7 +39,7 @@ class TerminalBenchEvidence(Record):
     tests_expected: bool
     planted: tuple[str, ...] = ()
     verifier_runs: int = 1
-    schema_version: Literal["proctor.terminal_bench_evidence@1"] = "proctor.terminal_bench_evidence@1"
+    schema_version: Literal["proctor.terminal_bench_evidence@2"] = "proctor.terminal_bench_evidence@2"
 
     @property
     def is_inconclusive(self) -> bool:

@@ -93,7 +93,7 @@ async def _grade_predictions(
             ),
             artifacts=given["artifact_dir"].absolute(),
             jobs=given["jobs"],
-            cache=None if given["no_cache"] else RecordCache(TaskEvaluation, "verdicts"),
+            cache=None if given["no_cache"] else RecordCache(TaskEvaluation, "evaluations"),
             on_evaluated=lambda done: tally.done(done.task_id, done.verdict.status.value),
         )
     finally:

@@ -98,9 +98,9 @@ def _show_task(store: "RunStore", result: "TaskResult") -> None:
     did = (metrics.turns, "turn"), (metrics.steps, "step"), (metrics.compactions, "compaction")
     click.echo(", ".join(plural(count, thing) for count, thing in did))
     if len(metrics.members) > 1:
-        share = "unknown" if metrics.utilisation is None else f"{metrics.utilisation:.0%}"
+        share = "unknown" if metrics.active_share is None else f"{metrics.active_share:.0%}"
         resets = f", {plural(metrics.context_resets, 'context reset')}" if metrics.context_resets else ""
-        click.echo(f"{metrics.agents} agents, {plural(metrics.messages, 'message')}, utilisation {share}{resets}\n")
+        click.echo(f"{metrics.agents} agents, {plural(metrics.messages, 'message')}, active time {share}{resets}\n")
         print_table(
             ["AGENT", "ROLE", "ACTIVE", "IDLE", "TURNS", "SENT", "TOKENS", "COST"],
             [_member_cells(member) for member in metrics.members],

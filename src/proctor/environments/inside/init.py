@@ -1,8 +1,8 @@
-"""The first process of a room: starts commands, reaps, kills, opens paths, and relays the model.
+"""The first process of an environment: starts commands, reaps, kills, opens paths, and relays the model.
 
 As process 1 of its namespace it cannot be killed from inside, and as a process that is not dumpable it cannot be
 traced, nor its memory or descriptors be had. Its socket was inherited, has no name, and is closed in every command.
-When the other end of it is closed, this process ends, and with it every process of the room.
+When the other end of it is closed, this process ends, and with it every process of the environment.
 """
 
 import _ctypes
@@ -177,7 +177,7 @@ def _apply_limits(cgroup_fds: list[int], limits: dict[int, int], processors: lis
     if processors:
         os.sched_setaffinity(0, processors)
     try:
-        # When memory runs out on the machine, what is in the room goes before what made it.
+        # When memory runs out on the machine, what is in the environment goes before what made it.
         adjustment = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
         os.write(adjustment, b"500")
         os.close(adjustment)
@@ -226,7 +226,7 @@ def _protect(*, is_pid1: bool) -> None:
         return
     prctl = _ctypes.dlsym(_ctypes.dlopen(None, 2), "prctl")  # type: ignore[arg-type]
     if _ctypes.call_function(prctl, (_PR_SET_DUMPABLE, 0, 0, 0, 0)) != 0:
-        raise OSError("cannot make the room's first process private")
+        raise OSError("cannot make the environment's first process private")
     if not is_pid1 and _ctypes.call_function(prctl, (_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) != 0:
         raise OSError("cannot keep track of what is started")
 

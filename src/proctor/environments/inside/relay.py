@@ -1,4 +1,4 @@
-"""Carries TCP connections on the room's loopback to the unix socket of the model gateway."""
+"""Carries TCP connections on the environment's loopback to the unix socket of the model gateway."""
 
 import _socket
 import select
@@ -19,7 +19,7 @@ class _RelayEnd:
         self.socket = socket
         self.pending = bytearray()
         self.finished = False  # it will send no more
-        self.closed = False  # it has been told that the other will send no more
+        self.closed = False  # its peer will send no more, and it knows
         self.peer = self
 
     def fileno(self) -> int:

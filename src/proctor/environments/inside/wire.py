@@ -1,4 +1,4 @@
-"""What goes over the socket between Proctor and a room's first process.
+"""What goes over the socket between Proctor and an environment's first process.
 
 A request is its length, then a marshalled tuple; descriptors travel with the first byte. A reply is sixteen bytes:
 the request's number, what became of it, and a value; an opened path's descriptor travels with it.

@@ -37,7 +37,7 @@ _ALL_LANGUAGES: Final[dict[AuditCode, tuple[str, ...]]] = {
         r"\bproctor-[0-9a-f*{%]",
         r"<proctor>",
         r"\bproctor_runner\b",
-    ),  # noqa: S108 - ours, to be recognised
+    ),
     AuditCode.ANSWER_SEARCH: (
         r"\b(?:gold|oracle|solution|reference|test)[._-]?(?:patch|diff)\b",
         r"\b(?:fail_to_pass|FAIL_TO_PASS|pass_to_pass|PASS_TO_PASS)\b",

@@ -51,7 +51,7 @@ class EnvironmentSnapshot(Record):
     processes: tuple[int, ...]
     init_start_time: str
     preload: bool
-    schema_version: Literal["proctor.anchor@1"] = "proctor.anchor@1"
+    schema_version: Literal["proctor.environment_snapshot@1"] = "proctor.environment_snapshot@1"
 
 
 async def take_snapshot(environment: Environment, names: tuple[str, ...], folder: Path) -> EnvironmentSnapshot:

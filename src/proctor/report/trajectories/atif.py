@@ -210,7 +210,7 @@ class _AtifStepExtra(Record):
     order: int | None = None
     timestamp: str | None = None
     seconds: float | None = None
-    kind: Literal["message", "compaction", "trouble"] = "message"
+    kind: Literal["message", "compaction", "error", "trouble"] = "message"
     note: str = ""
     model: str | None = None
     thinking: str = ""
@@ -307,7 +307,7 @@ def _read_step(step: _AtifStep, lane: str, model: str | None, extra: _AtifStepEx
         lane=lane,
         at=step.timestamp or extra.timestamp,
         seconds=extra.seconds,
-        kind=extra.kind,
+        kind="error" if extra.kind == "trouble" else extra.kind,  # files of version 1
         text=_content_text(step.message),
         thinking=(step.reasoning_content or "") if agent else extra.thinking,
         calls=calls or extra.calls,

@@ -45,7 +45,7 @@ class StreamTrajectoryBuilder:
                 self._version = str(event.get("claude_code_version") or self._version)
             case "system", "api_retry":
                 text = f"The provider failed ({event.get('error_status') or 'no connection'}); it is asked again."
-                self._steps.append(Step(source="system", lane=lane, at=at, kind="trouble", text=text))
+                self._steps.append(Step(source="system", lane=lane, at=at, kind="error", text=text))
             case "system", "compact_boundary":
                 self._steps.append(Step(source="system", lane=lane, at=at, kind="compaction", text="It was summed up."))
 

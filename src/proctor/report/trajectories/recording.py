@@ -33,7 +33,7 @@ def read_recording(path: Path, *, agent: str, version: str, outputs: Mapping[str
     for refusal in recording.refusals:
         lane = conversations.setdefault(refusal.conversation, _LaneBuilder(Lane(name=refusal.conversation)))
         text = f"The gateway refused with status {refusal.status}: {refusal.message}"
-        step = Step(source="system", lane=lane.lane.name, at=refusal.at, kind="trouble", text=text)
+        step = Step(source="system", lane=lane.lane.name, at=refusal.at, kind="error", text=text)
         lane.steps.append((_LAST, step))
     numbered = [step for lane in conversations.values() for step in lane.finished_steps(outputs)]
     # Times are told in milliseconds; within one, requests are in the order of their numbers.
@@ -119,7 +119,7 @@ def _agent_step(recorded: ExpandedExchange, lane: str) -> Step:
     if message is None:
         status = "none" if response.status is None else str(response.status)
         text = f"No answer came from the model (status {status}): {_error_message(response.body)}".rstrip(": ")
-        return msgspec.structs.replace(step, source="system", kind="trouble", text=text, model=None)
+        return msgspec.structs.replace(step, source="system", kind="error", text=text, model=None)
     spoken = parse_assistant(message.get("content"))
     kind = "compaction" if exchange.role is Role.COMPACTION else "message"
     return msgspec.structs.replace(step, kind=kind, text=spoken.text, thinking=spoken.thinking, calls=spoken.calls)

@@ -5,14 +5,14 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
 from proctor.analysis.intervals import clustered_rate
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.errors import InvalidData, UsageError
-from proctor.core.record import Record
+from proctor.core.record import Record, from_json
 from proctor.core.result import Tokens
 from proctor.core.run import JournalEntry, RunConfig
 from proctor.results import RunStore
@@ -61,10 +61,7 @@ class _StoredResult(msgspec.Struct):
     metrics: _StoredMetrics
     agent_seconds: float
     categories: dict[str, str]
-
-
-_RESULT: Final = msgspec.json.Decoder(_StoredResult)
-_ENTRY: Final = msgspec.json.Decoder(JournalEntry)
+    schema_version: Literal["proctor.task_result@2"] = "proctor.task_result@2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +209,8 @@ class RunTable:
         last: dict[Key, JournalEntry] = {}
         for line in data[:end].splitlines():
             try:
-                entry = _ENTRY.decode(line)
-            except msgspec.DecodeError:
+                entry = from_json(line, JournalEntry)
+            except InvalidData:
                 continue  # a line of another version; what it spoke of is found when its run is resumed
             last[entry.task_id, entry.trial] = entry
         for key, entry in last.items():
@@ -225,8 +222,8 @@ class RunTable:
             return _pending_row(task_id, trial, _STAGES[entry.stage], attempts=entry.attempt)
         try:
             data = self.store.result_file(task_id, trial).read_bytes()
-            return _row(_RESULT.decode(data))
-        except (OSError, msgspec.DecodeError, InvalidData) as error:
+            return _row(from_json(data, _StoredResult))
+        except (OSError, InvalidData) as error:
             status = Status.ERROR.value
             return TrialRow(
                 task_id, trial, status, Cause.GRADER_FAILED.value, f"the stored result cannot be read: {error}"
@@ -239,8 +236,8 @@ class RunTable:
             for name in files:
                 if name.endswith(".json") and not name.startswith("."):
                     try:
-                        row = _row(_RESULT.decode(Path(folder, name).read_bytes()))
-                    except (OSError, msgspec.DecodeError):
+                        row = _row(from_json(Path(folder, name).read_bytes(), _StoredResult))
+                    except (OSError, InvalidData):
                         continue
                     self._rows[row.task_id, row.trial] = row
         self._rebuild()

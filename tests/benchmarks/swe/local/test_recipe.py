@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from environment_factory import sh
 from proctor.benchmarks.swe.local.interpreters import find_interpreters
 from proctor.benchmarks.swe.local.local_setup import repository_url
 from proctor.core.benchmark import GradeOptions, GradingContext
@@ -16,7 +17,6 @@ from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.submission import PatchKind
 from proctor.environments.local import LocalProvider
 from proctor.runner.request import current_machine
-from rooms import sh
 from swe_local_world import CHEAT, FIXED, PYTHON, World, environment, make_wheels
 from workspaces_world import git
 

@@ -95,7 +95,7 @@ shelves = st.builds(
 
 @given(shelves)
 def test_no_pull_that_could_be_made_is_left_for_later(shelf: ImageCacheState) -> None:
-    """When there is nothing to do, no lawful choice of evictions makes room for the next missing image."""
+    """When there is nothing to do, no lawful choice of evictions makes environment for the next missing image."""
     if shelf.budget is None or shelf.used_bytes > shelf.budget or next_action(shelf) is not None:
         return
     order = list(dict.fromkeys((*shelf.requested, *shelf.planned)))
@@ -123,10 +123,10 @@ def test_a_step_is_lawful(shelf: ImageCacheState) -> None:
 class World:
     """Tasks over images, on a machine on which a pull and a task each take one tick."""
 
-    def __init__(self, tasks: Sequence[str], workers: int, room: int) -> None:
+    def __init__(self, tasks: Sequence[str], workers: int, environment: int) -> None:
         self.left = list(tasks)
         self.workers = workers
-        self.budget = room
+        self.budget = environment
         self.running: list[str] = []
         self.ours: dict[str, int] = {}
         self.coming: list[str] = []
@@ -165,24 +165,26 @@ class World:
 
 @settings(max_examples=60)
 @given(
-    tasks=st.lists(st.sampled_from(IMAGES), min_size=1, max_size=30), workers=st.integers(1, 4), room=st.integers(1, 5)
+    tasks=st.lists(st.sampled_from(IMAGES), min_size=1, max_size=30),
+    workers=st.integers(1, 4),
+    environment=st.integers(1, 5),
 )
-def test_all_tasks_come_to_their_end_within_the_budget(tasks: list[str], workers: int, room: int) -> None:
-    world = World(tasks, workers, room)
+def test_all_tasks_come_to_their_end_within_the_budget(tasks: list[str], workers: int, environment: int) -> None:
+    world = World(tasks, workers, environment)
     for _ in range(4 * len(tasks) + 4):
         world.tick()
         if not world.left and not world.running:
             break
     assert not world.left
     assert not world.running
-    if room >= len(set(tasks)):
+    if environment >= len(set(tasks)):
         assert world.pulls == len(set(tasks))
 
 
-@pytest.mark.parametrize("room", [4, 10])
-def test_thirty_tasks_over_ten_images_wait_for_the_first_pulls_alone(room: int) -> None:
+@pytest.mark.parametrize("environment", [4, 10])
+def test_thirty_tasks_over_ten_images_wait_for_the_first_pulls_alone(environment: int) -> None:
     tasks = [f"i{number // 3}" for number in range(30)]
-    world = World(tasks, workers=1, room=room)
+    world = World(tasks, workers=1, environment=environment)
     ticks = 0
     while world.left or world.running:
         world.tick()

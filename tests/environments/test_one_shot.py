@@ -1,4 +1,4 @@
-"""A room for a single command."""
+"""An environment for a single command."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ from proctor.environments.local import LocalProvider
 
 @pytest.fixture
 def provider(tmp_path: Path) -> LocalProvider:
-    return LocalProvider(environments_dir=tmp_path / "rooms")
+    return LocalProvider(environments_dir=tmp_path / "environments")
 
 
 ECHO = """
@@ -58,7 +58,7 @@ async def test_the_workspace_is_there_and_stays_as_it_was(provider: LocalProvide
     assert done.exec_result.stdout == b"oldnew\n/workspace\n1000\n"
     assert (tree / "file").read_text() == "old"
     await provider.close()
-    assert not list((tmp_path / "rooms").iterdir())
+    assert not list((tmp_path / "environments").iterdir())
 
 
 async def test_it_has_the_environment_of_every_command_and_no_more(provider: LocalProvider) -> None:
@@ -113,10 +113,10 @@ async def test_a_caller_that_is_cancelled_ends_everything(provider: LocalProvide
         await task
     assert not _running(mark)
     await provider.close()
-    assert not list((tmp_path / "rooms").iterdir())
+    assert not list((tmp_path / "environments").iterdir())
 
 
-async def test_a_rooms_limits_hold(provider: LocalProvider) -> None:
+async def test_a_environments_limits_hold(provider: LocalProvider) -> None:
     spec = EnvironmentSpec(limits=Limits(memory_mb=200, processes=20, disk_mb=20))
     grab = "x = bytearray(400_000_000); print('had it')"
     done = await provider.run_once(spec, OneShotCommand(argv=("python3", "-c", grab)))
@@ -129,7 +129,7 @@ async def test_a_rooms_limits_hold(provider: LocalProvider) -> None:
     assert done.exec_result.stdout != b"0\n"
 
 
-async def test_the_rooms_clock_ends_it(provider: LocalProvider) -> None:
+async def test_the_environments_clock_ends_it(provider: LocalProvider) -> None:
     with pytest.raises(LimitReached, match="wall clock"):
         await provider.run_once(EnvironmentSpec(limits=Limits(wall_seconds=0.3)), OneShotCommand(argv=("sleep", "60")))
 
@@ -144,25 +144,25 @@ async def test_output_beyond_the_cap_is_left_out(provider: LocalProvider) -> Non
     assert len(done.report) < 1000
 
 
-async def test_a_room_that_cannot_be_made_is_no_result(provider: LocalProvider, tmp_path: Path) -> None:
+async def test_an_environment_that_cannot_be_made_is_no_result(provider: LocalProvider, tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         await provider.run_once(EnvironmentSpec(workspace=tmp_path / "absent"), OneShotCommand(argv=("true",)))
-    with pytest.raises(InfrastructureError, match="could not make the room"):
+    with pytest.raises(InfrastructureError, match="could not make the environment"):
         await provider.run_once(EnvironmentSpec(workdir="/proc2/x/y"), OneShotCommand(argv=("true",), cwd="/absent"))
     await provider.close()
-    assert not list((tmp_path / "rooms").iterdir())
+    assert not list((tmp_path / "environments").iterdir())
 
 
 async def test_where_overlay_is_not_to_be_had_the_tree_is_copied(tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / "file").write_text("text")
-    provider = LocalProvider(environments_dir=tmp_path / "rooms", overlay=False)
+    provider = LocalProvider(environments_dir=tmp_path / "environments", overlay=False)
     done = await provider.run_once(EnvironmentSpec(workspace=tree), OneShotCommand(argv=("sh", "-c", "cat file")))
     assert done.exec_result.stdout == b"text"
 
 
-def test_only_rooms_with_walls_run_errands() -> None:
+def test_only_environments_with_walls_run_errands() -> None:
     walled, plain = LocalProvider(), LocalProvider(isolation=False)
     assert isinstance(walled, OneShotRunner)
     assert walled.supports_run_once

@@ -1,4 +1,4 @@
-"""What every room promises about files that go in and come out."""
+"""What every environment promises about files that go in and come out."""
 
 import os
 import stat
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from environment_factory import Environments, sh
 from proctor.core.environment import Limits
 from proctor.core.errors import LimitReached, UsageError
-from rooms import Rooms, sh
 
 
 def tree(folder: Path) -> Path:
@@ -42,19 +42,19 @@ def listing(folder: Path) -> dict[str, object]:
 
 
 async def test_the_workspace_is_there_and_can_be_changed_without_changing_its_source(
-    rooms: Rooms, tmp_path: Path
+    environments: Environments, tmp_path: Path
 ) -> None:
     source = tree(tmp_path / "source")
     before = listing(source)
-    room = await rooms.start(workspace=source)
+    environment = await environments.start(workspace=source)
     result = await sh(
-        room,
+        environment,
         "cat plain.txt && ./program && echo new >new && echo more >>plain.txt && rm program && rm -r deep && mkdir deep"
         " && chmod 600 link && touch deep/x",
     )
     assert (result.exit_code, result.stdout) == (0, b"text\nrun\n")
     assert listing(source) == before
-    await room.get(room.workdir, tmp_path / "out")
+    await environment.get(environment.workdir, tmp_path / "out")
     after = listing(tmp_path / "out")
     assert after["plain.txt"] == (0o600, b"text\nmore\n")
     assert after["new"] == (0o644, b"new\n")
@@ -62,78 +62,80 @@ async def test_the_workspace_is_there_and_can_be_changed_without_changing_its_so
     assert not {"program", "deep/er", "deep/er/file"} & after.keys()
 
 
-async def test_a_tree_goes_in_and_comes_out_as_it_was(rooms: Rooms, tmp_path: Path) -> None:
+async def test_a_tree_goes_in_and_comes_out_as_it_was(environments: Environments, tmp_path: Path) -> None:
     source = tree(tmp_path / "source")
-    room = await rooms.start()
-    await room.put(source, f"{room.workdir}/a/b/tree")
-    assert (await sh(room, "a/b/tree/program")).stdout == b"run\n"
-    await room.get(f"{room.workdir}/a/b/tree", tmp_path / "out")
+    environment = await environments.start()
+    await environment.put(source, f"{environment.workdir}/a/b/tree")
+    assert (await sh(environment, "a/b/tree/program")).stdout == b"run\n"
+    await environment.get(f"{environment.workdir}/a/b/tree", tmp_path / "out")
     assert listing(tmp_path / "out") == listing(source)
 
 
-async def test_bytes_and_files_go_in_with_their_mode(rooms: Rooms, tmp_path: Path) -> None:
-    room = await rooms.start()
+async def test_bytes_and_files_go_in_with_their_mode(environments: Environments, tmp_path: Path) -> None:
+    environment = await environments.start()
     file = tmp_path / "file"
     file.write_text("host\n")
     file.chmod(0o750)
-    await room.put(b"data", f"{room.workdir}/bytes")
-    await room.put(b"data", f"{room.workdir}/private", mode=0o600)
-    await room.put(file, f"{room.workdir}/file")
-    await room.put(file, f"{room.workdir}/other", mode=0o444)
-    result = await sh(room, "stat -c '%n %a %s' bytes private file other")
+    await environment.put(b"data", f"{environment.workdir}/bytes")
+    await environment.put(b"data", f"{environment.workdir}/private", mode=0o600)
+    await environment.put(file, f"{environment.workdir}/file")
+    await environment.put(file, f"{environment.workdir}/other", mode=0o444)
+    result = await sh(environment, "stat -c '%n %a %s' bytes private file other")
     assert result.stdout == b"bytes 644 4\nprivate 600 4\nfile 750 5\nother 444 5\n"
 
 
-async def test_what_goes_in_replaces_what_is_in_the_way(rooms: Rooms, tmp_path: Path) -> None:
-    room = await rooms.start()
+async def test_what_goes_in_replaces_what_is_in_the_way(environments: Environments, tmp_path: Path) -> None:
+    environment = await environments.start()
     source = tree(tmp_path / "source")
-    outside = "/tmp" if rooms.kind != "plain" else str(tmp_path)
+    outside = "/tmp" if environments.kind != "plain" else str(tmp_path)
     await sh(
-        room,
+        environment,
         f"echo precious >{outside}/victim; mkdir -p t/plain.txt/inner t/kept; cd t;"
         f" echo keep >kept/file; echo file >deep; ln -s {outside}/victim program; chmod 500 kept",
     )
-    await room.put(source, f"{room.workdir}/t")
-    await room.get(f"{room.workdir}/t", tmp_path / "out")
+    await environment.put(source, f"{environment.workdir}/t")
+    await environment.get(f"{environment.workdir}/t", tmp_path / "out")
     seen = listing(tmp_path / "out")
     for name, value in listing(source).items():
         assert seen[name] == value
     assert seen["kept/file"] == (0o644, b"keep\n")
-    assert (await sh(room, f"cat {outside}/victim")).stdout == b"precious\n"
+    assert (await sh(environment, f"cat {outside}/victim")).stdout == b"precious\n"
 
 
-async def test_a_single_file_comes_out(rooms: Rooms, tmp_path: Path) -> None:
-    room = await rooms.start()
-    await sh(room, "echo content >file; chmod 640 file")
-    await room.get(f"{room.workdir}/file", tmp_path / "file")
+async def test_a_single_file_comes_out(environments: Environments, tmp_path: Path) -> None:
+    environment = await environments.start()
+    await sh(environment, "echo content >file; chmod 640 file")
+    await environment.get(f"{environment.workdir}/file", tmp_path / "file")
     assert (tmp_path / "file").read_text() == "content\n"
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o640
 
 
-async def test_what_is_not_there_is_said_so(rooms: Rooms, tmp_path: Path) -> None:
-    room = await rooms.start()
-    await sh(room, "echo x >file")
+async def test_what_is_not_there_is_said_so(environments: Environments, tmp_path: Path) -> None:
+    environment = await environments.start()
+    await sh(environment, "echo x >file")
     for path in ("missing", "missing/file", "file/file"):
         with pytest.raises(FileNotFoundError, match=path):
-            await room.get(f"{room.workdir}/{path}", tmp_path / "out")
+            await environment.get(f"{environment.workdir}/{path}", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-async def test_a_path_must_be_absolute(rooms: Rooms, tmp_path: Path) -> None:
-    room = await rooms.start()
+async def test_a_path_must_be_absolute(environments: Environments, tmp_path: Path) -> None:
+    environment = await environments.start()
     for path in ("relative", "/", "", "/a\0b", "/a/../.."):
         with pytest.raises(UsageError):
-            await room.get(path, tmp_path / "out")
+            await environment.get(path, tmp_path / "out")
         with pytest.raises(UsageError):
-            await room.put(b"", path)
+            await environment.put(b"", path)
 
 
-async def test_a_hostile_tree_comes_out_without_touching_anything_else(rooms: Rooms, tmp_path: Path) -> None:
-    room = await rooms.start()
+async def test_a_hostile_tree_comes_out_without_touching_anything_else(
+    environments: Environments, tmp_path: Path
+) -> None:
+    environment = await environments.start()
     (tmp_path / "host").mkdir()
     (tmp_path / "host" / "secret").write_text("secret")
     await sh(
-        room,
+        environment,
         f"""
         mkdir -p t/dir t/closed/inner; cd t
         mkfifo fifo; ln -s /etc/shadow shadow; ln -s .. up; ln -s {tmp_path}/host host; ln -s loop loop
@@ -143,7 +145,7 @@ async def test_a_hostile_tree_comes_out_without_touching_anything_else(rooms: Ro
         printf x >"$(printf 'bad\\377name')"; printf x >'-rf'; printf x >"$(printf 'new\\nline')"
         """,
     )
-    await room.get(f"{room.workdir}/t", tmp_path / "out")
+    await environment.get(f"{environment.workdir}/t", tmp_path / "out")
     out = tmp_path / "out"
     assert str((out / "shadow").readlink()) == "/etc/shadow"
     assert str((out / "up").readlink()) == ".."
@@ -163,47 +165,49 @@ async def test_a_hostile_tree_comes_out_without_touching_anything_else(rooms: Ro
     assert (tmp_path / "host" / "secret").read_text() == "secret"
 
 
-async def test_a_symlink_at_the_target_is_not_followed(rooms: Rooms, tmp_path: Path) -> None:
-    room = await rooms.start()
-    await sh(room, "mkdir t; echo new >t/file")
+async def test_a_symlink_at_the_target_is_not_followed(environments: Environments, tmp_path: Path) -> None:
+    environment = await environments.start()
+    await sh(environment, "mkdir t; echo new >t/file")
     victim = tmp_path / "victim"
     victim.write_text("old")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "file").symlink_to(victim)
-    await room.get(f"{room.workdir}/t", tmp_path / "out")
+    await environment.get(f"{environment.workdir}/t", tmp_path / "out")
     assert victim.read_text() == "old"
     assert (tmp_path / "out" / "file").read_text() == "new\n"
 
 
-async def test_more_than_allowed_is_refused_and_nothing_is_left(rooms: Rooms, tmp_path: Path) -> None:
-    room = await rooms.start()
+async def test_more_than_allowed_is_refused_and_nothing_is_left(environments: Environments, tmp_path: Path) -> None:
+    environment = await environments.start()
     for script in ("truncate -s 1T t/sparse", "head -c 3000000 /dev/zero >t/large"):
-        await sh(room, f"rm -rf t; mkdir t; echo x >t/a; {script}")
+        await sh(environment, f"rm -rf t; mkdir t; echo x >t/a; {script}")
         with pytest.raises(LimitReached, match="size of the copy"):
-            await room.get(f"{room.workdir}/t", tmp_path / "out", max_bytes=1_000_000)
+            await environment.get(f"{environment.workdir}/t", tmp_path / "out", max_bytes=1_000_000)
         assert not (tmp_path / "out").exists()
 
 
-async def test_many_small_files_count_too(rooms: Rooms, tmp_path: Path) -> None:
-    room = await rooms.start()
-    await sh(room, "mkdir t; cd t; seq 3000 | xargs touch")
+async def test_many_small_files_count_too(environments: Environments, tmp_path: Path) -> None:
+    environment = await environments.start()
+    await sh(environment, "mkdir t; cd t; seq 3000 | xargs touch")
     with pytest.raises(LimitReached):
-        await room.get(f"{room.workdir}/t", tmp_path / "out", max_bytes=1_000_000)
-    await room.get(f"{room.workdir}/t", tmp_path / "out", max_bytes=2_000_000)
+        await environment.get(f"{environment.workdir}/t", tmp_path / "out", max_bytes=1_000_000)
+    await environment.get(f"{environment.workdir}/t", tmp_path / "out", max_bytes=2_000_000)
     assert len(list((tmp_path / "out").iterdir())) == 3000
 
 
-async def test_a_tree_nested_without_end_is_refused(rooms: Rooms, tmp_path: Path) -> None:
-    room = await rooms.start()
+async def test_a_tree_nested_without_end_is_refused(environments: Environments, tmp_path: Path) -> None:
+    environment = await environments.start()
     script = "import os\nfor _ in range(3000):\n os.mkdir('d'); os.chdir('d')"
-    assert (await sh(room, f'mkdir t; cd t; python3 -c "{script}"')).exit_code == 0
+    assert (await sh(environment, f'mkdir t; cd t; python3 -c "{script}"')).exit_code == 0
     with pytest.raises(LimitReached, match="depth"):
-        await room.get(f"{room.workdir}/t", tmp_path / "out")
+        await environment.get(f"{environment.workdir}/t", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-async def test_names_swapped_for_symlinks_while_a_tree_comes_out_lead_nowhere(rooms: Rooms, tmp_path: Path) -> None:
-    room = await rooms.start()
+async def test_names_swapped_for_symlinks_while_a_tree_comes_out_lead_nowhere(
+    environments: Environments, tmp_path: Path
+) -> None:
+    environment = await environments.start()
     victims = tmp_path / "victims"
     victims.mkdir()
     (victims / "file").write_text("secret of the host")
@@ -228,56 +232,58 @@ while True:
         except OSError:
             pass
 """
-    await room.put(script.encode(), f"{room.workdir}/race.py")
-    await sh(room, "mkdir t; nohup python3 race.py >/dev/null 2>&1 &")
+    await environment.put(script.encode(), f"{environment.workdir}/race.py")
+    await sh(environment, "mkdir t; nohup python3 race.py >/dev/null 2>&1 &")
     for number in range(30):
         out = tmp_path / f"out{number}"
-        await room.get(f"{room.workdir}/t", out)
+        await environment.get(f"{environment.workdir}/t", out)
         for path in out.rglob("*"):
             if path.is_file() and not any(part.is_symlink() for part in (path, path.parent)):
                 assert path.read_text() in {"", "own"}
 
 
-async def test_the_workspace_can_be_had_after_the_clock_has_ended_the_room(rooms: Rooms, tmp_path: Path) -> None:
+async def test_the_workspace_can_be_had_after_the_clock_has_ended_the_environment(
+    environments: Environments, tmp_path: Path
+) -> None:
     source = tree(tmp_path / "source")
-    room = await rooms.start(workspace=source, limits=Limits(wall_seconds=2))
+    environment = await environments.start(workspace=source, limits=Limits(wall_seconds=2))
     with pytest.raises(LimitReached, match="wall clock"):
-        await sh(room, "echo late >late; rm program; mkdir sub; echo in >sub/file; sleep 1000")
+        await sh(environment, "echo late >late; rm program; mkdir sub; echo in >sub/file; sleep 1000")
     with pytest.raises(LimitReached, match="wall clock"):
-        await sh(room, "true")
-    await room.get(room.workdir, tmp_path / "out")
+        await sh(environment, "true")
+    await environment.get(environment.workdir, tmp_path / "out")
     seen = listing(tmp_path / "out")
     assert seen["late"] == (0o644, b"late\n")
     assert seen["plain.txt"] == (0o644, b"text\n")
     assert "program" not in seen
-    await room.get(f"{room.workdir}/sub/file", tmp_path / "file")
+    await environment.get(f"{environment.workdir}/sub/file", tmp_path / "file")
     assert (tmp_path / "file").read_text() == "in\n"
     with pytest.raises(FileNotFoundError):
-        await room.get(f"{room.workdir}/sub/missing", tmp_path / "none")
+        await environment.get(f"{environment.workdir}/sub/missing", tmp_path / "none")
 
 
-async def test_a_large_file_goes_both_ways(rooms: Rooms, tmp_path: Path) -> None:
-    room = await rooms.start()
+async def test_a_large_file_goes_both_ways(environments: Environments, tmp_path: Path) -> None:
+    environment = await environments.start()
     data = os.urandom(1 << 20) * 20
     (tmp_path / "large").write_bytes(data)
-    await room.put(tmp_path / "large", f"{room.workdir}/large")
-    await room.get(f"{room.workdir}/large", tmp_path / "back")
+    await environment.put(tmp_path / "large", f"{environment.workdir}/large")
+    await environment.get(f"{environment.workdir}/large", tmp_path / "back")
     assert (tmp_path / "back").read_bytes() == data
 
 
-async def test_mounts_are_shown_and_only_writable_ones_can_be_written(sealed: Rooms, tmp_path: Path) -> None:
+async def test_mounts_are_shown_and_only_writable_ones_can_be_written(sealed: Environments, tmp_path: Path) -> None:
     from proctor.core.environment import Mount
 
     for name in ("fixed", "open"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_text(name)
-    room = await sealed.start(
+    environment = await sealed.start(
         mounts=(
             Mount(source=str(tmp_path / "fixed"), target="/shown/fixed"),
             Mount(source=str(tmp_path / "open"), target="/shown/open", writable=True),
         )
     )
-    result = await sh(room, "cat /shown/*/file; echo x >/shown/open/new; echo x >/shown/fixed/new")
+    result = await sh(environment, "cat /shown/*/file; echo x >/shown/open/new; echo x >/shown/fixed/new")
     assert result.stdout == b"fixedopen"
     assert result.exit_code != 0
     assert (tmp_path / "open" / "new").read_text() == "x\n"

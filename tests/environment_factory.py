@@ -1,4 +1,4 @@
-"""Rooms for tests."""
+"""Environments for tests."""
 
 import json
 import secrets
@@ -14,8 +14,8 @@ from proctor.environments.docker_engine import OWNER_LABEL, connect, disconnect
 from proctor.environments.local import LocalProvider
 
 
-class Rooms:
-    """Starts rooms and stops them all at the end."""
+class Environments:
+    """Starts environments and stops them all at the end."""
 
     def __init__(self, kind: str, provider: EnvironmentProvider) -> None:
         self.kind = kind
@@ -23,13 +23,13 @@ class Rooms:
         self._started: list[Environment] = []
 
     async def start(self, **spec: Any) -> Environment:
-        room = await self.provider.start(EnvironmentSpec(**spec))
-        self._started.append(room)
-        return room
+        environment = await self.provider.start(EnvironmentSpec(**spec))
+        self._started.append(environment)
+        return environment
 
     async def stop(self) -> None:
-        for room in self._started:
-            await room.stop()
+        for environment in self._started:
+            await environment.stop()
         await self.provider.close()
 
 
@@ -37,12 +37,12 @@ def make_provider(kind: str, folder: Path) -> EnvironmentProvider:
     if kind == "docker":
         need_docker()
         return DockerProvider(image=IMAGE)
-    return LocalProvider(isolation=kind == "local", environments_dir=folder / "rooms")
+    return LocalProvider(isolation=kind == "local", environments_dir=folder / "environments")
 
 
-async def sh(room: Environment, script: str, **options: Any) -> ExecResult:
-    """Run a shell script in a room."""
-    return await room.exec(["sh", "-c", script], **options)
+async def sh(environment: Environment, script: str, **options: Any) -> ExecResult:
+    """Run a shell script in an environment."""
+    return await environment.exec(["sh", "-c", script], **options)
 
 
 def sleeper() -> str:
@@ -50,9 +50,9 @@ def sleeper() -> str:
     return f"sleep {secrets.randbelow(10**9) + 10**9}"
 
 
-async def sleeping(room: Environment, command: str) -> int:
+async def sleeping(environment: Environment, command: str) -> int:
     """How many processes run this very command."""
-    listed = await room.exec(["ps", "-eo", "stat,args"])
+    listed = await environment.exec(["ps", "-eo", "stat,args"])
     lines = [line.split(None, 1) for line in listed.stdout.decode().splitlines()]
     return sum(arguments.strip() == command and not state.startswith("Z") for state, arguments in lines)
 
