@@ -1,21 +1,30 @@
-"""Grading: from running tests to results that a hostile program cannot fake, and from results to a verdict.
+"""The grading kit: from running tests to results that a hostile program cannot fake, and from results to a verdict.
 
-`run_tests` runs a `TestPlan` in a room, `run_tests_apart` in one that it makes for it; both give a `TestRun`.
-`resolve` judges runs before and after a submission, `validate` judges a task; `audit_diff` reads a submission for what
-smells; `is_protected` tells which of its paths are put back before the tests run. Everything but the two is pure.
-docs/grading.md says what each format guarantees.
+`GradingJob` is one task in grading: it runs tests in new environments, keeps the evidence and makes the report.
+`apply_submission` lays a submission out on a copy of the base and audits the change of the tree; `restore_paths` and
+`restore_protected` bring protected files back. `run_tests` runs a `TestPlan` in an environment that is there,
+`run_tests_in_new_environment` makes one for it; both give a `TestRun`. `resolve` judges the runs before and after a
+submission, `validate` judges a task. docs/grading.md says what each format guarantees.
 """
 
 from proctor.grading.audit import (
     AuditCode,
     ChangedFile,
     audit,
-    audit_diff,
-    audit_trees,
+    audit_change,
     tamper_event_findings,
     tampering_findings,
 )
 from proctor.grading.execution import run_tests, run_tests_in_new_environment
+from proctor.grading.job import GradingJob
+from proctor.grading.layout import (
+    AppliedSubmission,
+    add_files,
+    apply_submission,
+    lay_out,
+    restore_paths,
+    restore_protected,
+)
 from proctor.grading.outcome import InconclusiveKind, InconclusiveRun, TamperEvent, TestResults, TestRun
 from proctor.grading.outcome_reader import EXIT_CODE_TEST
 from proctor.grading.plan import ConfigFile, TestFormat, TestPlan, pytest_config
@@ -26,10 +35,12 @@ from proctor.grading.validation import TaskProblem, TaskProblemCode, TaskValidat
 __all__ = [
     "EXIT_CODE_TEST",
     "TEST_MACHINERY",
+    "AppliedSubmission",
     "AuditCode",
     "ChangedFile",
     "ConfigFile",
     "Expectation",
+    "GradingJob",
     "InconclusiveKind",
     "InconclusiveRun",
     "Resolution",
@@ -41,15 +52,19 @@ __all__ = [
     "TestPlan",
     "TestResults",
     "TestRun",
+    "add_files",
+    "apply_submission",
     "audit",
-    "audit_diff",
-    "audit_trees",
+    "audit_change",
     "flaky_tests",
     "is_protected",
+    "lay_out",
     "pre_patch_problem",
     "protected_paths",
     "pytest_config",
     "resolve",
+    "restore_paths",
+    "restore_protected",
     "run_tests",
     "run_tests_in_new_environment",
     "tamper_event_findings",

@@ -1,6 +1,5 @@
 """Results by kind of task: which fields there are, and what they show."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
@@ -20,6 +19,7 @@ from proctor.report.formatting import NO_VALUE, interval, percent
 from proctor.report.stored_runs import run_names
 from proctor.report.tables import Table, records_csv
 from proctor.results import RunStore
+from proctor.workspaces.diffs import parse_diff
 
 # What can be told of a task beyond what its benchmark says of it.
 TASK_FIELDS: Final = ("tag", "gold files", "gold lines", "tests to fix", "tests to keep", "instruction words")
@@ -192,11 +192,5 @@ def _task_field_value(field: str, task: Task) -> str | None:
 
 def _diff_size(patch: str) -> tuple[int, int]:
     """How many files a unified diff touches, and how many lines it adds or takes away."""
-    counts = Counter(_diff_line_kind(line) for line in patch.splitlines())
-    return counts["file"], counts["change"]
-
-
-def _diff_line_kind(line: str) -> str:
-    if line.startswith("+++ "):
-        return "file"
-    return "change" if line[:1] in {"+", "-"} and not line.startswith("--- ") else ""
+    files = parse_diff(patch.encode("utf-8", "surrogateescape")).files
+    return len(files), sum(len(file.lines_of("add", "del")) for file in files)

@@ -13,6 +13,7 @@ from proctor.workspaces.leaks import Leak, LeakProof, prove_no_leak
 from proctor.workspaces.patches import apply_patch, patch_sha256
 from proctor.workspaces.sources import base_of
 from proctor.workspaces.submissions import ExcludedFile, WorkspacePatch, make_submission
+from proctor.workspaces.trees import TreeChange, read_change
 
 __all__ = [
     "ApplyResult",
@@ -21,6 +22,7 @@ __all__ = [
     "InvalidSubmission",
     "Leak",
     "LeakProof",
+    "TreeChange",
     "WorkspacePatch",
     "apply_patch",
     "base_of",
@@ -28,4 +30,5 @@ __all__ = [
     "make_submission",
     "patch_sha256",
     "prove_no_leak",
+    "read_change",
 ]

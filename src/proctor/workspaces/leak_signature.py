@@ -50,7 +50,11 @@ def oracle_files(oracle: bytes, kind: PatchKind) -> list[OracleFile]:
     """
     if kind is PatchKind.UNIFIED_DIFF:
         return [
-            OracleFile(frozenset(file.written | file.removed), tuple(file.added), tuple(file.preimage))
+            OracleFile(
+                frozenset(file.written | file.removed),
+                tuple(file.lines_of("add")),
+                tuple(file.lines_of("del", "same")),
+            )
             for file in read_diff(oracle)
         ]
     return [

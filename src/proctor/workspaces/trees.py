@@ -3,11 +3,12 @@
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from proctor.core.record import Record
 from proctor.workspaces.paths import parents
 
 FILE: Final = 0o100644
@@ -23,6 +24,20 @@ class FileEntry(NamedTuple):
 
     mode: int
     data: bytes
+
+
+class TreeChange(Record):
+    """What changed between two trees: the files at the changed paths, before and after."""
+
+    before: dict[str, FileEntry]
+    after: dict[str, FileEntry]
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The changed paths, in order; `os.fsencode` gives their bytes."""
+        return tuple(
+            path for path in sorted({*self.before, *self.after}) if self.before.get(path) != self.after.get(path)
+        )
 
 
 class FileKind(Enum):
@@ -96,6 +111,15 @@ def read_tree(root: Path) -> dict[bytes, FileEntry]:
     """Every file and symlink of a small tree."""
     entries = ((path, read_entry(root, path)) for path in file_paths(root))
     return {path: entry for path, entry in entries if entry is not None}
+
+
+def read_change(base: Path, tree: Path, paths: Iterable[str]) -> TreeChange:
+    """What is different in `tree` at these paths, compared with `base`."""
+    before, after = ({path: read_entry(root, os.fsencode(path)) for path in paths} for root in (base, tree))
+    return TreeChange(
+        before={path: entry for path, entry in before.items() if entry is not None and entry != after[path]},
+        after={path: entry for path, entry in after.items() if entry is not None and entry != before[path]},
+    )
 
 
 def file_paths(root: Path) -> Iterator[bytes]:

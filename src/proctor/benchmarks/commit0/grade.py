@@ -7,7 +7,6 @@ room of its own. What the stubs and the reference have is found the strict way, 
 
 import asyncio
 import hashlib
-import os
 import shlex
 import shutil
 import tempfile
@@ -33,24 +32,25 @@ from proctor.core.environment import Environment, EnvironmentSpec
 from proctor.core.errors import LimitReached
 from proctor.core.evaluation import Prediction, TaskEvaluation, TestSummary
 from proctor.core.record import to_json
-from proctor.core.verdict import Finding, TestStatus, Verdict
+from proctor.core.verdict import TestStatus, Verdict
 from proctor.grading import (
+    AppliedSubmission,
     InconclusiveKind,
     InconclusiveRun,
     TestFormat,
     TestPlan,
     TestRun,
-    audit_trees,
-    protected_paths,
+    apply_submission,
     pytest_config,
+    restore_paths,
     run_tests,
     tampering_findings,
 )
 from proctor.results import RecordCache
 from proctor.results.cache import cache_key
-from proctor.workspaces import ApplyResult, InvalidSubmission, apply_patch
+from proctor.workspaces import InvalidSubmission
 from proctor.workspaces.changes import write_changes
-from proctor.workspaces.trees import FileEntry, read_entry, read_tree
+from proctor.workspaces.trees import read_tree
 
 TEST_SECONDS: Final = 1800.0
 _KILLED_EXIT_CODE: Final = 137
@@ -93,14 +93,14 @@ async def grade(job: Commit0GradingJob, prediction: Prediction) -> TaskEvaluatio
     with tempfile.TemporaryDirectory(prefix="proctor-commit0-") as scratch:
         try:
             handed_in, restored = Path(scratch) / "official", Path(scratch) / "strict"
-            applied, found = await asyncio.to_thread(_lay_out_submission, job, prediction, handed_in, restored)
+            applied = await asyncio.to_thread(_lay_out_submission, job, prediction, handed_in, restored)
         except InvalidSubmission as unfit:
             return _task_evaluation(job, prediction, unapplied_verdict(job.library, unfit, stub, gold), None, stub)
         official, static = await official_run(job, handed_in)
         column, run = await strict_run(job, restored)
         await asyncio.to_thread(_write_artifacts, job.folder, prediction, run)
     honest = {*stub.tampered, *(gold.tampered if gold else ())}  # tools that measure coverage do it, too
-    found = (*found, *tampering_findings(name for name in column.tampered if name not in honest))
+    found = (*applied.findings, *tampering_findings(name for name in column.tampered if name not in honest))
     columns = SubmissionResults(submission=column, stub=stub, oracle=gold, official=official, static_findings=static)
     verdict = verdict_of(job.library, columns, found, applied)
     return _task_evaluation(job, prediction, verdict, column, stub)
@@ -217,27 +217,12 @@ def _summary(results: TreeResults) -> TestSummary:
 
 def _lay_out_submission(
     job: Commit0GradingJob, prediction: Prediction, submitted: Path, restored: Path
-) -> tuple[ApplyResult, tuple[Finding, ...]]:
-    """The submission as it is, and with everything protected put back; also what the audit says of it."""
-    shutil.copytree(job.tree, submitted, symlinks=True)
-    applied = apply_patch(submitted, prediction.content, prediction.patch_kind)
+) -> AppliedSubmission:
+    """The submission as it is, and with everything protected restored."""
+    applied = apply_submission(job.tree, prediction, submitted, protected=job.library.protected())
     shutil.copytree(submitted, restored, symlinks=True)
-    patterns = job.library.protected()
-    old, new = _entries(job.tree, applied.touched), _entries(submitted, applied.touched)
-    found = audit_trees(
-        {path: entry.data for path, entry in old.items()},
-        {path: entry.data for path, entry in new.items()},
-        modes={path: entry.mode for path, entry in new.items()},
-        protected=patterns,
-    )
-    back = protected_paths(applied.touched, patterns)
-    write_changes(restored, {os.fsencode(path): read_entry(job.tree, os.fsencode(path)) for path in back})
-    return applied, found
-
-
-def _entries(tree: Path, paths: Sequence[str]) -> dict[str, FileEntry]:
-    entries = {path: read_entry(tree, os.fsencode(path)) for path in paths}
-    return {path: entry for path, entry in entries.items() if entry is not None}
+    restore_paths(job.tree, restored, applied.restore)
+    return applied
 
 
 def _without_parallel(arguments: Sequence[str]) -> tuple[list[str], bool]:

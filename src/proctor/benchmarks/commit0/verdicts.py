@@ -9,7 +9,8 @@ from proctor.benchmarks.commit0.official_score import Commit0OfficialScore
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.record import Record
 from proctor.core.verdict import Finding, TestOutcome, TestStatus, Verdict
-from proctor.workspaces import ApplyResult, InvalidSubmission
+from proctor.grading import AppliedSubmission
+from proctor.workspaces import InvalidSubmission
 
 GRADER: Final = "commit0/1"
 
@@ -62,7 +63,7 @@ def is_resolved(results: TreeResults, oracle: TreeResults | None) -> bool:
 
 
 def verdict_of(
-    library: Commit0Library, results: SubmissionResults, findings: tuple[Finding, ...], applied: ApplyResult
+    library: Commit0Library, results: SubmissionResults, findings: tuple[Finding, ...], applied: AppliedSubmission
 ) -> Verdict:
     """What a submission is worth, with all that it is held against."""
     column, stub, gold, official = results.submission, results.stub, results.oracle, results.official

@@ -16,7 +16,7 @@ import msgspec
 
 import proctor
 from proctor.benchmarks.suites.grading_job import SuiteGradingJob, TestStepResult, run_step
-from proctor.benchmarks.suites.layout import lay_out_patched, lay_out_pristine
+from proctor.benchmarks.suites.layout import lay_out_submission
 from proctor.core.benchmark import TaskHealth
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.evaluation import Prediction, TaskEvaluation
@@ -25,8 +25,10 @@ from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource
 from proctor.core.verdict import Finding, TestOutcome, Verdict
 from proctor.grading import (
+    AppliedSubmission,
     TaskProblemCode,
     TestRun,
+    lay_out,
     pre_patch_problem,
     resolve,
     tamper_event_findings,
@@ -35,7 +37,7 @@ from proctor.grading import (
 )
 from proctor.results import RecordCache
 from proctor.results.cache import cache_key
-from proctor.workspaces import ApplyResult, InvalidSubmission, base_of, check_out, patch_sha256, prove_no_leak
+from proctor.workspaces import InvalidSubmission, base_of, check_out, patch_sha256, prove_no_leak
 
 GRADER: Final = f"suites/{proctor.__version__}"
 
@@ -49,7 +51,7 @@ async def grade(job: SuiteGradingJob, prediction: Prediction, *, runs: int) -> T
             return _ungraded(job, prediction, *trouble, before=before)
         go.set()
         try:
-            applied, findings, (after, *again) = await patched
+            applied, (after, *again) = await patched
         except InvalidSubmission as unfit:
             return _ungraded(job, prediction, unfit.cause, str(unfit), before=before)
     reruns = [step.run for step in again]
@@ -57,7 +59,7 @@ async def grade(job: SuiteGradingJob, prediction: Prediction, *, runs: int) -> T
     if reruns and await _proven_stable(job):
         expectation = msgspec.structs.replace(expectation, proven_stable=True)
     resolution = resolve(before.run, after.run, expectation, reruns=reruns)
-    findings += _run_time_findings(before.run, [after.run, *reruns], applied.touched)
+    findings = (*applied.findings, *_run_time_findings(before.run, [after.run, *reruns], applied.touched))
     verdict = Verdict(
         task_id=job.instance.id,
         status=resolution.status,
@@ -73,7 +75,7 @@ async def grade(job: SuiteGradingJob, prediction: Prediction, *, runs: int) -> T
     return _task_evaluation(job, prediction, verdict, before=before, after=after)
 
 
-PostPatchRuns = tuple[ApplyResult, tuple[Finding, ...], list[TestStepResult]]
+PostPatchRuns = tuple[AppliedSubmission, list[TestStepResult]]
 
 
 @asynccontextmanager
@@ -96,12 +98,12 @@ async def _start_post_patch(
 async def _run_post_patch(
     job: SuiteGradingJob, prediction: Prediction, tree: Path, runs: int, may_run: asyncio.Event
 ) -> PostPatchRuns:
-    applied, findings = await asyncio.to_thread(lay_out_patched, job.instance, prediction, tree)
+    applied = await asyncio.to_thread(lay_out_submission, job.instance, prediction, tree)
     names = ["after_patch", *(f"after_patch.det{number}" for number in range(1, runs))]
     steps = [
         await run_step(job, tree, name, touched=applied.touched, permit=_permit_after(job, may_run)) for name in names
     ]
-    return applied, findings, steps
+    return applied, steps
 
 
 @asynccontextmanager
@@ -133,7 +135,7 @@ async def run_pre_patch(job: SuiteGradingJob, scratch: Path) -> TestStepResult:
     if step is not None:
         return step
     tree = scratch / "baseline"
-    await asyncio.to_thread(lay_out_pristine, job.instance, tree)
+    await asyncio.to_thread(lay_out, job.instance.repo, tree, overlay=job.instance.hidden)
     step = await run_step(job, tree, "baseline")
     if known and step.run.complete:
         known.put(key, step)
@@ -151,12 +153,12 @@ async def check_health(job: SuiteGradingJob, oracle: Prediction | None, *, runs:
     """Prove an instance on this machine: fails as labelled, is solved by its oracle, repeats, and leaks nothing."""
     async with _scratch(job) as scratch:
         pristine, solved = scratch / "baseline", scratch / "oracle"
-        await asyncio.to_thread(lay_out_pristine, job.instance, pristine)
+        await asyncio.to_thread(lay_out, job.instance.repo, pristine, overlay=job.instance.hidden)
         before = [(await run_step(job, pristine, f"baseline.det{number}")).run for number in range(runs)]
         if oracle is None:
             return await _task_health(job, problems=["there is no oracle to try"])
         try:
-            applied, _ = await asyncio.to_thread(lay_out_patched, job.instance, oracle, solved)
+            applied = await asyncio.to_thread(lay_out_submission, job.instance, oracle, solved)
             steps = [
                 await run_step(job, solved, f"oracle.det{number}", touched=applied.touched) for number in range(runs)
             ]

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from proctor.benchmarks.suites.format import RepairMode, TestsEval, X07Eval
-from proctor.benchmarks.suites.layout import restore_protected
+from proctor.benchmarks.suites.layout import protected_patterns
 from proctor.benchmarks.suites.load import Instance, Suite, shipped_root
 from proctor.benchmarks.x07.repair import canonicalise, repair, with_first_pass
 from proctor.benchmarks.x07.toolchain import Toolchain, X07Failure, find_toolchain, run_x07_test
@@ -30,6 +30,7 @@ from proctor.grading import (
     TestPlan,
     TestResults,
     TestRun,
+    restore_protected,
     run_tests_in_new_environment,
 )
 from proctor.workspaces import InvalidSubmission
@@ -181,7 +182,8 @@ async def _set_up_and_run_plan(job: SuiteGradingJob, tests: TestsEval, tree: Pat
             await room.get(room.workdir, ready)
         # What was run there may have been the submission's own: nothing of it is left running, and the tests are put
         # back to what they were.
-        await asyncio.to_thread(restore_protected, job.instance, tree, ready)
+        patterns = protected_patterns(job.instance)
+        await asyncio.to_thread(restore_protected, tree, ready, protected=patterns, overlay=job.instance.hidden)
         return await _run_plan(job, tests, ready)
 
 

@@ -24,6 +24,7 @@ from proctor.benchmarks.swe.shared_exclusive_lock import SharedExclusiveLock
 from proctor.benchmarks.swe.tasks import row_fingerprint, task_of
 from proctor.core.benchmark import Benchmark, DatasetInfo, GradeOptions, GradingContext, InvalidTask, TaskHealth
 from proctor.core.causes import Cause
+from proctor.core.disk_names import disk_name
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.evaluation import Prediction, TaskEvaluation
@@ -232,13 +233,18 @@ class SweBenchmark(Benchmark, Generic[R]):
     def _grading_job(self, task: Task, context: GradingContext) -> SweGradingJob[R]:
         loop = asyncio.get_running_loop()
         return SweGradingJob(
+            task_id=task.id,
+            grader=self.grader,
+            context=context,
+            folder=context.folder / task.benchmark / disk_name(task.id),
+            spec=self.environment_spec(task, context.options),
+            timeout=context.options.timeout_seconds or self.official_grader.timeout_seconds,
+            protected=task.private.protected,
+            tags=task.tags,
             row=self.rows[task.id],
-            task=task,
             official_grader=self.official_grader,
             setup=self.setup_of(task.id),
-            context=context,
             lock=self._locks.setdefault(loop, SharedExclusiveLock()),
-            grader=self.grader,
             retest_failures=self._retest_failures,
         )
 

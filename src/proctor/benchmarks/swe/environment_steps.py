@@ -1,46 +1,74 @@
-"""What grading does in a room, whichever benchmark it is for: apply, put back, run a script."""
+"""What the SWE family's graders do in an environment: apply a patch, restore protected files, run a script."""
 
+import io
 import os
 import shlex
-from collections.abc import Sequence
+import stat
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from msgspec import field
 
 from proctor.benchmarks.swe.official_rules import OfficialRuling
-from proctor.benchmarks.swe.patches import touched_paths
 from proctor.core.environment import Environment, ExecResult
 from proctor.core.errors import InfrastructureError, LimitReached
 from proctor.core.record import Record
+from proctor.grading import protected_paths
+from proctor.workspaces import TreeChange
+from proctor.workspaces.trees import EXECUTABLE, FILE, LINK, FileEntry
 
 PATCH_FILE: Final = "/tmp/patch.diff"  # noqa: S108 - the official graders' place for it
-SCRIPT_FILE: Final = "/tmp/proctor-eval.sh"  # noqa: S108 - inside a room of our own
+SCRIPT_FILE: Final = "/tmp/proctor-eval.sh"  # noqa: S108 - inside an environment of our own
 LOG_BYTES: Final = 100_000_000
 STEP_SECONDS: Final = 600.0
 _EXPORT_DIR: Final = "/tmp/proctor-left"  # noqa: S108 - as above
 _ALREADY_APPLIED_CODE: Final = 80
 _NOT_APPLIED_CODE: Final = 90
-_SEPARATOR: Final = b"\0#applied#\0"
+_WRITES_GIT_CODE: Final = 91
+_NO_CHANGE: Final = TreeChange(before={}, after={})
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedPatch:
+    """How a patch was applied in an environment.
+
+    Attributes:
+        command_index: which of the commands worked; None when none did.
+        change: what that did to the tree.
+        restored: the protected paths that were restored afterwards.
+        output: what the commands printed.
+    """
+
+    command_index: int | None
+    change: TreeChange
+    output: str
+    restored: tuple[str, ...] = ()
 
 
 class SweTestRun(Record):
-    """One test run of an answer, as evidence.
+    """One test run of a submission, as evidence.
 
     Attributes:
         applied: whether the patch is in place.
         applied_with: the fallback that was needed for that.
         touched: the paths that it changed.
-        complaint: why it could not be applied, or the tests could not be run.
-        unreadable: why nothing can be read from what the tests printed.
-        ruling: the official rule's word; None where it had nothing to judge.
-        scores: the benchmark's own degrees.
+        restored: those of them that were restored before the tests.
+        error: why it could not be applied, or the tests could not be run.
+        parse_error: why nothing can be read from what the tests printed.
+        ruling: what the official rule decided; None where it had nothing to judge.
+        scores: the benchmark's own scores.
+        change: what the patch did to the tree; not stored.
+        log: what the tests printed; not stored.
     """
 
     applied: bool
     applied_with: str | None = None
     touched: tuple[str, ...] = ()
+    restored: tuple[str, ...] = ()
     error: str = ""
     timed_out: bool = False
     exit_code: int | None = None
@@ -49,6 +77,7 @@ class SweTestRun(Record):
     ruling: OfficialRuling | None = None
     scores: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
+    change: TreeChange | None = None
     log: bytes = b""
 
     @property
@@ -56,14 +85,11 @@ class SweTestRun(Record):
         """What the official rule says."""
         return self.ruling is not None and self.ruling.resolved
 
-
-@dataclass(frozen=True, slots=True)
-class AppliedPatch:
-    """How a patch was applied in a room; `way` is the place of the command that worked, None when none did."""
-
-    command_index: int | None
-    touched: tuple[str, ...]
-    output: str
+    def with_patch(self, applied: AppliedPatch) -> "SweTestRun":
+        """The same run, with what its patch did to the tree."""
+        return msgspec.structs.replace(
+            self, touched=applied.change.paths, restored=applied.restored, change=applied.change
+        )
 
 
 async def apply_in_environment(
@@ -71,64 +97,147 @@ async def apply_in_environment(
     patch: bytes,
     commands: Sequence[str],
     *,
+    protected: Sequence[str] = (),
     clean: bool = False,
     accept_reversible: bool = False,
 ) -> AppliedPatch:
-    """Apply a patch with the first of some commands that works.
+    """Apply a patch with the first of some commands that works, then restore the protected paths that it changed.
+
+    What changed is read from the tree, whatever form the patch has: these commands take more forms of a diff than
+    any reader of ours.
 
     Args:
-        room: where the repository is the workdir.
-        patch: put at `PATCH`, which is appended to each command.
-        ways: shell commands.
+        environment: one whose workdir is the repository. Nothing of the patch has run in it.
+        patch: written to `PATCH_FILE`, which is appended to each command.
+        commands: shell commands.
+        protected: patterns of paths that are made what they are in HEAD.
         clean: bring the tree back to HEAD before each command but the first.
-        accept_reversible: a patch that could be taken back counts as applied.
+        accept_reversible: a patch that could be reversed counts as applied.
     """
+    script = _apply_script(environment.workdir, commands, clean=clean, accept_reversible=accept_reversible)
     done = await environment.exec(
-        [
-            "/bin/bash",
-            "-c",
-            _apply_script(environment.workdir, commands, clean=clean, accept_reversible=accept_reversible),
-        ],
+        ["/bin/bash", "-c", script],
         stdin=patch,  # a command of its own to bring a file in costs an engine more than the patch itself
         timeout=STEP_SECONDS,
+        output_bytes=LOG_BYTES,
     )
-    said = done.stderr.decode(errors="replace").strip()
-    if done.exit_code not in {*range(len(commands)), _ALREADY_APPLIED_CODE, _NOT_APPLIED_CODE}:
-        raise InfrastructureError(f"a patch could not be applied: exit code {done.exit_code} ({said[-200:]})")
+    output = done.stderr.decode(errors="replace").strip()
+    if done.exit_code == _WRITES_GIT_CODE:
+        return AppliedPatch(None, _NO_CHANGE, f"{output}\nthe patch writes into .git")
     if done.exit_code == _NOT_APPLIED_CODE:
-        return AppliedPatch(command_index=None, touched=touched_paths(patch), output=said)
-    before, _, after = done.stdout.partition(_SEPARATOR)
-    changed = _changed_paths(after) - _changed_paths(before)
-    return AppliedPatch(
-        command_index=done.exit_code,
-        touched=tuple(dict.fromkeys((*touched_paths(patch), *sorted(changed)))),
-        output=said,
-    )
+        return AppliedPatch(None, _NO_CHANGE, output)
+    if done.exit_code not in {*range(len(commands)), _ALREADY_APPLIED_CODE}:
+        raise InfrastructureError(f"a patch could not be applied: exit code {done.exit_code} ({output[-200:]})")
+    if done.truncated:
+        return AppliedPatch(None, _NO_CHANGE, f"{output}\nthe patch changes more than {LOG_BYTES} bytes")
+    change = _read_change(done.stdout)
+    restored = protected_paths(change.paths, protected)
+    await _restore(environment, restored)
+    return AppliedPatch(done.exit_code, change, output, restored)
+
+
+# Prints what changed since `$marker` was touched, as sizes and files: git's status before and after, the paths of
+# newer files (git does not list ignored ones), HEAD's version of tracked files that differ, and all of these files as
+# they are now. Git runs only after a look into .git: `patch` can write there, and git runs programs named there.
+_REPORT_CHANGE: Final = r"""
+finish() {
+    written=$(find .git -newer "$dir/marker" \( -type f -o -type l \) ! -path .git/index ! -path .git/MERGE_RR \
+        ! -path '.git/rr-cache/*' ! -path '.git/objects/*' -print -quit) || exit 98
+    [ -z "$written" ] || { echo "$written" >&2; exit %(writes_git)d; }
+    { %(status)s > "$dir/after" && git diff-index -z --no-renames HEAD > "$dir/raw"; } || exit 98
+    find . -path ./.git -prune -o \( -type f -o -type l \) -newer "$dir/marker" -print0 > "$dir/newer" || exit 98
+    while IFS= read -r -d '' about && IFS= read -r -d '' path; do
+        about=($about); echo "${about[2]}"
+    done < "$dir/raw" | git cat-file --batch > "$dir/blobs" || exit 98
+    { while IFS= read -r -d '' entry; do printf '%%s\0' "${entry:3}"; done < "$dir/after"; cat "$dir/newer"; } |
+        while IFS= read -r -d '' path; do
+            if [ -f "$path" ] || [ -L "$path" ]; then printf '%%s\0' "${path#./}"; fi
+        done | sort -zu > "$dir/paths"
+    tar --null --no-recursion --hard-dereference --format=gnu -T "$dir/paths" -cf "$dir/files" || exit 98
+    for part in before after newer raw blobs files; do wc -c < "$dir/$part"; done
+    cat "$dir"/{before,after,newer,raw,blobs,files}
+    rm -rf "$dir"
+    exit $1
+}
+"""
+_STATUS: Final = "git status --porcelain -z --untracked-files=all --no-renames"
+_PARTS: Final = 6
 
 
 def _apply_script(workdir: str, commands: Sequence[str], *, clean: bool, accept_reversible: bool) -> str:
-    state = "git status --porcelain -z --untracked-files=all --no-renames"
     lines = [
         f"cat > {PATCH_FILE} && cd {shlex.quote(workdir)} || exit 99",
-        f"finish() {{ printf '\\0#applied#\\0'; {state}; exit $1; }}",
-        state,
+        "dir=$(mktemp -d) || exit 99",
+        _REPORT_CHANGE % {"status": _STATUS, "writes_git": _WRITES_GIT_CODE},
+        f'{_STATUS} > "$dir/before"',
+        'touch "$dir/marker"; sleep 0.02',  # so that whatever is written from now on has a later time
     ]
-    for number, way in enumerate(commands):
+    for number, command in enumerate(commands):
         if number and clean:
             lines.append("{ git checkout -- . ; git clean -fd ; } >/dev/null 2>&1")
-        lines.append(f"{way} {PATCH_FILE} >&2 && finish {number}")
+        lines.append(f"{command} {PATCH_FILE} >&2 && finish {number}")
     if accept_reversible:
         lines.append(f"git apply --check --reverse {PATCH_FILE} >&2 && finish {_ALREADY_APPLIED_CODE}")
     return "\n".join([*lines, f"exit {_NOT_APPLIED_CODE}"])
 
 
-def _changed_paths(status: bytes) -> set[str]:
+def _read_change(output: bytes) -> TreeChange:
+    """What the script printed, as files before and after."""
+    *sizes, rest = output.split(b"\n", _PARTS)
+    parts = []
+    for size in map(int, sizes):
+        parts.append(rest[:size])
+        rest = rest[size:]
+    status_before, status_after, newer, raw, blobs, files = parts
+    changed = _changed_paths(status_after) - _changed_paths(status_before)
+    changed |= {path.removeprefix(b"./") for path in newer.split(b"\0") if path}
+    before = {path: entry for path, entry in _tracked_files(raw, blobs) if path in changed}
+    after = {
+        path: entry for path, entry in _archived_files(files) if path in changed and not _is_backup(path, entry, before)
+    }
+    return TreeChange(
+        before={os.fsdecode(path): entry for path, entry in before.items() if entry != after.get(path)},
+        after={os.fsdecode(path): entry for path, entry in after.items() if entry != before.get(path)},
+    )
+
+
+def _is_backup(path: bytes, entry: FileEntry, before: Mapping[bytes, FileEntry]) -> bool:
+    """Whether `patch` made this file: it keeps the old version of a file whose context does not match exactly."""
+    old = before.get(path.removesuffix(b".orig"))
+    return path.endswith(b".orig") and old is not None and old.data == entry.data
+
+
+def _changed_paths(status: bytes) -> set[bytes]:
     """The paths that `git status -z` lists."""
-    return {entry[3:].decode("utf-8", "surrogateescape") for entry in status.split(b"\0") if entry}
+    return {entry[3:] for entry in status.split(b"\0") if entry}
 
 
-async def restore_paths(environment: Environment, paths: Sequence[str]) -> None:
-    """Make these paths what they are in HEAD; those that are not there go."""
+def _tracked_files(raw: bytes, blobs: bytes) -> Iterator[tuple[bytes, FileEntry]]:
+    """The files that `git diff-index -z` lists, as HEAD has them."""
+    fields = raw.split(b"\0")
+    for about, path in zip(fields[::2], fields[1::2], strict=False):
+        header, _, blobs = blobs.partition(b"\n")
+        if header.endswith(b" missing"):
+            continue  # the file is new
+        size = int(header.rsplit(b" ", 1)[1])
+        yield path, FileEntry(int(about[1:7], 8), blobs[:size])
+        blobs = blobs[size + 1 :]
+
+
+def _archived_files(archive: bytes) -> Iterator[tuple[bytes, FileEntry]]:
+    with tarfile.open(fileobj=io.BytesIO(archive), errors="surrogateescape") as tar:
+        for member in tar:
+            path = os.fsencode(member.name)
+            if member.issym():
+                yield path, FileEntry(LINK, os.fsencode(member.linkname))
+            elif member.isreg():
+                file = tar.extractfile(member)
+                mode = EXECUTABLE if member.mode & stat.S_IXUSR else FILE
+                yield path, FileEntry(mode, b"" if file is None else file.read())
+
+
+async def _restore(environment: Environment, paths: Sequence[str]) -> None:
+    """Make these paths what they are in HEAD; those that are not there are removed."""
     if not paths:
         return
     script = (
@@ -139,25 +248,28 @@ async def restore_paths(environment: Environment, paths: Sequence[str]) -> None:
     names = b"".join(os.fsencode(path) + b"\0" for path in paths)  # a name need not be text
     done = await environment.exec(["/bin/bash", "-c", script], stdin=names, timeout=STEP_SECONDS)
     if done.exit_code:
-        raise InfrastructureError(f"protected files could not be put back: {done.stderr[-200:]!r}")
+        raise InfrastructureError(f"protected files could not be restored: {done.stderr[-200:]!r}")
 
 
 async def copy_workdir_out(environment: Environment, target: Path, *, excluding: Sequence[str]) -> None:
     """Copy the workdir out to the host, without its git and without some directories of any size.
 
-    It is the room's own tar that leaves them; one that fails, or was tampered with, changes nothing but the answer of
-    whoever did so, and then all is copied.
+    The environment's own tar leaves them out; one that fails, or was tampered with, changes nothing but the submission
+    of the agent that did so, and then all is copied.
     """
-    gather = f"rm -rf {_EXPORT_DIR} && mkdir {_EXPORT_DIR} && cat > {_EXPORT_DIR}.names && tar -X {_EXPORT_DIR}.names -cf - . | tar -C {_EXPORT_DIR} -xf -"
+    gather = (
+        f"rm -rf {_EXPORT_DIR} && mkdir {_EXPORT_DIR} && cat > {_EXPORT_DIR}.names"
+        f" && tar -X {_EXPORT_DIR}.names -cf - . | tar -C {_EXPORT_DIR} -xf -"
+    )
     names = "".join(f"./{name}\n" for name in (".git", *excluding))
     try:
         done = await environment.exec(
             ["/bin/bash", "-o", "pipefail", "-c", gather], stdin=names.encode(), timeout=STEP_SECONDS
         )
-        place = _EXPORT_DIR if done.exit_code == 0 else environment.workdir
+        source = _EXPORT_DIR if done.exit_code == 0 else environment.workdir
     except LimitReached:
-        place = environment.workdir  # which can be had when nothing runs in the room any more
-    await environment.get(place, target)
+        source = environment.workdir  # which can be copied when nothing runs in the environment any more
+    await environment.get(source, target)
 
 
 async def run_bash(environment: Environment, script: str, *, seconds: float = STEP_SECONDS) -> ExecResult:

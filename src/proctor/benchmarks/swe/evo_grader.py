@@ -3,7 +3,12 @@
 https://github.com/SWE-EVO/SWE-EVO
 """
 
+import asyncio
+import os
 import shlex
+import tempfile
+from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -11,7 +16,6 @@ import msgspec
 from proctor.benchmarks.swe.environment_steps import (
     SweTestRun,
     apply_in_environment,
-    restore_paths,
     run_bash,
     run_required,
 )
@@ -22,6 +26,9 @@ from proctor.benchmarks.swe.parsers import find_parser
 from proctor.benchmarks.swe.patches import files_to_test, touched_paths, with_final_newline
 from proctor.benchmarks.swe.rows import SweEvoRow
 from proctor.core.environment import Environment
+from proctor.core.submission import PatchKind
+from proctor.workspaces import InvalidSubmission, TreeChange, apply_patch
+from proctor.workspaces.trees import read_entry, write_entry
 
 WORKDIR: Final = "/testbed"
 TIMEOUT_SECONDS: Final = 1800.0
@@ -100,41 +107,63 @@ class SweEvoGrader:
         setup: InstanceSetup,
         patch: bytes,
         *,
-        restore: tuple[str, ...],
+        protected: tuple[str, ...],
         seconds: float,
     ) -> SweTestRun:
-        """Reset, apply tests and answer, install, run the tests of the test patch."""
+        """Reset, apply tests and submission, install, run the tests of the test patch."""
+        reset = f"git reset --quiet --hard {shlex.quote(row.base_commit)}"
         await run_required(
             environment,
-            f"cd {environment.workdir}\ngit config --global --add safe.directory '*'\n"
-            f"git reset --quiet --hard {shlex.quote(row.base_commit)}",
+            f"cd {environment.workdir}\ngit config --global --add safe.directory '*'\n{reset}",
             "resetting the repository",
         )
         tests = with_final_newline(row.test_patch.encode("utf-8", "surrogateescape"))
-        if restore:
-            # With the answer's own tests put back, the two no longer meet, and are applied one after the other.
-            applied = await apply_in_environment(environment, patch, _APPLY_COMMANDS)
+        if protected:
+            # With the submission's own tests restored, the two no longer meet, and are applied one after the other.
+            applied = failed = await apply_in_environment(environment, patch, _APPLY_COMMANDS, protected=protected)
             if applied.command_index is not None:
-                await restore_paths(environment, restore)
-                later = await apply_in_environment(environment, tests, _APPLY_COMMANDS)
-                applied = applied if later.command_index is not None else later
+                failed = await apply_in_environment(environment, tests, _APPLY_COMMANDS)
         else:
-            applied = await apply_in_environment(environment, tests + patch, _APPLY_COMMANDS)
-        own, theirs = set(touched_paths(patch)), set(touched_paths(tests))
-        touched = tuple(path for path in applied.touched if path in own or path not in theirs)
-        if applied.command_index is None:
-            return SweTestRun(applied=False, touched=touched, error=applied.output, scores={"fix_rate": 0.0})
+            applied = failed = await apply_in_environment(environment, tests + patch, _APPLY_COMMANDS)
+            if failed.command_index is None:
+                # What the submission changes by itself decides whether it is tested with its own tests restored.
+                await run_required(environment, f"cd {environment.workdir}\n{reset}\ngit clean -fdq", "resetting")
+                applied = await apply_in_environment(environment, patch, _APPLY_COMMANDS)
+            else:
+                applied = replace(applied, change=await asyncio.to_thread(_without_tests, applied.change, tests))
+        if failed.command_index is None:
+            return SweTestRun(applied=False, error=failed.output, scores={"fix_rate": 0.0}).with_patch(applied)
         done = await run_bash(environment, setup.adapt_script(eval_script(row)), seconds=seconds)
         tested = SweTestRun(
             applied=True,
-            applied_with=_APPLY_LABELS[applied.command_index],
-            touched=touched,
+            applied_with=_APPLY_LABELS[applied.command_index or 0],
             timed_out=done.timed_out,
             scores={"fix_rate": 0.0},
             log=done.stdout,
             seconds=round(done.seconds, 3),
-        )
+        ).with_patch(applied)
         return tested if done.timed_out else with_ruling(row, tested)
+
+
+def _without_tests(change: TreeChange, tests: bytes) -> TreeChange:
+    """What the submission did to a tree to which the benchmark's test patch was applied together with it."""
+    paths = touched_paths(tests)
+    with tempfile.TemporaryDirectory(prefix="proctor-swe-") as folder:
+        tree = Path(folder)
+        for path in paths:
+            if path in change.before:
+                write_entry(tree, os.fsencode(path), change.before[path])
+        try:
+            apply_patch(tree, tests, PatchKind.UNIFIED_DIFF)
+        except InvalidSubmission:
+            return change  # it needed a fallback of the official grader's: all counts as the submission's
+        expected = {path: read_entry(tree, os.fsencode(path)) for path in paths}
+    before = {**change.before, **expected}
+    after = {**dict.fromkeys(paths), **change.after}
+    return TreeChange(
+        before={path: entry for path, entry in before.items() if entry is not None and entry != after.get(path)},
+        after={path: entry for path, entry in after.items() if entry is not None and entry != before.get(path)},
+    )
 
 
 def with_ruling(row: SweEvoRow, run: SweTestRun) -> SweTestRun:

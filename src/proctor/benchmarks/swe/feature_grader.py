@@ -10,7 +10,6 @@ from typing import Any, Final
 from proctor.benchmarks.swe.environment_steps import (
     SweTestRun,
     apply_in_environment,
-    restore_paths,
     run_bash,
     run_required,
 )
@@ -73,40 +72,37 @@ class FeatureBenchGrader:
         setup: InstanceSetup,
         patch: bytes,
         *,
-        restore: tuple[str, ...],
+        protected: tuple[str, ...],
         seconds: float,
     ) -> SweTestRun:
-        """Lay the masked project out, apply, bring the hidden tests in, run each test file; exit codes decide."""
-        files = "/tmp/proctor-files"  # noqa: S108 - inside a room of our own
+        """Lay out the masked project, apply, add the hidden tests, run each test file; exit codes decide."""
+        files = "/tmp/proctor-files"  # noqa: S108 - inside an environment of our own
         await environment.put(_mask(row), f"{files}/mask.diff")
         await environment.put(
             with_final_newline(row.test_patch.encode("utf-8", "surrogateescape")), f"{files}/tests.diff"
         )
         head = f"FILES={files}\ncd {environment.workdir}\n"
         await run_required(environment, head + _layout_script(row), "laying out the masked project")
-        applied = await apply_in_environment(environment, with_final_newline(patch), _APPLY_COMMANDS)
-        if applied.command_index is None:
-            scores = {"pass_rate": 0.0}
-            return SweTestRun(applied=False, touched=applied.touched, error=applied.output, scores=scores)
-        await restore_paths(environment, restore)
-        brought = await run_bash(
-            environment, setup.adapt_script(head + _ACTIVATE + _tests_script(row)), seconds=seconds
+        applied = await apply_in_environment(
+            environment, with_final_newline(patch), _APPLY_COMMANDS, protected=protected
         )
-        if brought.exit_code:
-            # Level 2 installs the answer here, so this may be the answer's doing.
-            end = brought.stdout.decode(errors="replace")[-300:]
+        if applied.command_index is None:
+            return SweTestRun(applied=False, error=applied.output, scores={"pass_rate": 0.0})
+        added = await run_bash(environment, setup.adapt_script(head + _ACTIVATE + _tests_script(row)), seconds=seconds)
+        if added.exit_code:
+            # Level 2 installs the submission here, so this may be the submission's doing.
+            end = added.stdout.decode(errors="replace")[-300:]
             return SweTestRun(
                 applied=True,
-                touched=applied.touched,
-                parse_error=f"the tests could not be brought in: {end}",
-                log=brought.stdout,
+                parse_error=f"the tests could not be added: {end}",
+                log=added.stdout,
                 scores={"pass_rate": 0.0},
-            )
-        return await _run_files(environment, row, setup, applied.touched, seconds)
+            ).with_patch(applied)
+        return (await _run_files(environment, row, setup, seconds)).with_patch(applied)
 
 
 async def _run_files(
-    environment: Environment, row: FeatureBenchRow, setup: InstanceSetup, touched: tuple[str, ...], seconds: float
+    environment: Environment, row: FeatureBenchRow, setup: InstanceSetup, seconds: float
 ) -> SweTestRun:
     wanted = [*row.fail_to_pass, *(row.pass_to_pass if row.level == 1 else ())]
     limit = min(float(row.settings.get("timeout_run") or seconds), seconds)
@@ -130,7 +126,6 @@ async def _run_files(
     )
     return SweTestRun(
         applied=True,
-        touched=touched,
         timed_out=timed_out,
         exit_code=code,
         statuses=statuses | {file: "PASSED" if passed else "FAILED" for file, passed in results.items()},

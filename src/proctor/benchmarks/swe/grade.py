@@ -1,26 +1,22 @@
-"""From an answer to a verdict: what the official grader says, what we say, and what a second try says alone.
+"""From a submission to a verdict: the official one, ours, and what a retest says.
 
-The official verdict is that of the benchmark's own procedure, on the answer as it was handed in. Ours is that of the
-same procedure with the protected files put back before the tests run; where an answer touches none, one run gives
-both. An answer that passes and smells must also pass before our own reporter. A run that fails is made once more with
-nothing else beside it before it counts, and both are kept.
+The official verdict is that of the benchmark's own procedure, on the submission as it is. Ours is that of the same
+procedure with the protected files restored before the tests run; where a submission touches none, one run gives both.
+A suspicious submission that passes must also pass before our own reporter. A run that fails is repeated with nothing
+else beside it before it counts, and both runs are stored.
 """
 
 import asyncio
 import contextlib
-import hashlib
 import json
-import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from proctor.benchmarks.swe.environment_steps import SweTestRun
-from proctor.benchmarks.swe.grading_job import R, SweGradingJob, prepare_job_spec
+from proctor.benchmarks.swe.grading_job import R, SweGradingJob
 from proctor.benchmarks.swe.instance_report import official_report
 from proctor.benchmarks.swe.official_rules import FAILING, PASSING
 from proctor.benchmarks.swe.patches import with_final_newline
@@ -31,7 +27,8 @@ from proctor.core.errors import LimitReached
 from proctor.core.evaluation import Prediction, TaskEvaluation, TestSummary
 from proctor.core.record import to_json
 from proctor.core.verdict import TestOutcome, TestStatus, Verdict
-from proctor.grading import audit_diff, protected_paths
+from proctor.grading import audit_change, protected_paths
+from proctor.grading.job import truncate_log
 
 LOG_BYTES: Final = 20_000_000
 _STATUSES: Final = {
@@ -45,7 +42,7 @@ _STATUSES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _RunWithRetest:
-    """A run, and the one that was made after it alone, where it failed."""
+    """A run, and its repetition with nothing beside it, where it failed."""
 
     first: SweTestRun
     retest: SweTestRun | None = None
@@ -64,35 +61,34 @@ class _RunWithRetest:
 
 
 async def grade(job: SweGradingJob[R], prediction: Prediction) -> TaskEvaluation:
-    """Grade one answer."""
+    """Grade one submission."""
     patch = with_final_newline(prediction.content)
-    shutil.rmtree(job.folder, ignore_errors=True)
-    job.folder.mkdir(parents=True)
+    job.reset_folder()
     (job.folder / "patch.diff").write_bytes(patch)
     if not patch.strip() and not job.official_grader.grades_empty:
-        return _task_evaluation(job, prediction, _verdict(job, Cause.EMPTY, "the patch is empty", None), None)
+        return job.evaluation(prediction, _verdict(job, Cause.EMPTY, "the patch is empty", None))
     official = await _run_and_retest(job, prediction.content, "official")
-    protected = tuple(job.task.private.protected)
-    restored = protected_paths(official.first.touched, protected)
     # A diff without a line end at its end is torn to some graders, and nothing is lost by giving it one.
-    apart = bool(restored) or patch != prediction.content
-    strict = await _run_and_retest(job, patch, "strict", restore=restored) if apart else official
-    repeated = await _repeat(job, patch, restored, strict.final)
-    cause, reason = _cause_and_reason(official.final, strict.final, restored, is_empty=not patch.strip())
+    apart = bool(protected_paths(official.first.touched, job.protected)) or patch != prediction.content
+    strict = await _run_and_retest(job, patch, "strict", protected=job.protected) if apart else official
+    restored = strict.final.restored
+    repeated = await _repeat(job, patch, strict.final, protected=job.protected if apart else ())
+    cause, reason = _cause_and_reason(official.final, strict.final, is_empty=not patch.strip())
     if repeated is not None and cause is Cause.SOLVED and not repeated.resolved:
         cause, reason = Cause.TESTS_FAILED, "the tests pass once and fail when they are run again"
-    findings = audit_diff(patch, protected=protected)
+    change = strict.first.change
+    findings = () if change is None else audit_change(change, protected=job.protected)
     if cause is Cause.SOLVED and is_suspicious(findings, restored):
         async with job.lock.shared():
-            against = await find_contradiction(job, patch, restored)
-        if against is not None:
-            cause, reason = Cause.TAMPERED, f"passes by what is printed alone: {against}"
+            contradiction = await find_contradiction(job, patch)
+        if contradiction is not None:
+            cause, reason = Cause.TAMPERED, f"passes by what is printed alone: {contradiction}"
     verdict = _verdict(job, cause, reason, strict.final)
-    theirs = Status.RESOLVED if official.final.resolved else Status.UNRESOLVED
+    official_status = Status.RESOLVED if official.final.resolved else Status.UNRESOLVED
     twice = _RunWithRetest(strict.final, repeated).flaky
     verdict = msgspec.structs.replace(
         verdict,
-        official=theirs if theirs is not verdict.status else None,
+        official=official_status if official_status is not verdict.status else None,
         tests=_test_outcomes(job.row, strict.final),
         findings=findings,
         applied_with=strict.final.applied_with,
@@ -101,55 +97,52 @@ async def grade(job: SweGradingJob[R], prediction: Prediction) -> TaskEvaluation
     )
     notes = [*_retest_notes("official", official), *(_retest_notes("strict", strict) if apart else ())]
     if restored:
-        notes.append(f"put back before the tests: {', '.join(restored)}")
+        notes.append(f"restored before the tests: {', '.join(restored)}")
     (job.folder / "outcomes.json").write_bytes(to_json(_outcomes_document(official, strict if apart else None)))
-    return _task_evaluation(job, prediction, verdict, strict.final, notes=tuple(notes))
+    post_patch = _summary(strict.final) if strict.final.applied else None
+    return job.evaluation(prediction, verdict, post_patch=post_patch, notes=tuple(notes))
 
 
-async def run_once(job: SweGradingJob[R], patch: bytes, name: str, *, restore: tuple[str, ...] = ()) -> SweTestRun:
-    """One test run in a room of its own; what it printed is kept under `name`."""
-    with tempfile.TemporaryDirectory(prefix="proctor-swe-") as scratch:
-        spec = await prepare_job_spec(job, Path(scratch))
-        async with await job.context.provider.start(spec) as room:
-            try:
-                tested = await job.official_grader.run_tests(
-                    room, job.row, job.setup, patch, restore=restore, seconds=job.timeout_seconds
-                )
-            except LimitReached as limit:
-                # A limit of the whole room: what reaches it came with the answer.
-                tested = SweTestRun(applied=True, parse_error=str(limit))
+async def run_once(job: SweGradingJob[R], patch: bytes, name: str, *, protected: tuple[str, ...] = ()) -> SweTestRun:
+    """One test run in an environment of its own; what it printed is stored under `name`."""
+    async with job.start_prepared() as environment:
+        try:
+            tested = await job.official_grader.run_tests(
+                environment, job.row, job.setup, patch, protected=protected, seconds=job.timeout
+            )
+        except LimitReached as limit:
+            # A limit of the whole environment: what reaches it came with the submission.
+            tested = SweTestRun(applied=True, parse_error=str(limit))
     await asyncio.to_thread(_write_artifacts, job, tested, name)
     return msgspec.structs.replace(tested, log=b"")
 
 
 async def _run_and_retest(
-    job: SweGradingJob[R], patch: bytes, name: str, *, restore: tuple[str, ...] = ()
+    job: SweGradingJob[R], patch: bytes, name: str, *, protected: tuple[str, ...] = ()
 ) -> _RunWithRetest:
     async with job.lock.shared():
-        first = await run_once(job, patch, name, restore=restore)
+        first = await run_once(job, patch, name, protected=protected)
     if first.resolved or not first.applied or not patch.strip() or not job.retest_failures:
         return _RunWithRetest(first)
     async with job.lock.exclusive():
-        return _RunWithRetest(first, await run_once(job, patch, f"{name}.alone", restore=restore))
+        return _RunWithRetest(first, await run_once(job, patch, f"{name}.retest", protected=protected))
 
 
 async def _repeat(
-    job: SweGradingJob[R], patch: bytes, restore: tuple[str, ...], final: SweTestRun
+    job: SweGradingJob[R], patch: bytes, final: SweTestRun, *, protected: tuple[str, ...]
 ) -> SweTestRun | None:
-    """Further runs of an answer that passes, as many as were asked for; the first that fails, or the last."""
+    """Further runs of a submission that passes, as many as the options ask for; the first that fails, or the last."""
     again = None
     for number in range(1, job.context.options.determinism_runs or 1):
         if not final.resolved or (again is not None and not again.resolved):
             break
         async with job.lock.shared():
-            again = await run_once(job, patch, f"repeat{number}", restore=restore)
+            again = await run_once(job, patch, f"repeat{number}", protected=protected)
     return again
 
 
-def _cause_and_reason(
-    official: SweTestRun, strict: SweTestRun, restored: tuple[str, ...], *, is_empty: bool
-) -> tuple[Cause, str]:
-    """Our verdict, from the run with protected files put back."""
+def _cause_and_reason(official: SweTestRun, strict: SweTestRun, *, is_empty: bool) -> tuple[Cause, str]:
+    """Our verdict, from the run with protected files restored."""
     if strict.resolved:
         return Cause.SOLVED, _label_counts(strict)
     if is_empty:
@@ -157,12 +150,12 @@ def _cause_and_reason(
     if not strict.applied:
         return Cause.DOES_NOT_APPLY, f"the patch does not apply: {_last_line(strict.error)}"
     if official.resolved:
-        return Cause.TAMPERED, f"passes only with its own {', '.join(restored)}; {why_unresolved(strict)[1]}"
+        return Cause.TAMPERED, f"passes only with its own {', '.join(strict.restored)}; {why_unresolved(strict)[1]}"
     return why_unresolved(strict)
 
 
 def why_unresolved(run: SweTestRun) -> tuple[Cause, str]:
-    """Why an answer that applies does not solve the task."""
+    """Why a submission that applies does not solve the task."""
     if run.timed_out:
         return Cause.TEST_TIMEOUT, "the tests took too long"
     if run.ruling is None:
@@ -207,14 +200,14 @@ def _test_outcomes(row: SweRow, run: SweTestRun) -> tuple[TestOutcome, ...]:
 
 
 def _verdict(job: SweGradingJob[R], cause: Cause, reason: str, run: SweTestRun | None) -> Verdict:
-    degree = job.official_grader.score_name
-    scores = {} if degree is None else {degree: 0.0 if run is None else run.scores.get(degree, 0.0)}
+    name = job.official_grader.score_name
+    scores = {} if name is None else {name: 0.0 if run is None else run.scores.get(name, 0.0)}
     return Verdict(
-        task_id=job.task.id,
+        task_id=job.task_id,
         status=CONSEQUENCES[cause].status or Status.UNRESOLVED,
         cause=cause,
         reason=reason,
-        score=None if degree is None else scores[degree],
+        score=None if name is None else scores[name],
         scores=scores,
         deviations=job.setup.deviations(),
         grader=job.grader,
@@ -223,51 +216,22 @@ def _verdict(job: SweGradingJob[R], cause: Cause, reason: str, run: SweTestRun |
 
 def _retest_notes(name: str, outcome: _RunWithRetest) -> Iterator[str]:
     if outcome.retest is not None:
-        said = ["resolved" if run.resolved else "unresolved" for run in (outcome.first, outcome.retest)]
-        yield f"graded twice ({name}): {said[0]}, then {said[1]} alone"
+        first, retest = ("resolved" if run.resolved else "unresolved" for run in (outcome.first, outcome.retest))
+        yield f"graded twice ({name}): {first}, then {retest} in a retest"
 
 
 def _outcomes_document(official: _RunWithRetest, strict: _RunWithRetest | None) -> dict[str, Any]:
-    runs = {"official": official.first, "official_alone": official.retest}
+    runs = {"official": official.first, "official_retest": official.retest}
     if strict is not None:
-        runs |= {"strict": strict.first, "strict_alone": strict.retest}
-    return {name: run for name, run in runs.items() if run is not None}
+        runs |= {"strict": strict.first, "strict_retest": strict.retest}
+    return {name: msgspec.structs.replace(run, change=None) for name, run in runs.items() if run is not None}
 
 
 def _write_artifacts(job: SweGradingJob[R], run: SweTestRun, name: str) -> None:
     folder = job.folder / name
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "test_output.txt").write_bytes(_truncated(run.log))
+    (folder / "test_output.txt").write_bytes(truncate_log(run.log, LOG_BYTES))
     (folder / "report.json").write_text(json.dumps(official_report(job.row.instance_id, run), indent=4))
-
-
-def _truncated(log: bytes) -> bytes:
-    """A log of a size that many tasks can leave behind."""
-    if len(log) <= LOG_BYTES:
-        return log
-    half = LOG_BYTES // 2
-    return log[:half] + b"\n[%d bytes left out]\n" % (len(log) - 2 * half) + log[-half:]
-
-
-def _task_evaluation(
-    job: SweGradingJob[R],
-    prediction: Prediction,
-    verdict: Verdict,
-    run: SweTestRun | None,
-    *,
-    notes: tuple[str, ...] = (),
-) -> TaskEvaluation:
-    return TaskEvaluation(
-        task_id=job.task.id,
-        verdict=verdict,
-        tags=job.task.tags,
-        notes=notes,
-        model=prediction.model,
-        patch_kind=prediction.patch_kind,
-        patch_sha256=hashlib.sha256(prediction.content).hexdigest(),
-        post_patch=None if run is None or not run.applied else _summary(run),
-        artifacts=str(job.folder),
-    )
 
 
 def _summary(run: SweTestRun) -> TestSummary:

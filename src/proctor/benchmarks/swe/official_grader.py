@@ -1,4 +1,4 @@
-"""What each of the four benchmarks does in its own way."""
+"""What differs between the four benchmarks of the family."""
 
 from typing import Protocol, TypeVar
 
@@ -14,10 +14,10 @@ class OfficialGrader(Protocol[R_contra]):
     """An official procedure, instance by instance.
 
     Attributes:
-        grader: names the official grader and its version.
-        seconds: how long the tests may run.
+        grader_version: names the official grader and its version.
+        timeout_seconds: how long the tests may run.
         grades_empty: whether its grader runs the tests for an empty patch too.
-        degree: the name of the score by which it grades beside resolved or not; None where it has none.
+        score_name: the name of the score that it gives beside resolved or not; None where it has none.
     """
 
     grader_version: str
@@ -30,11 +30,11 @@ class OfficialGrader(Protocol[R_contra]):
         ...
 
     def instruction(self, row: R_contra) -> str:
-        """All that an agent is told."""
+        """The instruction for the agent."""
         ...
 
     def oracle_patch(self, row: R_contra) -> bytes | None:
-        """The reference answer as a patch against what an agent starts from; None where there is none."""
+        """The oracle as a patch against what an agent starts from; None where there is none."""
         ...
 
     async def run_tests(
@@ -44,12 +44,12 @@ class OfficialGrader(Protocol[R_contra]):
         setup: InstanceSetup,
         patch: bytes,
         *,
-        restore: tuple[str, ...],
+        protected: tuple[str, ...],
         seconds: float,
     ) -> SweTestRun:
-        """Test an answer in a fresh room of the recipe.
+        """Test a submission in a fresh environment of the setup.
 
-        `restore` are paths of it that are put back as they were before the tests run: none for what the official
-        grader says, the protected ones for what we say.
+        `protected` are patterns of paths that are restored before the tests run: none for the official verdict, the
+        task's for ours.
         """
         ...

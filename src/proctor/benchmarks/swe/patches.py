@@ -1,12 +1,13 @@
 """What a diff touches, how large it is, and which of its files decide test outcomes."""
 
+import os
 import re
 from collections.abc import Sequence
 from typing import Final
 
 from proctor.benchmarks.swe.rows import SweRow
 from proctor.grading import TEST_MACHINERY, is_protected
-from proctor.grading.audit import read_diff
+from proctor.workspaces.diffs import parse_diff
 
 # What configures test programs. Honest work changes these files too, so they are protected only where the reference
 # answer leaves them alone.
@@ -29,15 +30,16 @@ _LINES: Final = ((10, "1-10"), (50, "11-50"), (200, "51-200"))
 
 def touched_paths(patch: bytes) -> tuple[str, ...]:
     """Every path that a diff names, in its order."""
-    changes = read_diff(patch)
-    return tuple(dict.fromkeys(path for change in changes for path in (change.old_path, change.path) if path))
+    files = parse_diff(patch).files
+    paths = (path for file in files for path in (file.old_path, file.path) if path)
+    return tuple(dict.fromkeys(os.fsdecode(path) for path in paths))
 
 
 def patch_size_categories(patch: str) -> dict[str, str]:
     """How many files and lines a diff changes, in classes that reports can break results down by."""
-    changes = read_diff(patch.encode("utf-8", "surrogateescape"))
-    lines = sum(len(change.added) + len(change.removed) for change in changes)
-    return {"gold_files": _bucket(len(changes), _FILES, "10+"), "gold_lines": _bucket(lines, _LINES, "201+")}
+    files = parse_diff(patch.encode("utf-8", "surrogateescape")).files
+    lines = sum(len(file.lines_of("add", "del")) for file in files)
+    return {"gold_files": _bucket(len(files), _FILES, "10+"), "gold_lines": _bucket(lines, _LINES, "201+")}
 
 
 def _bucket(number: int, classes: Sequence[tuple[int, str]], rest: str) -> str:

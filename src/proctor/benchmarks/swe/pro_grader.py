@@ -13,7 +13,6 @@ import msgspec
 from proctor.benchmarks.swe.environment_steps import (
     SweTestRun,
     apply_in_environment,
-    restore_paths,
     run_bash,
     run_required,
 )
@@ -79,10 +78,10 @@ class SweBenchProGrader:
         setup: InstanceSetup,
         patch: bytes,
         *,
-        restore: tuple[str, ...],
+        protected: tuple[str, ...],
         seconds: float,
     ) -> SweTestRun:
-        """Reset, apply or go on without, bring the tests in, run the script, let the instance's own parser read it."""
+        """Reset, apply or continue without, add the tests, run the script, let the instance's own parser read it."""
         commit = shlex.quote(row.base_commit)
         await run_required(
             environment,
@@ -90,23 +89,23 @@ class SweBenchProGrader:
             f"git reset --quiet --hard {commit}\ngit checkout --quiet {commit}",
             "resetting the repository",
         )
-        applied = await apply_in_environment(environment, without_binaries(patch), ("git apply -v",))
-        await restore_paths(environment, restore)
+        applied = await apply_in_environment(
+            environment, without_binaries(patch), ("git apply -v",), protected=protected
+        )
         await environment.put(
             row.run_script.encode("utf-8", "surrogateescape"), f"{_SCRIPTS_DIR}/run_script.sh", mode=0o755
         )
         await environment.put(row.parser.encode("utf-8", "surrogateescape"), f"{_SCRIPTS_DIR}/parser.py")
         await environment.put(row.test_patch.encode("utf-8", "surrogateescape"), f"{_SCRIPTS_DIR}/tests.diff")
         done = await run_bash(environment, setup.adapt_script(entry_script(row, environment.workdir)), seconds=seconds)
-        # The official grader runs the tests without the patch then; an answer that changes nothing cannot pass.
+        # The official grader runs the tests without the patch then; a submission that changes nothing cannot pass.
         is_applied = applied.command_index is not None or not patch.strip()
         tested = SweTestRun(
             applied=is_applied,
-            touched=applied.touched,
             error="" if is_applied else applied.output,
             timed_out=done.timed_out,
             seconds=round(done.seconds, 3),
-        )
+        ).with_patch(applied)
         if done.timed_out:
             return msgspec.structs.replace(tested, log=done.stdout)
         return await self._with_results(environment, row, tested)

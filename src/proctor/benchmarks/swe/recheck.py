@@ -1,20 +1,18 @@
-"""Whether an answer that passes, and smells, also passes where nothing is read from what it prints.
+"""Whether a suspicious submission that passes also passes where nothing is read from what it prints.
 
 The official rule reads what the test program prints, so a program under test may print it. Where the audit names the
-means for that, the hidden tests are run once more by our own reporter (docs/grading.md), first on the reference answer,
-which proves that the reporter can run them, then on this one.
+means for that, the hidden tests are run once more by our own reporter (docs/grading.md), first on the oracle, which
+proves that the reporter can run them, then on the submission.
 """
 
 import shlex
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
-from proctor.benchmarks.swe.environment_steps import apply_in_environment, restore_paths, run_bash
+from proctor.benchmarks.swe.environment_steps import apply_in_environment, run_bash
 from proctor.benchmarks.swe.eval_log import START_MARKER
 from proctor.benchmarks.swe.evo_grader import eval_script
-from proctor.benchmarks.swe.grading_job import R, SweGradingJob, prepare_job_spec
+from proctor.benchmarks.swe.grading_job import R, SweGradingJob
 from proctor.benchmarks.swe.patches import files_to_test, with_final_newline
 from proctor.benchmarks.swe.rows import SweBenchRow, SweEvoRow, SweRow
 from proctor.core.environment import Environment
@@ -22,7 +20,7 @@ from proctor.core.errors import LimitReached
 from proctor.core.verdict import Finding, TestStatus
 from proctor.grading import AuditCode, TestFormat, TestPlan, TestRun, pytest_config, run_tests
 
-_PYTHON_FILE: Final = "/tmp/proctor-python"  # noqa: S108 - inside a room of our own
+_PYTHON_FILE: Final = "/tmp/proctor-python"  # noqa: S108 - inside an environment of our own
 _PYTEST_CONFIGS: Final = (
     "pytest.toml",
     ".pytest.toml",
@@ -33,7 +31,7 @@ _PYTEST_CONFIGS: Final = (
     "setup.cfg",
 )
 _PASSING_STATUSES: Final = frozenset({TestStatus.PASSED, TestStatus.XFAILED})
-# What touches files alone has been put back; what is left are means to change results at run time.
+# What touches files alone has been restored; what is left are means to change results at run time.
 _HARMLESS_CODES: Final = frozenset(
     code.value
     for code in (
@@ -57,17 +55,17 @@ def is_suspicious(findings: Sequence[Finding], restored: Sequence[str]) -> bool:
     return any(finding.code not in _HARMLESS_CODES and finding.path not in restored for finding in findings)
 
 
-async def find_contradiction(job: SweGradingJob[R], patch: bytes, restore: tuple[str, ...]) -> str | None:
-    """What our reporter says against an answer that passes; None when nothing, or when it cannot run these tests."""
+async def find_contradiction(job: SweGradingJob[R], patch: bytes) -> str | None:
+    """What our reporter says against a submission that passes; None when nothing, or when it cannot run these tests."""
     official, targets = _pytest_targets(job.row)
-    gold = job.official_grader.oracle_patch(job.row)
-    if not targets or gold is None:
+    oracle = job.official_grader.oracle_patch(job.row)
+    if not targets or oracle is None:
         return None
-    control = await _run_with_reporter(job, with_final_newline(gold), (), official, targets)
+    control = await _run_with_reporter(job, with_final_newline(oracle), (), official, targets)
     if control is None or not control.complete:
         return None
     labels = [label for label in job.row.fail_to_pass if control.tests.get(label) in _PASSING_STATUSES]
-    found = await _run_with_reporter(job, patch, restore, official, targets)
+    found = await _run_with_reporter(job, patch, job.protected, official, targets)
     if not labels or found is None:
         return None
     failing = [label for label in labels if found.tests.get(label) not in _PASSING_STATUSES]
@@ -78,46 +76,46 @@ def _pytest_targets(row: SweRow) -> tuple[str, tuple[str, ...]]:
     """The official script, and the files that it gives to pytest; none where another program runs them."""
     script = row.eval_script if isinstance(row, SweBenchRow) else eval_script(row) if isinstance(row, SweEvoRow) else ""
     lines = script.split("\n")
-    place = next((number for number, line in enumerate(lines) if START_MARKER in line), None)
-    if place is None or place + 1 >= len(lines):
+    marker = next((number for number, line in enumerate(lines) if START_MARKER in line), None)
+    if marker is None or marker + 1 >= len(lines):
         return script, ()
-    words = shlex.split(lines[place + 1], comments=False)
+    words = shlex.split(lines[marker + 1], comments=False)
     if "pytest" not in words:
         return script, ()
     files = set(files_to_test(row.test_patch))
-    return "\n".join(lines[:place]), tuple(word for word in words if word in files)
+    return "\n".join(lines[:marker]), tuple(word for word in words if word in files)
 
 
 async def _run_with_reporter(
-    job: SweGradingJob[R], patch: bytes, restore: tuple[str, ...], setup_script: str, targets: tuple[str, ...]
+    job: SweGradingJob[R], patch: bytes, protected: tuple[str, ...], setup_script: str, targets: tuple[str, ...]
 ) -> TestRun | None:
-    with tempfile.TemporaryDirectory(prefix="proctor-swe-") as scratch:
-        spec = await prepare_job_spec(job, Path(scratch))
-        async with await job.context.provider.start(spec) as room:
-            try:
-                config = pytest_config((await _original_configs(room)).get)
-                applied = await apply_in_environment(
-                    room, patch, ("git apply --verbose", "patch --batch --forward --fuzz=5 -p1 -i")
-                )
-                if applied.command_index is None:
-                    return None
-                await restore_paths(room, restore)
-                if isinstance(job.row, SweEvoRow):
-                    tests = with_final_newline(job.row.test_patch.encode("utf-8", "surrogateescape"))
-                    await apply_in_environment(room, tests, ("git apply --verbose",))
-                script = f"{setup_script}\ncommand -v python > {_PYTHON_FILE}\n"
-                await run_bash(room, job.setup.adapt_script(script), seconds=job.timeout_seconds)
-                python = (await room.exec(["cat", _PYTHON_FILE])).stdout.decode(errors="replace").strip()
-                plan = TestPlan(
-                    format=TestFormat.PYTEST,
-                    targets=targets,
-                    python=python or "python3",
-                    config=config,
-                    autoload=True,
-                )
-                return await run_tests(room, plan, timeout=job.timeout_seconds)
-            except LimitReached:
+    async with job.start_prepared() as environment:
+        try:
+            config = pytest_config((await _original_configs(environment)).get)
+            applied = await apply_in_environment(
+                environment,
+                patch,
+                ("git apply --verbose", "patch --batch --forward --fuzz=5 -p1 -i"),
+                protected=protected,
+            )
+            if applied.command_index is None:
                 return None
+            if isinstance(job.row, SweEvoRow):
+                tests = with_final_newline(job.row.test_patch.encode("utf-8", "surrogateescape"))
+                await apply_in_environment(environment, tests, ("git apply --verbose",))
+            script = f"{setup_script}\ncommand -v python > {_PYTHON_FILE}\n"
+            await run_bash(environment, job.setup.adapt_script(script), seconds=job.timeout)
+            python = (await environment.exec(["cat", _PYTHON_FILE])).stdout.decode(errors="replace").strip()
+            plan = TestPlan(
+                format=TestFormat.PYTEST,
+                targets=targets,
+                python=python or "python3",
+                config=config,
+                autoload=True,
+            )
+            return await run_tests(environment, plan, timeout=job.timeout)
+        except LimitReached:
+            return None
 
 
 async def _original_configs(environment: Environment) -> dict[str, bytes]:

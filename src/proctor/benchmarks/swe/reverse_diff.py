@@ -1,8 +1,11 @@
-"""A diff turned round: what takes back what it does."""
+"""The reverse of a diff."""
 
+import os
 import re
 from collections.abc import Iterator
 from typing import Final
+
+from proctor.workspaces.diffs import DiffLine, FileDiff, parse_diff
 
 _HUNK: Final = re.compile(r"^@@ -(\S+) \+(\S+) @@(.*)$")
 _SWAPPED: Final = (
@@ -17,22 +20,24 @@ _HEADER: Final = re.compile(r"^diff --git (\S+) (\S+)$")
 
 def reversed_diff(patch: str, *, excluding: frozenset[str] = frozenset()) -> str:
     """The reverse of a unified diff of git's, without some of its files and without binary ones."""
-    parts = re.split(r"(?m)^(?=diff --git )", patch)
-    return "".join(_reversed_file(part) for part in parts if _is_wanted(part, excluding))
+    files = parse_diff(patch.encode("utf-8", "surrogateescape")).files
+    return "".join(_reversed_file(file) for file in files if _is_wanted(file, excluding))
 
 
-def _is_wanted(part: str, excluding: frozenset[str]) -> bool:
-    if not part.startswith("diff --git ") or re.search(r"(?m)^(GIT binary patch|Binary files )", part):
+def _is_wanted(file: FileDiff, excluding: frozenset[str]) -> bool:
+    if any(line.startswith((b"GIT binary patch", b"Binary files ")) for line in file.lines_of("meta")):
         return False
-    paths = {line[6:] for line in part.split("\n", 12) if line.startswith(("--- a/", "+++ b/"))}
-    header = part.split("\n", 1)[0].rpartition(" b/")[2]
-    return not (paths | {header}) & excluding
+    return not {os.fsdecode(path) for path in file.written | file.removed} & excluding
 
 
-def _reversed_file(part: str) -> str:
-    lines = part.split("\n")
-    body = next((number for number, line in enumerate(lines) if line.startswith("@@ ")), len(lines))
-    return "\n".join([*_header(lines[:body]), *_hunks(lines[body:])])
+def _reversed_file(file: FileDiff) -> str:
+    body = next((number for number, line in enumerate(file.content) if line.kind == "hunk"), len(file.content))
+    header = [_text(line) for line in file.content[:body]]
+    return "".join(f"{line}\n" for line in (*_header(header), *_hunks(file.content[body:])))
+
+
+def _text(line: DiffLine) -> str:
+    return line.text.decode("utf-8", "surrogateescape")
 
 
 def _header(lines: list[str]) -> Iterator[str]:
@@ -62,23 +67,26 @@ def _side(name: str, prefix: str) -> str:
     return name if name == "/dev/null" else prefix + name[2:]
 
 
-def _hunks(lines: list[str]) -> Iterator[str]:
-    """Ranges change places, and so do what is taken out and what is put in; what is taken out comes first."""
+def _hunks(lines: list[DiffLine]) -> Iterator[str]:
+    """Ranges change places, and so do removed and added lines; the removed ones come first."""
     removed: list[str] = []
     added: list[str] = []
     last = removed
     for line in lines:
-        if line.startswith("+"):
-            removed.append("-" + line[1:])
+        text = _text(line)
+        if line.kind == "add":
+            removed.append(f"-{text}")
             last = removed
-        elif line.startswith("-"):
-            added.append("+" + line[1:])
+        elif line.kind == "del":
+            added.append(f"+{text}")
             last = added
-        elif line.startswith("\\") and (removed or added):
-            last.append(line)
+        elif text.startswith("\\") and line.kind == "meta" and (removed or added):
+            last.append(text)
         else:
             yield from (*removed, *added)
             removed, added = [], []
-            found = _HUNK.match(line)
-            yield f"@@ -{found[2]} +{found[1]} @@{found[3]}" if found else line
+            if line.kind == "hunk" and (found := _HUNK.match(text)):
+                yield f"@@ -{found[2]} +{found[1]} @@{found[3]}"
+            else:
+                yield f" {text}" if line.kind == "same" else text
     yield from (*removed, *added)

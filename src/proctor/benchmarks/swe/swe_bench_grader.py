@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from proctor.benchmarks.swe.environment_steps import SweTestRun, apply_in_environment, restore_paths, run_bash
+from proctor.benchmarks.swe.environment_steps import SweTestRun, apply_in_environment, run_bash
 from proctor.benchmarks.swe.eval_log import read_log, with_exit_code
 from proctor.benchmarks.swe.instance_setup import InstanceSetup, StartState
 from proctor.benchmarks.swe.official_rules import swe_bench
@@ -65,23 +65,23 @@ class SweBenchGrader:
         setup: InstanceSetup,
         patch: bytes,
         *,
-        restore: tuple[str, ...],
+        protected: tuple[str, ...],
         seconds: float,
     ) -> SweTestRun:
-        """Apply, put back what is protected, run the eval script, read its log."""
-        applied = await apply_in_environment(environment, patch, _APPLY_COMMANDS, clean=True, accept_reversible=True)
+        """Apply, restore what is protected, run the eval script, read its log."""
+        applied = await apply_in_environment(
+            environment, patch, _APPLY_COMMANDS, protected=protected, clean=True, accept_reversible=True
+        )
         if applied.command_index is None:
-            return SweTestRun(applied=False, touched=applied.touched, error=applied.output)
-        await restore_paths(environment, restore)
+            return SweTestRun(applied=False, error=applied.output)
         done = await run_bash(environment, setup.adapt_script(with_exit_code(row.eval_script)), seconds=seconds)
         tested = SweTestRun(
             applied=True,
             applied_with=_APPLY_LABELS[applied.command_index],
-            touched=applied.touched,
             timed_out=done.timed_out,
             log=done.stdout,
             seconds=round(done.seconds, 3),
-        )
+        ).with_patch(applied)
         return tested if done.timed_out else with_ruling(row, tested)
 
 

@@ -4,16 +4,17 @@ It never runs anything and never changes a verdict. What it cannot see, and what
 innocence, is in docs/grading.md.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from proctor.core.verdict import Finding
-from proctor.grading.audit.changes import ChangedFile, ChangeKind, compare_trees, read_diff
+from proctor.grading.audit.changes import ChangedFile, ChangeKind, changed_files
 from proctor.grading.audit.codes import AuditCode
 from proctor.grading.audit.line_patterns import line_findings
 from proctor.grading.audit.paths import is_test, path_findings
 from proctor.grading.audit.python_code import fragment_findings, python_findings
 from proctor.grading.outcome import TamperEvent
+from proctor.workspaces import TreeChange
 
 MAX_FILE_BYTES: Final = 2_000_000
 MAX_FINDINGS_PER_FILE_AND_CODE: Final = 5
@@ -39,22 +40,9 @@ def audit(changes: Iterable[ChangedFile], *, protected: Sequence[str] = ()) -> t
     return tuple(findings)
 
 
-def audit_diff(
-    patch: bytes, *, after: Mapping[str, bytes] | None = None, protected: Sequence[str] = ()
-) -> tuple[Finding, ...]:
-    """Audit a unified diff. With `after`, the touched files as the submission leaves them, it sees more."""
-    return audit(read_diff(patch, after), protected=protected)
-
-
-def audit_trees(
-    before: Mapping[str, bytes],
-    after: Mapping[str, bytes],
-    *,
-    modes: Mapping[str, int] | None = None,
-    protected: Sequence[str] = (),
-) -> tuple[Finding, ...]:
-    """Audit the difference of two sets of files; `modes` are git's modes of those after, where they are known."""
-    return audit(compare_trees(before, after, modes), protected=protected)
+def audit_change(change: TreeChange, *, protected: Sequence[str] = ()) -> tuple[Finding, ...]:
+    """Audit what a submission did to a tree."""
+    return audit(changed_files(change), protected=protected)
 
 
 def tampering_findings(names: Iterable[str]) -> tuple[Finding, ...]:
@@ -132,10 +120,8 @@ __all__ = [
     "ChangeKind",
     "ChangedFile",
     "audit",
-    "audit_diff",
-    "audit_trees",
-    "compare_trees",
-    "read_diff",
+    "audit_change",
+    "changed_files",
     "tamper_event_findings",
     "tampering_findings",
 ]

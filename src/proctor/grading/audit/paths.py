@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
-from proctor.grading.audit.changes import SUBMODULE_MODE, SYMLINK_MODE, ChangedFile, ChangeKind
+from proctor.grading.audit.changes import ChangedFile, ChangeKind
 from proctor.grading.audit.codes import AuditCode
 from proctor.grading.protection import is_protected
+from proctor.workspaces.trees import LINK, SUBMODULE
 
 PathFinding = tuple[AuditCode, str]
 
@@ -124,9 +125,9 @@ def _presence_findings(change: ChangedFile) -> Iterator[PathFinding]:
         yield AuditCode.SHADOWED_MODULE, f"hides {module}"
     if is_new and _SCRIPT_SUFFIX.sub("", pure.name) in _PROGRAMS:
         yield AuditCode.FAKE_PROGRAM, change.kind.value
-    if change.mode is not None and change.mode & 0o170000 == SYMLINK_MODE:
+    if change.mode is not None and change.mode & 0o170000 == LINK:
         yield AuditCode.SYMLINK, f"to {change.added[0][1]}" if change.added else "target unknown"
-    if change.mode is not None and change.mode & 0o170000 == SUBMODULE_MODE:
+    if change.mode is not None and change.mode & 0o170000 == SUBMODULE:
         yield AuditCode.GIT_METADATA, "a submodule"
     if pure.suffix in _COMPILED or (change.binary and pure.suffix.lower() not in _HARMLESS_BINARIES):
         yield AuditCode.BINARY, change.kind.value

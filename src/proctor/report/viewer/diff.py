@@ -4,16 +4,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Final, Literal
+from typing import Final
+
+from proctor.workspaces import InvalidSubmission
+from proctor.workspaces.diffs import DiffLine, DiffLineKind, parse_diff
 
 # Colouring stops here: what is longer is shown plainly, and the whole file can be opened beside it.
 MAX_LINES: Final = 4000
 MAX_LINE_LENGTH: Final = 1000
 
-DiffLineKind = Literal["add", "del", "same", "hunk", "meta"]
 DiffToken = tuple[str, str]
 
-_HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _HASH_COMMENT_SUFFIXES: Final = frozenset(
     {".py", ".sh", ".rb", ".yaml", ".yml", ".toml", ".pl", ".r", ".mk", ".cfg", ""}
 )
@@ -33,7 +34,7 @@ _TOKEN: Final = re.compile(
 
 
 @dataclass(slots=True)
-class DiffLine:
+class PatchLineView:
     """One line of a patch, with its number before and after, and its words with their classes."""
 
     kind: DiffLineKind
@@ -47,7 +48,7 @@ class FilePatchView:
     """All that a patch does to one file."""
 
     path: str
-    lines: list[DiffLine] = field(default_factory=list)
+    lines: list[PatchLineView] = field(default_factory=list)
     added: int = 0
     removed: int = 0
 
@@ -75,39 +76,29 @@ def read_patch(text: str) -> PatchView:
     lines = text.split("\n")
     if lines and not lines[-1]:
         lines.pop()
-    files: list[FilePatchView] = []
-    before = after = 0
-    in_hunk = False
-    for raw in lines[:MAX_LINES]:
-        if raw.startswith("diff --git ") or (not files and not in_hunk):
-            files.append(FilePatchView(_path(raw)))
-            in_hunk = False
-        file = files[-1]
-        hunk = _HUNK.match(raw)
-        if hunk:
-            before, after, in_hunk = int(hunk[1]), int(hunk[2]), True
-            file.lines.append(DiffLine("hunk", [("", raw)]))
-        elif not in_hunk:
-            if raw.startswith("+++ ") and raw[4:] != "/dev/null":
-                file.path = raw[4:].removeprefix("b/")
-            file.lines.append(DiffLine("meta", [("", raw)]))
-        elif raw.startswith("+"):
-            file.lines.append(DiffLine("add", _highlight(raw[1:], file.path), after=after))
-            after, file.added = after + 1, file.added + 1
-        elif raw.startswith("-"):
-            file.lines.append(DiffLine("del", _highlight(raw[1:], file.path), before=before))
-            before, file.removed = before + 1, file.removed + 1
-        elif raw.startswith("\\"):
-            file.lines.append(DiffLine("meta", [("", raw)]))
-        else:
-            file.lines.append(DiffLine("same", _highlight(raw[1:], file.path), before, after))
-            before, after = before + 1, after + 1
-    return PatchView(files, max(0, len(lines) - MAX_LINES))
+    shown = "\n".join(lines[:MAX_LINES]).encode("utf-8", "surrogatepass")
+    try:
+        preamble, files = parse_diff(shown)
+    except InvalidSubmission:
+        preamble, files = [DiffLine("meta", line) for line in shown.split(b"\n")], []
+    views = [_file_view(preamble[0].text[:200], preamble)] if preamble else []
+    views += [_file_view(file.path, file.content) for file in files]
+    return PatchView(views, max(0, len(lines) - MAX_LINES))
 
 
-def _path(line: str) -> str:
-    _, _, path = line.partition(" b/")
-    return path or line[:200]
+def _file_view(path: bytes, lines: list[DiffLine]) -> FilePatchView:
+    view = FilePatchView(_text(path))
+    for line in lines:
+        is_code = line.kind not in {"hunk", "meta"}
+        tokens = _highlight(_text(line.text), view.path) if is_code else [("", _text(line.text))]
+        view.lines.append(PatchLineView(line.kind, tokens, line.before, line.after))
+        view.added += line.kind == "add"
+        view.removed += line.kind == "del"
+    return view
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
 
 
 def _highlight(line: str, path: str) -> list[DiffToken]:
