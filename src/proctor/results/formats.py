@@ -149,11 +149,7 @@ def export_run(
 
 def _missing_trials(run: RunStore) -> Iterator[str]:
     config = run.config()
-    left = len(config.tasks) * config.trials - sum(
-        name.endswith(".json") and not name.startswith(".")
-        for _, _, files in os.walk(run.folder / "tasks")
-        for name in files
-    )
+    left = len(config.tasks) * config.trials - sum(1 for _ in run.result_files())
     if left > 0:
         yield f"{left} {'answer' if left == 1 else 'answers'} that the run was asked for and has not recorded"
 
