@@ -4,11 +4,14 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from proctor.core.errors import RetryableError, UsageError
+
+_BLOCK_BYTES: Final = 256 * 1024
 
 
 def read_user_file(file: Path, what: str) -> str:
@@ -68,6 +71,45 @@ def sync_directory(path: Path) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def append_whole(descriptor: int, pieces: Iterable[bytes]) -> None:
+    """Append all of it, or nothing: when writing fails half-way, as on a full disk, the file is cut back.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    start = os.fstat(descriptor).st_size
+    try:
+        rest = b""
+        for piece in pieces:
+            if len(rest) > _BLOCK_BYTES:
+                _write_all(descriptor, rest)
+                rest = b""
+            rest += piece
+        _write_all(descriptor, rest)
+    except OSError:
+        os.ftruncate(descriptor, start)
+        raise
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def truncate_torn_line(descriptor: int) -> None:
+    """Cut off the unfinished last line that a killed writer left."""
+    size = end = os.fstat(descriptor).st_size
+    while end > 0:
+        start = max(0, end - _BLOCK_BYTES)
+        newline = os.pread(descriptor, end - start, start).rfind(b"\n")
+        if newline >= 0:
+            end = start + newline + 1
+            break
+        end = start
+    if end != size:
+        os.ftruncate(descriptor, end)
 
 
 @contextmanager

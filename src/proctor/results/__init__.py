@@ -6,7 +6,8 @@ Files are the truth. Everything is written whole or not at all, and nothing here
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
-from proctor.results.store import RunStore, find_run, list_runs, new_run, summarise, usage_cost
+from proctor.core.result import usage_cost
+from proctor.results.store import RunStore, find_run, list_runs, new_run, summarise
 
 if TYPE_CHECKING:
     from proctor.results.cache import RecordCache

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, Self
 import msgspec
 
 from proctor.core.errors import InvalidData
-from proctor.core.files import sync_directory, write_atomic
+from proctor.core.files import append_whole, sync_directory, truncate_torn_line, write_atomic
 from proctor.core.record import from_json
 from proctor.core.run import JournalEntry
 
@@ -107,19 +107,12 @@ class Journal:
         return outcomes
 
     def _append_bytes(self, lines: bytes) -> None:
-        """Append lines; when that fails half-way, as on a full disk, what was written of them is taken back."""
         with self._writing:
-            start = os.fstat(self._descriptor).st_size
-            try:
-                while lines:
-                    lines = lines[os.write(self._descriptor, lines) :]
-            except OSError:
-                os.ftruncate(self._descriptor, start)
-                raise
+            append_whole(self._descriptor, [lines])
 
     async def __aenter__(self) -> Self:
         self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        _truncate_torn_line(self._descriptor)
+        truncate_torn_line(self._descriptor)
         return self
 
     async def __aexit__(
@@ -171,18 +164,3 @@ def read_journal(file: Path) -> Iterator[JournalEntry]:
                         error.what, where=f"{file}:{number}", fix="remove that line, then resume"
                     ) from error
                 yield entry
-
-
-def _truncate_torn_line(descriptor: int) -> None:
-    """Cut off what a killed writer left of its last line."""
-    size = os.fstat(descriptor).st_size
-    end, block = size, 65536
-    while end > 0:
-        start = max(0, end - block)
-        found = os.pread(descriptor, end - start, start).rfind(b"\n")
-        if found >= 0:
-            end = start + found + 1
-            break
-        end = start
-    if end != size:
-        os.ftruncate(descriptor, end)

@@ -1,7 +1,7 @@
 """Runs on disk: ``results/<benchmark>/<run-id>/{config,summary}.json, journal.jsonl, trials/, logs/``.
 
-Version 1 stored results in ``tasks/`` and named the second trial of a task ``<task>~2``, where it is now ``<task>.2``. A
-run that is stored so stays so, also when it is resumed.
+Version 1 stored results in ``tasks/`` and called the second trial of a task ``<task>~2``, which is now ``<task>.2``. A
+run of version 1 keeps its names, also when it is resumed.
 """
 
 import os
@@ -18,7 +18,7 @@ from proctor.core.disk_names import disk_name
 from proctor.core.errors import UsageError
 from proctor.core.files import write_atomic
 from proctor.core.record import Record, read_record, to_json
-from proctor.core.result import ModelUsage, TaskResult
+from proctor.core.result import TaskResult, sum_costs, usage_cost
 from proctor.core.run import RunConfig, RunSummary
 
 CONFIG_FILE: Final = "config.json"
@@ -206,8 +206,7 @@ def summarise(config: RunConfig, results: Iterable[TaskResult], *, unfinished_us
         statuses[result.status] += 1
         causes[result.cause] = causes.get(result.cause, 0) + 1
         seconds += result.agent_seconds
-        spent = usage_cost(result.usage)
-        cost = None if cost is None or spent is None else cost + spent
+        cost = sum_costs((cost, usage_cost(result.usage)))
         tokens += sum(usage.tokens.total for usage in result.usage)
     return RunSummary(
         run_id=config.run_id,
@@ -223,13 +222,6 @@ def summarise(config: RunConfig, results: Iterable[TaskResult], *, unfinished_us
         unfinished_usd=unfinished_usd,
         causes=dict(sorted(causes.items())),
     )
-
-
-def usage_cost(usage: tuple[ModelUsage, ...]) -> float | None:
-    """The sum of the costs; None when one of them is unknown."""
-    costs = [model.cost_usd for model in usage]
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) if len(known) == len(costs) else None
 
 
 def attempt_dir_name(number: int) -> str:
