@@ -43,7 +43,7 @@ class RunStore:
 
     @property
     def run_id(self) -> str:
-        """The run's name among its benchmark's."""
+        """The run's id."""
         return self.folder.name
 
     @property
@@ -142,17 +142,17 @@ class RunStore:
 
 
 def new_run(benchmark: str, *, root: Path | None = None) -> RunStore:
-    """Claim the next free run id of a benchmark: ``run-001``, ``run-002``, …; two at once get two."""
+    """Claim the next free run id of a benchmark: ``run-001``, ``run-002``, …; concurrent callers get different ones."""
     return RunStore(claim_folder((root or results_root()) / disk_name(benchmark), "run"))
 
 
 def claim_folder(parent: Path, kind: str) -> Path:
-    """Make the next free folder of a kind below `parent`: ``<kind>-001``, ``<kind>-002``, …; two at once get two."""
+    """Make the next free folder ``<kind>-001``, ``<kind>-002``, …; concurrent callers get different ones."""
     try:
         parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
         raise UsageError(
-            "results cannot be stored here: it is a file, or lies below one",
+            "results cannot be stored here: it is a file, or below one",
             where=parent,
             fix="PROCTOR_RESULTS names the folder for them",
         ) from error
