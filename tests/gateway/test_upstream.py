@@ -188,7 +188,7 @@ async def test_the_provider_is_given_the_time_that_it_asks_for() -> None:
         waits.append(seconds)
 
     policy = RetryPolicy(tries=5, base_seconds=0.5, max_seconds=2, total_seconds=100)
-    async with provider() as lab, world(upstream(lab, retry=policy, sleep=sleep, chance=lambda: 0.0)) as here:
+    async with provider() as lab, world(upstream(lab, retry=policy, sleep=sleep, jitter=lambda: 0.0)) as here:
         lab.answers = [
             fail_with(429, retry_after="30"),
             fail_with(529),

@@ -177,18 +177,18 @@ async def test_a_request_that_may_have_been_heard_is_not_sent_again(answers: tup
     async with asked(place) as client:
         for _ in range(asks):
             assert await get(client) == (200, b"ok")
-        with pytest.raises(HttpConnectionError, match="without an answer"):
+        with pytest.raises(HttpConnectionError, match="without a response"):
             await get(client)
         assert place.connections == 1
 
 
 async def test_a_request_that_was_thought_about_is_not_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proctor.gateway.http.client.CROSSING_SECONDS", 0.05)
+    monkeypatch.setattr("proctor.gateway.http.client.STALE_CONNECTION_SECONDS", 0.05)
     place = Place(OK, b"", OK, pause=0.2)
     place.slams = True
     async with asked(place) as client:
         assert await get(client) == (200, b"ok")
-        with pytest.raises(HttpConnectionError, match="without an answer"):
+        with pytest.raises(HttpConnectionError, match="without a response"):
             await get(client)
         assert place.connections == 1
 
@@ -221,7 +221,7 @@ async def test_a_place_without_a_path_is_asked_for_its_root(path: str, line: byt
 
 
 async def test_a_connection_that_was_idle_for_long_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proctor.gateway.http.client.KEPT_SECONDS", 0.01)
+    monkeypatch.setattr("proctor.gateway.http.client.KEEP_ALIVE_SECONDS", 0.01)
     place = Place(OK, OK)
     async with asked(place) as client:
         assert await get(client) == (200, b"ok")
@@ -271,14 +271,14 @@ async def test_what_a_small_packed_answer_unpacks_to_comes_in_pieces() -> None:
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab", "broke off"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n", "broke off"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "not HTTP"),
-        (b"", "without an answer"),
-        (b"HTTP/1.1 200 OK\r\nX: y\r\n", "without an answer"),
+        (b"", "without a response"),
+        (b"HTTP/1.1 200 OK\r\nX: y\r\n", "without a response"),
         (b"SSH-2.0-OpenSSH_9\r\n", "not HTTP"),
         (b"HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nabc", "protocol"),
-        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 300_000, "no end"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX: " + b"x" * 600_000, "no end"),
-        (b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 2\r\n\r\nok", "packed as br"),
-        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nok", "cannot be unpacked"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 300_000, "too long"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX: " + b"x" * 600_000, "too long"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 2\r\n\r\nok", "encoded as br"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nok", "cannot be decompressed"),
         (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 0\r\n\r\n", "too early"),
     ],
 )
@@ -303,10 +303,10 @@ async def test_what_came_before_an_answer_broke_off_is_read_first() -> None:
 
 async def test_silence_is_not_waited_for_for_ever() -> None:
     async with asked(Place(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab"), idle_seconds=0.1) as client:
-        with pytest.raises(HttpConnectionError, match="nothing came"):
+        with pytest.raises(HttpConnectionError, match="nothing was received"):
             await get(client)
     async with asked(Place(b""), idle_seconds=0.1) as client:
-        with pytest.raises(HttpConnectionError, match="nothing came"):
+        with pytest.raises(HttpConnectionError, match="nothing was received"):
             await get(client)
 
 

@@ -238,7 +238,7 @@ async def test_what_stands_behind_a_body_is_no_header() -> None:
 
 
 async def test_where_there_are_too_many_clients_the_one_that_was_idle_for_longest_goes() -> None:
-    async with world(most_connections=3) as here:
+    async with world(max_connections=3) as here:
         here.may_answer.clear()
         busy = asyncio.ensure_future(here.say(b"GET /whole HTTP/1.1\r\nConnection: close\r\n\r\n"))
         while not here.requests:
@@ -259,7 +259,7 @@ async def test_where_there_are_too_many_clients_the_one_that_was_idle_for_longes
 
 
 async def test_where_all_are_busy_one_more_is_turned_away() -> None:
-    async with world(most_connections=1) as here:
+    async with world(max_connections=1) as here:
         here.may_answer.clear()
         busy = asyncio.ensure_future(here.say(b"GET /whole HTTP/1.1\r\nConnection: close\r\n\r\n"))
         while not here.requests:
@@ -272,7 +272,7 @@ async def test_where_all_are_busy_one_more_is_turned_away() -> None:
 
 
 async def test_only_so_much_is_kept_of_requests_that_wait_for_an_answer() -> None:
-    async with world(most_held=1_500_000) as here:
+    async with world(max_buffered_bytes=1_500_000) as here:
         here.may_answer.clear()
         ask = b"POST /whole HTTP/1.1\r\nContent-Length: 900000\r\nConnection: close\r\n\r\n" + b"x" * 900_000
         first = asyncio.ensure_future(here.say(ask))
@@ -303,7 +303,7 @@ async def test_a_body_takes_as_much_memory_as_it_is_long_however_small_its_piece
 
 
 async def test_a_long_stream_does_not_count_as_a_request_that_is_kept() -> None:
-    async with world(most_held=1_500_000) as here:
+    async with world(max_buffered_bytes=1_500_000) as here:
         ask = b"POST /flood HTTP/1.1\r\nContent-Length: 900000\r\n\r\n" + b"x" * 900_000
         streams = [await asyncio.open_connection("127.0.0.1", here.port) for _ in range(4)]
         for reader, writer in streams:

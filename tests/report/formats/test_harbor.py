@@ -36,7 +36,7 @@ def essence(results: list[TaskResult]) -> list[TaskResult]:
 async def test_an_exported_job_reads_back_equal(stored: RunStore, tmp_path: Path) -> None:
     job = tmp_path / "job"
     exported = export_run(stored, HarborFormat(), job, ExportOptions())
-    assert exported.left_out == ("2 answers that the run was asked for and has not recorded",)
+    assert exported.left_out == ("2 trials that the run has not recorded",)
     again = taken_in(job, tmp_path / "again")
     assert essence(list(again.results())) == essence(list(stored.results()))
     before, after = stored.config(), again.config()

@@ -270,7 +270,7 @@ async def test_a_budget_holds_in_a_replay_as_it_did(tmp_path: Path) -> None:
 
 async def test_a_cassette_that_is_not_there_opens_no_session_and_reserves_nothing(tmp_path: Path) -> None:
     async with Gateway(ReplayBackend(lambda spec: tmp_path / spec.task_id)) as gateway:
-        with pytest.raises(InvalidData, match="cannot read the cassette"):
+        with pytest.raises(InvalidData, match="cannot read the recording"):
             async with gateway.session(GatewaySessionSpec(task_id="x", cap_usd=1.0)):
                 pass
         assert gateway.budget.reserved_usd == 0

@@ -82,7 +82,7 @@ def test_a_message_that_is_sent_again_and_again_is_read_once(monkeypatch: pytest
         read.append(message)
         return real(message)
 
-    monkeypatch.setattr(request_matching, "comparable", counted)
+    monkeypatch.setattr(request_matching, "normalize_message", counted)
     talk = [said(f"message {number}") for number in range(50)]
     matcher = RequestMatcher()
     for end in range(1, 51):

@@ -155,12 +155,12 @@ def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:
         pass
     with path.open("ab") as file:
         file.write(b"what\n")
-    with pytest.raises(InvalidData, match="line 2 is not part of a cassette"):
+    with pytest.raises(InvalidData, match="line 2 is not part of a recording"):
         load_recording(path)
 
 
 def test_a_cassette_that_is_missing_or_empty_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidData, match="cannot read the cassette"):
+    with pytest.raises(InvalidData, match="cannot read the recording"):
         load_recording(tmp_path / "none.jsonl")
     (tmp_path / "empty.jsonl").touch()
     with pytest.raises(InvalidData, match="empty"):
