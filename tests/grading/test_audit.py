@@ -1,15 +1,15 @@
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paths import REPOSITORY, SAMPLES
 from proctor.core.verdict import Finding
 from proctor.grading import AuditCode, ChangedFile, audit, audit_diff, audit_trees, tampering_findings
 from proctor.grading.audit import ChangeKind
-
-REPOSITORY = Path(__file__).parents[2]
 
 
 def added(path: str, text: str, mode: int | None = None) -> ChangedFile:
@@ -281,10 +281,9 @@ def test_ordinary_work_is_clean(name: str) -> None:
     assert audit([ORDINARY[name]]) == ()
 
 
-def test_the_gold_patches_of_a_public_benchmark_are_all_but_clean() -> None:
-    sample = REPOSITORY.parent / "shared" / "data" / "swe_bench_pro" / "sample.jsonl"
-    if not sample.exists():
-        pytest.skip("the sample of public data is not beside the repository")
+@pytest.mark.parametrize("data", SAMPLES)
+def test_the_gold_patches_of_a_public_benchmark_are_all_but_clean(data: Callable[..., Path]) -> None:
+    sample = data("swe_bench_pro", "sample.jsonl")
     patches = [json.loads(line)["patch"].encode() for line in sample.read_text(encoding="utf-8").splitlines()]
     named = [patch for patch in patches if audit_diff(patch)]
     assert len(named) <= 0.15 * len(patches)
