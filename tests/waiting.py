@@ -45,5 +45,5 @@ async def steady(measure: Callable[[], int]) -> int:
 def limits(first: float) -> Iterator[float]:
     """Time limits to try in turn, each longer: on a busy machine what should happen first may take more than a few."""
     yield first
-    yield 8 * first
-    yield PATIENCE
+    yield 4 * first
+    yield max(16 * first, PATIENCE)
