@@ -29,7 +29,6 @@ from proctor.environments import local_unavailable_reason
 from proctor.environments.local import LocalProvider
 from proctor.gateway import Gateway, GatewaySessionSpec, ScriptBackend, read_script
 from proctor.sandboxes import Sandbox, Sandboxes
-from rooms import make_provider, sh
 from waiting import eventually, limits
 
 SETTLE = 1.0

@@ -9,7 +9,6 @@ import pytest
 from environment_factory import Environments, sh
 from proctor.core.environment import Limits
 from proctor.core.errors import LimitReached, UsageError
-from environments import Environments, sh
 from waiting import limits
 
 

@@ -15,6 +15,7 @@ from aiodocker import Docker
 from image_registry import Registry, random_layer
 
 from docker_image import IMAGE, need_docker
+from environment_factory import Environments, containers_of, running, sh, sleeper, wait_running
 from environments.test_network import connects, gateway, talk, until_it_serves
 from proctor.core.environment import EnvironmentSpec, Network
 from proctor.core.errors import InfrastructureError, RetryableError
@@ -22,7 +23,6 @@ from proctor.environments import docker_unavailable_reason, reap
 from proctor.environments.docker import DockerProvider, PullProgress
 from proctor.environments.docker_engine import LABEL, OWNER_LABEL, connect, current_owner, disconnect, owner_has_ended
 from proctor.environments.netns import may_enter_namespace
-from environments import Environments, containers_of, running, sh, sleeper, wait_running
 from waiting import PATIENCE
 
 

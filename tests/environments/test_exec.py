@@ -7,7 +7,6 @@ import pytest
 
 from environment_factory import Environments, sh, sleeper, sleeping, wait_running
 from proctor.core.errors import UsageError
-from environments import Environments, sh, sleeper, sleeping, wait_running
 from waiting import PATIENCE, limits
 
 

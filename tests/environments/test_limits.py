@@ -10,7 +10,6 @@ import pytest
 from environment_factory import Environments, running, sh, sleeper, sleeping
 from proctor.core.environment import Limits
 from proctor.core.errors import LimitReached
-from environments import Environments, running, sh, sleeper, sleeping
 from waiting import PATIENCE, limits
 
 HOG = "import sys\nheld = []\nwhile True: held.append(bytearray(16 << 20)); print(len(held) * 16, flush=True)"
@@ -112,8 +111,8 @@ async def test_programs_leave_no_core_files(environments: Environments) -> None:
 async def test_limits_of_one_environment_are_not_those_of_the_next(sealed: Environments) -> None:
     tight = await sealed.start(limits=Limits(processes=20))
     free = await sealed.start()
-    script = "for i in $(seq 40); do sleep 300 >/dev/null 2>&1 & done; echo $(jobs -p | wc -l)"
-    limited = await tight.exec(["bash", "-c", script], timeout=PATIENCE)
-    unlimited = await free.exec(["bash", "-c", script], timeout=PATIENCE)
+    script = "n=0; for i in $(seq 40); do sleep 300 >/dev/null 2>&1 & n=$((n+1)); done; echo $n"
+    limited = await tight.exec(["sh", "-c", script], timeout=PATIENCE)
+    unlimited = await free.exec(["sh", "-c", script], timeout=PATIENCE)
     assert unlimited.stdout == b"40\n"
     assert limited.stdout != b"40\n"

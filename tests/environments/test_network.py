@@ -13,7 +13,6 @@ import pytest
 from environment_factory import Environments, sh
 from proctor.core.environment import Environment, Network
 from proctor.core.errors import InfrastructureError
-from environments import Environments, sh
 from waiting import PATIENCE
 
 CONNECT = """
@@ -67,7 +66,7 @@ print(answer[:10].decode(), answer[-20:].decode(), len(answer))
 
 
 async def until_it_serves(environment: Environment, host: str, port: int) -> None:
-    """Wait until a server that was started in a environment can be reached from there."""
+    """Wait until a server that was started in an environment can be reached from there."""
     deadline = time.monotonic() + PATIENCE
     while not await connects(environment, host, port):
         assert time.monotonic() < deadline, f"nothing is served at {host}:{port}"

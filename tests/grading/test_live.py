@@ -27,7 +27,6 @@ from proctor.grading.state import (
     service_pids,
     take_snapshot,
 )
-from environments import sh
 from waiting import PATIENCE, limits
 
 COMMAND = 'curl -s http://localhost/ | grep -q "Hello" && echo "All is well" || echo "Nothing is well"'

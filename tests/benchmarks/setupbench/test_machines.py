@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from docker_image import IMAGE, need_docker
+from environment_factory import sh
 from paths import SAMPLES
 from proctor.benchmarks.setupbench import SetupBench
 from proctor.core.benchmark import GradeOptions, GradingContext
@@ -19,7 +20,6 @@ from proctor.core.task import Task
 from proctor.core.verdict import Verdict
 from proctor.environments.docker import DockerProvider
 from proctor.environments.local import LocalProvider
-from rooms import sh
 from setup_world import IMAGES, SET_UPS, make_benchmark, need_machines, setupbench
 
 __all__ = ["setupbench"]
