@@ -11,6 +11,7 @@ from proctor.core.result import Tokens
 from proctor.gateway import ExchangeFinished, Gateway, GatewaySessionSpec, ScriptBackend, parse_script
 from proctor.gateway.app import split_path
 from proctor.gateway.recording import load_recording
+from waiting import PATIENCE, eventually, rounds, steady
 
 SCRIPT = ScriptBackend(parse_script({"default": [{"text": "Done.", "repeat": "forever"}], "models": [MODEL]}))
 TOKENS = Tokens(input=11, output=22, cache_read=33, cache_write_5m=44, cache_write_1h=55)
@@ -33,7 +34,7 @@ async def test_a_stream_comes_through_byte_for_byte_and_is_metered(piece: int) -
         lab.answers = [answer_with(message(text, tokens=TOKENS), piece=piece)]
         status, body = await here.agent.ask(stream=True)
         assert (status, body) == (200, stream_bytes(message(text, tokens=TOKENS), piece=piece))
-        await asyncio.sleep(0.01)
+        await eventually(lambda: here.told(ExchangeFinished), "the meter's word")
         assert here.session.usage.tokens == TOKENS
         (answered,) = here.told(ExchangeFinished)
         assert (answered.tokens, answered.cut) == (TOKENS, None)
@@ -55,7 +56,7 @@ async def test_every_event_is_passed_on_before_the_next_one_exists() -> None:
         lab.answers = [step_by_step]
         response = await here.agent.post(stream=True)
         received = b""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             async for chunk in response.content.iter_any():
                 received += chunk
                 got_it.put_nowait(None)
@@ -236,8 +237,8 @@ async def test_a_client_that_leaves_ends_the_request_at_the_provider() -> None:
         response = await here.agent.post(stream=True)
         await response.content.readany()
         response.close()
-        await asyncio.wait_for(ended.wait(), 5)
-        await asyncio.sleep(0.01)
+        await asyncio.wait_for(ended.wait(), PATIENCE)
+        await eventually(lambda: here.told(ExchangeFinished), "the meter's word")
         (answered,) = here.told(ExchangeFinished)
         assert answered.cut == "the client left"
         assert here.session.usage.cut == 1
@@ -273,7 +274,7 @@ async def test_garbage_and_broken_connections_are_not_worth_a_word(
             with pytest.raises(ClientError):
                 await here.agent.ask(stream=stream)
         (await here.agent.post(stream=True)).close()
-        await asyncio.sleep(0.05)
+        await rounds()
         assert here.session.failure is None
     captured = capfd.readouterr()
     assert "Traceback" not in caplog.text
@@ -298,8 +299,7 @@ async def test_a_slow_client_holds_the_provider_back() -> None:
     async with provider() as lab, world(upstream(lab)) as here:
         lab.answers = [flood]
         response = await here.agent.post(stream=True)
-        await asyncio.sleep(0.5)
-        assert 0 < sent < 40_000_000
+        assert 0 < await steady(lambda: sent) < 40_000_000
         response.close()
 
 

@@ -9,6 +9,7 @@ from gateway_lab import Agent, World, world
 from proctor.core.result import Tokens
 from proctor.gateway import ReplayDivergence, ScriptBackend, parse_script
 from proctor.gateway.sse import EventSplitter, message_from_events
+from waiting import PATIENCE, eventually
 
 CLAUDE = {"X-Claude-Code-Session-Id": "s1"}
 WORKING = [{"name": "Bash"}, {"name": "Edit"}]
@@ -91,7 +92,7 @@ async def test_a_block_in_which_nothing_applies_is_not_repeated_for_ever() -> No
     steps: list[dict[str, Any]]
     steps = [{"repeat": "forever", "steps": [{"if": "never", "then": [{"text": "no"}]}]}, {"text": "on"}]
     async with world(script(*steps)) as here:
-        assert await asyncio.wait_for(said(here), 2) == "on"
+        assert await asyncio.wait_for(said(here), PATIENCE) == "on"
 
 
 async def test_a_script_that_has_ended_says_so_to_the_client_and_to_the_runner() -> None:
@@ -181,7 +182,7 @@ async def test_a_stream_can_be_cut_anywhere(cut: Any, stream: bool) -> None:
     async with world(script({"text": "a longer text", "cut": cut, "usage": {"input": 9, "output": 9}})) as here:
         with pytest.raises((ClientPayloadError, ClientError)):
             await here.agent.ask(stream=stream)
-        await asyncio.sleep(0.01)
+        await eventually(lambda: here.session.usage.cut, "the meter's word")
         usage = here.session.usage
         assert (usage.requests, usage.cut) == (1, 1)
         after = cut if isinstance(cut, int) else cut["after"]
@@ -241,8 +242,7 @@ async def test_silence_lasts_until_the_client_gives_up() -> None:
     async with world(script({"text": "x", "silence": {"after": 1}})) as here:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(here.agent.ask(stream=True), 0.2)
-        await asyncio.sleep(0.05)
-        assert here.session.usage.cut == 1
+        await eventually(lambda: here.session.usage.cut == 1, "the meter's word")
 
 
 @pytest.mark.parametrize("reason", ["refusal", "max_tokens", "pause_turn", "model_context_window_exceeded"])

@@ -10,6 +10,7 @@ from proctor.core.causes import Cause
 from proctor.core.errors import UsageError
 from proctor.core.result import Tokens
 from proctor.gateway import GatewayFailure, ProviderAuth, RetryPolicy, Secret, Upstream
+from waiting import eventually
 
 
 async def test_the_placeholder_is_replaced_by_the_key() -> None:
@@ -247,7 +248,7 @@ async def test_a_stream_that_breaks_off_breaks_off_for_the_client_too_and_is_cou
         except ClientPayloadError:
             assert received == sent
         response.close()
-        await asyncio.sleep(0.01)
+        await eventually(lambda: here.session.usage.cut, "the meter's word")
         usage = here.session.usage
         assert (usage.cut, usage.tokens) == (1, Tokens(input=100, output=1))
         assert len(lab.requests) == 1, "a stream that has begun is not asked for again"

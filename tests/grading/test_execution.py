@@ -25,6 +25,7 @@ from proctor.grading import (
 )
 from proctor.grading.outcome_reader import EXIT_CODE_TEST, read_outcome
 from proctor.grading.plan import build_test_command
+from waiting import PATIENCE
 
 JUNIT = '<testsuite><testcase name="a"/></testsuite>'
 
@@ -67,7 +68,9 @@ async def test_a_report_that_lies_about_is_never_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("script", ['ln -s "$PWD/r.xml" "$0"', 'mkfifo "$0"', 'ln -s /nowhere "$0"'])
 async def test_a_link_or_a_pipe_is_no_report(script: str, tmp_path: Path) -> None:
     room = room_of(tmp_path, {"r.xml": JUNIT})
-    assert trouble(await run_tests(room, shell(TestFormat.JUNIT, script), timeout=10)) is InconclusiveKind.NO_REPORT
+    assert (
+        trouble(await run_tests(room, shell(TestFormat.JUNIT, script), timeout=PATIENCE)) is InconclusiveKind.NO_REPORT
+    )
 
 
 async def test_a_link_among_reports_is_passed_over(tmp_path: Path) -> None:

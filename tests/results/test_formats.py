@@ -150,7 +150,9 @@ def test_force_writes_over_the_last_export_and_over_nothing_else(stored: RunStor
         export_run(stored, Folder(), target, ExportOptions(), replace=True)
     assert [file.name for file in target.iterdir()] == ["lines.txt"]
     (target / "thesis.txt").write_text("mine")
-    with pytest.raises(UsageError, match=r"it contains thesis\.txt, which is not part of the export; remove it yourself"):
+    with pytest.raises(
+        UsageError, match=r"it contains thesis\.txt, which is not part of the export; remove it yourself"
+    ):
         export_run(stored, Folder(), target, ExportOptions(), replace=True)
     assert (target / "thesis.txt").read_text() == "mine"
     with pytest.raises(UsageError, match="not an earlier export"):
