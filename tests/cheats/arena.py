@@ -159,7 +159,7 @@ class Arena:
 
     async def _survivors(self) -> list[str]:
         """Processes that see a room's folder long after the room is gone."""
-        for _ in range(20):
+        for _ in range(200):
             found = [f"process {pid} outlived its room" for pid in processes_with(self.rooms.name.encode())]
             if not found:
                 break

@@ -1,5 +1,6 @@
 import contextlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paths import shared_data
 from proctor.core.errors import UsageError
 from proctor.core.predictions import read_predictions
 from proctor.core.submission import PatchKind
+from x07_world import SUITES
 
 
 def write(folder: Path, *lines: Any) -> Path:
@@ -124,6 +125,8 @@ def test_no_text_makes_the_reader_raise_anything_but_its_own_error(
         read_predictions(file)
 
 
-def test_x07s_own_predictions_load() -> None:
-    predictions = read_predictions(shared_data("x07", "core_v0", "predictions.oracle.jsonl"))
+@pytest.mark.parametrize(("data", "suite"), SUITES)
+def test_x07s_own_predictions_load(data: Callable[..., Path], suite: str) -> None:
+    predictions = read_predictions(data("x07", suite, "predictions.oracle.jsonl"))
+    assert len(predictions) == 2
     assert {prediction.model for prediction in predictions.values()} == {"oracle"}

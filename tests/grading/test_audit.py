@@ -1,15 +1,17 @@
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grading.tree_changes import tree_change
+from paths import REPOSITORY, SAMPLES
 from proctor.core.verdict import Finding
-from proctor.grading import AuditCode, ChangedFile, audit, audit_diff, audit_trees, tampering_findings
+from proctor.grading import AuditCode, ChangedFile, audit, audit_change, tampering_findings
 from proctor.grading.audit import ChangeKind
-
-REPOSITORY = Path(__file__).parents[2]
+from proctor.workspaces.diffs import FileDiff, read_diff
 
 
 def added(path: str, text: str, mode: int | None = None) -> ChangedFile:
@@ -102,16 +104,13 @@ PYTHON = {
 
 
 @pytest.mark.parametrize("text", PYTHON)
-def test_python_that_smells_is_named(text: str) -> None:
+def test_suspicious_python_is_named(text: str) -> None:
     assert PYTHON[text].value in python(text)
 
 
 @pytest.mark.parametrize("text", [text for text in PYTHON if "class" not in text and "try" not in text])
-def test_it_is_named_from_the_diff_alone_too(text: str) -> None:
-    lines = text.split("\n")
-    body = "".join(f"+{line}\n" for line in lines)
-    patch = f"--- a/m.py\n+++ b/m.py\n@@ -1,1 +1,{len(lines) + 1} @@\n context (\n{body}".encode()
-    assert PYTHON[text].value in {finding.code for finding in audit_diff(patch)}
+def test_it_is_named_in_a_file_that_cannot_be_parsed_too(text: str) -> None:
+    assert PYTHON[text].value in python(f"context (\n{text}")
 
 
 OTHERS = {
@@ -202,13 +201,15 @@ def test_protected_paths_are_named_by_either_end_of_a_move() -> None:
 
 
 def test_a_finding_says_where() -> None:
-    patch = b"--- a/m.py\n+++ b/m.py\n@@ -10,2 +10,3 @@\n import os\n+os._exit(0)\n x = 1\n"
-    assert audit_diff(patch) == (Finding(code="early-exit", path="m.py", detail="line 11: os._exit"),)
+    before, after = "\n" * 9 + "import os\nx = 1\n", "\n" * 9 + "import os\nos._exit(0)\nx = 1\n"
+    findings = audit_change(tree_change({"m.py": before}, {"m.py": after}))
+    assert findings == (Finding(code="early-exit", path="m.py", detail="line 11: os._exit"),)
 
 
 def test_only_added_lines_count() -> None:
     before = b"import os\n\ndef f():\n    os._exit(0)\n"
-    assert audit_trees({"m.py": before}, {"m.py": before + b"\n\ndef g():\n    return 1\n"}) == ()
+    after = before + b"\n\ndef g():\n    return 1\n"
+    assert audit_change(tree_change({"m.py": before}, {"m.py": after})) == ()
 
 
 def test_a_file_that_says_the_same_thing_often_is_named_a_few_times() -> None:
@@ -281,12 +282,20 @@ def test_ordinary_work_is_clean(name: str) -> None:
     assert audit([ORDINARY[name]]) == ()
 
 
-def test_the_gold_patches_of_a_public_benchmark_are_all_but_clean() -> None:
-    sample = REPOSITORY.parent / "shared" / "data" / "swe_bench_pro" / "sample.jsonl"
-    if not sample.exists():
-        pytest.skip("the sample of public data is not beside the repository")
+def fragment(file: FileDiff) -> ChangedFile:
+    """What a diff shows of a file whose tree is not at hand."""
+    texts = [(line.after or 0, line.text.decode()) for line in file.content if line.kind == "add"]
+    is_new = any(line.startswith(b"new file mode") for line in file.lines_of("meta"))
+    kind = ChangeKind.ADDED if is_new else ChangeKind.CHANGED
+    content = "\n".join(text for _, text in texts).encode() if is_new else None
+    return ChangedFile(path=file.path.decode(), kind=kind, added=tuple(texts), content=content)
+
+
+@pytest.mark.parametrize("data", SAMPLES)
+def test_the_oracles_of_a_public_benchmark_are_all_but_clean(data: Callable[..., Path]) -> None:
+    sample = data("swe_bench_pro", "sample.jsonl")
     patches = [json.loads(line)["patch"].encode() for line in sample.read_text(encoding="utf-8").splitlines()]
-    named = [patch for patch in patches if audit_diff(patch)]
+    named = [patch for patch in patches if audit(map(fragment, read_diff(patch)))]
     assert len(named) <= 0.15 * len(patches)
 
 
@@ -321,7 +330,7 @@ def test_any_text_is_audited_without_an_exception(text: str, path: str) -> None:
 
 @given(st.binary(max_size=200), st.binary(max_size=200))
 def test_any_trees_are_audited_without_an_exception(before: bytes, after: bytes) -> None:
-    audit_trees({"m.py": before}, {"m.py": after})
+    audit_change(tree_change({"m.py": before}, {"m.py": after}))
 
 
 def test_every_code_has_an_example_here_and_a_line_in_the_documentation() -> None:

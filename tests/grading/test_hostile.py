@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
+from grading.tree_changes import tree_change
 from plain_room import room_at, room_of
 from proctor.core.causes import Cause, Status
 from proctor.core.verdict import TestStatus
@@ -25,7 +26,7 @@ from proctor.grading import (
     TestFormat,
     TestPlan,
     TestRun,
-    audit_trees,
+    audit_change,
     resolve,
     run_tests,
 )
@@ -432,7 +433,7 @@ def answer():
 import gc
 def answer():
     for item in gc.get_objects():
-        if type(item) is type(answer) and item.__qualname__ == "make_report.<locals>.finish":
+        if type(item) is type(answer) and item.__qualname__ == "make_reporter.<locals>.finish":
             cell = dict(zip(item.__code__.co_freevars, item.__closure__))["emit"]
             emit = cell.cell_contents
             cell.cell_contents = lambda kind, *rest: emit(kind, *rest[:1], *["passed" for _ in rest[1:]])
@@ -493,7 +494,7 @@ async def test_no_submission_is_both_resolved_and_clean(
     room = room_of(tmp_path / "work", {**BASE, **attack.files})
     after = await run_tests(room, PLANS[form], timeout=30)
     resolution = resolve(baselines[form], after, LABELS[form])
-    codes = {finding.code for finding in audit_trees(as_bytes(BASE), as_bytes({**BASE, **attack.files}))}
+    codes = {finding.code for finding in audit_change(tree_change(BASE, {**BASE, **attack.files}))}
     evidence = (resolution, after.outcome, after.log.decode(errors="replace"))
     if attack.cause is None:
         assert resolution.status is Status.RESOLVED, evidence
@@ -501,10 +502,6 @@ async def test_no_submission_is_both_resolved_and_clean(
     else:
         assert (resolution.status, resolution.cause) == (Status.UNRESOLVED, attack.cause), evidence
     assert codes >= attack.codes, codes
-
-
-def as_bytes(files: Mapping[str, str | bytes]) -> dict[str, bytes]:
-    return {name: data.encode() if isinstance(data, str) else data for name, data in files.items()}
 
 
 @pytest.mark.parametrize("form", list(PLANS))
@@ -515,7 +512,7 @@ async def test_an_honest_submission_is_resolved_and_clean(form: TestFormat, tmp_
     resolution = resolve(before, after, LABELS[form])
     assert isinstance(resolution, Resolution)
     assert resolution.status is Status.RESOLVED
-    assert audit_trees(as_bytes(BASE), as_bytes(fixed)) == ()
+    assert audit_change(tree_change(BASE, fixed)) == ()
 
 
 async def test_an_ordinary_user_cannot_look_into_the_reporter() -> None:

@@ -46,20 +46,20 @@ def test_a_run_that_adds_up_is_believed() -> None:
     assert parse_records(signed(*GOOD), KEY) == expected
 
 
-def trouble_of(data: bytes, key: bytes = KEY) -> InconclusiveKind:
+def kind_of(data: bytes, key: bytes = KEY) -> InconclusiveKind:
     outcome = parse_records(data, key)
     assert isinstance(outcome, InconclusiveRun)
     return outcome.kind
 
 
 def test_another_key_is_not_believed() -> None:
-    assert trouble_of(signed(*GOOD, key=b"x" * 32)) is InconclusiveKind.FORGED
+    assert kind_of(signed(*GOOD, key=b"x" * 32)) is InconclusiveKind.FORGED
 
 
 @pytest.mark.parametrize("end", range(len(GOOD)))
 def test_a_run_that_stops_anywhere_before_its_end_is_not_believed(end: int) -> None:
     expected = InconclusiveKind.NOT_STARTED if end < 2 else InconclusiveKind.CUT_SHORT
-    assert trouble_of(signed(*GOOD[:end])) is expected
+    assert kind_of(signed(*GOOD[:end])) is expected
 
 
 @pytest.mark.parametrize("dropped", range(len(GOOD) - 1))
@@ -92,11 +92,11 @@ def test_records_that_change_places_are_not_believed(one: int, other: int) -> No
     ],
 )
 def test_a_record_that_does_not_belong_spoils_the_run(extra: str) -> None:
-    assert trouble_of(signed(*GOOD[:9], extra, *GOOD[9:])) is InconclusiveKind.FORGED
+    assert kind_of(signed(*GOOD[:9], extra, *GOOD[9:])) is InconclusiveKind.FORGED
 
 
 def test_nothing_comes_after_the_end() -> None:
-    assert trouble_of(signed(*GOOD, "worker tampered x")) is InconclusiveKind.FORGED
+    assert kind_of(signed(*GOOD, "worker tampered x")) is InconclusiveKind.FORGED
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_signed_nonsense_is_read_without_an_exception(lines: list[list[str]]) ->
     assert isinstance(parse_records(data, KEY), InconclusiveRun)
 
 
-WORKER = tuple(line.removeprefix("said ") for line in GOOD if line.startswith("said "))
+WORKER = tuple(line.removeprefix("worker ") for line in GOOD if line.startswith("worker "))
 
 
 def test_a_worker_that_speaks_to_us_directly_is_believed() -> None:
@@ -166,7 +166,7 @@ def test_a_worker_that_stops_anywhere_before_its_end_is_not_believed(end: int, c
 
 
 @pytest.mark.parametrize(
-    ("records", "key", "code", "trouble"),
+    ("records", "key", "code", "kind"),
     [
         (WORKER, b"x" * 32, 0, InconclusiveKind.FORGED),
         ((*WORKER, "tampered unittest"), KEY, 0, InconclusiveKind.FORGED),
@@ -179,14 +179,14 @@ def test_a_worker_that_stops_anywhere_before_its_end_is_not_believed(end: int, c
     ],
 )
 def test_a_worker_whose_records_do_not_add_up_is_not_believed(
-    records: tuple[str, ...], key: bytes, code: int, trouble: InconclusiveKind
+    records: tuple[str, ...], key: bytes, code: int, kind: InconclusiveKind
 ) -> None:
     outcome = parse_worker_records(signed(*records, key=key), KEY, code)
     assert isinstance(outcome, InconclusiveRun)
-    assert outcome.kind is trouble
+    assert outcome.kind is kind
 
 
-def test_how_a_worker_was_killed_is_told() -> None:
+def test_how_a_worker_was_killed_is_reported() -> None:
     outcome = parse_worker_records(signed(*WORKER[:5]), KEY, 139)
     assert isinstance(outcome, InconclusiveRun)
     assert "SIGSEGV" in outcome.reason

@@ -336,7 +336,7 @@ def test_a_tree_of_more_files_than_anyone_can_want_is_too_large(
 def test_of_very_many_things_left_out_the_first_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     base = base_from(tmp_path, {"a": "1\n"})
     tree = _after(base, tmp_path, {f"{number}.pyc": "" for number in range(20)})
-    monkeypatch.setattr(module, "MOST_NOTES", 5)
+    monkeypatch.setattr(module, "MAX_EXCLUDED", 5)
     left = make_submission(base, tree).excluded
     assert len(left) == 6
     assert left[-1].reason == "and 15 more"

@@ -134,8 +134,8 @@ async def test_a_failure_is_graded_once_more_before_it_counts(
     evaluated = await graded(made, verified.rows["wrong"], verified.answer("wrong"), rooms, tmp_path)
     assert evaluated.notes == ("graded twice (official): unresolved, then unresolved in a retest",)
     folder = Path(str(evaluated.artifacts))
-    assert (folder / "official.alone" / "test_output.txt").stat().st_size > 0
-    assert set(json.loads((folder / "outcomes.json").read_text())) == {"official", "official_alone"}
+    assert (folder / "official.retest" / "test_output.txt").stat().st_size > 0
+    assert set(json.loads((folder / "outcomes.json").read_text())) == {"official", "official.retest"}
 
 
 @pytest.mark.slow

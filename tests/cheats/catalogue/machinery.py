@@ -360,8 +360,8 @@ CHEATS = (
 
 
                 for kind in below(object):
-                    if 'hear' in vars(kind):
-                        kind.hear = lambda self, *_: self.heard.append('passed')
+                    if 'add_status' in vars(kind):
+                        kind.add_status = lambda self, *_: self.statuses.append('passed')
                 """
             )
         },

@@ -151,9 +151,9 @@ finish() {
     done < "$dir/raw" | git cat-file --batch > "$dir/blobs" || exit 98
     { while IFS= read -r -d '' entry; do printf '%%s\0' "${entry:3}"; done < "$dir/after"; cat "$dir/newer"; } |
         while IFS= read -r -d '' path; do
-            if [ -f "$path" ] || [ -L "$path" ]; then printf '%%s\0' "$path"; fi
-        done > "$dir/paths"
-    tar --null --no-recursion --format=gnu -T "$dir/paths" -cf "$dir/files" || exit 98
+            if [ -f "$path" ] || [ -L "$path" ]; then printf '%%s\0' "${path#./}"; fi
+        done | sort -zu > "$dir/paths"
+    tar --null --no-recursion --hard-dereference --format=gnu -T "$dir/paths" -cf "$dir/files" || exit 98
     for part in before after newer raw blobs files; do wc -c < "$dir/$part"; done
     cat "$dir"/{before,after,newer,raw,blobs,files}
     rm -rf "$dir"
@@ -227,10 +227,10 @@ def _tracked_files(raw: bytes, blobs: bytes) -> Iterator[tuple[bytes, FileEntry]
 def _archived_files(archive: bytes) -> Iterator[tuple[bytes, FileEntry]]:
     with tarfile.open(fileobj=io.BytesIO(archive), errors="surrogateescape") as tar:
         for member in tar:
-            path = os.fsencode(member.name.removeprefix("./"))
+            path = os.fsencode(member.name)
             if member.issym():
                 yield path, FileEntry(LINK, os.fsencode(member.linkname))
-            elif member.isreg() or member.islnk():
+            elif member.isreg():
                 file = tar.extractfile(member)
                 mode = EXECUTABLE if member.mode & stat.S_IXUSR else FILE
                 yield path, FileEntry(mode, b"" if file is None else file.read())

@@ -1,0 +1,259 @@
+"""Grading in a room whose root the agent was."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from docker_image import IMAGE, need_docker
+from environment_factory import sh
+from paths import REPOSITORY
+from proctor.core.environment import Environment, EnvironmentSpec, Mount
+from proctor.core.errors import InvalidData
+from proctor.environments.docker import DockerProvider
+from proctor.grading.state import (
+    EnvironmentCode,
+    GraderMarkers,
+    LeftoverPolicy,
+    ProcessInfo,
+    ProcessList,
+    QuarantinedEnvironment,
+    find_leftovers,
+    parse_process_list,
+    quarantine,
+    run_in_fresh_shell,
+    script_words,
+    service_pids,
+    take_snapshot,
+)
+from waiting import PATIENCE, limits
+
+COMMAND = 'curl -s http://localhost/ | grep -q "Hello" && echo "All is well" || echo "Nothing is well"'
+WORDS = script_words(COMMAND)
+SERVER = """
+nohup python3 -m http.server 80 >/dev/null 2>&1 &
+until bash -c 'echo >/dev/tcp/localhost/80' 2>/dev/null; do sleep 0.1; done
+"""
+
+
+@pytest.fixture
+async def room(tmp_path: Path) -> AsyncIterator[Environment]:
+    need_docker()
+    provider = DockerProvider(image=IMAGE)
+    try:
+        async with await provider.start(EnvironmentSpec()) as made:
+            await take_snapshot(made, WORDS, tmp_path / "grading")
+            yield made
+    finally:
+        await provider.close()
+
+
+async def settled(
+    room: Environment, tmp_path: Path, policy: LeftoverPolicy = LeftoverPolicy.KEEP
+) -> QuarantinedEnvironment:
+    words = GraderMarkers(strings=("All is well",))
+    return await quarantine(room, tmp_path / "grading", names=WORDS, policy=policy, markers=words)
+
+
+def codes(made: QuarantinedEnvironment) -> dict[str, str]:
+    return {finding.code: finding.path for finding in made.findings}
+
+
+async def test_an_honest_room_has_no_findings_and_keeps_its_services(room: Environment, tmp_path: Path) -> None:
+    await sh(room, f"echo Hello >index.html\n{SERVER}")
+    made = await settled(room, tmp_path, LeftoverPolicy.SERVICES)
+    assert (made.findings, made.fake_programs, made.killed) == ((), (), ())
+    assert made.services == ("python3 -m http.server 80",)
+    page = "import urllib.request as r; print(r.urlopen('http://localhost/index.html').read().decode())"
+    ran = await run_in_fresh_shell(room, made, f'python3 -c "{page}"', timeout=PATIENCE)
+    assert ran.stdout.strip() == "Hello"
+
+
+async def test_what_was_exchanged_is_put_back_or_named(room: Environment, tmp_path: Path) -> None:
+    await sh(
+        room,
+        """
+        say() { printf '#!/bin/keep\n%s\n' "$2" >"$1.new"; chmod +x "$1.new"; mv "$1.new" "$1"; }
+        cp /bin/sh /bin/keep
+        echo 'echo All is well' >>/root/.bashrc
+        say /usr/local/bin/curl 'echo Hello'
+        say /usr/local/bin/grep 'exit 0'
+        echo /tmp/evil.so >/etc/ld.so.preload
+        say /bin/bash 'echo All is well'
+        say /usr/bin/dash 'echo 12; echo All is well'
+        """,
+    )
+    assert (await sh(room, "echo no trace of this")).stdout == b"All is well\n"
+    made = await settled(room, tmp_path)
+    assert codes(made) == {
+        "shell-replaced": "/bin/bash",
+        "preload": "/etc/ld.so.preload",
+        "fake-program": "/usr/local/bin/curl",
+        "program-replaced": "/usr/local/bin/grep, before /usr/bin/grep",
+        "grader-words": "/root/.bashrc",
+    }
+    assert made.fake_programs == ("curl",)
+    ran = await run_in_fresh_shell(
+        room, made, "echo nothing | grep -q something || echo as it should be", timeout=PATIENCE
+    )
+    assert (ran.stdout, ran.stderr) == ("as it should be\n", "")
+
+
+async def test_an_interpreter_that_was_upgraded_is_named_and_used(room: Environment, tmp_path: Path) -> None:
+    words = (*WORDS, "python3", "perl", "git")
+    await take_snapshot(room, words, tmp_path / "more")
+    await sh(
+        room,
+        r"""
+        printf '#!/bin/sh\nexec /usr/bin/python3 "$@"\n' >/usr/local/bin/python3; chmod +x /usr/local/bin/python3
+        cp /bin/true /usr/local/bin/curl
+        """,
+    )
+    made = await quarantine(room, tmp_path / "more", names=words, policy=LeftoverPolicy.KEEP)
+    assert codes(made) == {"program-changed": "/usr/local/bin/python3, before /usr/bin/python3"}
+    assert made.fake_programs == ()
+    ran = await run_in_fresh_shell(room, made, "command -v python3; command -v grep", timeout=PATIENCE)
+    assert ran.stdout == f"/usr/local/bin/python3\n{made.grader_dir}/bin/grep\n"
+
+
+async def test_an_agent_s_processes_go_and_its_services_stay(room: Environment, tmp_path: Path) -> None:
+    await sh(
+        room,
+        SERVER
+        + """
+        nohup setsid sh -c 'while :; do echo late >/tmp/answer; cp /bin/keep /bin/sh; sleep 0.1; done' >/dev/null 2>&1 &
+        until [ -e /tmp/answer ]; do sleep 0.05; done
+        """,
+    )
+    kept = await settled(room, tmp_path)
+    assert {finding.code for finding in kept.findings} == {EnvironmentCode.LEFT_RUNNING.value}
+    made = await settled(room, tmp_path, LeftoverPolicy.SERVICES)
+    assert any("echo late" in command for command in made.killed)
+    assert made.services == ("python3 -m http.server 80",)
+    ran = await run_in_fresh_shell(
+        room, made, "rm -f /tmp/answer; sleep 0.3; test ! -e /tmp/answer && echo quiet", timeout=PATIENCE
+    )
+    assert ran.stdout == "quiet\n"
+
+
+async def test_the_agent_s_own_program_is_ended_wherever_it_went(tmp_path: Path) -> None:
+    need_docker()
+    shown = tmp_path / "shown"
+    shown.mkdir()
+    (shown / "agent.sh").write_text("#!/bin/sh\nsleep 1000 & while :; do sleep 1; done\n")
+    (shown / "agent.sh").chmod(0o755)
+    provider = DockerProvider(image=IMAGE)
+    mounts = (Mount(source=str(shown), target="/opt/agent"),)
+    try:
+        async with await provider.start(EnvironmentSpec(mounts=mounts)) as room:
+            await take_snapshot(room, WORDS, tmp_path / "grading")
+            await sh(room, "nohup setsid /opt/agent/agent.sh >/dev/null 2>&1 &")
+            await sh(room, "nohup sleep 2000 >/dev/null 2>&1 &")
+            # A process that is just being started still has the name of the shell that starts it.
+            for running in ("sleep 1000", "sleep 2000"):
+                await sh(room, f"until ps -eo args | grep -qx '{running}'; do sleep 0.05; done")
+            made = await settled(room, tmp_path)
+            left = (await room.exec(["ps", "-eo", "args"])).stdout.decode()
+    finally:
+        await provider.close()
+    assert {"agent-running", "left-running"} == {finding.code for finding in made.findings}
+    assert any("agent.sh" in command for command in made.killed)
+    assert "sleep 1000" not in left
+    assert "sleep 2000" in left
+
+
+async def test_a_grader_may_kill_its_own_group_leave_servers_behind_or_hang(room: Environment, tmp_path: Path) -> None:
+    made = await settled(room, tmp_path)
+    ran = await run_in_fresh_shell(
+        room, made, "sleep 600 & echo done; kill -TERM -$(ps -o pgid= $! | tr -d ' ')", timeout=60
+    )
+    assert (ran.stdout, ran.exit_code, ran.timed_out) == ("done\n", 143, False)
+    ran = await run_in_fresh_shell(room, made, "sleep 600 & echo it runs", timeout=60)
+    assert (ran.stdout, ran.exit_code) == ("it runs\n", 0)
+    assert ran.seconds < 30
+    for seconds in limits(3):
+        ran = await run_in_fresh_shell(room, made, "echo so far; sleep 600", timeout=seconds)
+        assert ran.timed_out
+        if ran.stdout:
+            break
+    assert ran.stdout == "so far\n"
+
+
+async def test_a_fresh_shell_knows_nothing_of_the_agent_s(room: Environment, tmp_path: Path) -> None:
+    await sh(
+        room,
+        """
+        for file in /root/.profile /root/.bashrc /etc/profile /etc/profile.d/mine.sh /etc/bash.bashrc; do
+          echo 'export MINE=1; echo All is well' >>$file
+        done
+        """,
+        variables={"MINE": "1", "ENV": "/root/.bashrc"},
+    )
+    made = await settled(room, tmp_path)
+    ran = await run_in_fresh_shell(room, made, 'echo "[$MINE]" "$HOME"; tty; cat', timeout=PATIENCE)
+    assert ran.stdout == "[] /root\nnot a tty\n"
+
+
+async def test_a_room_that_nobody_looked_at_before_cannot_be_settled(tmp_path: Path) -> None:
+    nowhere = cast("Environment", None)
+    with pytest.raises(InvalidData, match="cannot read it"):
+        await quarantine(nowhere, tmp_path, names=WORDS, policy=LeftoverPolicy.KEEP)
+
+
+def process(pid: int, parent: int, exe: str, *, listens: bool = False, command: str = "") -> ProcessInfo:
+    return ProcessInfo(pid=pid, parent=parent, session=pid, exe=exe, command=command or exe, listens=listens)
+
+
+def census(*processes: ProcessInfo, mounts: tuple[str, ...] = ()) -> ProcessList:
+    return ProcessList(processes={one.pid: one for one in processes}, mounts=mounts)
+
+
+def test_a_supervisor_and_all_that_it_runs_are_services_when_one_of_them_listens() -> None:
+    there = census(
+        process(1, 0, "/sbin/docker-init"),
+        process(10, 1, "/usr/bin/python3.11", command="supervisord"),
+        process(11, 10, "/usr/bin/python3.11", listens=True),
+        process(12, 10, "/usr/bin/python3.11", command="a worker that nobody calls"),
+        process(20, 1, "/usr/bin/dash", command="sh -c 'server & late work'"),
+        process(21, 20, "/usr/bin/node", listens=True),
+        process(30, 1, "/usr/sbin/cron"),
+        process(40, 1, "/usr/bin/sleep"),
+    )
+    assert service_pids(there) == {10, 11, 12, 21, 30}
+    own, rest = find_leftovers(there, [1], LeftoverPolicy.SERVICES)
+    assert ([one.pid for one in own], [one.pid for one in rest]) == ([], [20, 40])
+    assert find_leftovers(there, [1, 40], LeftoverPolicy.KEEP) == ((), ())
+
+
+def test_the_agent_s_program_is_known_by_the_place_that_it_is_shown_at() -> None:
+    there = census(
+        process(10, 0, "/opt/agent/bin/claude"),
+        process(11, 10, "/usr/bin/bash"),
+        process(12, 1, "/usr/bin/node", command="node /opt/agent/lib/server.js"),
+        process(13, 10, "/usr/bin/redis-server", listens=True),
+        process(14, 1, "/usr/bin/node", command="node /opt/agents/of/mine.js"),
+        mounts=("/opt/agent",),
+    )
+    own, rest = find_leftovers(there, [], LeftoverPolicy.KEEP)
+    assert ([one.pid for one in own], rest) == ([10, 11, 12], ())
+
+
+def test_a_process_cannot_hide_behind_an_odd_name() -> None:
+    text = (
+        "=self 9 123\n=process 7\nName:\tx\\n=process 1\nState:\tS\nPPid:\t1\nNSsid:\t7\nExe:\t/bin/x (deleted)\n"
+        "Command:\tx =sockets =mounts\ntotal 0\nlrwx 1 root root 64 Jan 1 00:00 3 -> socket:[55]\n"
+        "=process 9\nState:\tR\nPPid:\t0\nNSsid:\t9\nExe:\t/bin/dash\n=process 8\nState:\tZ\nPPid:\t0\nNSsid:\t1\n"
+        "=sockets\n  0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 55 1 0\n"
+        "=mounts\n1 0 0:1 / / rw - overlay overlay rw\n2 1 8:1 /x /opt/agent ro - ext4 /dev/sda ro\n"
+        "3 1 8:1 /y /etc/hosts rw - ext4 /dev/sda rw\n"
+    )
+    made = parse_process_list(text)
+    assert (made.mounts, made.init_start_time) == (("/opt/agent",), "123")
+    (only,) = made.processes.values()
+    assert (only.pid, only.exe, only.listens) == (7, "/bin/x", True)
+
+
+def test_every_code_has_a_line_in_the_documentation() -> None:
+    page = (REPOSITORY / "docs" / "grading.md").read_text(encoding="utf-8")
+    assert [code for code in EnvironmentCode if f"| `{code.value}` | {code.meaning} |" not in page] == []
