@@ -120,7 +120,7 @@ def test_the_places_of_tests_are_protected_and_the_library_is_not(rows: list[Com
     assert voluptuous == ("/voluptuous/tests/tests.py", "/voluptuous/tests/")
 
 
-def test_the_instruction_says_what_is_asked_and_not_where_the_answer_is(rows: list[Commit0Row]) -> None:
+def test_the_instruction_says_what_is_asked_and_not_where_the_oracle_is(rows: list[Commit0Row]) -> None:
     row = by_name(rows, "pyjwt")
     said = instruction(row)
     assert "`jwt`" in said
@@ -147,14 +147,14 @@ def test_a_package_that_carries_the_library_is_a_leak_and_common_lines_are_not(t
     origin = make_origin(tmp_path / "origin")
     (row,) = load_rows(origin / "rows.json")
     body = "".join(f"    value_of_column_{number} = compute(row, {number})\n" for number in range(40))
-    reference, base, packages = (tmp_path / name for name in ("reference", "base", "packages"))
-    for tree, text in ((reference, f"def f(row):\n{body}"), (base, "def f(row):\n    pass\n")):
+    oracle, base, packages = (tmp_path / name for name in ("oracle", "base", "packages"))
+    for tree, text in ((oracle, f"def f(row):\n{body}"), (base, "def f(row):\n    pass\n")):
         (tree / "src/abacus").mkdir(parents=True)
         (tree / "src/abacus/sums.py").write_text(text)
     (packages / "other").mkdir(parents=True)
     (packages / "other/common.py").write_text("".join(body.splitlines(keepends=True)[:7]))
-    telling = signature_lines(row, base, reference)
-    assert list(find_copies(packages, telling)) == []
+    signature = signature_lines(row, base, oracle)
+    assert list(find_copies(packages, signature)) == []
     (packages / "other/vendored.py").write_text(f"def g(row):\n{body}")
-    assert list(find_copies(packages, telling)) == [f"{packages}/other/vendored.py: 40 lines of src/abacus/sums.py"]
+    assert list(find_copies(packages, signature)) == [f"{packages}/other/vendored.py: 40 lines of src/abacus/sums.py"]
     assert len(IDS) == 7

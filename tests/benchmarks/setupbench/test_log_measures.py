@@ -29,7 +29,7 @@ NEEDED = (7, 14, 19, 7, 8, 16, 16, 12, 14, 11)
 
 def test_the_paper_s_share_of_wasted_steps_is_clipped_by_answer() -> None:
     assert sum(NEEDED) == 124
-    # 186 steps, 124 needed, 71 wasted: more than the difference, so what some answers saved does not count.
+    # 186 steps, 124 needed, 71 wasted: more than the difference, so what some trials saved does not count.
     steps = (7, 14, 10, 7, 8, 16, 16, 12, 14, 82)
     assert sum(steps) == 186
     assert waste_rate(zip(steps, NEEDED, strict=True)) == pytest.approx(71 / 186)

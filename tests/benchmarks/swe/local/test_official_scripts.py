@@ -1,4 +1,4 @@
-"""Official scripts, for rooms without conda and network."""
+"""Official scripts, for environments without conda and network."""
 
 import shutil
 import subprocess
