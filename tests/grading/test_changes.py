@@ -2,9 +2,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grading.tree_changes import tree_change
+from proctor.core.trees import EXECUTABLE, FILE, LINK, FileEntry
 from proctor.grading.audit import ChangedFile, ChangeKind, changed_files
 from proctor.workspaces import TreeChange
-from proctor.workspaces.trees import EXECUTABLE, FILE, LINK, FileEntry
 
 
 def by_path(changes: tuple[ChangedFile, ...]) -> dict[str, ChangedFile]:

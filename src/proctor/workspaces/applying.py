@@ -14,13 +14,13 @@ from typing import Final, Literal, NamedTuple
 
 from proctor.core.causes import Cause
 from proctor.core.record import Record
+from proctor.core.trees import LINK, FileEntry, read_entry, read_tree, type_at, write_entry
 from proctor.workspaces.base import Base
 from proctor.workspaces.changes import write_changes
 from proctor.workspaces.diffs import FileDiff, check_paths, read_diff
 from proctor.workspaces.git import GitResult, make_repository, run_git
 from proctor.workspaces.invalid_submission import CONTENT_PER_PATCH, LIMIT_BYTES, InvalidSubmission, check_size
-from proctor.workspaces.paths import display_path, link_escapes, parents
-from proctor.workspaces.trees import LINK, FileEntry, link_above, read_entry, read_tree, type_at, write_entry
+from proctor.workspaces.paths import display_path, link_above, link_escapes, parents
 
 Fallback = Literal["whitespace", "3way"]
 _DOES_NOT_APPLY: Final = 1

@@ -7,8 +7,8 @@ import stat
 from pathlib import Path
 from typing import Final
 
+from proctor.core.trees import DirectoryEntry, FileKind, type_at
 from proctor.workspaces.paths import is_git_name, unsafe_reason
-from proctor.workspaces.trees import DirectoryEntry, FileKind, type_at
 
 # Caches and build leftovers that running the code leaves behind, in repositories that forgot to ignore them.
 _BUILD_ARTIFACT_DIRECTORIES: Final = frozenset(

@@ -20,11 +20,11 @@ from typing import IO, Final, Literal, Protocol
 from proctor.core.errors import UsageError
 from proctor.core.record import Record
 from proctor.core.submission import PatchKind
+from proctor.core.trees import FileKind, list_directory, on_disk, open_file
 from proctor.workspaces.git import GitFailed, make_repository, run_git, stream_git
 from proctor.workspaces.leak_signature import LeakSignature, MatchForm, SignatureHit, oracle_files
 from proctor.workspaces.objects import GitTreeEntry, blob_id, list_files, read_objects
 from proctor.workspaces.paths import display_path
-from proctor.workspaces.trees import FileKind, list_directory, on_disk, open_file
 
 _BLOCK: Final = 32 << 20
 _OVERLAP: Final = 64 << 10

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
+from proctor.core.trees import FileEntry
 from proctor.workspaces.git import SHA1_LENGTH, GitFailed, quote_path, run_git, stream_git
-from proctor.workspaces.trees import FileEntry
 
 # Everything that we commit ourselves has one author and one moment: the same files give the same commit.
 _SIGNATURE: Final = b"Proctor <proctor@localhost> 946684800 +0000"

@@ -14,13 +14,13 @@ from typing import Final, Never
 
 from proctor.core.causes import Cause
 from proctor.core.record import Record
+from proctor.core.trees import FILE, FileEntry, read_entry, type_at
 from proctor.workspaces.applying import ApplyResult
 from proctor.workspaces.changes import write_changes
 from proctor.workspaces.invalid_submission import CONTENT_PER_PATCH, LIMIT_BYTES, InvalidSubmission, check_size
 from proctor.workspaces.json_patch import CopyBudget, JsonPatchOperation, PatchConflict, apply_operation
 from proctor.workspaces.lossless_json import InvalidJson, Json, compact, parse_json, pretty
-from proctor.workspaces.paths import display_path, unsafe_reason
-from proctor.workspaces.trees import FILE, FileEntry, link_above, read_entry, type_at
+from proctor.workspaces.paths import display_path, link_above, unsafe_reason
 
 SCHEMA_VERSION: Final = "x07.arch.patchset@0.1.0"
 MOST_OPERATIONS: Final = 10_000

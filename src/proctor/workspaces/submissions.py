@@ -14,19 +14,7 @@ from typing import Final
 from proctor.core.causes import Cause
 from proctor.core.errors import InfrastructureError
 from proctor.core.record import Record
-from proctor.workspaces.base import Base
-from proctor.workspaces.exclusions import exclusion_reason
-from proctor.workspaces.git import make_repository, run_git
-from proctor.workspaces.invalid_submission import (
-    CONTENT_PER_PATCH,
-    LIMIT_BYTES,
-    InvalidSubmission,
-    check_size,
-    megabytes,
-)
-from proctor.workspaces.objects import GitTreeEntry, blob_id, commit_files, list_files, read_objects
-from proctor.workspaces.paths import display_path, link_escapes, parents, unsafe_reason
-from proctor.workspaces.trees import (
+from proctor.core.trees import (
     EXECUTABLE,
     FILE,
     LINK,
@@ -41,6 +29,18 @@ from proctor.workspaces.trees import (
     read_entry,
     write_entry,
 )
+from proctor.workspaces.base import Base
+from proctor.workspaces.exclusions import exclusion_reason
+from proctor.workspaces.git import make_repository, run_git
+from proctor.workspaces.invalid_submission import (
+    CONTENT_PER_PATCH,
+    LIMIT_BYTES,
+    InvalidSubmission,
+    check_size,
+    megabytes,
+)
+from proctor.workspaces.objects import GitTreeEntry, blob_id, commit_files, list_files, read_objects
+from proctor.workspaces.paths import display_path, link_escapes, parents, unsafe_reason
 
 MOST_ENTRIES: Final = 1_000_000
 MAX_EXCLUDED: Final = 1000

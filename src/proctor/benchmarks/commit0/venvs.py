@@ -23,11 +23,11 @@ from proctor.core.files import file_lock
 from proctor.core.paths import cache_root
 from proctor.core.record import Record, read_record, to_json
 from proctor.core.task import DirectorySource
+from proctor.core.trees import file_paths
 from proctor.environments.visibility import is_visible
 from proctor.results.cache import cache_key
 from proctor.workspaces import base_of, check_out
 from proctor.workspaces.git import run_git
-from proctor.workspaces.trees import file_paths
 
 WORKDIR: Final = "/testbed"
 VENV: Final = "/venv"

@@ -6,8 +6,8 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 
 from proctor.core.record import Record
+from proctor.core.trees import LINK, FileEntry
 from proctor.workspaces import TreeChange
-from proctor.workspaces.trees import LINK, FileEntry
 
 
 class ChangeKind(StrEnum):
