@@ -9,10 +9,10 @@ from typing import Final
 
 from proctor.core.verdict import Finding
 from proctor.grading.audit.changes import ChangedFile, ChangeKind, changed_files
-from proctor.grading.audit.codes import AuditCode
 from proctor.grading.audit.line_patterns import line_findings
 from proctor.grading.audit.paths import is_test, path_findings
 from proctor.grading.audit.python_code import fragment_findings, python_findings
+from proctor.grading.finding_codes import AuditCode
 from proctor.grading.outcome import TamperEvent
 from proctor.workspaces import TreeChange
 

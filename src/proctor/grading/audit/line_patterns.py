@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from proctor.grading.audit.changes import ChangedFile, ChangeKind
-from proctor.grading.audit.codes import AuditCode
+from proctor.grading.finding_codes import AuditCode
 
 _TEXT_SUFFIXES: Final = frozenset(".md .rst .txt .adoc .html .htm .css .svg .po .csv .lock".split())
 _PYTHON: Final = frozenset({".py", ".pyi", ".pyx"})

@@ -3,13 +3,13 @@
 import ast
 import re
 import sys
+import threading
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from proctor.grading.audit.always_equal import always_equal_reason
-from proctor.grading.audit.codes import AuditCode
-from proctor.grading.audit.parsing import parse_python
 from proctor.grading.audit.suspicious_names import (
     ALLOWED_IN_TESTS,
     CODE_ATTRIBUTES,
@@ -34,10 +34,26 @@ from proctor.grading.audit.suspicious_names import (
     TEST_PATH,
     TEST_RUNNERS,
 )
+from proctor.grading.finding_codes import AuditCode
 
 LineFinding = tuple[int, AuditCode, str]
 _CodeFinding = tuple[AuditCode, str]
 _COMPUTED: Final = (ast.BinOp, ast.JoinedStr, ast.Call)
+# Submissions are read in threads, and neither Python's parser (which may then raise SystemError, at least in 3.11) nor
+# its warnings are made for two at once.
+_PARSER_LOCK: Final = threading.Lock()
+
+
+def parse_python(source: str, first_line: int = 1) -> ast.Module | None:
+    """The syntax tree of Python code whose first line has this number; None when it cannot be parsed."""
+    try:
+        with _PARSER_LOCK, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an invalid escape in a submission is no warning of ours
+            tree = ast.parse(source)
+        ast.increment_lineno(tree, first_line - 1)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return tree
 
 
 def python_findings(

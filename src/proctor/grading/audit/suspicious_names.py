@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from proctor.grading.audit.codes import AuditCode
+from proctor.grading.finding_codes import AuditCode
 
 # Any mention of these says enough.
 SUSPICIOUS_NAMES: Final[dict[str, AuditCode]] = {

@@ -5,7 +5,7 @@ shell back, ends what the agent left running, brings trusted copies of the progr
 `run_fresh` runs the grader in a shell that knows nothing of the agent's. docs/grading.md says what this cannot see.
 """
 
-from proctor.grading.state.codes import EnvironmentCode
+from proctor.grading.finding_codes import EnvironmentCode
 from proctor.grading.state.fresh_shell import ShellResult, retry_without_leftovers, run_in_fresh_shell
 from proctor.grading.state.processes import (
     LeftoverPolicy,

@@ -11,7 +11,7 @@ from typing import Final
 from proctor.core.environment import Environment
 from proctor.core.record import Record
 from proctor.core.verdict import Finding
-from proctor.grading.state.codes import EnvironmentCode
+from proctor.grading.finding_codes import EnvironmentCode
 from proctor.grading.state.processes import (
     LeftoverPolicy,
     ProcessInfo,
