@@ -27,7 +27,7 @@ class AppliedSubmission(Record):
         applied_with: the fallback that was needed; None when it applied strictly.
         change: what it did to the tree.
         restore: the protected paths among those that it changed.
-        findings: what the audit says of the change.
+        findings: of the audit of the change.
     """
 
     applied_with: str | None

@@ -1,4 +1,4 @@
-"""The code under work: where it comes from, what the agent gets of it, what it hands in, how that is applied.
+"""Workspaces: where a task's code comes from, what the agent gets of it, its submission, and how that is applied.
 
 A task's source becomes a `Base` in the cache, which holds the past of the base commit and nothing later. An agent
 gets a copy of it, and what it changed becomes a submission. A submission is checked and applied to a fresh copy.

@@ -29,7 +29,7 @@ def write_changes(root: Path, changes: Mapping[bytes, FileEntry | None]) -> None
     for the executable bits.
 
     Raises:
-        UnfitSubmission: something that the changes do not remove is in the way.
+        InvalidSubmission: something that the changes do not remove is in the way.
     """
     if changes:
         _TreeUpdate(root, changes).run()

@@ -31,7 +31,7 @@ _INSTALLED_NODE_MODULES: Final = (b"/.package-lock.json", b"/.yarn-integrity", b
 def exclusion_reason(root: Path, child: DirectoryEntry) -> str | None:
     """Why this new file or directory is not part of the code; None when it is."""
     if is_git_name(child.name):
-        return "git's own"
+        return "git metadata"
     if child.kind is FileKind.SPECIAL:
         return "neither file, directory nor symlink"
     if child.kind is FileKind.DIRECTORY:
@@ -39,13 +39,13 @@ def exclusion_reason(root: Path, child: DirectoryEntry) -> str | None:
     if (reason := unsafe_reason(child.path)) is not None:
         return f"the name {reason}"
     if child.name.endswith(_BUILD_ARTIFACT_SUFFIXES):
-        return "build litter"
+        return "build artifact"
     return None
 
 
 def _directory_exclusion_reason(root: Path, child: DirectoryEntry) -> str | None:
     if child.name in _BUILD_ARTIFACT_DIRECTORIES or child.name.endswith(b".egg-info"):
-        return "build litter"
+        return "build artifact"
     markers = _INSTALLED_NODE_MODULES if child.name == b"node_modules" else _INSTALLED
     if any(type_at(root, child.path + marker) == stat.S_IFREG for marker in markers):
         return "installed packages"

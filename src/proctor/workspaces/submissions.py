@@ -74,7 +74,7 @@ def make_submission(base: Base, tree: Path, *, limit_bytes: int = LIMIT_BYTES) -
     is left out.
 
     Raises:
-        UnfitSubmission: the change is too large.
+        InvalidSubmission: the change is too large.
         InfrastructureError: there is no tree.
     """
     if not tree.is_dir():
@@ -127,14 +127,14 @@ class _IgnoreRules:
         for child in candidates:
             if child.kind is FileKind.DIRECTORY:
                 self._make_directory(child.path)
-        answer = run_git(
+        result = run_git(
             ["check-ignore", "-z", "--stdin", "--no-index"],
             git_dir=self.git_dir,
             work_tree=self.directory,
             stdin=b"".join(b"./%s\0" % child.path for child in candidates),  # a name may start with git's magic ":"
             expected={0, 1},
         )
-        return {path.removeprefix(b"./") for path in answer.output.split(b"\0")}
+        return {path.removeprefix(b"./") for path in result.output.split(b"\0")}
 
     def _make_directory(self, path: bytes) -> None:
         """Some rules are for directories alone, so git must see one."""

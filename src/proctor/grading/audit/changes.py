@@ -94,7 +94,7 @@ def _lines(entry: FileEntry | None) -> list[str]:
 
 
 def _new_lines(old: list[str], new: list[str]) -> Iterator[tuple[int, str]]:
-    """Lines of `new` beyond those that `old` has too. A moved line is not new; that takes linear time to tell."""
+    """Lines of `new` beyond those that `old` has too. A moved line is not new. It takes linear time."""
     known = Counter(old)
     for number, text in enumerate(new, 1):
         if known[text] > 0:
