@@ -81,14 +81,14 @@ def once(program: str, *arguments: str, results: Path) -> tuple[float, float, fl
 def make(results: Path, runs: int, tasks: int) -> int:
     """Write the runs; files are those of one run, drawn, and the same bytes in every other."""
     first = store_run(results, "run-001", tasks=tasks, seed=1, odds={"tests": 30})
-    size = sum(file.stat().st_size for file in (first.folder / "tasks").iterdir())
+    size = sum(file.stat().st_size for file in (first.folder / "trials").iterdir())
     for number in range(2, runs + 1):
         folder = first.folder.with_name(f"run-{number:03}")
-        (folder / "tasks").mkdir(parents=True)
+        (folder / "trials").mkdir(parents=True)
         config = json.loads((first.folder / "config.json").read_text())
         (folder / "config.json").write_text(json.dumps({**config, "run_id": folder.name}))
-        for file in (first.folder / "tasks").iterdir():
-            (folder / "tasks" / file.name).write_bytes(file.read_bytes())
+        for file in (first.folder / "trials").iterdir():
+            (folder / "trials" / file.name).write_bytes(file.read_bytes())
     return size * runs
 
 

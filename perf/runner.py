@@ -188,24 +188,24 @@ def loop(folder: Path, count: int, like: Path) -> None:
     """Write what a run of this many tasks has written, in a bare loop."""
     logs = next((like / "logs").iterdir())
     files = {path.name: path.read_bytes() for path in (logs / "attempt-1").iterdir() if path.is_file()}
-    result = next((like / "tasks").glob("*.json")).read_bytes()
+    result = next((like / "trials").glob("*.json")).read_bytes()
     lines = (like / "journal.jsonl").read_bytes().splitlines(keepends=True)
-    per_task = max(1, len(lines) // len(list((like / "tasks").iterdir())))
-    (folder / "tasks").mkdir()
+    per_task = max(1, len(lines) // len(list((like / "trials").iterdir())))
+    (folder / "trials").mkdir()
     with (folder / "journal.jsonl").open("ab", buffering=0) as journal:
         for number in range(count):
             place = folder / "logs" / f"task-{number:05}" / "attempt-1"
             place.mkdir(parents=True)
             journal.write(lines[0])
             for name, data in files.items():
-                if name in {"answer.json", "submission.diff"}:
+                if name in {"attempt.json", "submission.diff"}:
                     write_atomic(place / name, data, sync_parent=False)
                 else:
                     (place / name).write_bytes(data)
             sync_directory(place)
             journal.write(lines[1])
             os.fdatasync(journal.fileno())
-            write_atomic(folder / "tasks" / f"task-{number:05}.json", result)
+            write_atomic(folder / "trials" / f"task-{number:05}.json", result)
             journal.write(b"".join(lines[2:per_task]))
             os.fdatasync(journal.fileno())
 
@@ -217,7 +217,7 @@ def undo_the_last_tenth(folder: Path, count: int) -> None:
     journal = run / "journal.jsonl"
     lines = [line for line in journal.read_text().splitlines(keepends=True) if json.loads(line)["task_id"] in kept]
     journal.write_text("".join(lines))
-    for path in list((run / "tasks").iterdir()):
+    for path in list((run / "trials").iterdir()):
         if path.stem not in kept:
             path.unlink()
             shutil.rmtree(run / "logs" / path.stem)

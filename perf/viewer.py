@@ -51,7 +51,7 @@ def make_run(root: Path, tasks: int) -> RunStore:
 
 def bare_loop(store: RunStore) -> float:
     started = time.perf_counter()
-    for file in (store.folder / "tasks").iterdir():
+    for file in (store.folder / "trials").iterdir():
         json.loads(file.read_bytes())
     return time.perf_counter() - started
 

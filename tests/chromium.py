@@ -16,6 +16,8 @@ from typing import Any
 
 import aiohttp
 
+from waiting import PATIENCE
+
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions"),
@@ -61,7 +63,7 @@ class Page:
         self._loaded.clear()
         gone = await self.call("Page.navigate", url=address)
         if "loaderId" in gone:  # otherwise it is another place of the same page
-            await asyncio.wait_for(self._loaded.wait(), 20)
+            await asyncio.wait_for(self._loaded.wait(), PATIENCE)
 
     async def value(self, expression: str) -> Any:
         """What an expression in the page is worth."""
@@ -70,7 +72,7 @@ class Page:
             raise AssertionError(done["exceptionDetails"])
         return done["result"].get("value")
 
-    async def until(self, expression: str, seconds: float = 15) -> None:
+    async def until(self, expression: str, seconds: float = PATIENCE) -> None:
         """Wait until an expression in the page holds."""
         async with asyncio.timeout(seconds):
             while True:
@@ -140,7 +142,7 @@ class Chromium:
         self._waiting[number] = asyncio.get_running_loop().create_future()
         message = {"id": number, "method": method, "params": params}
         await self._socket.send_json(message if session is None else {**message, "sessionId": session})
-        done = await asyncio.wait_for(self._waiting[number], 30)
+        done = await asyncio.wait_for(self._waiting[number], PATIENCE)
         if "error" in done:
             raise AssertionError(f"{method}: {done['error']}")
         result: dict[str, Any] = done["result"]
@@ -174,7 +176,7 @@ async def chromium() -> AsyncIterator[Chromium]:
         )
         try:
             port = Path(folder, "data", "DevToolsActivePort")
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 while not port.exists() or len(port.read_text().splitlines()) < 2:
                     await asyncio.sleep(0.05)
             number, path = port.read_text().splitlines()

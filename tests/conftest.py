@@ -9,7 +9,7 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 
-from paths import PYTHON
+from paths import PYTHON, REAL_SAMPLES
 
 # `python3` is the interpreter itself, and no script in front of it that looks for one, ten times as long as it starts.
 os.environ["PATH"] = os.pathsep.join([str(PYTHON.parent), os.environ.get("PATH", os.defpath)])
@@ -54,9 +54,14 @@ def pytest_collection_finish() -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: "pytest.CallInfo[None]"
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """With PROCTOR_TESTS_COMPLETE set, as in CI, a test that is skipped for want of something has failed."""
+    """With PROCTOR_TESTS_COMPLETE set, as in CI, a test that is skipped for want of something has failed.
+
+    Only the real samples may be missing: what is tried on them has been tried on ours.
+    """
     report = yield
     if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("PROCTOR_TESTS_COMPLETE"):
-        report.outcome = "failed"
-        report.longrepr = f"skipped, but nothing may be missing here: {call.excinfo.value if call.excinfo else ''}"
+        reason = str(call.excinfo.value) if call.excinfo else ""
+        if not reason.startswith(REAL_SAMPLES):
+            report.outcome = "failed"
+            report.longrepr = f"skipped, but nothing may be missing here: {reason}"
     return report

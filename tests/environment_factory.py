@@ -12,6 +12,7 @@ from proctor.core.environment import Environment, EnvironmentProvider, Environme
 from proctor.environments.docker import DockerProvider
 from proctor.environments.docker_engine import OWNER_LABEL, connect, disconnect
 from proctor.environments.local import LocalProvider
+from waiting import PATIENCE
 
 
 class Environments:
@@ -62,7 +63,7 @@ def running(command: str) -> int:
     return int(subprocess.run(["pgrep", "-fxc", command], capture_output=True, check=False).stdout)
 
 
-def wait_running(command: str, count: int, seconds: float = 20) -> None:
+def wait_running(command: str, count: int, seconds: float = PATIENCE) -> None:
     """Wait until so many processes of this machine run this very command."""
     deadline = time.monotonic() + seconds
     while (seen := running(command)) != count:

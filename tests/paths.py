@@ -10,9 +10,22 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PYTHON = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
 
 
+# What a skip begins with that hides nothing: the same test has passed on a sample of our own.
+REAL_SAMPLES = "tried on the real samples when present"
+
+
+def sample_data(*parts: str) -> Path:
+    """A small sample in a benchmark's format, made for these tests."""
+    return REPOSITORY.joinpath("tests", "samples", *parts)
+
+
 def shared_data(*parts: str) -> Path:
-    """A sample of published benchmark data beside the repository; the test is skipped where there is none."""
+    """The same as it is published, in a folder beside the repository; the test is skipped where there is none."""
     path = REPOSITORY.parent.joinpath("shared", "data", *parts)
     if not path.exists():
-        pytest.skip(f"no sample data at {path}")
+        pytest.skip(f"{REAL_SAMPLES}: there is no {path}")
     return path
+
+
+# Where a test finds its data, for tests that are tried on both.
+SAMPLES = [pytest.param(sample_data, id="our-sample"), pytest.param(shared_data, id="real-sample")]

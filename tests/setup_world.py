@@ -1,4 +1,4 @@
-"""SetupBench on this machine: its published rows, stand-ins of our own for its fixtures, and set-ups for some tasks.
+"""SetupBench on this machine: rows and fixtures of our own in its format, and set-ups for some tasks.
 
 A set-up is done in two steps, on an image that has the packages and nothing else: after the first it looks done, and
 is not; after both it is.
@@ -12,7 +12,7 @@ import pytest
 
 from docker_image import need_docker
 from image_there import need_image
-from paths import shared_data
+from paths import sample_data
 from proctor.benchmarks.setupbench import SetupBench, read_tasks
 from proctor.core.benchmark import DatasetInfo
 
@@ -167,10 +167,10 @@ with sqlite3.connect("/data/test.db") as connection:
 }
 
 
-def make_copy(folder: Path) -> Path:
-    """A copy of the benchmark, as its repository lays it out."""
+def make_copy(folder: Path, rows: Path | None = None) -> Path:
+    """A copy of the benchmark, as its repository lays it out; of our rows, unless there are others."""
     scenarios = folder / "setupbench" / "scenarios"
-    shutil.copytree(shared_data("setupbench"), scenarios)
+    shutil.copytree(rows or sample_data("setupbench"), scenarios)
     for task_id, made in SET_UPS.items():
         for name, text in made.files.items():
             file = folder / "setupbench" / "fixtures" / task_id / name
@@ -183,12 +183,19 @@ def make_copy(folder: Path) -> Path:
     return folder
 
 
-def make_benchmark(folder: Path) -> SetupBench:
+def make_benchmark(folder: Path, rows: Path | None = None) -> SetupBench:
     """The benchmark, opened from such a copy."""
+    tasks = read_tasks(make_copy(folder, rows))
     record = DatasetInfo(
-        benchmark="setupbench", split="all", origin="a test", revision="", digest="test", tasks=93, fetched_at=""
+        benchmark="setupbench",
+        split="all",
+        origin="a test",
+        revision="",
+        digest="test",
+        tasks=len(tasks),
+        fetched_at="",
     )
-    return SetupBench(read_tasks(make_copy(folder)), record)
+    return SetupBench(tasks, record)
 
 
 @pytest.fixture

@@ -23,8 +23,9 @@ from proctor.runner.session import SessionOptions, SessionResult, run_session
 from proctor.runner.start import configure, create_run
 from proctor.runner.trial import TrialRetry
 from toy_provider import KEY, MODEL, ToyProvider
+from waiting import PATIENCE
 
-QUICK = RetryPolicy(tries=3, base_seconds=0.01, max_seconds=0.02, total_seconds=5)
+QUICK = RetryPolicy(tries=3, base_seconds=0.01, max_seconds=0.02, total_seconds=PATIENCE)
 TOY_COMMAND = (str(PYTHON), "-I", "-S", str(STANDINS / "toy_agent.py"))
 
 
@@ -79,6 +80,8 @@ class Toys:
         self.benchmark: Benchmark = benchmark or Toy(3)
         self.diary = Diary()
         self.store = RunStore(folder)
+        # How long an answer may stay away; a test of silence takes less, so that it ends soon.
+        self.idle_seconds = PATIENCE
 
     async def begin(self, provider: ToyProvider | None = None, **asked: Any) -> RunStore:
         """Begin the run; of the toy agent, unless another is asked for."""
@@ -92,7 +95,7 @@ class Toys:
     async def sit(self, provider: ToyProvider | None = None, **sitting: Any) -> SessionResult:
         """One sitting, with little patience."""
         access = (
-            ModelAccess(base_url=provider.url, key=Secret(KEY), retry=QUICK, idle_seconds=0.25)
+            ModelAccess(base_url=provider.url, key=Secret(KEY), retry=QUICK, idle_seconds=self.idle_seconds)
             if provider
             else ModelAccess()
         )

@@ -6,10 +6,17 @@ import os
 from pathlib import Path
 from typing import Any
 
-from paths import REPOSITORY
+import pytest
+
+from paths import REPOSITORY, sample_data, shared_data
 
 STANDIN = REPOSITORY / "tests" / "standins" / "x07"
 PROGRAMS = [STANDIN, *(Path(named) for named in [os.environ.get("X07_BIN", "")] if named)]
+# A suite of our own in x07's format, and x07's: where each is, and its name.
+SUITES = [
+    pytest.param(sample_data, "tally_v0", id="our-sample"),
+    pytest.param(shared_data, "core_v0", id="real-sample"),
+]
 
 Body = Any
 

@@ -29,20 +29,15 @@ if TYPE_CHECKING:
         validate,
         validate_async,
     )
-    from proctor.core.agent import Agent, AgentFactory, AgentOutcome, AgentRequest, AgentSetup
+    from proctor.core.agent import Agent, AgentOutcome, AgentRequest, AgentSetup
     from proctor.core.benchmark import (
         Benchmark,
         BenchmarkSource,
-        ChecksRequirements,
         DatasetInfo,
         GradeOptions,
         GradingContext,
         InvalidTask,
-        ProviderAware,
-        ReadsPredictions,
-        ServesEnvironment,
         TaskHealth,
-        UsesPermit,
     )
     from proctor.core.causes import Cause, Consequence, Status
     from proctor.core.environment import (
@@ -55,8 +50,6 @@ if TYPE_CHECKING:
         Network,
         OneShotCommand,
         OneShotResult,
-        OneShotRunner,
-        PrefetchingProvider,
     )
     from proctor.core.errors import (
         AgentFailure,
@@ -100,7 +93,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Agent",
-    "AgentFactory",
     "AgentFailure",
     "AgentMetrics",
     "AgentOutcome",
@@ -111,7 +103,6 @@ __all__ = [
     "BenchmarkSource",
     "Budget",
     "Cause",
-    "ChecksRequirements",
     "CommonOptions",
     "Consequence",
     "DatasetInfo",
@@ -144,18 +135,14 @@ __all__ = [
     "Network",
     "OneShotCommand",
     "OneShotResult",
-    "OneShotRunner",
     "Oracle",
     "PatchKind",
     "PatchSubmission",
     "Prediction",
-    "PrefetchingProvider",
     "PrivatePart",
     "ProctorError",
-    "ProviderAware",
     "PublicPart",
     "PublishedResult",
-    "ReadsPredictions",
     "Record",
     "RepairSummary",
     "RepositorySource",
@@ -167,7 +154,6 @@ __all__ = [
     "RunSummary",
     "ScoreLogEntry",
     "ScoreLogSubmission",
-    "ServesEnvironment",
     "StateSubmission",
     "Status",
     "Step",
@@ -188,7 +174,6 @@ __all__ = [
     "Totals",
     "Trajectory",
     "UsageError",
-    "UsesPermit",
     "Verdict",
     "evaluate",
     "evaluate_async",

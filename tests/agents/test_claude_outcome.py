@@ -19,7 +19,7 @@ def told(*, turns: int = 3, **more: Any) -> ClaudeStreamSummary:
 
 def done(*, turns: int = 3, api_error: str = "", **more: Any) -> ClaudeStreamSummary:
     result = ClaudeResult(**{"subtype": "success", "is_error": False, "text": "Done.", **more})
-    return told(turns=turns, resting=True, result=result, api_error=api_error)
+    return told(turns=turns, idle=True, result=result, api_error=api_error)
 
 
 def failed(**more: Any) -> ClaudeStreamSummary:
@@ -27,7 +27,7 @@ def failed(**more: Any) -> ClaudeStreamSummary:
 
 
 def ended(ending: ExitReason = ExitReason.EXITED, **more: Any) -> ProcessExit:
-    return ProcessExit(**{"ending": ending, "seconds": 5.0, "exit_code": 0, **more})
+    return ProcessExit(**{"reason": ending, "seconds": 5.0, "exit_code": 0, **more})
 
 
 BUDGET = "API Error: 402 budget_exhausted: the {}'s budget is spent ($1 of $1)"
@@ -167,7 +167,7 @@ results = st.builds(
 tolds = st.builds(
     ClaudeStreamSummary,
     started=st.booleans(),
-    resting=st.booleans(),
+    idle=st.booleans(),
     turns=st.integers(0, 3),
     api_error=st.sampled_from(["", "unknown", "rate_limit", "billing_error", "server_error", "new"]),
     result=st.none() | results,
@@ -175,7 +175,7 @@ tolds = st.builds(
 )
 endings = st.builds(
     ProcessExit,
-    ending=st.sampled_from(ExitReason),
+    reason=st.sampled_from(ExitReason),
     seconds=st.floats(0, 10),
     exit_code=st.none() | st.integers(0, 255),
     fault=st.sampled_from(["", "", "", *FAULTS, "new"]),

@@ -8,7 +8,7 @@ import pytest
 from paths import REPOSITORY
 from plain_room import PlainRoom
 from proctor import agents
-from proctor.agents import agent, agent_names, needs_oracle
+from proctor.agents import agent, agent_class, agent_names
 from proctor.core.agent import Agent, AgentRequest, AgentSetup
 from proctor.core.errors import UsageError
 
@@ -21,7 +21,7 @@ def test_the_built_in_agents_are_found_by_name() -> None:
 
 
 def test_only_the_oracle_is_given_the_answer() -> None:
-    assert [name for name in agent_names() if needs_oracle(name)] == ["oracle"]
+    assert [name for name in agent_names() if agent_class(name).needs_oracle] == ["oracle"]
 
 
 def test_an_unknown_agent_is_refused_with_the_known_ones() -> None:

@@ -29,14 +29,15 @@ from proctor.environments import local_unavailable_reason
 from proctor.environments.local import LocalProvider
 from proctor.gateway import Gateway, GatewaySessionSpec, ScriptBackend, read_script
 from proctor.sandboxes import Sandbox, Sandboxes
+from waiting import eventually, limits
 
 SETTLE = 1.0
 # Longer than a pod that seems to be done is waited for.
 LONG = 2.5
 PATIENCE = PodTimeouts(
     poll=0.25,
-    ready=20,
-    prompt=20,
+    ready=60,
+    prompt=60,
     quiet=SETTLE,
     open_turn=20,
     delivery=20,
@@ -44,7 +45,7 @@ PATIENCE = PodTimeouts(
     permission=0.6,
     confirmed_error=0.3,
     possible_error=1.0,
-    status=8,
+    status=30,
     unresponsive=1.0,
     dead=0.5,
     stop=10,
@@ -84,7 +85,7 @@ class Desk:
         (self.sandbox.home / "pods" / "test.yaml").write_text(pod)
         (self.sandbox.home / "standin.json").write_text(json.dumps({"grandchildren": 0, **scenario}))
 
-    def request(self, wall_seconds: float | None = 40) -> AgentRequest:
+    def request(self, wall_seconds: float | None = 150) -> AgentRequest:
         self.logs.mkdir(exist_ok=True)
         return AgentRequest(
             task_id="t",
@@ -111,6 +112,14 @@ class Desk:
         )
         self.room = await self.provider.start(agent.prepare_spec(spec, request))
         return await agent.solve(request, self.room, self.doing.append)
+
+    async def again(self) -> None:
+        """Put all back for another try, with more time."""
+        assert self.room is not None
+        await self.room.stop()
+        self.doing.clear()
+        for folder in (self.logs, self.folder / "tree"):
+            shutil.rmtree(folder)
 
     async def said(self, command: str) -> str:
         assert self.room is not None
@@ -152,7 +161,7 @@ async def desk(tmp_path: Path, programs: Path, door: socket.socket) -> AsyncIter
 
 
 async def test_a_pod_is_given_the_task_by_file_and_is_done_when_it_is_done(desk: Desk) -> None:
-    desk.script(turn=[PROMPT, TOOL, {"after": 0.3, **WORK}, {**STOP, "payload": {"last_assistant_message": "Done."}}])
+    desk.script(turn=[PROMPT, TOOL, {"after": 1.0, **WORK}, {**STOP, "payload": {"last_assistant_message": "Done."}}])
     outcome = await desk.answer()
     assert (outcome.cause, outcome.detail) == (None, "every agent of the pod has finished")
     assert (await desk.result(), outcome.final_text) == ("done", "Done.")
@@ -161,7 +170,7 @@ async def test_a_pod_is_given_the_task_by_file_and_is_done_when_it_is_done(desk:
     assert len(message.read_bytes()) > 300, "a short one would be typed, line ends and all"
     assert outcome.metrics.agents == 1
     assert outcome.metrics.steps == 1
-    assert (outcome.metrics.active_share or 0) > 0.9
+    assert (outcome.metrics.active_share or 0) > 0.5
     assert outcome.seconds < time.monotonic()
     assert read_outcome(desk.logs) == outcome
 
@@ -241,9 +250,13 @@ async def test_a_message_on_its_way_keeps_the_pod_at_work(desk: Desk, late: dict
 
 async def test_a_start_up_dialog_is_shown(desk: Desk) -> None:
     desk.script(child="printf 'Do you trust\\033[1m this folder?\\r\\n'; sleep 60", ready_seconds=None)
-    desk.patience = PodTimeouts(poll=0.1, ready=0.8)
-    outcome = await desk.answer()
-    assert outcome.cause is Cause.ENVIRONMENT_FAILED
+    for seconds in limits(0.8):
+        desk.patience = PodTimeouts(poll=0.1, ready=seconds)
+        outcome = await desk.answer()
+        assert outcome.cause is Cause.ENVIRONMENT_FAILED
+        if "trust" in outcome.detail:
+            break
+        await desk.again()
     assert "concierge: it is still starting" in outcome.detail
     assert "Do you trust this folder?" in outcome.detail
     assert "trust this folder" in (desk.logs / "screen-concierge.txt").read_text()
@@ -276,7 +289,7 @@ async def test_a_pod_that_cannot_go_on_ends_with_the_reason(
     assert outcome.cause is cause
     assert "concierge: " in outcome.detail
     assert sentence in outcome.detail
-    assert time.monotonic() - started < 20, "long before the time is up"
+    assert time.monotonic() - started < 75, "long before the time is up"
 
 
 async def test_server_errors_that_pass_are_waited_for(desk: Desk) -> None:
@@ -295,7 +308,7 @@ async def test_a_daemon_that_does_not_answer_is_given_up_in_time(desk: Desk) -> 
     outcome = await desk.answer()
     assert outcome.cause is Cause.ENVIRONMENT_FAILED
     assert "coder-1: its h2 daemon gave no answer" in outcome.detail
-    assert time.monotonic() - started < 45
+    assert time.monotonic() - started < 75
     assert await survivors(desk) == ""
 
 
@@ -349,11 +362,16 @@ async def test_a_workspace_that_h2_cannot_map_is_not_tried(desk: Desk) -> None:
 
 
 async def test_a_pod_that_takes_too_long_is_stopped_and_what_it_left_is_kept(desk: Desk) -> None:
-    desk.script(turn=[PROMPT, TOOL, WORK, {"run": "sleep 60"}, STOP])
-    outcome = await desk.answer(desk.request(wall_seconds=3))
-    assert outcome.cause is Cause.AGENT_TIMEOUT
-    assert "was not done after 3 s" in outcome.detail
-    assert (await desk.result(), await survivors(desk)) == ("done", "")
+    desk.script(turn=[PROMPT, TOOL, WORK, {"run": "sleep 600"}, STOP])
+    for seconds in limits(3):
+        outcome = await desk.answer(desk.request(wall_seconds=seconds))
+        assert outcome.cause is Cause.AGENT_TIMEOUT
+        assert f"was not done after {seconds:g} s" in outcome.detail
+        assert await survivors(desk) == ""
+        if await desk.result() == "done":
+            break
+        await desk.again()
+    assert await desk.result() == "done"
     assert (desk.logs / "h2/sessions/concierge/events.jsonl").is_file()
     assert any("at work: concierge" in what for what in desk.doing)
 
@@ -361,9 +379,8 @@ async def test_a_pod_that_takes_too_long_is_stopped_and_what_it_left_is_kept(des
 async def test_a_pod_that_is_cancelled_is_stopped_and_its_outcome_is_kept(desk: Desk) -> None:
     desk.script(turn=[PROMPT, TOOL, {"run": "sleep 60"}])
     working = asyncio.create_task(desk.answer())
-    while "at work: concierge" not in desk.doing:
-        await asyncio.sleep(0.05)
-        assert not working.done()
+    await eventually(lambda: "at work: concierge" in desk.doing or working.done(), "its work")
+    assert not working.done()
     working.cancel()
     with pytest.raises(asyncio.CancelledError):
         await working

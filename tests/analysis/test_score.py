@@ -1,6 +1,7 @@
 import io
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paths import shared_data
+from paths import sample_data, shared_data
 from proctor.analysis.score import Rate, ScoreSummary, score_file, score_report, score_table
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.errors import UsageError
@@ -178,17 +179,23 @@ def test_of_nothing_there_are_no_rates() -> None:
 # x07's reports.
 
 
-def test_the_published_report_is_scored() -> None:
-    score = score_file(shared_data("x07", "report_core_v0_oracle.json"))
+@pytest.mark.parametrize(
+    ("data", "suite", "seconds", "tags"),
+    [
+        pytest.param(sample_data, "tally_v0", 0.25, {"coins": 2, "guard": 1, "sum": 1}, id="our-sample"),
+        pytest.param(
+            shared_data, "core_v0", 0.643, {"bugfix": 2, "logic": 1, "math": 1, "stdlib": 2}, id="real-sample"
+        ),
+    ],
+)
+def test_the_published_report_is_scored(
+    data: Callable[..., Path], suite: str, seconds: float, tags: dict[str, int]
+) -> None:
+    score = score_file(data("x07", f"report_{suite}_oracle.json"))
     assert of(score.resolved) == of(score.resolved_without_errors) == of(score.first_pass_compile) == (2, 2)
-    assert (score.benchmark, score.source, score.tool_version) == ("core_v0", "x07.bench.report@0.1.0", "0.2.17")
-    assert (score.repair_iterations.mean, score.repair_operations.mean, score.seconds) == (1.0, 0.0, 0.643)
-    assert {tag.tag: of(tag.resolved) for tag in score.tags} == {
-        "bugfix": (2, 2),
-        "logic": (1, 1),
-        "math": (1, 1),
-        "stdlib": (2, 2),
-    }
+    assert (score.benchmark, score.source, score.tool_version) == (suite, "x07.bench.report@0.1.0", "0.2.17")
+    assert (score.repair_iterations.mean, score.repair_operations.mean, score.seconds) == (1.0, 0.0, seconds)
+    assert {tag.tag: of(tag.resolved) for tag in score.tags} == {tag: (count, count) for tag, count in tags.items()}
     assert from_json(to_json(score), ScoreSummary) == score
 
 

@@ -6,11 +6,14 @@ import pytest
 from proctor.benchmarks.plugins import published_rows, registered_source
 
 SOURCE = """
-from proctor import Published
+from proctor import BenchmarkSource, PublishedResult
 
-class Source:
+class Source(BenchmarkSource):
+    def open(self, split):
+        raise NotImplementedError
+
     def published(self):
-        return [Published(benchmark="b", agent="a", model="theirs", date="2026-01", source="https://example.org")]
+        return [PublishedResult(benchmark="b", agent="a", model="theirs", date="2026-01", source="https://example.org")]
 
 SOURCE = Source()
 """

@@ -23,7 +23,7 @@ from cheats.tasks import BYSTANDER, TASKS, ArenaTask
 from proctor.benchmarks import suite_benchmark
 from proctor.core.benchmark import Benchmark, GradeOptions
 from proctor.core.causes import Status
-from proctor.core.environment import EnvironmentSpec, Mount, OneShotCommand, OneShotResult
+from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, Mount, OneShotCommand, OneShotResult
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.submission import PatchKind
 from proctor.environments.local import LocalProvider
@@ -159,7 +159,7 @@ class Arena:
 
     async def _survivors(self) -> list[str]:
         """Processes that see an environment's folder long after the environment is gone."""
-        for _ in range(20):
+        for _ in range(200):
             found = [
                 f"process {pid} outlived its environment" for pid in processes_with(self.environments.name.encode())
             ]
@@ -169,7 +169,7 @@ class Arena:
         return found
 
 
-class ArenaProvider:
+class ArenaProvider(EnvironmentProvider):
     """Local environments that also show the interpreter that has pytest, which is this one."""
 
     name = "local"

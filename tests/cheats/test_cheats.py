@@ -1,4 +1,4 @@
-"""Every cheat is graded for real, in an environment, beside an honest submission. None may win, and none may do harm."""
+"""Every cheat is graded for real, in an environment, beside an honest submission. None may win or do harm."""
 
 import asyncio
 import json
@@ -54,7 +54,7 @@ def test_a_cheat_that_cannot_be_stopped_says_how_it_is_named() -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 async def test_the_arena_is_fair(task: str, arena: Arena) -> None:
-    """An honest submission is resolved and clean, and an empty one is not: so what happens to a cheat is the cheat's doing."""
+    """An honest submission is resolved and clean, an empty one is not: what happens to a cheat is its own doing."""
     need(task)
     honest = Cheat(
         name="an honest submission", task=task, tries="", defence="", cause=Cause.SOLVED, files=TASKS[task].solution

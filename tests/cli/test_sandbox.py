@@ -13,6 +13,7 @@ from documents import checked
 from proctor.sandboxes import Sandboxes
 from proctor.sandboxes.staging import StagingArea, remove_socket_links
 from proctor.sandboxes.stop import stop_everything
+from waiting import PATIENCE
 
 STANDINS = Path(__file__).parents[1] / "standins"
 PYTHON = [sys.executable, "-m", "proctor", "sandbox"]
@@ -245,7 +246,7 @@ def test_a_signal_reaches_the_command_itself(proctor: Proctor) -> None:
     assert running.stdout
     assert running.stdout.readline() == "ready\n"
     running.send_signal(signal.SIGINT)
-    assert running.communicate(timeout=10)[0] == "got it\n"
+    assert running.communicate(timeout=PATIENCE)[0] == "got it\n"
     assert running.returncode == 5
 
 
@@ -265,7 +266,7 @@ def test_a_reset_ends_what_exec_had_started(proctor: Proctor) -> None:
     assert running.stdout
     assert running.stdout.readline() == "ready\n"
     assert proctor("reset", "b1").returncode == 0
-    assert running.wait(5) == -signal.SIGTERM
+    assert running.wait(PATIENCE) == -signal.SIGTERM
     running.stdout.close()
 
 
@@ -291,7 +292,7 @@ def test_who_has_to_wait_is_told(proctor: Proctor) -> None:
         waiting = subprocess.Popen([*PYTHON, "reset", "b1"], env=proctor.environ, stderr=subprocess.PIPE, text=True)
         assert waiting.stderr
         assert waiting.stderr.readline() == "waiting for another command on sandbox b1 to end\n"
-    assert waiting.wait(10) == 0
+    assert waiting.wait(PATIENCE) == 0
     waiting.stderr.close()
 
 
@@ -331,6 +332,6 @@ def test_an_interrupt_ends_with_130(proctor: Proctor) -> None:
         assert waiting.stderr
         waiting.stderr.readline()
         waiting.send_signal(signal.SIGINT)
-        assert waiting.communicate(timeout=10)[1].strip() == "proctor: interrupted"
+        assert waiting.communicate(timeout=PATIENCE)[1].strip() == "proctor: interrupted"
         assert waiting.returncode == 130
     assert os.path.lexists(proctor.root / "b1")

@@ -102,13 +102,13 @@ def test_who_waits_for_a_lock_is_told_once(tmp_path: Path) -> None:
     assert told == ["waiting"]
 
 
-def test_what_is_no_ordinary_file_is_never_replaced_by_one(tmp_path: Path) -> None:
+def test_what_is_not_a_regular_file_is_never_replaced_by_one(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     link = tmp_path / "link"
     link.symlink_to(pipe)
     for target in (pipe, link):
-        with pytest.raises(OSError, match="no ordinary file"):
+        with pytest.raises(OSError, match="not a regular file"):
             write_atomic(target, "x")
     assert pipe.is_fifo()
     assert link.is_symlink()

@@ -33,7 +33,7 @@ def _config() -> dict[str, Any]:
         **dict.fromkeys(("model", "pod_template", "image", "network"), None),
         **dict.fromkeys(("concurrency", "grade_concurrency", "max_turns"), 1),
         **dict.fromkeys(("command", "tasks", "excluded"), ()),
-        **dict.fromkeys(("variables", "limits", "budget", "versions"), {}),
+        **{key: {} for key in ("variables", "limits", "budget", "versions")},
         "mode": "baseline",
         "runner": "local",
         "isolation": True,

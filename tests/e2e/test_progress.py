@@ -96,7 +96,7 @@ async def test_more_agents_than_lines_do_not_spoil_the_screen(hall: Hall) -> Non
 
 
 async def test_what_an_agent_prints_cannot_act_on_the_terminal(hall: Hall) -> None:
-    evil = ("--agent", "command", "--agent-command", r"""sh -c 'printf "\033]0;owned\007\033[2Jhello\n"; sleep 1'""")
+    evil = ("--agent", "command", "--agent-command", r"""sh -c 'printf "\033]0;owned\007\033[2Jhello\n"; sleep 3'""")
     with terminal() as screen:
         job = hall.start(
             *("bench", "run", "toy", *evil, "--isolation", "off", "--limit", 1), TERM="xterm", terminal=screen.name

@@ -11,6 +11,7 @@ from proctor.core.agent_options import AgentOptions
 from proctor.core.record import to_json
 from proctor.environments import local_unavailable_reason
 from toy_provider import KEY, failing, toy_provider
+from waiting import limits
 
 ORACLE = ("bench", "run", "toy", "--agent", "oracle", "--isolation", "off")
 NOP = ("bench", "run", "toy", "--agent", "nop", "--isolation", "off")
@@ -117,12 +118,16 @@ async def test_what_the_agent_is_told_reaches_it_and_stays_with_the_run(hall: Ha
 
 
 async def test_an_agent_that_takes_too_long_is_stopped_and_graded(hall: Hall) -> None:
-    slow = ("--agent", "command", "--agent-command", "sh -c 'echo right >answer.txt; exec sleep 60'")
-    done = await hall.run("bench", "run", "toy", *slow, "--isolation", "off", "--timeout", 0.5, "--limit", 1)
-    assert done.code == 0, done.stderr
-    (result,) = hall.store().results()
-    assert (str(result.status), str(result.attempts[0].cause)) == ("resolved", "agent_timeout")
-    assert result.agent_seconds < 8
+    slow = ("--agent", "command", "--agent-command", "sh -c 'echo right >answer.txt; exec sleep 600'")
+    for number, seconds in enumerate(limits(0.5), start=1):
+        done = await hall.run("bench", "run", "toy", *slow, "--isolation", "off", "--timeout", seconds, "--limit", 1)
+        assert done.code == 0, done.stderr
+        (result,) = hall.store(f"toy/run-00{number}").results()
+        assert str(result.attempts[0].cause) == "agent_timeout"
+        assert result.agent_seconds < seconds + 30
+        if str(result.status) == "resolved":  # it had the time to write its answer
+            break
+    assert str(result.status) == "resolved"
 
 
 async def test_the_network_is_what_the_run_says_it_is(hall: Hall) -> None:

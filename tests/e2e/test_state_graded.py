@@ -85,7 +85,7 @@ async def lose_the_room_that_is_graded(job: Job) -> None:
             for room in await client.containers.list(filters={"label": [f"{LABEL}.task=greet"]}):
                 told = await room.show()
                 top = await client._query_json(f"containers/{room.id}/top", params={"ps_args": "-eo pid,args"})
-                if str(job.pid) in told["Config"]["Labels"][OWNER_LABEL].split() and "sleep 3" in str(top["Processes"]):
+                if str(job.pid) in told["Config"]["Labels"][OWNER_LABEL].split() and "sleep 8" in str(top["Processes"]):
                     await room.delete(force=True)
                     return
             await asyncio.sleep(0.1)
@@ -102,7 +102,7 @@ async def test_a_room_that_is_lost_while_it_is_graded_is_made_again_and_the_mode
     program = claude_program()
     tasks = write_tasks(tmp_path / "tasks")
     verifier = tasks / "greet/tests/test.sh"
-    verifier.write_text(verifier.read_text().replace("python3", "sleep 3; python3", 1))
+    verifier.write_text(verifier.read_text().replace("python3", "sleep 8; python3", 1))
     await hall.run("bench", "fetch", "terminal_bench", "--split", "other", "--from", tasks)
     write = {"text": "I write it.", "tools": [{"Bash": {"command": "echo hello >/app/greeting.txt"}}]}
     (tmp_path / "script.json").write_text(json.dumps({"default": [write, {"text": "Done."}]}))

@@ -10,9 +10,10 @@ from aiohttp import web
 
 from hall import Hall, access, toy_run
 from toy_provider import make_message, saying, send, toy_provider
+from waiting import PATIENCE
 
 
-async def shown(http: aiohttp.ClientSession, address: str, *wanted: str, seconds: float = 20) -> str:
+async def shown(http: aiohttp.ClientSession, address: str, *wanted: str, seconds: float = PATIENCE) -> str:
     """A page, as soon as it shows all of this."""
     text = ""
     try:
@@ -28,7 +29,7 @@ async def shown(http: aiohttp.ClientSession, address: str, *wanted: str, seconds
 
 
 async def started(job: Any) -> str:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while not job.stdout.is_file() or "\n" not in job.stdout.read_text():
             await asyncio.sleep(0.05)
     address: str = job.stdout.read_text().strip()

@@ -16,13 +16,14 @@ from image_registry import Registry, random_layer
 
 from docker_image import IMAGE, need_docker
 from environment_factory import Environments, containers_of, running, sh, sleeper, wait_running
-from environments.test_network import connects, gateway, talk
+from environments.test_network import connects, gateway, talk, until_it_serves
 from proctor.core.environment import EnvironmentSpec, Network
 from proctor.core.errors import InfrastructureError, RetryableError
 from proctor.environments import docker_unavailable_reason, reap
 from proctor.environments.docker import DockerProvider, PullProgress
 from proctor.environments.docker_engine import LABEL, OWNER_LABEL, connect, current_owner, disconnect, owner_has_ended
 from proctor.environments.netns import may_enter_namespace
+from waiting import PATIENCE
 
 
 @asynccontextmanager
@@ -98,10 +99,7 @@ async def test_environments_on_the_internal_network_reach_the_gateway_and_not_ea
                 assert (await talk(one, "x")).startswith("X|1")
                 address = (await sh(one, "hostname -I")).stdout.decode().strip()
                 await sh(one, "nohup python3 -m http.server 8000 >/dev/null 2>&1 &")
-                for _ in range(50):
-                    if await connects(one, address, 8000):
-                        break
-                    await asyncio.sleep(0.1)
+                await until_it_serves(one, address, 8000)
                 assert not await connects(other, address, 8000)
                 assert not await connects(one, "192.0.2.1", 80)
     finally:
@@ -233,7 +231,7 @@ async def test_an_engine_that_goes_away_is_worth_another_try(tmp_path: Path) -> 
         await asyncio.to_thread(wait_running, sleep, 1)
         await proxy.cut()
         with pytest.raises(RetryableError, match="engine"):
-            await asyncio.wait_for(waiting, 30)
+            await asyncio.wait_for(waiting, PATIENCE)
         for call in (
             sh(environment, "true"),
             environment.put(b"x", "/workspace/x"),
@@ -242,7 +240,7 @@ async def test_an_engine_that_goes_away_is_worth_another_try(tmp_path: Path) -> 
             environment.stop(),
         ):
             with pytest.raises(RetryableError, match="engine"):
-                await asyncio.wait_for(call, 30)
+                await asyncio.wait_for(call, PATIENCE)
         await provider.close()
     # What held the container alive has gone.
     wait_running(sleep, 0)

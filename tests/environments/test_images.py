@@ -10,10 +10,11 @@ from aiodocker import Docker, DockerError
 from image_registry import Registry, random_layer, shell_layer
 
 from docker_image import IMAGE, need_docker
-from proctor.core.environment import EnvironmentSpec, PrefetchingProvider
+from proctor.core.environment import EnvironmentSpec
 from proctor.core.errors import InfrastructureError
 from proctor.environments.docker import DockerProvider
 from proctor.environments.docker_engine import connect, disconnect
+from waiting import PATIENCE, eventually
 
 OWN_BYTES = 1_000_000
 
@@ -75,7 +76,6 @@ async def test_thirty_tasks_over_ten_images_stay_within_a_budget_for_four(layers
     budget = 4 * size + size // 2
     async with hall(layers, 10, delay=0.05) as world:
         provider = DockerProvider(image_disk=budget, image_index_dir=tmp_path / "brought")
-        assert isinstance(provider, PrefetchingProvider)
         tasks = [world.images[number // 3] for number in range(30)]
         provider.prefetch([spec(image) for image in tasks])
         most = 0
@@ -107,7 +107,7 @@ async def test_an_image_is_there_before_it_is_asked_for(layers: list[bytes], tmp
     async with hall(layers, 3) as world:
         provider = DockerProvider(image_index_dir=tmp_path)
         provider.prefetch([spec(image) for image in world.images])
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while len(await world.sizes()) < 3:
                 await asyncio.sleep(0.05)
         await provider.close()
@@ -217,11 +217,11 @@ async def test_what_was_built_on_an_image_counts_with_it_and_goes_with_it(layers
 async def test_a_provider_closed_in_the_middle_of_a_pull_leaves_nothing_running(
     layers: list[bytes], tmp_path: Path
 ) -> None:
-    async with hall(layers, 2, delay=2) as world:
+    async with hall(layers, 2, delay=40) as world:
         provider = DockerProvider(image_index_dir=tmp_path)
         provider.prefetch([spec(image) for image in world.images])
-        await asyncio.sleep(0.3)
-        await asyncio.wait_for(provider.close(), 1)
+        await eventually(lambda: world.registry.pulled, "the pull")
+        await asyncio.wait_for(provider.close(), 20)
         with pytest.raises(DockerError):
             await world.docker.images.inspect(world.images[0])
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from environment_factory import Environments, sh
 from proctor.core.environment import Environment, Network
 from proctor.core.errors import InfrastructureError
+from waiting import PATIENCE
 
 CONNECT = """
 import socket, sys
@@ -53,7 +55,7 @@ async def gateway(folder: Path) -> AsyncIterator[Path]:
 TALK = """
 import socket, sys, urllib.parse
 url = urllib.parse.urlsplit(sys.argv[1])
-with socket.create_connection((url.hostname, url.port), 5) as connection:
+with socket.create_connection((url.hostname, url.port), 60) as connection:
     connection.sendall(sys.argv[2].encode() * int(sys.argv[3]))
     connection.shutdown(socket.SHUT_WR)
     answer = b""
@@ -61,6 +63,13 @@ with socket.create_connection((url.hostname, url.port), 5) as connection:
         answer += data
 print(answer[:10].decode(), answer[-20:].decode(), len(answer))
 """
+
+
+async def until_it_serves(environment: Environment, host: str, port: int) -> None:
+    """Wait until a server that was started in an environment can be reached from there."""
+    deadline = time.monotonic() + PATIENCE
+    while not await connects(environment, host, port):
+        assert time.monotonic() < deadline, f"nothing is served at {host}:{port}"
 
 
 async def talk(environment: Environment, text: str, times: int = 1) -> str:
@@ -92,11 +101,7 @@ async def test_an_environment_without_network_reaches_nothing(sealed: Environmen
 async def test_loopback_works_without_a_network(sealed: Environments) -> None:
     environment = await sealed.start(network=Network.NONE)
     await sh(environment, "nohup python3 -m http.server 8000 --bind 127.0.0.1 >/dev/null 2>&1 &")
-    for _ in range(50):
-        if await connects(environment, "127.0.0.1", 8000):
-            return
-        await asyncio.sleep(0.1)
-    pytest.fail("loopback is not up")
+    await until_it_serves(environment, "127.0.0.1", 8000)
 
 
 async def test_the_model_gateway_is_reached_and_nothing_else(
@@ -150,9 +155,5 @@ async def test_environments_side_by_side_do_not_reach_each_other(sealed: Environ
         other = await sealed.start(network=Network.MODEL, model_socket=path)
         await sh(one, "nohup python3 -m http.server 8000 --bind 0.0.0.0 >/dev/null 2>&1 &")
         addresses = (await sh(one, "hostname -I")).stdout.decode().split() or ["127.0.0.1"]
-        for _ in range(50):
-            if await connects(one, addresses[0], 8000):
-                break
-            await asyncio.sleep(0.1)
-        assert await connects(one, addresses[0], 8000)
+        await until_it_serves(one, addresses[0], 8000)
         assert not await connects(other, addresses[0], 8000)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from proctor.core.causes import Cause
 from proctor.core.errors import LimitReached
 from proctor.gateway.budget import RunBudget
+from waiting import PATIENCE
 
 
 def test_caps_are_added_up_exactly() -> None:
@@ -67,7 +68,7 @@ async def test_a_task_waits_until_its_cap_fits() -> None:
     await asyncio.sleep(0)
     assert not waiting.done()
     first.release()
-    second = await asyncio.wait_for(waiting, 1)
+    second = await asyncio.wait_for(waiting, PATIENCE)
     assert not second.exhausted_budget()
 
 
@@ -76,7 +77,7 @@ async def test_a_task_that_can_never_fit_is_told_so_at_once() -> None:
     running = await ledger.reserve(0.5)
     running.charge(0.4)
     with pytest.raises(LimitReached, match="run cost limit reached"):
-        await asyncio.wait_for(ledger.reserve(0.7), 1)
+        await asyncio.wait_for(ledger.reserve(0.7), PATIENCE)
 
 
 async def test_a_waiting_task_is_told_when_the_money_has_gone() -> None:
@@ -86,7 +87,7 @@ async def test_a_waiting_task_is_told_when_the_money_has_gone() -> None:
     await asyncio.sleep(0)
     first.charge(0.9)
     with pytest.raises(LimitReached):
-        await asyncio.wait_for(waiting, 1)
+        await asyncio.wait_for(waiting, PATIENCE)
 
 
 @given(

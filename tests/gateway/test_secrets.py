@@ -1,6 +1,5 @@
 """No key, login or path token is in anything that is written, said or logged."""
 
-import asyncio
 import logging
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from aiohttp import ClientError, web
 
 from gateway_lab import KEY, QUICK, answer_with, fail_with, message, provider, upstream, world
 from proctor.gateway import ProviderAuth, Upstream
+from waiting import rounds
 
 LOGIN = "dummy-oauth-login-recognisable-987654"
 
@@ -52,7 +52,7 @@ async def test_nothing_that_a_stormy_session_writes_holds_a_secret(
                     seen.append(repr(error))
                 else:
                     seen += [body.decode()] if status >= 400 else []
-        await asyncio.sleep(0.02)
+        await rounds()
         seen += [repr(event) for event in here.events]
         seen += [repr(here.session.usage), repr(here.session), repr(here.gateway)]
     written = everything(tmp_path, caplog, capfd) + "\n".join(seen)
@@ -74,7 +74,7 @@ async def test_the_agents_own_login_is_written_nowhere(
         lab.answers = [answer_with(message(f"you are {LOGIN}"), piece=5)]
         headers = {"Authorization": f"Bearer {LOGIN}"}
         assert (await here.agent.ask(f"I am {LOGIN}", stream=True, headers=headers))[0] == 200
-        await asyncio.sleep(0.02)
+        await rounds()
         said = repr(here.events)
     assert LOGIN not in everything(tmp_path, caplog, capfd) + said
 

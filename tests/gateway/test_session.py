@@ -21,6 +21,7 @@ from proctor.gateway import (
     parse_script,
 )
 from proctor.gateway.recording import load_recording
+from waiting import PATIENCE, eventually
 
 # One answer of this costs a cent: 1000 output tokens of a model at 10 dollars per million.
 CENT = {"text": "x", "model": "claude-sonnet-5", "usage": {"output": 1000}, "repeat": "forever"}
@@ -114,7 +115,7 @@ async def test_a_session_waits_until_its_cap_fits() -> None:
             waiting = asyncio.create_task(second())
             await asyncio.sleep(0.01)
             assert not waiting.done()
-        assert await asyncio.wait_for(waiting, 1)
+        assert await asyncio.wait_for(waiting, PATIENCE)
 
 
 async def test_a_model_without_a_price_is_refused_where_a_budget_must_be_kept() -> None:
@@ -195,7 +196,7 @@ async def test_a_killed_process_leaves_a_cassette_that_can_be_read(tmp_path: Pat
     async with world(cents(), cassette=path) as here:
         for number in range(3):
             await here.agent.ask(f"request {number}", stream=True)
-        await asyncio.sleep(0.01)
+        await eventually(lambda: len(here.told(ExchangeFinished)) == 3, "the meter's word")
         cassette = load_recording(path)  # as it is while the session is still open
     assert [recorded.messages[0]["content"] for recorded in cassette.exchanges] == [f"request {n}" for n in range(3)]
     assert cassette.header.task_id == "task-1"

@@ -39,7 +39,7 @@ def test_data_on_several_lines_is_one_payload() -> None:
 
 
 def test_an_event_without_end_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "LONGEST_EVENT", 1000)
+    monkeypatch.setattr(sse, "MAX_EVENT_BYTES", 1000)
     splitter = EventSplitter()
     for _ in range(100):
         assert splitter.feed(b"data: " + b"x" * 100) == []

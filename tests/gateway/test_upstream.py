@@ -10,6 +10,7 @@ from proctor.core.causes import Cause
 from proctor.core.errors import UsageError
 from proctor.core.result import Tokens
 from proctor.gateway import GatewayFailure, ProviderAuth, RetryPolicy, Secret, Upstream
+from waiting import eventually
 
 
 async def test_the_placeholder_is_replaced_by_the_key() -> None:
@@ -188,7 +189,7 @@ async def test_the_provider_is_given_the_time_that_it_asks_for() -> None:
         waits.append(seconds)
 
     policy = RetryPolicy(tries=5, base_seconds=0.5, max_seconds=2, total_seconds=100)
-    async with provider() as lab, world(upstream(lab, retry=policy, sleep=sleep, chance=lambda: 0.0)) as here:
+    async with provider() as lab, world(upstream(lab, retry=policy, sleep=sleep, jitter=lambda: 0.0)) as here:
         lab.answers = [
             fail_with(429, retry_after="30"),
             fail_with(529),
@@ -247,7 +248,7 @@ async def test_a_stream_that_breaks_off_breaks_off_for_the_client_too_and_is_cou
         except ClientPayloadError:
             assert received == sent
         response.close()
-        await asyncio.sleep(0.01)
+        await eventually(lambda: here.session.usage.cut, "the meter's word")
         usage = here.session.usage
         assert (usage.cut, usage.tokens) == (1, Tokens(input=100, output=1))
         assert len(lab.requests) == 1, "a stream that has begun is not asked for again"

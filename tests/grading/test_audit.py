@@ -1,4 +1,5 @@
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -6,12 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grading.tree_changes import tree_change
+from paths import REPOSITORY, SAMPLES
 from proctor.core.verdict import Finding
 from proctor.grading import AuditCode, ChangedFile, audit, audit_change, tampering_findings
 from proctor.grading.audit import ChangeKind
 from proctor.workspaces.diffs import FileDiff, read_diff
-
-REPOSITORY = Path(__file__).parents[2]
 
 
 def added(path: str, text: str, mode: int | None = None) -> ChangedFile:
@@ -291,10 +291,9 @@ def fragment(file: FileDiff) -> ChangedFile:
     return ChangedFile(path=file.path.decode(), kind=kind, added=tuple(texts), content=content)
 
 
-def test_the_oracles_of_a_public_benchmark_are_all_but_clean() -> None:
-    sample = REPOSITORY.parent / "shared" / "data" / "swe_bench_pro" / "sample.jsonl"
-    if not sample.exists():
-        pytest.skip("the sample of public data is not beside the repository")
+@pytest.mark.parametrize("data", SAMPLES)
+def test_the_oracles_of_a_public_benchmark_are_all_but_clean(data: Callable[..., Path]) -> None:
+    sample = data("swe_bench_pro", "sample.jsonl")
     patches = [json.loads(line)["patch"].encode() for line in sample.read_text(encoding="utf-8").splitlines()]
     named = [patch for patch in patches if audit(map(fragment, read_diff(patch)))]
     assert len(named) <= 0.15 * len(patches)

@@ -25,6 +25,7 @@ from proctor.grading import (
 )
 from proctor.grading.outcome_reader import EXIT_CODE_TEST, read_outcome
 from proctor.grading.plan import build_test_command
+from waiting import PATIENCE
 
 JUNIT = '<testsuite><testcase name="a"/></testsuite>'
 
@@ -68,7 +69,8 @@ async def test_a_report_that_lies_about_is_never_read(tmp_path: Path) -> None:
 async def test_a_link_or_a_pipe_is_no_report(script: str, tmp_path: Path) -> None:
     environment = room_of(tmp_path, {"r.xml": JUNIT})
     assert (
-        kind_of(await run_tests(environment, shell(TestFormat.JUNIT, script), timeout=10)) is InconclusiveKind.NO_REPORT
+        kind_of(await run_tests(environment, shell(TestFormat.JUNIT, script), timeout=PATIENCE))
+        is InconclusiveKind.NO_REPORT
     )
 
 

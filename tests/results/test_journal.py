@@ -49,7 +49,7 @@ async def test_a_line_cut_off_by_a_kill_never_counted_and_is_not_glued_to_the_ne
 def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:
     file = tmp_path / "journal.jsonl"
     file.write_text('{"at": 1}\n')
-    with pytest.raises(InvalidData, match=r"journal\.jsonl:1: not a journal entry"):
+    with pytest.raises(InvalidData, match=r"journal\.jsonl:1: not a valid journal entry"):
         list(read_journal(file))
 
 
@@ -66,7 +66,7 @@ from proctor.results import Journal
 async def main():
     async with Journal(Path(sys.argv[1])) as journal:
         for number in range(10**6):
-            await journal.commit(JournalEntry(at="now", task_id=str(number), sample=1, attempt=1, stage="graded"))
+            await journal.commit(JournalEntry(at="now", task_id=str(number), trial=1, attempt=1, stage="graded"))
             print(number, flush=True)
 
 asyncio.run(main())
@@ -122,7 +122,7 @@ from proctor.core.run import JournalEntry
 from proctor.results import Journal
 
 def entry(name):
-    return JournalEntry(at="now", task_id=name, sample=1, attempt=1, stage="graded")
+    return JournalEntry(at="now", task_id=name, trial=1, attempt=1, stage="graded")
 
 async def main():
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

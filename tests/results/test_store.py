@@ -71,7 +71,7 @@ def test_a_result_comes_back_whatever_its_task_is_called(tmp_path: Path) -> None
 
 def test_a_result_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     run = stored(tmp_path)
-    with pytest.raises(UsageError, match="run run-001 has no result of task 'a', attempt 2; `proctor bench show core/"):
+    with pytest.raises(UsageError, match="run run-001 has no result of task 'a', trial 2; `proctor bench show core/"):
         run.result("a", 2)
 
 

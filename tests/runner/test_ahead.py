@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from proctor.core.benchmark import GradeOptions
+from toy_benchmark import Toy
+
+from proctor.core.benchmark import GradeOptions, GradingContext
 from proctor.core.causes import Cause, Status
-from proctor.core.environment import EnvironmentSpec
+from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
 from proctor.core.errors import InfrastructureError
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.submission import PatchKind
@@ -15,7 +17,7 @@ from proctor.core.verdict import Verdict
 from proctor.runner.evaluate import evaluate
 
 
-class Provider:
+class Provider(EnvironmentProvider):
     """Keeps what it is told."""
 
     name = "told"
@@ -32,13 +34,15 @@ class Provider:
     async def digest(self, spec: EnvironmentSpec) -> str:
         return str(spec.image)
 
+    async def start(self, spec: EnvironmentSpec) -> Environment:
+        raise NotImplementedError
 
-class Benchmark:
+
+class Benchmark(Toy):
     """Every task has an image of its own name, but for one that this machine cannot run."""
 
-    name, split, source, grader = "b", None, "s", "g"
-
     def __init__(self, provider: Provider) -> None:
+        super().__init__(0)
         self.provider = provider
 
     def environment_spec(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
@@ -46,10 +50,7 @@ class Benchmark:
             raise InfrastructureError("not here", cause=Cause.NOT_RUNNABLE_HERE)
         return EnvironmentSpec(image=task.id)
 
-    def fingerprint(self, task: Task) -> str:
-        return task.id
-
-    async def grade(self, task: Task, *_: Any) -> TaskEvaluation:
+    async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
         self.provider.told.append(f"grade {task.id}")
         verdict = Verdict(task_id=task.id, status=Status.RESOLVED, cause=Cause.SOLVED, reason="")
         return TaskEvaluation(task_id=task.id, verdict=verdict)
@@ -64,8 +65,8 @@ async def test_an_evaluation_tells_what_it_will_grade_in_order_and_when_each_is_
     tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    provider: Any = Provider()
-    benchmark: Any = Benchmark(provider)
+    provider = Provider()
+    benchmark = Benchmark(provider)
     names = ["c", "no-answer", "nowhere", "a"]
     predictions = {
         name: Prediction(task_id=name, patch_kind=PatchKind.UNIFIED_DIFF, content=b"", model="m")

@@ -5,7 +5,7 @@ from pathlib import Path
 from toy_benchmark import Toy
 
 from proctor.core.benchmark import GradeOptions
-from proctor.core.environment import Environment, EnvironmentSpec
+from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
 from proctor.core.run import Machine
 from proctor.core.task import Task
 from proctor.runner.preflight import environment_digest, missing_requirements
@@ -14,10 +14,11 @@ from proctor.runner.selection import Selection, select_tasks
 MACHINE = Machine(platform="linux", python="3.11", cpus=2, memory_mb=4096)
 
 
-class Shelf:
-    """A provider that has some images and cannot pull any. Implements `Stocked`."""
+class Shelf(EnvironmentProvider):
+    """A provider that has some images and cannot pull any."""
 
     name = "docker"
+    uses_images = True
 
     def __init__(self, *images: str) -> None:
         self.images = images
@@ -30,13 +31,12 @@ class Shelf:
         self.asked.append(spec.image)
         return spec.image in self.images
 
-    async def unavailable_reason(self, spec: EnvironmentSpec) -> str | None:
+    async def unavailable_reason(self, spec: EnvironmentSpec | None = None) -> str | None:
+        assert spec is not None
         return None if spec.image in self.images else f"there is no {spec.image}"
 
     async def start(self, spec: EnvironmentSpec) -> Environment:
         raise NotImplementedError
-
-    async def close(self) -> None: ...
 
 
 class Needy(Toy):

@@ -23,6 +23,7 @@ from proctor.runner.attempt import ScratchPool
 from proctor.runner.trial import TrialRetry
 from sittings import TOY_COMMAND, Toys, script
 from toy_provider import ANSWER_USD, toy_provider
+from waiting import PATIENCE, eventually
 
 
 class Trap(Toy):
@@ -190,12 +191,14 @@ async def test_waits_end_when_the_run_stops(toys: Toys) -> None:
     toys.benchmark = Trap(prepare=[RetryableError("later"), RetryableError("never reached")])
 
     async def full(task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
-        await asyncio.sleep(0.3)
+        await eventually(lambda: "toy-0002 1 answered" in lines(toys), "the first failure of toy-0002")
         raise OSError(errno.ENOSPC, "No space left on device")
 
     toys.benchmark.grade = full  # type: ignore[method-assign]
     await toys.begin(agent="oracle", concurrency=3)
-    ending = await asyncio.wait_for(toys.sit(retry=TrialRetry(max_attempts=3, base_seconds=3600, max_seconds=3600)), 20)
+    ending = await asyncio.wait_for(
+        toys.sit(retry=TrialRetry(max_attempts=3, base_seconds=3600, max_seconds=3600)), PATIENCE
+    )
     assert ending.stopped_by is Cause.DISK_FULL
     # It has not used up its tries: the next sitting begins another attempt.
     assert [line for line in lines(toys) if line.startswith("toy-0002")] == [
@@ -224,7 +227,7 @@ async def test_what_breaks_while_a_run_is_cancelled_does_not_keep_it_going(toys:
     await asyncio.sleep(0.05)
     sitting.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(sitting, 5)
+        await asyncio.wait_for(sitting, PATIENCE)
     assert all(line.endswith("1 prepared") for line in lines(toys))
 
 
@@ -282,7 +285,7 @@ async def test_an_agent_that_is_told_that_its_money_is_gone_is_ended_if_it_does_
         words = " ".join(TOY_COMMAND)
         program = script(tmp_path, f"import os\nos.system({words!r})\nwhile True: pass\n")
         await toys.begin(provider, command=program, budget=Budget(task_usd=ANSWER_USD))
-        await asyncio.wait_for(toys.sit(provider, notice_seconds=0.3), 30)
+        await asyncio.wait_for(toys.sit(provider, notice_seconds=0.3), PATIENCE)
     assert toys.outcomes() == {"toy-0001": ("unresolved", "task_budget", 1)}
 
 
@@ -336,6 +339,7 @@ async def test_slots_are_taken_in_order_and_places_for_answering_and_grading_are
         async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:
             self.answering += 1
             self.most_answering = max(self.most_answering, self.answering)
+            await eventually(lambda: self.most_answering >= 3, "the third answer at once")
             return await super().prepare(task, folder)
 
         async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
@@ -346,7 +350,8 @@ async def test_slots_are_taken_in_order_and_places_for_answering_and_grading_are
         async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
             self.grading += 1
             self.most_grading = max(self.most_grading, self.grading)
-            await asyncio.sleep(0.1)
+            await eventually(lambda: self.most_grading >= 2, "the second grading at once")
+            await asyncio.sleep(0.1)  # time for one more, which there must not be
             self.grading -= 1
             return await super().grade(task, prediction, context)
 

@@ -21,7 +21,7 @@ with scratch.temporary_files_here():
 assert not tempfile.mkdtemp(prefix="other-").startswith(str(folder))
 print(folder, scratch.socket_folder(), flush=True)
 if sys.argv[1] == "stay":
-    time.sleep(60)
+    time.sleep(600)
 """
 
 

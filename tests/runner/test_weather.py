@@ -60,6 +60,7 @@ HELD_OUT = {
 
 @pytest.mark.parametrize("weather", HELD_OUT.values(), ids=HELD_OUT.keys())
 async def test_what_passes_is_held_out_by_the_gateway_and_costs_no_attempt(one: Toys, weather: Weather) -> None:
+    one.idle_seconds = 1.0 if weather is silence else one.idle_seconds
     async with toy_provider() as provider:
         provider.weather["toy-0001"] = [weather] * (QUICK.tries - 1)
         ending = await one.run(provider)
@@ -81,6 +82,7 @@ LASTING = {
 async def test_what_lasts_is_tried_again_three_times_and_is_no_failure_of_the_agent(
     one: Toys, weather: Weather, cause: str
 ) -> None:
+    one.idle_seconds = 0.25 if weather is silence else one.idle_seconds  # no answer comes that could be late
     async with toy_provider() as provider:
         provider.weather["toy-0001"] = [weather] * FOREVER
         ending = await one.run(provider)

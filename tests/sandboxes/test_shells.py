@@ -12,6 +12,7 @@ import pytest
 
 from proctor.sandboxes import Sandboxes
 from proctor.sandboxes.shells import shell_command, user_shell
+from waiting import PATIENCE
 
 SHELLS = [shell for shell in ("bash", "zsh", "fish", "dash", "sh") if shutil.which(shell)]
 START_UP = {
@@ -31,7 +32,7 @@ class Terminal:
         self.shown = ""
 
     def read_until(self, text: str) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while text not in self.shown:
             assert time.monotonic() < deadline, self.shown
             if select.select([self._screen], [], [], 0.1)[0]:
@@ -45,7 +46,7 @@ class Terminal:
         os.write(self._screen, line.encode() + b"\r")
 
     def end(self) -> int:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             pid, status = os.waitpid(self._pid, os.WNOHANG)
             if pid:

@@ -11,10 +11,11 @@ from proctor.core.errors import InfrastructureError
 from proctor.sandboxes import Sandbox, Sandboxes
 from proctor.sandboxes.processes import SandboxProcess, send_signal
 from proctor.sandboxes.stop import StopTimeouts, stop_everything
+from waiting import PATIENCE, until
 
-from .support import launch_pod, process, running_in, wait_until
+from .support import launch_pod, launch_whole_pod, process, running_in
 
-SHORT = StopTimeouts(graceful=0.5, terminate=0.2, kill=5)
+SHORT = StopTimeouts(graceful=0.5, terminate=0.2, kill=PATIENCE)
 
 
 @pytest.fixture
@@ -28,8 +29,7 @@ def scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **fields: object) 
 
 
 def test_a_pod_its_children_and_what_left_them_are_gone(sandbox: Sandbox, tmp_path: Path) -> None:
-    launch_pod(sandbox, tmp_path)
-    wait_until(lambda: sum("(sleep" in line for line in running_in(sandbox.home)) == 4)
+    launch_whole_pod(sandbox, tmp_path)
     stopped = stop_everything(sandbox.home)
     assert running_in(sandbox.home) == []
     daemons = [each for each in stopped if "_daemon" in each.command]
@@ -46,7 +46,7 @@ def alive(pid: int) -> bool:
 
 
 def test_agents_are_asked_before_they_are_killed(sandbox: Sandbox, tmp_path: Path) -> None:
-    launch_pod(sandbox, tmp_path)
+    launch_whole_pod(sandbox, tmp_path)
     signals: list[tuple[str, int]] = []
 
     def note(found: SandboxProcess, number: int) -> None:
@@ -78,14 +78,17 @@ def test_a_process_that_is_stopped_is_killed(sandbox: Sandbox) -> None:
     with process("", {"H2_DIR": str(sandbox.home)}) as started:
         os.kill(started.pid, signal.SIGSTOP)
         stop_everything(sandbox.home, timeouts=SHORT)
-        assert started.wait(1) in {-signal.SIGKILL, -signal.SIGTERM}  # the stop may be slower than the first signal
+        assert started.wait(PATIENCE) in {
+            -signal.SIGKILL,
+            -signal.SIGTERM,
+        }  # the stop may be slower than the first signal
 
 
 def test_a_daemon_that_was_killed_leaves_a_socket_that_does_no_harm(sandbox: Sandbox, tmp_path: Path) -> None:
     launch_pod(sandbox, tmp_path)
     for found in stop_everything(sandbox.home, send=send_signal):
         assert not alive(found.pid)
-    launch_pod(sandbox, tmp_path)
+    launch_whole_pod(sandbox, tmp_path)
     daemons = [line for line in running_in(sandbox.home) if "_daemon" in line]
     for line in daemons:
         os.kill(int(line.partition(" ")[0]), signal.SIGKILL)
@@ -127,7 +130,7 @@ if os.fork() == 0:
 @pytest.mark.parametrize("code", [RABBIT, SWARM], ids=["rabbit", "swarm"])
 def test_what_keeps_forking_is_caught(sandbox: Sandbox, code: str) -> None:
     with process(code, {"H2_DIR": str(sandbox.home)}):
-        wait_until(lambda: len(running_in(sandbox.home)) > 1)
+        until(lambda: len(running_in(sandbox.home)) > 1)
         stop_everything(sandbox.home, timeouts=SHORT)
         time.sleep(0.1)
         assert running_in(sandbox.home) == []
@@ -136,6 +139,8 @@ def test_what_keeps_forking_is_caught(sandbox: Sandbox, code: str) -> None:
 def test_children_without_an_environment_go_with_their_parents(sandbox: Sandbox) -> None:
     code = "import subprocess; subprocess.Popen(['sleep', '77'], env={}, start_new_session=True)"
     with process(code, {"H2_DIR": str(sandbox.home)}):
+        # A program that is just being started has no arguments yet.
+        until(lambda: any("(sleep 77)" in line for line in running_in(sandbox.home)))
         stopped = stop_everything(sandbox.home)
     (orphan,) = [each for each in stopped if each.command == ("sleep", "77")]
     assert not alive(orphan.pid)
@@ -143,7 +148,7 @@ def test_children_without_an_environment_go_with_their_parents(sandbox: Sandbox)
 
 def test_others_are_left_alone(sandbox: Sandbox, store: Sandboxes, tmp_path: Path) -> None:
     other = store.create("b10", preset="opus")
-    launch_pod(other, tmp_path)
+    launch_whole_pod(other, tmp_path)
     before = running_in(other.home)
     with process("", {"H2_DIR": str(sandbox.home)}), process("", {"SOME": str(sandbox.home)}) as bystander:
         stop_everything(sandbox.home)
@@ -199,7 +204,7 @@ def test_without_proc_the_same_is_done_through_psutil(sandbox: Sandbox, monkeypa
     with process("", {"H2_DIR": str(sandbox.home)}) as started:
         (stopped,) = stop_everything(sandbox.home)
         assert stopped.pid == started.pid
-        assert started.wait(5) == -signal.SIGTERM
+        assert started.wait(PATIENCE) == -signal.SIGTERM
     assert stop_everything(sandbox.home) == []
 
 

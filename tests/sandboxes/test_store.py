@@ -4,7 +4,6 @@ import random
 import signal
 import socket
 import tempfile
-import threading
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +14,7 @@ from proctor.core.errors import RetryableError, UsageError
 from proctor.sandboxes import Sandboxes
 from proctor.sandboxes.layout import socket_link
 from proctor.sandboxes.staging import StagingArea
+from waiting import until
 
 from .support import (
     CREDENTIALS,
@@ -24,7 +24,6 @@ from .support import (
     launch_pod,
     running_in,
     tree_of,
-    wait_until,
     with_mount,
 )
 
@@ -49,7 +48,7 @@ def test_a_new_sandbox_is_a_whole_h2_directory(store: Sandboxes, account: Path) 
     manifest = json.loads((box.home / "sandbox.json").read_bytes())
     assert (manifest["preset"], manifest["model"]) == ("opus", "opus")
     assert manifest["schema_version"] == "proctor.sandbox@1"
-    assert timedelta(seconds=-1) <= datetime.fromisoformat(manifest["created"]) - before < timedelta(seconds=5)
+    assert timedelta(seconds=-1) <= datetime.fromisoformat(manifest["created"]) - before < timedelta(minutes=1)
     (listed,) = store.list()
     assert (listed.name, listed.preset, listed.auth, listed.agents) == ("b1", "opus", "valid", 0)
 
@@ -330,7 +329,7 @@ def test_credentials_are_the_same_bytes_after_kills_at_random_points_in_200_rese
     for turn in range(200):
         child = forked(reset_for_ever)
         if turn % 2:
-            wait_until(lambda: StagingArea(store.root).unfinished() != set(), pause=0)
+            until(lambda: StagingArea(store.root).unfinished() != set(), pause=0)
         time.sleep(chance.uniform(0, 0.02))
         os.kill(child, signal.SIGKILL)
         assert end_of(child) == -signal.SIGKILL
@@ -411,29 +410,22 @@ def test_two_commands_at_once_never_mix(store: Sandboxes, account: Path) -> None
     assert StagingArea(store.root).unfinished() == set()
 
 
-def test_a_list_during_resets_always_shows_the_sandbox(store: Sandboxes, account: Path) -> None:
+def test_a_list_during_resets_always_shows_the_sandbox(store: Sandboxes, account: Path, tmp_path: Path) -> None:
     store.create("b1", preset="opus", auth_from=account)
-    done = threading.Event()
+    begun, enough = tmp_path / "begun", tmp_path / "enough"
 
     def reset() -> None:
-        for _ in range(30):
+        while not enough.exists():
             store.reset("b1")
+            begun.touch()
 
     child = forked(reset)
-
-    def watch() -> None:
-        end_of(child)
-        done.set()
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    seen = 0
-    while not done.is_set():
+    until(begun.exists)
+    for _ in range(100):
         (listed,) = store.list()
         assert (listed.name, listed.preset, listed.auth) == ("b1", "opus", "valid")
-        seen += 1
-    watcher.join()
-    assert seen > 5
+    enough.touch()
+    assert end_of(child) == 0
 
 
 def test_who_waits_for_another_command_is_told(store: Sandboxes) -> None:

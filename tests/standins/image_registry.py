@@ -51,7 +51,7 @@ class Registry:
     async def __aenter__(self) -> Self:
         application = web.Application()
         application.router.add_route("*", "/{path:.*}", self._serve)
-        self._runner = web.AppRunner(application)
+        self._runner = web.AppRunner(application, shutdown_timeout=0.1, handler_cancellation=True)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
         return self

@@ -1,26 +1,24 @@
 """A benchmark whose tasks cost next to nothing: the agent's last words are its answer, and `right` is right."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from proctor.core.benchmark import BenchmarkSource, DatasetInfo, GradeOptions, GradingContext, InvalidTask, TaskHealth
+from proctor.core.benchmark import Benchmark, BenchmarkSource, GradeOptions, GradingContext, TaskHealth
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import Environment, EnvironmentSpec, Network
 from proctor.core.evaluation import Prediction, TaskEvaluation
-from proctor.core.published_result import PublishedResult
 from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource, Oracle, PrivatePart, PublicPart, Task
 from proctor.core.verdict import Verdict
 
 
-class Toy:
+class Toy(Benchmark):
     """As many tasks as TOY_TASKS says."""
 
     name = "toy"
     source = "toy"
     grader = "toy/1"
-    split: str | None = None
 
     def __init__(self, count: int | None = None) -> None:
         count = int(os.environ.get("TOY_TASKS", "3")) if count is None else count
@@ -46,9 +44,6 @@ class Toy:
 
     def tasks(self) -> Sequence[Task]:
         return self._tasks
-
-    def invalid_tasks(self) -> Sequence[InvalidTask]:
-        return []
 
     def oracle(self, task: Task) -> Prediction | None:
         return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=b"right\n")
@@ -99,24 +94,15 @@ def _deviations() -> tuple[str, ...]:
     return (said,) if said else ()
 
 
-class ToySource:
+class ToySource(BenchmarkSource):
     """Toys are made where they are asked for."""
 
     about = "toys"
-    splits: tuple[str, ...] = ()
 
     def open(self, split: str | None) -> Toy:
         """A new box of toys."""
         assert split is None
         return Toy()
-
-    async def fetch(self, split: str | None, origin: Path | None, log: Callable[[str], None]) -> DatasetInfo:
-        """There is nothing to fetch."""
-        raise NotImplementedError
-
-    def published(self) -> Sequence[PublishedResult]:
-        """Nobody has published anything on toys."""
-        return ()
 
 
 SOURCE: BenchmarkSource = ToySource()

@@ -1,11 +1,11 @@
 import os
-import time
 from pathlib import Path
 
 import pytest
 
 from proctor.core.errors import InfrastructureError, RetryableError
 from proctor.workspaces.git import GitFailed, make_repository, run_git, stream_git
+from waiting import limits, until
 from workspaces_world import Repository, git, write
 
 
@@ -76,30 +76,45 @@ def _slow_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "child"
 
 
-def _is_gone(child: Path) -> bool:
+def _has_started(child: Path) -> bool:
+    return child.exists() and child.read_text().endswith("\n")
+
+
+def _wait_until_gone(child: Path) -> None:
     state = Path(f"/proc/{child.read_text().strip()}/stat")
-    for _ in range(100):
-        if not state.exists() or state.read_text().split()[2] == "Z":
+
+    def is_gone() -> bool:
+        try:
+            return state.read_text().split()[2] == "Z"
+        except (FileNotFoundError, ProcessLookupError):
             return True
-        time.sleep(0.02)
-    return False
+
+    until(is_gone, "the end of git's child")
 
 
 def test_a_git_that_hangs_is_ended_with_all_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     child = _slow_git(tmp_path, monkeypatch)
-    with pytest.raises(RetryableError, match=r"git fetch did not end within 0\.5 s"):
-        run_git(["fetch"], git_dir=tmp_path / "store", timeout=0.5)
-    assert _is_gone(child)
+    for seconds in limits(0.5):
+        with pytest.raises(RetryableError, match=f"git fetch did not end within {seconds:g} s"):
+            run_git(["fetch"], git_dir=tmp_path / "store", timeout=seconds)
+        if _has_started(child):
+            break
+    _wait_until_gone(child)
 
 
 def test_a_git_that_hangs_while_it_is_read_is_ended_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     child = _slow_git(tmp_path, monkeypatch)
-    with (
-        pytest.raises(RetryableError, match="did not end within"),
-        stream_git(["log"], git_dir=tmp_path / "store", timeout=0.5) as lines,
-    ):
-        assert list(lines) == [b"started\n"]
-    assert _is_gone(child)
+    read: list[bytes] = []
+    for seconds in limits(0.5):
+        with (
+            pytest.raises(RetryableError, match="did not end within"),
+            stream_git(["log"], git_dir=tmp_path / "store", timeout=seconds) as lines,
+        ):
+            read.extend(lines)
+        if read:
+            break
+    assert read == [b"started\n"]
+    _wait_until_gone(child)
 
 
 def _stop(_: bytes) -> None:
@@ -110,4 +125,4 @@ def test_a_reader_that_is_interrupted_ends_git(tmp_path: Path, monkeypatch: pyte
     child = _slow_git(tmp_path, monkeypatch)
     with pytest.raises(KeyboardInterrupt), stream_git(["log"], git_dir=tmp_path / "store", timeout=60) as lines:
         _stop(next(lines))
-    assert _is_gone(child)
+    _wait_until_gone(child)

@@ -13,6 +13,7 @@ import pytest
 from proctor.core.errors import InvalidData, RetryableError
 from proctor.core.files import file_lock
 from proctor.workspaces.mirrors import canonical_url, checked_commit, ensure_mirror, mirror_name
+from waiting import until
 from workspaces_world import Repository, git, write
 
 
@@ -101,25 +102,33 @@ def server(tmp_path: Path) -> Iterator[str]:
     """A git server on this machine that writes a line for every connection."""
     if not (Path(git(tmp_path, "--exec-path")) / "git-daemon").exists():
         pytest.skip("this git comes without git-daemon")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    log = (tmp_path / "daemon.log").open("wb")
-    options = ["--reuseaddr", "--listen=127.0.0.1", f"--port={port}", "--export-all", f"--base-path={tmp_path}"]
-    daemon = subprocess.Popen(["git", "daemon", "--verbose", *options], stderr=log, start_new_session=True)
+    for _ in range(20):
+        daemon, port = _start_daemon(tmp_path)
+        until(lambda: daemon.poll() is not None or _answers(port), "the start of git daemon")  # noqa: B023 - it ends here
+        if daemon.poll() is None:
+            break
+    else:
+        pytest.fail(f"git daemon did not start: {(tmp_path / 'daemon.log').read_text()}")
     try:
-        for _ in range(200):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.02)
-        else:
-            pytest.fail("git daemon did not start")
         yield f"git://127.0.0.1:{port}/upstream"
     finally:
         os.killpg(daemon.pid, signal.SIGKILL)
         daemon.wait()
-        log.close()
+
+
+def _start_daemon(folder: Path) -> tuple["subprocess.Popen[bytes]", int]:
+    """A git daemon at a port that was free a moment ago; where it is no longer, the daemon ends."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    options = ["--reuseaddr", "--listen=127.0.0.1", f"--port={port}", "--export-all", f"--base-path={folder}"]
+    with (folder / "daemon.log").open("wb") as log:
+        return subprocess.Popen(["git", "daemon", "--verbose", *options], stderr=log, start_new_session=True), port
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _fetches(tmp_path: Path) -> int:
@@ -184,8 +193,7 @@ def test_a_fetch_that_outlives_us_keeps_the_mirror_to_itself(
         target=_mirror_in_another_process, args=(str(repository.path), commit, tmp_path / "cache")
     )
     victim.start()
-    while not (tmp_path / "fetching").exists() or not (tmp_path / "fetching").read_text():
-        time.sleep(0.01)
+    until(lambda: (tmp_path / "fetching").exists() and (tmp_path / "fetching").read_text(), "the fetch")
     assert victim.pid is not None
     os.kill(victim.pid, signal.SIGKILL)
     victim.join()

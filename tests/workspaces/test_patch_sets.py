@@ -1,6 +1,7 @@
 import copy
 import json
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ from proctor.core.submission import PatchKind
 from proctor.workspaces import ApplyResult, InvalidSubmission, apply_patch, patch_sha256
 from proctor.workspaces.patch_sets import apply_patch_set, read_patch_set
 from workspaces_world import contents, snapshot, write
+from x07_world import SUITES
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
-X07 = Path(__file__).parents[3] / "shared" / "data" / "x07" / "core_v0"
 
 
 def _set(*targets: tuple[str, list[dict[str, Any]]]) -> bytes:
@@ -272,17 +273,19 @@ def test_a_patch_set_is_identified_by_its_content() -> None:
         patch_sha256(b"{", PatchKind.PATCH_SET)
 
 
-def test_the_oracles_of_a_real_suite_apply_and_have_their_published_digests(tmp_path: Path) -> None:
-    if not X07.is_dir():
-        pytest.skip("x07's own suites are not on this machine")
-    report = json.loads((X07.parent / "report_core_v0_oracle.json").read_text())
+@pytest.mark.parametrize(("data", "suite"), SUITES)
+def test_the_oracles_of_a_real_suite_apply_and_have_their_published_digests(
+    data: Callable[..., Path], suite: str, tmp_path: Path
+) -> None:
+    instances = data("x07", suite, "instances")
+    report = json.loads(data("x07", f"report_{suite}_oracle.json").read_text())
     published = {result["instance_id"]: result["patch_sha256_hex"] for result in report["instances"]}
     assert len(published) == 2
     for name, digest in published.items():
-        oracle = (X07 / "instances" / name / "oracle.patchset.json").read_bytes()
+        oracle = (instances / name / "oracle.patchset.json").read_bytes()
         assert patch_sha256(oracle, PatchKind.PATCH_SET) == digest
         (patch,) = read_patch_set(oracle)
-        original = (X07 / "instances" / name / "repo" / patch.path).read_text()
+        original = (instances / name / "repo" / patch.path).read_text()
         tree = write(tmp_path / name, {patch.path: original})
         assert apply_patch(tree, oracle, PatchKind.PATCH_SET).touched == (patch.path,)
         expected = jsonpatch.apply_patch(json.loads(original), json.loads(oracle)["patches"][0]["patch"])

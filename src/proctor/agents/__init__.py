@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 
 from proctor.agents.outcomes import read_outcome
-from proctor.core.agent import Agent, AgentFactory, AgentSetup
+from proctor.core.agent import Agent, AgentSetup
 from proctor.core.errors import UsageError
 
-__all__ = ["agent", "agent_names", "needs_model", "needs_oracle", "needs_sandbox", "read_outcome"]
+__all__ = ["agent", "agent_class", "agent_names", "read_outcome"]
 
 
 def agent(name: str, setup: AgentSetup | None = None) -> Agent:
@@ -20,7 +20,7 @@ def agent(name: str, setup: AgentSetup | None = None) -> Agent:
     Raises:
         UsageError: there is none of this name, or it lacks something that it needs.
     """
-    return _factory(name)(AgentSetup() if setup is None else setup)
+    return agent_class(name)(setup)
 
 
 def agent_names() -> list[str]:
@@ -28,33 +28,25 @@ def agent_names() -> list[str]:
     return sorted(_installed())
 
 
-def needs_oracle(name: str) -> bool:
-    """Whether this agent is to be given the task's reference answer: the oracle is, agents under test never are."""
-    return getattr(_factory(name), "needs_oracle", False) is True
+@functools.cache
+def agent_class(name: str) -> type[Agent]:
+    """The class of the agent of this name, which says what it needs.
 
-
-def needs_sandbox(name: str) -> bool:
-    """Whether this agent is to be given a sandbox's home; yes, unless it says no."""
-    return getattr(_factory(name), "needs_sandbox", True) is True
-
-
-def needs_model(name: str) -> bool:
-    """Whether this agent cannot do without a model; yes, unless it says no."""
-    return getattr(_factory(name), "needs_model", True) is True
+    Raises:
+        UsageError: there is none of this name, or it cannot be loaded.
+    """
+    point = _installed().get(name)
+    if point is None:
+        raise UsageError(f"there is no agent {name!r}", fix=f"choose one of {', '.join(agent_names()) or 'none'}")
+    try:
+        found = point.load()
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"the agent {name!r} cannot be loaded: {error}", where=point.value) from error
+    if not (isinstance(found, type) and issubclass(found, Agent)):
+        raise UsageError(f"the agent {name!r} is not a subclass of proctor.Agent", where=point.value)
+    return found
 
 
 @functools.cache
 def _installed() -> Mapping[str, EntryPoint]:
     return {point.name: point for point in entry_points(group="proctor.agents")}
-
-
-@functools.cache
-def _factory(name: str) -> AgentFactory:
-    point = _installed().get(name)
-    if point is None:
-        raise UsageError(f"there is no agent {name!r}", fix=f"choose one of {', '.join(agent_names()) or 'none'}")
-    try:
-        factory: AgentFactory = point.load()
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f"the agent {name!r} cannot be loaded: {error}", where=point.value) from error
-    return factory

@@ -16,7 +16,7 @@ from proctor.agents.claude_stream import ClaudeStream, ClaudeStreamSummary
 from proctor.agents.outcomes import not_started_outcome, write_outcome
 from proctor.agents.supervisor import ExitReason, ProcessExit, Supervisor
 from proctor.agents.text import sanitize_argument
-from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup, ProgressCallback
+from proctor.core.agent import Agent, AgentOutcome, AgentRequest, AgentSetup, ProgressCallback
 from proctor.core.agent_options import AgentOptions
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Mount, Network
@@ -96,7 +96,7 @@ exec "$program" "$@"
 """
 
 
-class ClaudeCode:
+class ClaudeCode(Agent):
     """Answers a task with one run of ``claude --print``.
 
     Args:
@@ -110,7 +110,7 @@ class ClaudeCode:
     def __init__(
         self, setup: AgentSetup | None = None, *, grace_seconds: float = 5.0, linger_seconds: float = 10.0
     ) -> None:
-        self._setup = AgentSetup() if setup is None else setup
+        super().__init__(setup)
         check_env(self._setup.agent_options.env)
         _check_prompts(self._setup.agent_options)
         self._grace = grace_seconds

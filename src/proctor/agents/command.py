@@ -11,7 +11,7 @@ import msgspec
 from proctor.agents.outcomes import write_outcome
 from proctor.agents.supervisor import ExitReason, ProcessExit, Supervisor
 from proctor.agents.text import sanitize_argument, truncate_line
-from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup, ProgressCallback
+from proctor.core.agent import Agent, AgentOutcome, AgentRequest, AgentSetup, ProgressCallback
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Mount
 from proctor.core.errors import InfrastructureError, UsageError
@@ -47,7 +47,7 @@ exec "$@" <"$PROCTOR_INSTRUCTION_FILE"
 """
 
 
-class CommandAgent:
+class CommandAgent(Agent):
     """Runs a command of the user's in the workspace; what it changes there is its answer.
 
     Args:
@@ -61,7 +61,7 @@ class CommandAgent:
     needs_model = False
 
     def __init__(self, setup: AgentSetup | None = None, *, grace_seconds: float = 5.0) -> None:
-        self._setup = AgentSetup() if setup is None else setup
+        super().__init__(setup)
         if not self._setup.command and self._setup.program is None:
             raise UsageError("the agent `command` needs a command to run")
         self._grace = grace_seconds

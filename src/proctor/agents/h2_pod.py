@@ -32,8 +32,7 @@ from proctor.agents.h2.template import PodTemplate, load_template
 from proctor.agents.h2.timeline import TIMELINE_FILE, Timeline, build_timeline, metrics_of
 from proctor.agents.outcomes import not_started_outcome, write_outcome
 from proctor.agents.text import truncate_line
-from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup
-from proctor.core.agent import ProgressCallback as Told
+from proctor.core.agent import Agent, AgentOutcome, AgentRequest, AgentSetup, ProgressCallback
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Mount, Network
 from proctor.core.errors import InfrastructureError, LimitReached, ProctorError, UsageError
@@ -62,7 +61,7 @@ _UNSUPPORTED_WORKDIR: Final = (
 CauseAndDetail = tuple[Cause | None, str]
 
 
-class H2Pod:
+class H2Pod(Agent):
     """Answers a task with a pod of agents.
 
     Args:
@@ -73,7 +72,7 @@ class H2Pod:
     name = "h2_pod"
 
     def __init__(self, setup: AgentSetup | None = None, *, timeouts: PodTimeouts | None = None) -> None:
-        self._setup = AgentSetup() if setup is None else setup
+        super().__init__(setup)
         check_env(self._setup.agent_options.env)
         self._timeouts = PodTimeouts() if timeouts is None else timeouts
 
@@ -119,7 +118,9 @@ class H2Pod:
         mounts.append(Mount(source=str(sandbox), target=self._environment_path(sandbox, HOME), writable=True))
         return msgspec.structs.replace(spec, mounts=(*spec.mounts, *mounts))
 
-    async def solve(self, request: AgentRequest, environment: Environment, on_progress: Told) -> AgentOutcome:
+    async def solve(
+        self, request: AgentRequest, environment: Environment, on_progress: ProgressCallback
+    ) -> AgentOutcome:
         """Let the pod work on the task until it is really done."""
         if not request.instruction.strip():
             return write_outcome(request, not_started_outcome(Cause.INVALID_TASK, "the instruction is empty"))
@@ -212,7 +213,7 @@ class _PodAttempt:
         request: AgentRequest,
         sandbox: Path,
         timeouts: PodTimeouts,
-        on_progress: Told,
+        on_progress: ProgressCallback,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -10,9 +10,9 @@ from typing import Final
 
 from proctor.agents.outcomes import not_started_outcome, write_outcome
 from proctor.agents.text import truncate_line
-from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup, ProgressCallback
+from proctor.core.agent import Agent, AgentOutcome, AgentRequest, ProgressCallback
 from proctor.core.causes import Cause
-from proctor.core.environment import Environment, EnvironmentSpec, ExecResult
+from proctor.core.environment import Environment, ExecResult
 from proctor.core.errors import InvalidData
 from proctor.core.result import AgentMetrics
 from proctor.core.submission import PatchKind
@@ -36,7 +36,7 @@ script=$(mktemp) && trap 'rm -f "$script"' EXIT && cat >"$script" || exit 1
 """
 
 
-class OracleAgent:
+class OracleAgent(Agent):
     """Applies the task's gold patch, or runs its solution script.
 
     Args:
@@ -47,17 +47,6 @@ class OracleAgent:
     needs_sandbox = False
     needs_model = False
     needs_oracle = True
-
-    def __init__(self, setup: AgentSetup | None = None) -> None:
-        self._setup = AgentSetup() if setup is None else setup
-
-    def versions(self) -> dict[str, str]:
-        """No programs."""
-        return {}
-
-    def prepare_spec(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:  # noqa: ARG002 - see Agent
-        """Nothing is needed in the room."""
-        return spec
 
     async def solve(
         self, request: AgentRequest, environment: Environment, on_progress: ProgressCallback

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from proctor.benchmarks.plugins import GROUP, registered_source
-from proctor.core.benchmark import Benchmark, BenchmarkSource, ReadsPredictions, TaskHealth
+from proctor.core.benchmark import Benchmark, BenchmarkSource, TaskHealth
 from proctor.core.errors import InvalidData, UsageError
-from proctor.core.evaluation import EvaluationReport, Prediction, TaskEvaluation
+from proctor.core.evaluation import EvaluationReport, TaskEvaluation
 from proctor.core.programs import find_x07, first_line
 from proctor.core.record import Record
 from proctor.core.task import Task
@@ -88,19 +88,6 @@ def suite_benchmark(where: str) -> Benchmark:
     from proctor.benchmarks.suites.load import load_suite  # noqa: PLC0415
 
     return SuiteBenchmark(load_suite(where))
-
-
-def read_predictions(file: Path, source: object = None) -> dict[str, Prediction]:
-    """The answers in a predictions file: in our form, or in one of the benchmark's own.
-
-    Raises:
-        UsageError: it has bad lines.
-    """
-    if isinstance(source, ReadsPredictions):
-        return source.read_predictions(file)
-    from proctor.benchmarks.suites.predictions import read_predictions as read  # noqa: PLC0415 - as above
-
-    return read(file)
 
 
 def harness_outcomes(file: Path) -> "Sequence[SweOutcome]":

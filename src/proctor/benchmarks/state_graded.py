@@ -5,13 +5,13 @@ import hashlib
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
-from proctor.core.benchmark import GradingContext, ServesEnvironment, TaskHealth
+from proctor.core.benchmark import Benchmark, GradingContext, TaskHealth
 from proctor.core.causes import Cause, Status
-from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
+from proctor.core.environment import Environment, EnvironmentProvider
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.submission import PatchKind
@@ -25,18 +25,6 @@ script=$(mktemp) && trap 'rm -f "$script"' EXIT && cat >"$script" || exit 1
 """
 _DEFAULT_SECONDS: Final = 7200.0
 _SHARED_SYSTEM_PREFIXES: Final = ("local:", "plain:")
-
-
-class StateGradedBenchmark(ServesEnvironment, Protocol):
-    """The members of such a benchmark that are called here."""
-
-    name: str
-
-    async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec: ...
-
-    async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation: ...
-
-    def oracle(self, task: Task) -> Prediction | None: ...
 
 
 Observe = Callable[[Task, Environment, Path], Awaitable[Prediction]]
@@ -53,7 +41,7 @@ def require_machine(environment: Environment, name: str) -> None:
 
 
 async def state_after(
-    benchmark: StateGradedBenchmark, task: Task, script: bytes | None, context: GradingContext, observe: Observe
+    benchmark: Benchmark, task: Task, script: bytes | None, context: GradingContext, observe: Observe
 ) -> tuple[Prediction, str]:
     """What the grader sees of a fresh room after the script has worked in it, or nobody; and how the script ended.
 
@@ -83,7 +71,7 @@ async def state_after(
 
 
 async def grade_state(
-    benchmark: StateGradedBenchmark,
+    benchmark: Benchmark,
     task: Task,
     prediction: Prediction,
     context: GradingContext,
@@ -114,7 +102,7 @@ async def grade_state(
 
 
 async def _grade_script(
-    benchmark: StateGradedBenchmark, task: Task, prediction: Prediction, context: GradingContext, observe: Observe
+    benchmark: Benchmark, task: Task, prediction: Prediction, context: GradingContext, observe: Observe
 ) -> TaskEvaluation:
     """Grade the state that a script brings a fresh room into."""
     state, said = await state_after(benchmark, task, prediction.content, context, observe)
@@ -124,9 +112,7 @@ async def _grade_script(
     )
 
 
-async def check_state_health(
-    benchmark: StateGradedBenchmark, task: Task, context: GradingContext, observe: Observe
-) -> TaskHealth:
+async def check_state_health(benchmark: Benchmark, task: Task, context: GradingContext, observe: Observe) -> TaskHealth:
     """Nothing fails, and the reference answer, where there is one, passes as often as it is tried."""
     before = await _verdict_after(benchmark, task, None, context, observe)
     gold = benchmark.oracle(task)
@@ -160,7 +146,7 @@ def state_prediction(task: Task, evidence: bytes) -> Prediction:
 
 
 async def _verdict_after(
-    benchmark: StateGradedBenchmark, task: Task, script: bytes | None, context: GradingContext, observe: Observe
+    benchmark: Benchmark, task: Task, script: bytes | None, context: GradingContext, observe: Observe
 ) -> Verdict:
     seen, _ = await state_after(benchmark, task, script, context, observe)
     return (await benchmark.grade(task, seen, context)).verdict

@@ -3,9 +3,9 @@
 Built-in agents and a stranger's register alike, through the entry point group ``proctor.agents``.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 from msgspec import field
 
@@ -56,10 +56,10 @@ class AgentOutcome(Record):
         claimed: what the agent's own program says it used; the gateway's meter is the truth, this is the cross-check.
     """
 
-    cause: Cause | None
-    detail: str
-    seconds: float
-    metrics: AgentMetrics
+    cause: Cause | None = None
+    detail: str = ""
+    seconds: float = 0.0
+    metrics: AgentMetrics = AgentMetrics()
     final_text: str = ""
     claimed: tuple[ModelUsage, ...] = ()
     claimed_cost_usd: float | None = None
@@ -94,47 +94,50 @@ class AgentSetup(Record):
     pod_variables: dict[str, str] = field(default_factory=dict)
 
 
-class Agent(Protocol):
-    """Answers tasks."""
+class Agent(ABC):
+    """Works on tasks. An entry point of the group ``proctor.agents`` names a subclass.
+
+    Attributes:
+        needs_oracle: it is given the task's oracle; never true for an agent under test.
+        needs_sandbox: it is given a sandbox.
+        needs_model: it cannot work without a model.
+
+    Raises:
+        UsageError: something that this agent needs is missing from the setup.
+    """
 
     name: str
+    needs_oracle: bool = False
+    needs_sandbox: bool = True
+    needs_model: bool = True
+
+    def __init__(self, setup: AgentSetup | None = None) -> None:
+        self._setup = AgentSetup() if setup is None else setup
 
     def versions(self) -> dict[str, str]:
-        """The programs that answer, with their versions, for the run's configuration.
+        """The programs that it runs, with their versions, for the run's configuration; none by default.
 
         Raises:
             InfrastructureError: a program that it needs is not on this machine, or does not run.
         """
-        ...
+        return {}
 
-    def prepare_spec(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:
-        """Add what this agent needs in the room: its programs, its home, its variables.
+    def prepare_spec(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:  # noqa: ARG002 - for subclasses
+        """Add what this agent needs in the environment: its programs, its sandbox, its variables.
 
         Raises:
             InfrastructureError: a program that it needs is not on this machine.
         """
-        ...
+        return spec
 
+    @abstractmethod
     async def solve(
         self, request: AgentRequest, environment: Environment, on_progress: ProgressCallback
     ) -> AgentOutcome:
-        """Work on the task until done. `doing` is told, in a few words, what the agent is at.
+        """Work on the task until done. `on_progress` is called with a few words on the current step.
 
-        Being cancelled ends the agent: first politely, at a second cancellation at once.
+        Being cancelled ends the agent: gracefully first, at a second cancellation at once.
 
         Raises:
-            InfrastructureError: the room broke.
+            InfrastructureError: the environment broke.
         """
-        ...
-
-
-class AgentFactory(Protocol):
-    """What an entry point of the group ``proctor.agents`` names; usually the agent's class.
-
-    It may have members `needs_oracle` (to be given the task's reference answer; no, if not said), `needs_sandbox` (a
-    sandbox's home; yes, if not said) and `needs_model` (it cannot do without a model; yes, if not said).
-    """
-
-    def __call__(self, setup: AgentSetup, /) -> Agent:
-        """Make an agent. A setup that lacks what this agent needs is refused with a `UsageError`."""
-        ...

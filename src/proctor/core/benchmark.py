@@ -1,20 +1,28 @@
-"""What a benchmark is: a source of tasks and the rule that grades them.
+"""The base class of benchmarks: a source of tasks and the rule that grades them.
 
-Built-in benchmarks and a stranger's register alike, through the entry point group ``proctor.benchmarks``.
+Benchmarks are found through the entry point group ``proctor.benchmarks``, built-in ones and plugins alike.
 """
 
+import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Literal, Protocol, runtime_checkable
+from typing import Final, Literal
 
+from proctor.core.causes import Status
+from proctor.core.disk_names import disk_name
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
+from proctor.core.errors import UsageError
 from proctor.core.evaluation import Prediction, TaskEvaluation
+from proctor.core.predictions import read_predictions as read_prediction_lines
 from proctor.core.published_result import PublishedResult
-from proctor.core.record import Record
+from proctor.core.record import Record, to_json
 from proctor.core.run import Machine
+from proctor.core.submission import PatchKind
 from proctor.core.task import Task
+from proctor.core.verdict import Verdict
 
 
 class GradeOptions(Record):
@@ -22,7 +30,7 @@ class GradeOptions(Record):
 
     Attributes:
         determinism_runs: how often the tests run after the patch; from 2 on, a test that flips makes the task flaky.
-        repair: what a linter may mend between patch and tests, where the benchmark has one.
+        repair: what a linter may repair between patch and tests, where the benchmark has one.
         jobs_inside: how many jobs one task's own test program may use.
     """
 
@@ -40,10 +48,10 @@ _NO_PERMIT: Final[AbstractAsyncContextManager[object]] = nullcontext()
 
 @dataclass(frozen=True, slots=True)
 class GradingContext:
-    """Where one task is graded: who makes the rooms, and the folder for what is left of it.
+    """What grading one task is given: the provider of its environments, and the folder for its artifacts.
 
     Attributes:
-        turn: what a benchmark that takes turns holds while it runs anything of a task; the rest may be done meanwhile.
+        permit: held while tests run, by a benchmark with `uses_permit`; other work needs no permit.
     """
 
     provider: EnvironmentProvider
@@ -54,13 +62,13 @@ class GradingContext:
 
 
 class TaskHealth(Record):
-    """What was learned about a task on this machine before anything was spent.
+    """What `validate` found out about a task on this machine.
 
     Attributes:
         problems: why the task cannot be trusted here; empty when it can.
         flaky: the tests whose results did not repeat.
-        leaks: where the gold answer can be found by the agent.
-        deviations: in what the room differs from the official one; a task may be healthy all the same.
+        leaks: where the agent can find the oracle.
+        deviations: how the environment differs from the official one; a task may be healthy all the same.
         skipped: why the task could not be tried on this machine; that says nothing about its health.
     """
 
@@ -87,7 +95,7 @@ class InvalidTask(Record):
 
 
 class DatasetInfo(Record):
-    """A data set that was brought to this machine.
+    """A data set that was fetched to this machine.
 
     Attributes:
         origin: where it came from: a repository, a hub, or a path.
@@ -105,125 +113,159 @@ class DatasetInfo(Record):
     schema_version: Literal["proctor.dataset_info@1"] = "proctor.dataset_info@1"
 
 
-class Benchmark(Protocol):
-    """A named source of tasks, and their grading."""
+class Benchmark(ABC):
+    """A named source of tasks, and their grading.
+
+    Attributes:
+        split: the part of its data that was chosen, where it has several.
+        source: where its data comes from.
+        grader: names the grading rule and its version; verdicts are cached under it.
+        uses_permit: the benchmark holds the permit of its `GradingContext` whenever it runs tests, so that the next
+            task can be laid out while one is tested.
+        missing_is_empty: a task without a prediction counts as an empty submission, as in the benchmark's own harness;
+            otherwise it is skipped.
+    """
 
     name: str
-    split: str | None  # the part of its data that was chosen, where it has several
-    source: str
-    grader: str  # names the grading rule and its version: another one may grade otherwise
+    split: str | None = None
+    source: str = ""
+    grader: str = ""
+    uses_permit: bool = False
+    missing_is_empty: bool = False
 
-    def digest(self) -> str:
-        """Identifies the data."""
-        ...
-
-    def fingerprint(self, task: Task) -> str:
-        """Identifies all of one task's data that a verdict depends on."""
-        ...
-
-    def environment_spec(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
-        """The room in which this task's submissions are graded, but for the tree in it."""
-        ...
-
+    @abstractmethod
     def tasks(self) -> Sequence[Task]:
-        """Every task that can be used, in the order of their ids."""
-        ...
+        """Every valid task, in the order of their ids."""
 
     def invalid_tasks(self) -> Sequence[InvalidTask]:
-        """The tasks whose data is broken."""
-        ...
+        """The tasks whose data is broken; none by default."""
+        return ()
+
+    def digest(self) -> str:
+        """Identifies the data; by default, all its tasks."""
+        return _sha256("\n".join(self.fingerprint(task) for task in self.tasks()).encode())
+
+    def fingerprint(self, task: Task) -> str:
+        """Identifies all of one task's data that a verdict depends on; by default, its record."""
+        return _sha256(to_json(task))
+
+    def for_provider(self, provider: EnvironmentProvider) -> "Benchmark":  # noqa: ARG002 - for subclasses
+        """The benchmark for environments of this provider; by default, it makes no difference.
+
+        Raises:
+            UsageError: the benchmark cannot be run in such environments.
+        """
+        return self
+
+    def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:  # noqa: ARG002 - for subclasses
+        """What this machine does not have and the task requires, in one sentence; None when nothing is missing.
+
+        Images are checked by the runner.
+        """
+        return None
+
+    @abstractmethod
+    def environment_spec(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
+        """The environment in which this task's submissions are graded, without its workspace."""
 
     def oracle(self, task: Task) -> Prediction | None:
-        """The reference answer, where there is one."""
-        ...
-
-    async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:
-        """Lay out below `folder` what the agent starts from; the room that it will work in."""
-        ...
-
-    async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
-        """Turn what the agent left behind into its submission."""
-        ...
-
-    async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
-        """Grade one submission in fresh rooms."""
-        ...
-
-    async def validate(self, task: Task, context: GradingContext) -> TaskHealth:
-        """Prove on this machine that the task can be failed, can be solved, and is graded alike each time."""
-        ...
-
-
-@runtime_checkable
-class UsesPermit(Protocol):
-    """A benchmark that holds the turn of its `Place` whenever it runs anything, and so can do the rest ahead of it."""
-
-    uses_permit: bool
-
-
-@runtime_checkable
-class ProviderAware(Protocol):
-    """A benchmark that has to know who makes its rooms, since what it prepares depends on it."""
-
-    def for_provider(self, provider: EnvironmentProvider) -> Benchmark:
-        """The same benchmark, in rooms of this provider."""
-        ...
-
-
-@runtime_checkable
-class ServesEnvironment(Protocol):
-    """A benchmark that sees to a room from inside: before the agent comes, and while it works."""
-
-    def serve(self, task: Task, environment: Environment, folder: Path) -> AbstractAsyncContextManager[None]:
-        """Entered, the room is in the state that the task starts from; left, the agent has ended.
-
-        What the agent asks meanwhile is answered: a score, say. `folder` is the one that `prepare` laid out and that
-        `collect` is given; the agent sees nothing of it, and what the grader will need to know can be noted there.
-
-        Raises:
-            InfrastructureError: the room cannot be brought into that state, or is not one for this task.
-        """
-        ...
-
-
-def for_provider(benchmark: Benchmark, provider: EnvironmentProvider) -> Benchmark:
-    """The benchmark in rooms of this provider, where that makes a difference to it."""
-    return benchmark.for_provider(provider) if isinstance(benchmark, ProviderAware) else benchmark
-
-
-@runtime_checkable
-class ReadsPredictions(Protocol):
-    """A benchmark whose answers have official forms of their own, and whose exam is no smaller for a missing answer."""
+        """The reference solution, where there is one; by default, the one in the task's private part."""
+        oracle = task.private.oracle
+        if oracle is None:
+            return None
+        return Prediction(
+            task_id=task.id,
+            patch_kind=oracle.patch_kind or PatchKind.SHELL_SCRIPT,
+            content=oracle.text.encode("utf-8", "surrogateescape"),
+            model="oracle",
+        )
 
     def read_predictions(self, file: Path) -> dict[str, Prediction]:
-        """The answers in a file of any form that the benchmark's own harness takes.
+        """The predictions in a file, by task; by default, one JSON object a line.
 
         Raises:
-            UsageError: it has entries that are no answers, or answers to no task.
+            UsageError: an entry is no prediction, or there is no such task.
         """
-        ...
+        return read_prediction_lines(file)
+
+    @abstractmethod
+    async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:
+        """Lay out below `folder` what the agent starts from, and describe the environment that it works in."""
+
+    def serve(
+        self,
+        task: Task,  # noqa: ARG002 - for subclasses
+        environment: Environment,  # noqa: ARG002
+        folder: Path,  # noqa: ARG002
+    ) -> AbstractAsyncContextManager[None]:
+        """A context for the time in which the agent works; by default, nothing happens in it.
+
+        On entry, the environment is brought into the state that the task starts from; inside, requests of the agent
+        are served (for a score, for example); on exit, the agent has ended. `folder` is the one that `prepare` and
+        `collect` are given. The agent cannot see it, so what grading needs later can be stored there.
+
+        Raises:
+            InfrastructureError: the environment cannot be brought into that state, or is unfit for this task.
+        """
+        return nullcontext()
+
+    @abstractmethod
+    async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
+        """Turn what the agent left in the environment into its submission."""
+
+    @abstractmethod
+    async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
+        """Grade one submission in fresh environments."""
+
+    async def validate(self, task: Task, context: GradingContext) -> TaskHealth:
+        """Prove on this machine that the task can be failed, can be solved, and is graded the same each time.
+
+        By default, an empty diff must not be resolved, and the oracle must be, as often as it is graded.
+        """
+
+        async def verdict(prediction: Prediction, name: str) -> Verdict:
+            folder = context.folder / disk_name(task.id) / name
+            return (await self.grade(task, prediction, replace(context, folder=folder))).verdict
+
+        empty = Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=b"")
+        before = await verdict(empty, "empty")
+        oracle = self.oracle(task)
+        runs = range(1, 1 + (context.options.determinism_runs or 2))
+        after = [await verdict(oracle, f"oracle{number}") for number in runs] if oracle else []
+        problems = []
+        if before.status is Status.RESOLVED:
+            problems.append(f"an empty submission is resolved: {before.reason}")
+        if not after:
+            problems.append("there is no oracle to try")
+        problems += [
+            f"the oracle is not resolved: {one.reason}" for one in after[:1] if one.status is not Status.RESOLVED
+        ]
+        repeats = len({verdict.status for verdict in after}) <= 1
+        if not repeats:
+            problems.append("the oracle is not always graded the same")
+        return TaskHealth(
+            task_id=task.id,
+            environment=await context.provider.digest(self.environment_spec(task, context.options)),
+            healthy=not problems,
+            pre_patch_ok=before.status is not Status.RESOLVED,
+            oracle_ok=bool(after) and all(verdict.status is Status.RESOLVED for verdict in after),
+            determinism_ok=repeats,
+            problems=tuple(problems),
+        )
 
 
-@runtime_checkable
-class ChecksRequirements(Protocol):
-    """What a benchmark may do besides: say what a machine lacks for a task, before anything is spent on it."""
-
-    def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:
-        """What is not there, in one sentence; None when nothing is missing. Images are looked for by the runner."""
-        ...
-
-
-class BenchmarkSource(Protocol):
-    """What an entry point of the group ``proctor.benchmarks`` names: how a benchmark's data comes here.
+class BenchmarkSource(ABC):
+    """What an entry point of the group ``proctor.benchmarks`` names: where a benchmark's data comes from.
 
     Attributes:
         about: one line for the list of benchmarks.
         splits: the parts that can be chosen by name; the first one is the default.
     """
 
-    about: str
-    splits: tuple[str, ...]
+    about: str = ""
+    splits: tuple[str, ...] = ()
 
+    @abstractmethod
     def open(self, split: str | None) -> Benchmark:
         """The benchmark, from data that is on this machine.
 
@@ -231,17 +273,21 @@ class BenchmarkSource(Protocol):
             UsageError: there is no such split, or it has not been fetched; says how to.
             InvalidData: what was fetched cannot be read.
         """
-        ...
 
-    async def fetch(self, split: str | None, origin: Path | None, log: Callable[[str], None]) -> DatasetInfo:
-        """Bring the data here: from its official place, or from `origin`. `tell` hears what is being done.
+    async def fetch(self, split: str | None, origin: Path | None, log: Callable[[str], None]) -> DatasetInfo:  # noqa: ARG002 - for subclasses
+        """Fetch the data from its official place, or from `origin`; by default, there is nothing to fetch.
 
         Raises:
             InfrastructureError: its official place cannot be reached.
             InvalidData: what is there is not this benchmark's data.
+            UsageError: it has no data that is fetched.
         """
-        ...
+        raise UsageError("the data of this benchmark is part of its package", fix="run it as it is")
 
     def published(self) -> Sequence[PublishedResult]:
-        """What others have published of it."""
-        ...
+        """Published results; none by default."""
+        return ()
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -6,7 +6,7 @@ takes, from which the id can be read back.
 
 - Bytes other than ``A-Z a-z 0-9 . _ -``, and a leading dot, are written ``%xx``; the empty id is ``%``.
 - A name longer than 180 bytes goes on in a sub-directory: every piece but the last ends in ``~``.
-- ``~`` never occurs otherwise, so ``<name>~2.json`` is free for a second attempt.
+- ``~`` never occurs otherwise.
 """
 
 from typing import Final

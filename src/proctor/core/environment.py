@@ -4,12 +4,13 @@
 entry point group ``proctor.environments``.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Protocol, Self, runtime_checkable
+from typing import Final, Protocol, Self
 
 from msgspec import field
 
@@ -207,37 +208,36 @@ class Environment(Protocol):
     ) -> None: ...
 
 
-class EnvironmentProvider(Protocol):
-    """Makes rooms of one kind."""
+class EnvironmentProvider(ABC):
+    """Makes environments of one kind.
+
+    Attributes:
+        supports_run_once: `run_once` is implemented, and costs less than an environment for many commands.
+        uses_images: environments are made from the container images that specs name.
+    """
 
     name: str
+    supports_run_once: bool = False
+    uses_images: bool = False
 
+    @abstractmethod
     async def start(self, spec: EnvironmentSpec) -> Environment:
-        """Make a room; when this fails, nothing of it is left.
+        """Make an environment; when this fails, nothing of it is left.
 
         Raises:
-            InfrastructureError: the machine cannot make such a room; says why and what to do.
+            InfrastructureError: the machine cannot make such an environment; says why and what to do.
         """
-        ...
 
+    @abstractmethod
     async def digest(self, spec: EnvironmentSpec) -> str:
-        """The digest that a room made from `spec` will have: what it shows, its workspace aside.
+        """The digest that an environment made from `spec` will have: what it shows, without its workspace.
 
         Raises:
-            InfrastructureError: no such room can be made here.
+            InfrastructureError: no such environment can be made here.
         """
-        ...
 
-    async def close(self) -> None:
-        """Free what its rooms shared, once all of them have stopped. Safe to call twice."""
-        ...
-
-
-@runtime_checkable
-class OneShotRunner(Protocol):
-    """A provider that can make a room for a single command at less cost than for many, if `runs_errands` says so."""
-
-    supports_run_once: bool
+    async def close(self) -> None:  # noqa: B027 - a default
+        """Free what its environments shared, once all of them have stopped. Safe to call twice."""
 
     async def run_once(
         self,
@@ -246,39 +246,30 @@ class OneShotRunner(Protocol):
         *,
         permit: AbstractAsyncContextManager[object] | None = None,
     ) -> OneShotResult:
-        """Make a room, run one command in it to its end, and remove the room. Nothing outlives the command.
+        """Make an environment, run one command in it to its end, and remove it. Nothing outlives the command.
 
-        With `turn`, the room is made at once, and the command waits for its turn and runs within it; its clock starts
-        then.
+        Called where `supports_run_once` is true. With `permit`, the environment is made at once, and the command runs
+        while the permit is held; its clock starts then.
 
         Raises:
-            LimitReached: a limit of the whole room (wall clock, disk) ended it.
-            InfrastructureError: the machine cannot make such a room.
+            LimitReached: a limit of the whole environment (wall clock, disk) ended it.
+            InfrastructureError: the machine cannot make such an environment.
         """
-        ...
+        raise NotImplementedError(f"{self.name} environments cannot be made for a single command")
 
+    def prefetch(self, specs: Sequence[EnvironmentSpec]) -> None:  # noqa: B027 - a default
+        """The environments that will be needed, one for each task, in order. Replaces an earlier list."""
 
-@runtime_checkable
-class PrefetchingProvider(Protocol):
-    """What a provider may do besides: have what rooms are made from at hand before they are asked for."""
+    def release(self, spec: EnvironmentSpec) -> None:  # noqa: B027 - a default
+        """One task of the list is done and needs no environment like this any more."""
 
-    def prefetch(self, specs: Sequence[EnvironmentSpec]) -> None:
-        """The rooms that will be asked for, one for each piece of work, in order. Replaces what was told before."""
-        ...
+    async def is_available(self, spec: EnvironmentSpec) -> bool:  # noqa: ARG002 - for subclasses
+        """Whether what such an environment is made from is on this machine already."""
+        return True
 
-    def release(self, spec: EnvironmentSpec) -> None:
-        """One piece of the expected work is over: for it, no room like this will be asked for again."""
-        ...
+    async def unavailable_reason(self, spec: EnvironmentSpec | None = None) -> str | None:  # noqa: ARG002 - for subclasses
+        """Why such an environment cannot be made, as far as is known without fetching anything; None when it can.
 
-
-@runtime_checkable
-class ChecksAvailability(Protocol):
-    """What a provider may do besides: tell whether what rooms are made from is there, or can be had."""
-
-    async def is_available(self, spec: EnvironmentSpec) -> bool:
-        """Whether what such a room is made from is on this machine already."""
-        ...
-
-    async def unavailable_reason(self, spec: EnvironmentSpec) -> str | None:
-        """Why what such a room is made from cannot be had, as far as can be told without bringing it here."""
-        ...
+        Without a spec: why this machine cannot make any.
+        """
+        return None

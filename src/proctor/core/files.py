@@ -1,21 +1,24 @@
-"""Files that are whole or not there, files that a user names, and locks that end with their holder."""
+"""Atomic writes, appends, files that a user names, and locks that end with the process."""
 
 import errno
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from proctor.core.errors import RetryableError, UsageError
 
+_BLOCK_BYTES: Final = 256 * 1024
+
 
 def read_user_file(file: Path, what: str) -> str:
-    """The text of a file that a user names. An editor may have put a mark before it that says that it is UTF-8.
+    """The text of a file that a user names; a byte order mark is dropped.
 
     Raises:
-        UsageError: `what` it is, in words, cannot be read.
+        UsageError: it cannot be read; `what` names it in the message.
     """
     try:
         return file.read_text(encoding="utf-8-sig")
@@ -28,17 +31,17 @@ def read_user_file(file: Path, what: str) -> str:
 def write_atomic(
     path: Path, data: bytes | str, *, mode: int = 0o644, temporary: str | None = None, sync_parent: bool = True
 ) -> None:
-    """Replace `path` by `data` so that a reader, or a crash, sees the old file or the new one, never a part.
+    """Replace `path` by `data` so that readers, also after a crash, see the old file or the new one, never a part.
 
-    Without `sync_parent` the caller makes the rename last, with `sync_directory`, for many files at once.
+    Without `sync_parent` the caller syncs the directory, once for many files.
 
     The temporary file has a fixed name beside the target, so that a leftover of a killed write is overwritten by the
-    next. Callers hold a lock or are the only writer; those who are not give each writer its own `temporary` name.
+    next. Callers hold a lock or are the only writer; otherwise each writer has its own `temporary` name.
     """
     content = data.encode() if isinstance(data, str) else data
     if path.exists() and not path.is_file() and not path.is_dir():
-        # A rename would put a file in the place of a device, of /dev/null even, for all programs of the machine.
-        raise OSError(errno.EEXIST, "it is there, and is no ordinary file", str(path))
+        # A rename would replace a device, even /dev/null, by a file for all programs of the machine.
+        raise OSError(errno.EEXIST, "it exists and is not a regular file", str(path))
     half_written = path.with_name(temporary or f".{path.name}.tmp")
     half_written.unlink(missing_ok=True)
     # O_EXCL: a symlink planted under the temporary name is refused, and the mode holds from the first byte.
@@ -63,11 +66,50 @@ def sync_directory(path: Path) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        # Some network and FUSE file systems cannot sync a directory; they keep their own promises.
+        # Some network and FUSE file systems cannot sync a directory.
         if error.errno not in {errno.EINVAL, errno.ENOTSUP}:
             raise
     finally:
         os.close(descriptor)
+
+
+def append_whole(descriptor: int, pieces: Iterable[bytes]) -> None:
+    """Append all of it, or nothing: when writing fails half-way, as on a full disk, the file is cut back.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    start = os.fstat(descriptor).st_size
+    try:
+        rest = b""
+        for piece in pieces:
+            if len(rest) > _BLOCK_BYTES:
+                _write_all(descriptor, rest)
+                rest = b""
+            rest += piece
+        _write_all(descriptor, rest)
+    except OSError:
+        os.ftruncate(descriptor, start)
+        raise
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def truncate_torn_line(descriptor: int) -> None:
+    """Cut off the unfinished last line that a killed writer left."""
+    size = end = os.fstat(descriptor).st_size
+    while end > 0:
+        start = max(0, end - _BLOCK_BYTES)
+        newline = os.pread(descriptor, end - start, start).rfind(b"\n")
+        if newline >= 0:
+            end = start + newline + 1
+            break
+        end = start
+    if end != size:
+        os.ftruncate(descriptor, end)
 
 
 @contextmanager
@@ -76,17 +118,16 @@ def file_lock(
 ) -> Iterator[int]:
     """Hold an exclusive lock on the file `path`; the kernel drops it when the holder dies.
 
-    Yields the lock's descriptor: a program that inherits it holds the lock too, and keeps it when we are
-    killed before it.
+    Yields the lock's descriptor: a child process that inherits it holds the lock too, also after this one is killed.
 
     Args:
-        path: the lock file; it stays, since removing it would let two holders in.
-        what: what the lock guards, for the sentence of the error.
+        path: the lock file; it is not removed, since that would allow two holders.
+        what: what the lock guards, for the error message.
         wait_seconds: how long to wait for another holder.
-        on_wait: called once if there is another holder to wait for.
+        on_wait: called once if another holder must be waited for.
 
     Raises:
-        RetryableError: somebody else held it for the whole of `wait_seconds`.
+        RetryableError: another process held it for all of `wait_seconds`.
     """
     deadline = time.monotonic() + wait_seconds
     waiting = False

@@ -1,4 +1,4 @@
-"""What every record has in common, and how records become JSON and come back."""
+"""The base class of records, and how records are written as JSON and read."""
 
 import re
 from pathlib import Path
@@ -22,7 +22,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Versioned(Protocol):
-    """A record that says what it is, and which version of that."""
+    """A record that states its schema and version."""
 
     @property
     def schema_version(self) -> str:
@@ -33,7 +33,7 @@ class Versioned(Protocol):
 def to_json(value: object) -> bytes:
     """Stable, readable JSON: keys in the order of the record's fields, two spaces, one final newline.
 
-    Text that is no Unicode, as file names and test ids may hold, is written with its odd bytes spelled out.
+    Text that is not Unicode, as in some file names and test ids, is written with its invalid bytes escaped.
     """
     try:
         encoded = msgspec.json.encode(value)

@@ -1,5 +1,6 @@
 """What is recorded of a task: the verdict, what it cost, and every try that led to it."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 from proctor.core.causes import Cause, Status
@@ -38,6 +39,21 @@ class ModelUsage(Record):
     requests: int
     tokens: Tokens
     cost_usd: float | None
+
+
+def sum_costs(costs: Iterable[float | None]) -> float | None:
+    """The sum of costs in US dollars; None when one of them is unknown."""
+    total = 0.0
+    for cost in costs:
+        if cost is None:
+            return None
+        total += cost
+    return round(total, 12)  # far below the price of a token: drops the noise of binary fractions
+
+
+def usage_cost(usage: Iterable[ModelUsage]) -> float | None:
+    """What several models cost together; None when one of the costs is unknown."""
+    return sum_costs(model.cost_usd for model in usage)
 
 
 class Member(Record):

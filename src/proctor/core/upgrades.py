@@ -40,7 +40,7 @@ UPGRADES: Final[Mapping[str, Upgrade]] = {
         "proctor.environment_snapshot@1",
         {"at": "taken_at", "started": "init_start_time", "programs.real": "real_path"},
     ),
-    "proctor.answer@1": Upgrade("proctor.attempt@1", {"metrics.active_share": "active_share"}),
+    "proctor.answer@1": Upgrade("proctor.attempt@1", {"metrics.utilisation": "active_share"}),
     "proctor.fetched@1": Upgrade("proctor.dataset_info@1"),
     "proctor.graded@1": Upgrade(
         "proctor.graded@2",
@@ -63,7 +63,7 @@ UPGRADES: Final[Mapping[str, Upgrade]] = {
     "proctor.task@1": Upgrade("proctor.task@2", {"private.gold": "oracle"}),
     "proctor.task_result@1": Upgrade(
         "proctor.task_result@2",
-        {"sample": "trial", "answer_seconds": "agent_seconds", "metrics.active_share": "active_share"},
+        {"sample": "trial", "answer_seconds": "agent_seconds", "metrics.utilisation": "active_share"},
     ),
     "proctor.terminal_bench_evidence@1": Upgrade(
         "proctor.terminal_bench_evidence@2", {"ran": "verifier_run", "tries": "verifier_runs", **_QUARANTINE}

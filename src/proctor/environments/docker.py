@@ -9,10 +9,11 @@ from typing import Any, Final
 from aiodocker import Docker
 from aiodocker.networks import DockerNetwork
 
-from proctor.core.environment import EnvironmentSpec, Network
+from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, Network
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.paths import cache_root
 from proctor.core.record import Record
+from proctor.environments import docker_unavailable_reason
 from proctor.environments.docker_build import base_images, build, build_context, build_tag
 from proctor.environments.docker_engine import connect, disconnect, engine_errors, own_labels
 from proctor.environments.docker_environment import DockerEnvironment
@@ -51,7 +52,7 @@ class PullProgress(Record):
     total: int
 
 
-class DockerProvider:
+class DockerProvider(EnvironmentProvider):
     """Makes environments in containers.
 
     Commands run as root of the container, with the engine's default capabilities: state-graded tasks install
@@ -72,6 +73,7 @@ class DockerProvider:
     """
 
     name = "docker"
+    uses_images = True
 
     def __init__(
         self,
@@ -137,8 +139,10 @@ class DockerProvider:
         """Whether the environment's image is on this machine."""
         return await inspect_image(self._docker(), self._image_of(spec)) is not None
 
-    async def unavailable_reason(self, spec: EnvironmentSpec) -> str | None:
-        """Why the environment's image can be neither found here nor in its registry."""
+    async def unavailable_reason(self, spec: EnvironmentSpec | None = None) -> str | None:
+        """Why there is no engine; or why an environment's image can be neither found here nor in its registry."""
+        if spec is None:
+            return await docker_unavailable_reason(self._url)
         if await self.is_available(spec):
             return None
         try:

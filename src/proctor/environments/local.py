@@ -10,9 +10,17 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from proctor.core.environment import EnvironmentSpec, Mount, Network, OneShotCommand, OneShotResult
+from proctor.core.environment import (
+    EnvironmentProvider,
+    EnvironmentSpec,
+    Mount,
+    Network,
+    OneShotCommand,
+    OneShotResult,
+)
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.trees import has_foreign_files, open_parent, remove_tree
+from proctor.environments import local_unavailable_reason
 from proctor.environments.bubblewrap import (
     HOME,
     EnvironmentLayout,
@@ -39,7 +47,7 @@ _RESERVED_DIRS: Final = ("/dev", "/home/user", "/proc", "/run", "/tmp", "/var") 
 T = TypeVar("T")
 
 
-class LocalProvider:
+class LocalProvider(EnvironmentProvider):
     """Makes environments on this machine, without a daemon and without root.
 
     Args:
@@ -53,6 +61,7 @@ class LocalProvider:
 
     def __init__(self, *, isolation: bool = True, overlay: bool = True, environments_dir: Path | None = None) -> None:
         self._isolation = isolation
+        self.supports_run_once = isolation
         self._overlay = overlay and isolation
         self._environments_dir = (environments_dir or default_environments_dir()).resolve()
         self._foreign_files: dict[tuple[str, int, int, int], bool] = {}
@@ -75,11 +84,6 @@ class LocalProvider:
         except BaseException:
             await asyncio.shield(body.remove())
             raise
-
-    @property
-    def supports_run_once(self) -> bool:
-        """Whether an environment for a single command costs less than one for many."""
-        return self._isolation
 
     async def run_once(
         self,
@@ -117,6 +121,10 @@ class LocalProvider:
     async def digest(self, spec: EnvironmentSpec) -> str:
         """Of the system that the environment shows, and its mounts."""
         return local_digest("local" if self._isolation else "plain", spec.mounts)
+
+    async def unavailable_reason(self, spec: EnvironmentSpec | None = None) -> str | None:
+        """Why bubblewrap cannot be used here; nothing is needed without isolation."""
+        return await local_unavailable_reason() if spec is None and self._isolation else None
 
     async def close(self) -> None:
         """See that the folders of environments that have ended are gone, and their control groups."""

@@ -1,6 +1,6 @@
-"""The local model proxy that every agent talks through: it meters, prices, limits, records and replays.
+"""The local model proxy between agents and the provider: it meters, prices, limits, records and replays.
 
-A `Gateway` listens, has one backend (a provider, a recording, a script) and opens a `Session` for each attempt.
+A `Gateway` listens, has one backend (a provider, a recording, a script) and opens a `GatewaySession` per attempt.
 """
 
 from proctor.gateway.backend import GatewaySessionSpec

@@ -1,4 +1,4 @@
-"""The gateway's front: HTTP in, HTTP out, bytes passed on as they come."""
+"""The gateway's HTTP application: finds the session of a request and relays the response as it arrives."""
 
 import asyncio
 from collections.abc import Coroutine, Mapping
@@ -27,12 +27,12 @@ from proctor.gateway.session import SESSION_CLOSED, GatewayRefusal, GatewaySessi
 _MESSAGES_PATH: Final = "/v1/messages"
 _SESSION_PREFIX: Final = "/t/"
 _AGENT_PREFIX: Final = "/a/"
-# Paths are remembered once they are read; longer ones than anybody needs would fill the memory.
+# Parsed paths are cached; very long ones would fill the memory.
 _MAX_PATH_LENGTH: Final = 4096
 
 
 class GatewayApp:
-    """Finds the session of each request and answers for it."""
+    """Finds the session of each request and responds for it."""
 
     def __init__(self, sessions: Mapping[str, GatewaySession], closed: set[str], *, passes_login: bool) -> None:
         self._sessions = sessions
@@ -40,7 +40,7 @@ class GatewayApp:
         self._passes_login = passes_login
 
     async def handle(self, request: HttpRequest, response: HttpResponseWriter) -> None:
-        """Answer one HTTP request."""
+        """Respond to one HTTP request."""
         raw_path, _, query = request.target.partition("?")
         token, agent, path = split_path(raw_path) if len(raw_path) <= _MAX_PATH_LENGTH else ("", "", None)
         session = self._sessions.get(token)
@@ -53,7 +53,7 @@ class GatewayApp:
         elif request.method == "HEAD" and path in {"", "/"}:
             response.send(200, {})
         else:
-            # A stream can last for minutes, and a request be of megabytes: whoever has handed it on lets go of it.
+            # A stream can last for minutes and a request take megabytes, so no reference to it is kept here.
             incoming = IncomingRequest(
                 request.method, f"{path}?{query}" if query else path, request.headers, request.body
             )
@@ -71,9 +71,9 @@ class GatewayApp:
             if call is None:
                 _send_error(response, 400, "invalid_request_error", "the body is not a request to the Messages API")
                 return
-            asking = self._serve_model_call(response, session, call, incoming)
+            serving = self._serve_model_call(response, session, call, incoming)
             del call, incoming
-            await asking
+            await serving
         elif (refusal := session.refusal()) is not None:
             _send_refusal(response, refusal)
         else:
@@ -108,7 +108,7 @@ class GatewayApp:
 async def _serve_safely(
     serving: Coroutine[Any, Any, None], response: HttpResponseWriter, session: GatewaySession
 ) -> None:
-    """Whatever happens to an answer: the client is told or cut off, and the runner learns of it."""
+    """Run a handler; when it fails, the client gets an error or is disconnected, and the runner is notified."""
     task = asyncio.current_task()
     if task is not None:
         session.tasks.add(task)
@@ -116,7 +116,7 @@ async def _serve_safely(
         await serving
     except StreamBroken as broken:
         response.abort(reset=broken.reset)
-    except Exception as error:  # noqa: BLE001 - the last fence: the agent gets an answer, the runner the reason
+    except Exception as error:  # noqa: BLE001 - last resort: the agent gets an error, the runner the reason
         message = f"the gateway failed: {type(error).__name__}: {error}"
         session.report_failure(GatewayFailure(cause=Cause.ENVIRONMENT_FAILED, message=message))
         if response.started:
@@ -138,7 +138,7 @@ async def _relay(response: HttpResponseWriter, reply: BackendReply, exchange: Ex
                 try:
                     await response.write(chunk)
                 finally:
-                    # A client that leaves before it has read this has used it all the same.
+                    # Counted also if the client disconnects before it has read this.
                     if exchange is not None:
                         exchange.feed_chunk(chunk)
         response.end()
@@ -150,7 +150,7 @@ async def _relay(response: HttpResponseWriter, reply: BackendReply, exchange: Ex
 def split_path(raw_path: str) -> tuple[str, str, str | None]:
     """A path's token, agent and rest; the rest is None when it is not a plain path.
 
-    The rest is spelled in one way only, so that what is metered cannot be asked for by another name.
+    The rest is normalized, so that a metered path cannot be requested under another spelling.
     """
     if not raw_path.startswith(_SESSION_PREFIX):
         return "", "", None

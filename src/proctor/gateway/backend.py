@@ -1,11 +1,12 @@
-"""What stands behind the gateway: a provider, a recording or a script. All look the same from the front."""
+"""The interface of the gateway's backends (a provider, a recording, a script), and helpers to make replies."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -15,8 +16,10 @@ from proctor.gateway.model_call import ModelCall
 
 JSON_HEADERS: Final = {"content-type": "application/json"}
 EVENT_STREAM_HEADERS: Final = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
-# Claude Code gives up at once on this status, as on 402 and 403, and nothing else answers with it.
+# Claude Code gives up at once on this status, as on 402 and 403, and no provider responds with it.
 FINAL_STATUS: Final = HTTPStatus.UNAVAILABLE_FOR_LEGAL_REASONS
+OVERLOADED: Final = 529  # the provider's own, not in HTTPStatus
+NO_RETRY_HEADERS: Final = {"x-should-retry": "false"}
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -25,11 +28,11 @@ class GatewaySessionSpec(Record):
     """A session to be opened: one attempt at one task.
 
     Attributes:
-        label: what the session is called in messages and in its cassette.
+        label: the session's name in messages and in its recording.
         cap_usd: what this attempt may spend; None for no limit of its own.
-        cassette: where the session is recorded; None for nowhere.
-        earlier: recordings of the same session, cut short before: they answer first, and for nothing.
-        values: what a script may refer to, for instance where the workspace is.
+        recording: where the session is recorded; None for nowhere.
+        earlier_recordings: of interrupted attempts at the same trial; their responses are replayed first, at no cost.
+        values: what a script may refer to, for instance the path of the workspace.
     """
 
     task_id: str
@@ -42,7 +45,7 @@ class GatewaySessionSpec(Record):
 
 @dataclass(frozen=True, slots=True)
 class IncomingRequest:
-    """A request as the client sent it; `path` begins after the session's own part and holds the query.
+    """A request as the client sent it; `path` begins after the session's own part and includes the query.
 
     Header names are in lower case.
     """
@@ -54,7 +57,7 @@ class IncomingRequest:
 
 
 class StreamBroken(Exception):
-    """The connection behind an answer ended before the answer did; `reset` tells how to end the client's."""
+    """The backend's connection ended before the response did; `reset` says how to end the client's."""
 
     def __init__(self, reason: str, *, reset: bool = False) -> None:
         super().__init__(reason)
@@ -63,13 +66,13 @@ class StreamBroken(Exception):
 
 @dataclass(slots=True)
 class BackendReply:
-    """An answer on its way: what comes first, and the body as it arrives.
+    """A response in progress: status, headers, and the body as it arrives.
 
     Attributes:
         chunks: the body; raises `StreamBroken` where it breaks off.
-        errors: the statuses of failed tries that came before it.
-        paid: it was paid for when it came the first time.
-        trouble: why the run may have to stop; `diverged`: why a replay or a script cannot go on.
+        errors: the statuses of failed tries before it.
+        paid: it is replayed from an interrupted attempt, where it was paid for.
+        failure: why the run may have to stop; `divergence`: why a replay or a script cannot continue.
     """
 
     status: int
@@ -82,60 +85,47 @@ class BackendReply:
     close: Callable[[], None] = field(default=lambda: None)
 
 
-class Responder(Protocol):
-    """Answers the requests of one session."""
+class Responder(ABC):
+    """Responds to the requests of one session."""
 
+    @abstractmethod
     async def respond(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> BackendReply:
-        """Answer a model request; raises `StreamBroken` when the connection shall end without an answer."""
-        ...
+        """Respond to a model request; raises `StreamBroken` to end the connection without a response."""
 
+    @abstractmethod
     async def respond_other(self, incoming: IncomingRequest) -> BackendReply:
-        """Answer whatever else is asked: token counts, the list of models, paths unknown to the gateway."""
-        ...
+        """Respond to any other request: token counts, the list of models, paths unknown to the gateway."""
+
+    def skip(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> None:  # noqa: B027 - optional
+        """Pass over the response to this request, which was replayed from a recording of the same session.
+
+        For responders whose responses come in a fixed order, such as a script's; others ignore it.
+        """
 
 
-@runtime_checkable
-class SequentialResponder(Protocol):
-    """A responder whose answers come in an order of their own, as those of a script do."""
+class Backend(ABC):
+    """Makes responders, and holds what they share.
 
-    def skip(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> None:
-        """This request was answered from elsewhere, as it was before: what stands for it here is done with."""
-        ...
+    Attributes:
+        name: what it is called in a recording.
+        secrets: what must never be written down.
+        passes_login: whether it uses the agent's own login, which then is a secret as well.
+    """
 
+    name: str
+    secrets: tuple[str, ...] = ()
+    passes_login: bool = False
 
-class Backend(Protocol):
-    """Makes responders, and holds what they share."""
-
-    @property
-    def name(self) -> str:
-        """What it is called in a cassette."""
-        ...
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """What must never be written down."""
-        ...
-
-    @property
-    def passes_login(self) -> bool:
-        """Whether it uses the agent's own login, which then is a secret as well."""
-        ...
-
-    async def start(self) -> None:
-        """Get ready to answer."""
-        ...
-
-    async def close(self) -> None:
-        """Let go of all connections."""
-        ...
-
+    @abstractmethod
     def responder(self, spec: GatewaySessionSpec) -> Responder:
-        """The one that will answer this session."""
-        ...
+        """The responder for one session."""
+
+    async def close(self) -> None:  # noqa: B027 - optional
+        """Close all connections."""
 
 
 class TimedChunk(NamedTuple):
-    """Some bytes of an answer, and how long to wait before they are sent."""
+    """Some bytes of a response, and how long to wait before they are sent."""
 
     delay: float
     data: bytes
@@ -145,11 +135,11 @@ StreamEnd = Literal["done", "close", "reset", "hang"]
 
 
 async def _send_chunks(chunks: Iterable[TimedChunk], ending: StreamEnd, sleep: Sleep) -> AsyncGenerator[bytes, None]:
-    for beat in chunks:
-        if beat.delay > 0:
-            await sleep(beat.delay)
-        if beat.data:
-            yield beat.data
+    for chunk in chunks:
+        if chunk.delay > 0:
+            await sleep(chunk.delay)
+        if chunk.data:
+            yield chunk.data
     if ending == "hang":
         await asyncio.Event().wait()
     if ending != "done":
@@ -165,26 +155,23 @@ def synthetic_reply(
     sleep: Sleep = asyncio.sleep,
     divergence: ReplayDivergence | None = None,
 ) -> BackendReply:
-    """An answer that is made here."""
+    """A response that is made here."""
     return BackendReply(
         status=status, headers=headers, chunks=_send_chunks(chunks, ending, sleep), divergence=divergence
     )
 
 
 def json_reply(status: int, value: Any, *, headers: Mapping[str, str] | None = None) -> BackendReply:
-    """A whole JSON answer."""
+    """A JSON response."""
     return synthetic_reply(status, {**JSON_HEADERS, **(headers or {})}, [TimedChunk(0, msgspec.json.encode(value))])
 
 
 def divergence_reply(divergence: ReplayDivergence) -> BackendReply:
-    """The final answer to a request that nothing was recorded or written for."""
+    """The final error for a request that a recording or a script has no response to."""
     body = msgspec.json.encode(error_body("invalid_request_error", divergence.message))
     return synthetic_reply(
         FINAL_STATUS, {**JSON_HEADERS, **NO_RETRY_HEADERS}, [TimedChunk(0, body)], divergence=divergence
     )
-
-
-NO_RETRY_HEADERS: Final = {"x-should-retry": "false"}
 
 
 def error_body(kind: str, message: str) -> dict[str, Any]:
@@ -193,12 +180,12 @@ def error_body(kind: str, message: str) -> dict[str, Any]:
 
 
 def estimated_tokens(data: bytes | str) -> int:
-    """A rough count where no tokenizer is at hand: four characters to a token."""
+    """A rough count without a tokenizer: four characters to a token."""
     return max(1, len(data) // 4)
 
 
 async def offline_reply(incoming: IncomingRequest, models: Iterable[str]) -> BackendReply:
-    """What a backend without a provider says to everything that is no model request."""
+    """How a backend without a provider responds to everything but model requests."""
     path = incoming.path.partition("?")[0]
     if incoming.method == "POST" and path == "/v1/messages/count_tokens":
         return json_reply(200, {"input_tokens": estimated_tokens(incoming.body)})

@@ -1,8 +1,8 @@
-"""What may be spent: a run's ledger, and an account in it for each task.
+"""What may be spent: a run's budget, and a reservation in it for each attempt.
 
-A task starts only if its whole cap still fits into what the run has left, so the caps of the tasks that run
-never add up to more than the run's limit. A limit is checked before a request goes out and charged when its
-answer has come, so it is overshot by the requests in flight at most.
+An attempt starts only if its whole cap still fits into what the run has left, so the caps of running attempts never
+add up to more than the run's limit. A limit is checked before a request is sent and charged when its response has
+ended, so it is exceeded by the requests in flight at most.
 """
 
 import asyncio
@@ -12,12 +12,12 @@ from proctor.core.causes import Cause
 from proctor.core.errors import LimitReached
 from proctor.core.record import Record
 
-# Money is counted in whole units of this many to the dollar: three caps of 0.1 fit into a limit of 0.3.
+# Amounts are integers in units of 1e-12 dollars: three caps of 0.1 fit into a limit of 0.3.
 _UNITS: Final = 10**12
 
 
 class ExhaustedBudget(Record):
-    """A limit that has been used up: the task's own, or the run's."""
+    """A limit that has been reached: the task's own, or the run's."""
 
     cause: Cause
     value_usd: float
@@ -25,7 +25,7 @@ class ExhaustedBudget(Record):
 
 
 class RunBudget:
-    """A run's money. None is no limit; `spent_usd` is what earlier sittings of the same run have spent."""
+    """A run's budget. None is no limit; `spent_usd` is what earlier sessions of the same run have spent."""
 
     def __init__(self, limit_usd: float | None = None, *, spent_usd: float = 0.0) -> None:
         self._limit = None if limit_usd is None else _units(limit_usd)
@@ -45,7 +45,7 @@ class RunBudget:
 
     @property
     def reserved_usd(self) -> float:
-        """What running tasks may still spend up to their caps."""
+        """What running attempts may still spend up to their caps."""
         return self._reserved() / _UNITS
 
     @property
@@ -54,30 +54,30 @@ class RunBudget:
         return self._limit is not None and self._spent >= self._limit
 
     def try_reserve(self, cap_usd: float | None = None) -> "BudgetReservation | None":
-        """Open an account for one task if its cap fits now; a task without a cap needs something to be left."""
+        """Make a reservation if the cap fits now; without a cap, something must be left of the budget."""
         if self._limit is not None:
             cap = 1 if cap_usd is None else _units(cap_usd)
             if self._spent + self._reserved() + cap > self._limit:
                 return None
-        account = BudgetReservation(self, cap_usd)
-        self._reservations.add(account)
-        return account
+        reservation = BudgetReservation(self, cap_usd)
+        self._reservations.add(reservation)
+        return reservation
 
     async def reserve(self, cap_usd: float | None = None) -> "BudgetReservation":
-        """Open an account for one task, waiting for running tasks to give back what they did not need.
+        """Make a reservation, waiting for running attempts to release what they did not spend.
 
         Raises:
-            LimitReached: it will not fit, however little the running tasks spend.
+            LimitReached: it will not fit, however little the running attempts spend.
         """
-        while (account := self.try_reserve(cap_usd)) is None:
+        while (reservation := self.try_reserve(cap_usd)) is None:
             cap = 1 if cap_usd is None else _units(cap_usd)
             if self._limit is not None and (self._spent + cap > self._limit or not self._reservations):
                 raise LimitReached("run cost", value=self.spent_usd + (cap_usd or 0.0), limit=self._limit / _UNITS)
             await self._changed.wait()
-        return account
+        return reservation
 
     def _reserved(self) -> int:
-        return sum(account.remaining_units for account in self._reservations)
+        return sum(reservation.remaining_units for reservation in self._reservations)
 
     def _charge(self, amount: int) -> None:
         self._spent += amount
@@ -93,7 +93,7 @@ class RunBudget:
 
 
 class BudgetReservation:
-    """One task's money, reserved in a run's ledger until it is released."""
+    """One attempt's part of a run's budget, reserved until it is released."""
 
     def __init__(self, budget: RunBudget, cap_usd: float | None) -> None:
         self._budget = budget
@@ -107,22 +107,22 @@ class BudgetReservation:
 
     @property
     def spent_usd(self) -> float:
-        """What this task has spent."""
+        """What this attempt has spent."""
         return self._spent / _UNITS
 
     @property
     def remaining_units(self) -> int:
-        """What is still reserved, in the ledger's units; a task without a cap reserves nothing."""
+        """What is still reserved, in the budget's units; without a cap, nothing is."""
         return 0 if self._cap is None else max(self._cap - self._spent, 0)
 
     def charge(self, usd: float) -> None:
-        """Book what an answer cost."""
+        """Charge the cost of a response."""
         amount = _units(usd)
         self._spent += amount
-        self._budget._charge(amount)  # noqa: SLF001 - an account is a page of its ledger
+        self._budget._charge(amount)  # noqa: SLF001 - part of its budget
 
     def release(self) -> None:
-        """Give back what was reserved and not spent. What is charged later still counts for the run."""
+        """Release what was reserved and not spent. What is charged later still counts for the run."""
         self._budget._release(self)  # noqa: SLF001 - likewise
 
     def exhausted_budget(self) -> ExhaustedBudget | None:

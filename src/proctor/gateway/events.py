@@ -1,4 +1,4 @@
-"""What a session tells the runner while it goes on."""
+"""The events that a session reports to the runner."""
 
 from proctor.core.causes import Cause
 from proctor.core.record import Record
@@ -7,11 +7,11 @@ from proctor.gateway.model_call import Role
 
 
 class ExchangeFinished(Record):
-    """One exchange has ended, well or badly; for live progress.
+    """One exchange has ended, with or without an error; for live progress.
 
     Attributes:
-        status: None when the client was left without an answer.
-        cut: why the answer broke off.
+        status: None when there was no response.
+        cut: why the response broke off.
     """
 
     conversation: str
@@ -25,9 +25,9 @@ class ExchangeFinished(Record):
 
 
 class BudgetLimitHit(Record):
-    """The session will answer nothing more: stop the agent.
+    """The session refuses all further requests: stop the agent.
 
-    `cause` is TASK_BUDGET or RUN_BUDGET; the latter also when a model has no price and a budget must be kept.
+    `cause` is TASK_BUDGET or RUN_BUDGET; the latter also when a model without a price is used under a budget.
     """
 
     cause: Cause
@@ -35,7 +35,7 @@ class BudgetLimitHit(Record):
 
 
 class GatewayFailure(Record):
-    """Not the agent's doing: the provider failed for too long, refused the login, or nothing can be recorded."""
+    """A failure that the agent did not cause: of the provider, of the login, or of the recording."""
 
     cause: Cause
     message: str
@@ -43,7 +43,7 @@ class GatewayFailure(Record):
 
 
 class ReplayDivergence(Record):
-    """A replayed session asked for something that was not recorded, or a script has no answer left."""
+    """A request that the recording does not contain, or for which the script has no step left."""
 
     conversation: str
     request: int

@@ -1,4 +1,4 @@
-"""One request that was let through, until its answer has ended: what is read off it, counted and written down."""
+"""One model request and its response: reads its usage, counts it, and records it."""
 
 import asyncio
 import time
@@ -8,26 +8,26 @@ from typing import Final
 from proctor.gateway.meter import ExchangeOutcome, UsageAccumulator
 from proctor.gateway.model_call import ModelCall
 from proctor.gateway.recorder import EventBuffer, ExchangeStart, PreparedRequest, Recorder, format_timestamp
-from proctor.gateway.recording import RecordedExchange as CassetteLine
+from proctor.gateway.recording import RecordedExchange
 from proctor.gateway.session import GatewaySession
 from proctor.gateway.stream_reader import BodyReader, EventStreamReader
 
-# What a client acts upon, or a person needs to ask the provider about an answer.
+# What clients act upon, and the id for questions to the provider.
 RECORDED_HEADERS: Final = frozenset({"content-type", "request-id", "retry-after", "x-should-retry"})
-# To take a long request down takes a while. It is done while the model thinks; where it answers sooner than this,
-# when the first of the answer has been passed on.
+# Preparing a long request for the recording takes a while. It is done while the model works; where the response comes
+# sooner than this, after its first bytes have been relayed.
 PREPARE_DELAY_SECONDS: Final = 0.02
 
 
 class ExchangeTracker:
-    """One request and its answer."""
+    """One request and its response."""
 
     def __init__(self, session: GatewaySession, call: ModelCall, conversation: str) -> None:
         self._session = session
         self._conversation = conversation
         self._role = call.role
         self._agent = call.agent
-        self._tally = UsageAccumulator(call.model)
+        self._usage = UsageAccumulator(call.model)
         self._started = time.perf_counter()
         self._prepared: PreparedRequest | None = None
         self._to_prepare: tuple[ExchangeStart, ModelCall, asyncio.TimerHandle] | None = None
@@ -43,7 +43,7 @@ class ExchangeTracker:
             self._to_prepare = session.recorder.start_exchange(), call, timer
 
     def start_response(self, status: int, headers: Mapping[str, str], errors: tuple[int, ...], *, paid: bool) -> None:
-        """The first of the answer has come."""
+        """The head of the response has arrived."""
         self._paid = paid
         self._status = status
         self._headers = {name: value for name, value in headers.items() if name in RECORDED_HEADERS}
@@ -51,12 +51,12 @@ class ExchangeTracker:
         if headers.get("content-type", "").startswith("text/event-stream"):
             recorder = self._session.recorder
             self._event_buffer = recorder.new_event_buffer() if recorder is not None else None
-            self._stream = EventStreamReader(self._tally, None if self._event_buffer is None else self._record_event)
+            self._stream = EventStreamReader(self._usage, None if self._event_buffer is None else self._record_event)
         else:
-            self._body = BodyReader(self._tally)
+            self._body = BodyReader(self._usage)
 
     def feed_chunk(self, chunk: bytes) -> None:
-        """Some of the answer has been passed on."""
+        """Some of the response has been relayed."""
         self._prepare_request()
         if self._stream is not None:
             self._stream.feed(chunk, self._elapsed_ms())
@@ -64,7 +64,7 @@ class ExchangeTracker:
             self._body.feed(chunk)
 
     def finish(self, cut: str | None) -> None:
-        """The answer has ended, or broken off for the given reason. Blocks, so that nothing can come between."""
+        """The response has ended, or broken off for the given reason. Synchronous, so that nothing comes in between."""
         if self._stream is not None:
             if self._stream.finished:
                 cut = None
@@ -72,12 +72,12 @@ class ExchangeTracker:
                 cut = self._stream.error or "the stream ended too early"
         self._prepare_request()
         body = self._body.finish() if self._body is not None else b""
-        usages = () if self._paid else self._tally.total()
+        usages = () if self._paid else self._usage.total()
         outcome = ExchangeOutcome(
             conversation=self._conversation,
             role=self._role,
             agent=self._agent,
-            model=self._tally.model,
+            model=self._usage.model,
             status=self._status,
             usages=usages,
             cost_usd=self._session.meter.cost(usages),
@@ -90,20 +90,20 @@ class ExchangeTracker:
             self._event_buffer.close()
 
     def _prepare_request(self) -> None:
-        """Take down the request, unless that has been done."""
+        """Prepare the request for the recording, unless that has been done."""
         if self._to_prepare is None:
             return
-        (entry, call, timer), self._to_prepare = self._to_prepare, None
+        (start, call, timer), self._to_prepare = self._to_prepare, None
         timer.cancel()
 
-        def note(recorder: Recorder) -> None:
-            self._prepared = recorder.prepare_request(entry, call, self._conversation)
+        def prepare(recorder: Recorder) -> None:
+            self._prepared = recorder.prepare_request(start, call, self._conversation)
 
-        self._session.record(note)
+        self._session.record(prepare)
 
     def _record_event(self, payload: bytes, at_ms: int) -> None:
-        if (tape := self._event_buffer) is not None:
-            self._session.record(lambda _: tape.add(payload, at_ms))
+        if (buffer := self._event_buffer) is not None:
+            self._session.record(lambda _: buffer.add(payload, at_ms))
 
     def _elapsed_ms(self) -> int:
         return int((time.perf_counter() - self._started) * 1000)
@@ -111,7 +111,7 @@ class ExchangeTracker:
     def _write(self, recorder: Recorder, outcome: ExchangeOutcome, cut: str | None, body: bytes) -> None:
         if self._prepared is None:
             return
-        line = CassetteLine(
+        exchange = RecordedExchange(
             number=self._prepared.start.number,
             conversation=self._conversation,
             role=self._role,
@@ -124,4 +124,4 @@ class ExchangeTracker:
             errors=self._errors,
             paid=self._paid,
         )
-        recorder.write_exchange(line, self._prepared, self._event_buffer)
+        recorder.write_exchange(exchange, self._prepared, self._event_buffer)

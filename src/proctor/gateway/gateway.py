@@ -1,4 +1,4 @@
-"""The gateway: the one door to the model. The runner opens a session for each attempt."""
+"""The gateway: the only way to the model. The runner opens a session for each attempt."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ from proctor.gateway.redact import Redactor
 from proctor.gateway.resumed_recording import resumed_responder
 from proctor.gateway.session import GatewayEventCallback, GatewaySession
 
-# Connections that may wait to be accepted: a whole run's agents may call at once.
+# Connections that may wait to be accepted: all agents of a run may connect at the same time.
 _BACKLOG: Final = 1024
 _MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 
@@ -27,10 +27,10 @@ class Gateway:
     """Serves agents on any number of addresses, from one backend, within one run's budget.
 
     Args:
-        backend: what answers.
-        prices: what tokens cost; the built-in table if not given.
-        ledger: what may be spent; no limit if not given.
-        allow_unpriced: let models without a price through even where there is a budget; they count as nothing in it.
+        backend: what responds.
+        prices: what tokens cost; the built-in table by default.
+        budget: what may be spent; no limit by default.
+        allow_unpriced: allow models without a price even under a budget; their cost is not counted in it.
     """
 
     def __init__(
@@ -49,11 +49,10 @@ class Gateway:
         self._clock = clock
         self._sessions: dict[str, GatewaySession] = {}
         self._closed: set[str] = set()
-        front = GatewayApp(self._sessions, self._closed, passes_login=backend.passes_login)
-        self._server = HttpServer(front.handle, max_body_bytes=_MAX_BODY_BYTES)
+        app = GatewayApp(self._sessions, self._closed, passes_login=backend.passes_login)
+        self._server = HttpServer(app.handle, max_body_bytes=_MAX_BODY_BYTES)
 
     async def __aenter__(self) -> Self:
-        await self._backend.start()
         return self
 
     async def __aexit__(
@@ -64,10 +63,10 @@ class Gateway:
         await self._backend.close()
 
     async def listen(self, host: str = "127.0.0.1", port: int = 0) -> str:
-        """Listen on an address of this machine; gives the URL to which a session's path is added.
+        """Listen on an address of this machine; returns the URL to which a session's path is added.
 
         Raises:
-            InfrastructureError: the address cannot be had.
+            InfrastructureError: the address cannot be bound.
         """
         try:
             port = await self._server.listen(host, port, backlog=_BACKLOG)
@@ -77,10 +76,10 @@ class Gateway:
         return f"http://{shown}:{port}"
 
     async def listen_unix(self, path: Path) -> Path:
-        """Listen on a unix socket, which only this user can open.
+        """Listen on a unix socket that only this user can open.
 
         Raises:
-            InfrastructureError: the socket cannot be made.
+            InfrastructureError: the socket cannot be created.
         """
         try:
             path.unlink(missing_ok=True)  # noqa: ASYNC240 - one system call on a local file system
@@ -98,13 +97,13 @@ class Gateway:
     async def session(
         self, spec: GatewaySessionSpec, *, on_event: GatewayEventCallback | None = None
     ) -> AsyncIterator[GatewaySession]:
-        """Open a session for one attempt; it is closed for good at the end of the block.
+        """Open a session for one attempt; it is closed at the end of the block.
 
         Waits until the attempt's cap fits into what the run has left.
 
         Raises:
-            LimitReached: it does not fit and will not.
-            InvalidData: what is to be replayed is missing or broken.
+            LimitReached: it never will.
+            InvalidData: the recording to be replayed is missing or broken.
         """
         responder = self._backend.responder(spec)
         redactor = Redactor(self._backend.secrets)
@@ -112,13 +111,13 @@ class Gateway:
             responder = await asyncio.to_thread(
                 resumed_responder, spec.earlier_recordings, responder, values=spec.values, redactor=redactor
             )
-        account = await self.budget.reserve(spec.cap_usd)
+        reservation = await self.budget.reserve(spec.cap_usd)
         try:
             session = GatewaySession(
                 spec,
                 backend=self._backend.name,
                 responder=responder,
-                reservation=account,
+                reservation=reservation,
                 prices=self.prices,
                 redactor=redactor,
                 allow_unpriced=self._allow_unpriced,
@@ -126,7 +125,7 @@ class Gateway:
                 clock=self._clock,
             )
         except BaseException:
-            account.release()
+            reservation.release()
             raise
         self._sessions[session.token] = session
         try:
@@ -138,6 +137,6 @@ class Gateway:
         try:
             await session.close()
         finally:
-            # Only the token is kept, so that what still comes for it is told that this is final.
+            # The token is kept, so that later requests get a final error.
             self._closed.add(session.token)
             self._sessions.pop(session.token, None)

@@ -1,16 +1,13 @@
-"""Counts what a session used: tokens by class, per model and per conversation, and what went wrong.
-
-Pure: it is fed what was read off the wire and does no I/O.
-"""
+"""Counts what a session used: tokens by class, per model and per conversation, and its errors. It does no I/O."""
 
 from collections import Counter
-from collections.abc import Iterable
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
 
 from proctor.core.record import Record
-from proctor.core.result import ModelUsage, Tokens
+from proctor.core.result import ModelUsage, Tokens, sum_costs
 from proctor.gateway.model_call import Role
 from proctor.gateway.prices import Prices, Usage
 
@@ -25,7 +22,7 @@ class _ServerTools(msgspec.Struct):
 
 
 class _WireTokenCounts(msgspec.Struct):
-    """The provider's token counts, as they stand in `usage` and in each of its iterations."""
+    """The provider's token counts, as in `usage` and in each of its iterations."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -61,7 +58,7 @@ class WireUsage(_WireTokenCounts):
 
 
 class UsageAccumulator:
-    """Puts the usage of one answer together. Later reports are cumulative, so they replace earlier ones."""
+    """Collects the usage of one response. Reports are cumulative, so later ones replace earlier ones."""
 
     def __init__(self, model: str) -> None:
         self.model = model
@@ -69,7 +66,7 @@ class UsageAccumulator:
         self._merged = WireUsage()
 
     def update(self, usage: WireUsage | None, model: str | None = None) -> None:
-        """Take in what a message, a message_start or a message_delta says."""
+        """Add the usage of a message, a message_start or a message_delta."""
         if model:
             self.model = model
         if usage is None:
@@ -87,7 +84,7 @@ class UsageAccumulator:
         merged = self._merged
         searches = merged.server_tool_use.web_search_requests if merged.server_tool_use else 0
         by_model = {self.model: merged.tokens()}
-        # The top level leaves out what was sampled beside the answer itself: server-side compaction, advisors.
+        # The top level does not include what was sampled besides the response: server-side compaction, advisors.
         for extra in merged.iterations or ():
             if extra.type != "message":
                 name = extra.model or self.model
@@ -108,9 +105,9 @@ class ExchangeOutcome(Record):
     """One finished exchange, as the meter sees it.
 
     Attributes:
-        status: what the client was answered with; None when no answer came.
-        cut: the answer broke off, so what it used is known only as far as it was seen.
-        errors: the statuses of earlier tries at the provider (0: no connection), made on the client's behalf.
+        status: of the response; None when there was none.
+        cut: the response broke off, so its usage is a lower bound.
+        errors: the statuses of earlier tries at the provider (0: no connection), made by the gateway.
     """
 
     conversation: str
@@ -125,7 +122,7 @@ class ExchangeOutcome(Record):
 
 
 class ConversationUsage(Record):
-    """What one conversation used: a main thread, one sub-agent, the side calls; compactions apart."""
+    """What one conversation used: a main thread, one sub-agent, the side calls; compactions are separate."""
 
     conversation: str
     role: Role
@@ -148,13 +145,13 @@ class GatewayUsage(Record):
     """What a session has used so far.
 
     Attributes:
-        requests: model requests that were let through; each is answered, failed or cut.
+        requests: model requests that were not refused.
         retries: tries at the provider beyond the first of each request.
-        errors: answers other than 200, by status, those that a retry made good included; "0" is no connection.
-        cut: answers that broke off; their tokens are a lower bound.
-        refused: requests that the gateway turned away: budget spent, or model without a price.
-        turns: answers to main threads; compactions and side calls are not turns.
-        cost_usd: None as soon as anything that was used has no known price.
+        errors: responses other than 200, by status, including those that were retried; "0" is no connection.
+        cut: responses that broke off; their tokens are a lower bound.
+        refused: requests that the gateway refused: budget spent, or model without a price.
+        turns: responses in main threads; compactions and side calls are not turns.
+        cost_usd: None when anything that was used has no known price.
     """
 
     models: tuple[ModelUsage, ...] = ()
@@ -173,7 +170,7 @@ class GatewayUsage(Record):
 
 
 class _RunningTotal:
-    """A running total under one key."""
+    """A running total."""
 
     def __init__(self) -> None:
         self.requests = 0
@@ -183,22 +180,11 @@ class _RunningTotal:
     def add(self, tokens: Tokens, cost: float | None) -> None:
         self.requests += 1
         self.tokens += tokens
-        # Far below a token's price: what is cut off is the noise of binary fractions.
-        self.cost = None if self.cost is None or cost is None else round(self.cost + cost, 12)
-
-
-def sum_costs(costs: Iterable[float | None]) -> float | None:
-    """The sum; None when any part of it is unknown."""
-    known = 0.0
-    for cost in costs:
-        if cost is None:
-            return None
-        known += cost
-    return round(known, 12)
+        self.cost = sum_costs((self.cost, cost))
 
 
 class Meter:
-    """Adds up the outcomes of one session."""
+    """Adds up the exchanges of one session."""
 
     def __init__(self, prices: Prices) -> None:
         self._prices = prices
@@ -210,23 +196,23 @@ class Meter:
         self._counts: Counter[str] = Counter()
 
     def cost(self, usages: tuple[Usage, ...]) -> float | None:
-        """What an answer cost; None when any part of it has no price."""
+        """What a response cost; None when any part of it has no price."""
         return sum_costs(self._prices.cost(usage) for usage in usages)
 
     def add_refusal(self) -> None:
-        """Count a request that was turned away."""
+        """Count a request that was refused."""
         self._counts["refused"] += 1
 
     def add(self, outcome: ExchangeOutcome) -> None:
-        """Take in one finished exchange."""
+        """Count one finished exchange."""
         self._counts["requests"] += 1
         self._counts["retries"] += len(outcome.errors)
         self._counts["cut"] += outcome.cut
         self._errors.update(map(str, outcome.errors))
-        answered = outcome.status == 200  # noqa: PLR2004 - HTTP's own number
-        if outcome.status is not None and not answered:
+        succeeded = outcome.status == HTTPStatus.OK
+        if outcome.status is not None and not succeeded:
             self._errors[str(outcome.status)] += 1
-        if answered:
+        if succeeded:
             self._roles[outcome.agent, outcome.role] += 1
             self._counts["turns"] += outcome.role is Role.MAIN
             self._counts["compactions"] += outcome.role is Role.COMPACTION

@@ -1,4 +1,4 @@
-"""Reads a model request as far as the gateway must understand it: whose it is, and what for."""
+"""Parses model requests as far as the gateway needs it: which agent sent a request, and for what."""
 
 import re
 from collections.abc import Mapping
@@ -10,14 +10,14 @@ from msgspec import Raw
 
 from proctor.gateway.safe_json import DECODE_ERRORS, decode_or_text
 
-# How Claude Code asks for a summary of its own conversation; nothing but the text tells it from a turn.
+# How Claude Code asks for a summary of its own conversation; only the text distinguishes it from a turn.
 _SUMMARY_START: Final = "CRITICAL: Respond with TEXT ONLY"
 _SUMMARY_TASK: Final = "Your task is to create a detailed summary of the conversation"
-# Half of a character, as a program leaves it that cuts text at any place. JSON allows it; our reader does not.
+# Half of a character, as left by a program that cuts text anywhere. JSON allows it; our decoder does not.
 _LONE_SURROGATE: Final = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 )
-# What an agent sends as an id is remembered, so it must not be of any length and number.
+# Ids that agents send are stored, so their length and number are limited.
 _MAX_ID_LENGTH: Final = 128
 MAX_CONVERSATIONS: Final = 10_000
 _WORKING_TOOLS: Final = frozenset({"Bash", "Edit"})
@@ -37,10 +37,10 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         agent: which agent of a pod sent it, where the base URL says so.
-        client: the client program's own session id; a pod's agents have one each.
-        subagent: the sub-agent's id; empty for a main thread.
+        client_session_id: the client program's own session id; a pod's agents have one each.
+        subagent_id: empty for a main thread.
         messages: the conversation, each message as it was sent.
-        body: the whole request, fit to be read.
+        body: the whole request, as valid JSON.
     """
 
     agent: str
@@ -73,11 +73,11 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
         return "" if system is None else content_text(decode_or_text(system))
 
     def last_text(self) -> str:
-        """What the model was last told: the text and the tool results of the last message."""
+        """The text and the tool results of the last message."""
         return content_text(self.message(-1).get("content"))
 
     def first_text(self) -> str:
-        """What the conversation began with."""
+        """The text of the first message."""
         return content_text(self.message(0).get("content"))
 
 
@@ -86,7 +86,7 @@ class _ToolName(msgspec.Struct):
 
 
 class _MessagesRequestBody(msgspec.Struct):
-    """All that is looked at in every request; reading the rest would take as long again."""
+    """The members that every request is checked for; decoding the rest would take as long again."""
 
     model: str
     messages: list[Raw]
@@ -98,7 +98,7 @@ _BODY: Final = msgspec.json.Decoder(_MessagesRequestBody)
 
 
 def parse_model_call(body: bytes, headers: Mapping[str, str], *, agent: str = "") -> ModelCall | None:
-    """Understand a request to the Messages API; None when its body is no such request."""
+    """Parse a request to the Messages API; None when its body is no such request."""
     try:
         read = _BODY.decode(body)
     except DECODE_ERRORS:
@@ -121,7 +121,7 @@ def parse_model_call(body: bytes, headers: Mapping[str, str], *, agent: str = ""
     )
     if _is_compaction(call):
         return msgspec.structs.replace(call, role=Role.COMPACTION)
-    # Only Claude Code's side calls can be told apart by their tools; another program may work without any.
+    # Only Claude Code's side calls are recognised by their tools; other programs may work without any.
     if client and not subagent and not any(tool.name in _WORKING_TOOLS for tool in read.tools or ()):
         return msgspec.structs.replace(call, role=Role.SIDE)
     return call
@@ -152,8 +152,8 @@ class ConversationNames:
     """Names the conversations of a session in the order in which they appear.
 
     ``main`` is the first program's main thread and ``main-2`` the next one's; sub-agents are ``subagent-1``, …;
-    side calls, which have no thread of their own, are ``side``. The agents of a pod have their name in front. Those
-    beyond any sensible number are not told apart.
+    side calls, which have no thread of their own, are ``side``. The agents of a pod have their name in front. Beyond
+    `MAX_CONVERSATIONS`, all share one name.
     """
 
     def __init__(self) -> None:
@@ -161,7 +161,7 @@ class ConversationNames:
         self._counts: dict[tuple[str, str], int] = {}
 
     def name(self, call: ModelCall) -> str:
-        """The conversation that this request belongs to; a compaction belongs to the one that it sums up."""
+        """The conversation of this request; a compaction belongs to the one that it summarises."""
         prefix = f"{call.agent}/" if call.agent else ""
         if call.role is Role.SIDE:
             return f"{prefix}side"

@@ -55,7 +55,7 @@ class LongPrompt(Rates, kw_only=True):
 
 
 class ModelPrice(Rates):
-    """One model's rates, and those that replace them for fast answers and for long prompts."""
+    """One model's rates, and those for fast mode and for long prompts."""
 
     aliases: tuple[str, ...] = ()
     fast: Rates | None = None
@@ -74,7 +74,7 @@ class PriceFile(Record):
 
 
 class Usage(Record):
-    """What one answer used, as the provider reported it, with all that its price depends on."""
+    """What one response used, as the provider reported it, with all that its price depends on."""
 
     model: str
     tokens: Tokens = Tokens()
@@ -85,7 +85,7 @@ class Usage(Record):
 
 @lru_cache(maxsize=256)
 def canonical_model(model: str) -> str:
-    """The name under which a model is priced: no provider, no date, no version, no context suffix."""
+    """A model's name in price tables: without provider, date, version and context suffix."""
     name = _PROVIDER.sub("", model.strip().lower())
     while (shorter := _SUFFIX.sub("", name)) != name:
         name = shorter
@@ -93,11 +93,11 @@ def canonical_model(model: str) -> str:
 
 
 class Prices:
-    """A price table ready for look-up.
+    """Price tables, combined for lookup.
 
     Attributes:
         date: the day on which the built-in table was checked.
-        files: what the table was made from, the last word last; for a run's configuration.
+        files: the tables, in increasing priority; for a run's configuration.
     """
 
     def __init__(self, *tables: PriceFile, files: tuple[str, ...] = ()) -> None:
@@ -137,9 +137,9 @@ class Prices:
         return canonical_model(model) in self._models
 
     def cost(self, usage: Usage) -> float | None:
-        """What one answer cost, in US dollars; None when no price is known for its model, or for the way it was served.
+        """What one response cost, in US dollars; None when no price is known for its model, or for its mode.
 
-        It is asked per answer, not per sum: rates depend on the single prompt's length.
+        Per response, not per sum: rates depend on the length of the single prompt.
         """
         price = self._models.get(canonical_model(usage.model))
         fast = usage.speed == "fast"

@@ -1,10 +1,11 @@
-"""Writes a session's cassette: line by line, as exchanges end, without secrets."""
+"""Writes the recording of a session: line by line, as exchanges end, without secrets."""
 
 import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, NamedTuple, Self
@@ -12,6 +13,7 @@ from typing import IO, Any, Final, NamedTuple, Self
 import msgspec
 from msgspec import Raw
 
+from proctor.core.files import append_whole, truncate_torn_line
 from proctor.core.record import Record
 from proctor.gateway.model_call import ModelCall
 from proctor.gateway.recording import (
@@ -25,9 +27,9 @@ from proctor.gateway.recording import (
 from proctor.gateway.redact import Redactor
 from proctor.gateway.safe_json import DECODE_ERRORS, decode_or_text, decode_text
 
-# A tape longer than this goes to a temporary file, so that a stream of any length takes the same memory.
+# Events beyond this size go to a temporary file, so that a stream of any length takes the same memory.
 MAX_IN_MEMORY_BYTES: Final = 64 * 1024
-# Joined deltas are written out after this many characters, at a space if one comes in time: a secret has none.
+# Joined deltas are written after this many characters, at a space if one comes in time: a secret has none.
 SOFT_DELTA_LIMIT: Final = 16 * 1024
 HARD_DELTA_LIMIT: Final = 64 * 1024
 _BLOCK: Final = 256 * 1024
@@ -37,12 +39,12 @@ Clock = Callable[[], datetime]
 
 
 def utc_now() -> datetime:
-    """The time by the machine's clock."""
+    """The current time."""
     return datetime.now(UTC)
 
 
 def format_timestamp(moment: datetime) -> str:
-    """A moment as cassettes have it."""
+    """A time as it is written in recordings."""
     return moment.isoformat(timespec="milliseconds")
 
 
@@ -59,7 +61,7 @@ class _InputJsonDelta(msgspec.Struct, tag_field="type", tag="input_json_delta", 
 
 
 class _ContentBlockDelta(msgspec.Struct, tag_field="type", tag="content_block_delta", forbid_unknown_fields=True):
-    """A delta that holds a piece of text and nothing else, so that pieces can be joined and cut again."""
+    """A delta with a piece of text and nothing else, so that pieces can be joined and split again."""
 
     index: int
     delta: _TextDelta | _ThinkingDelta | _InputJsonDelta
@@ -70,7 +72,7 @@ _DELTA_MARK: Final = b'"content_block_delta"'
 
 
 class EventBuffer:
-    """The events of one streamed answer, written down while they pass."""
+    """The events of one streamed response, encoded while they are relayed."""
 
     def __init__(self, redactor: Redactor, directory: Path) -> None:
         self._redactor = redactor
@@ -84,12 +86,12 @@ class EventBuffer:
         self._length = 0
 
     def add(self, payload: bytes, at_ms: int) -> None:
-        """Take down the data of one event."""
+        """Add the data of one event."""
         if _DELTA_MARK in payload:
             try:
                 self._join(_DELTA.decode(payload), at_ms)
             except DECODE_ERRORS:
-                pass  # a delta of another kind, or text that only mentions one: kept as it is
+                pass  # a delta of another kind, or text that mentions one: stored as it is
             else:
                 return
         self._flush()
@@ -97,8 +99,8 @@ class EventBuffer:
 
     def _join(self, delta: _ContentBlockDelta, at_ms: int) -> None:
         text = _delta_text(delta)
-        run = self._pending
-        fits = run is not None and run.index == delta.index and type(run.delta) is type(delta.delta)
+        before = self._pending
+        fits = before is not None and before.index == delta.index and type(before.delta) is type(delta.delta)
         full = self._length > HARD_DELTA_LIMIT or (self._length > SOFT_DELTA_LIMIT and text[:1].isspace())
         if not fits or full:
             self._flush()
@@ -128,7 +130,7 @@ class EventBuffer:
             self._written.clear()
 
     def blocks(self) -> Iterable[bytes]:
-        """All that was taken down: the inside of a JSON array."""
+        """All events: the inside of a JSON array."""
         self._flush()
         if self._file is not None:
             self._file.seek(0)
@@ -137,20 +139,20 @@ class EventBuffer:
         yield bytes(self._written)
 
     def close(self) -> None:
-        """Throw the tape away."""
+        """Delete the temporary file."""
         if self._file is not None:
             self._file.close()
 
 
 class ExchangeStart(Record):
-    """The place of an exchange in the cassette: exchanges are read in the order in which they were asked."""
+    """The position of an exchange in the recording: exchanges are read in the order of their requests."""
 
     number: int
     at: datetime
 
 
 class PreparedRequest(Record):
-    """A request that is ready to be written as soon as its answer has ended."""
+    """A request that is ready to be written as soon as its response has ended."""
 
     start: ExchangeStart
     request: RecordedRequest
@@ -158,7 +160,7 @@ class PreparedRequest(Record):
 
 
 class _DigestedMessage(NamedTuple):
-    """One message of a request: what identifies it, cache marks aside. Only one that is new is decoded for that."""
+    """One message of a request and its digest, without cache marks. Only new messages are decoded for that."""
 
     digest: bytes
     raw: Raw
@@ -169,7 +171,7 @@ class _DigestedMessage(NamedTuple):
 
 
 class Recorder:
-    """Appends to one session's cassette. It blocks for as long as it takes to write a line to the page cache."""
+    """Appends to the recording of one session. A write blocks until the line is in the page cache."""
 
     def __init__(self, path: Path, header: RecordingHeader, redactor: Redactor, *, clock: Clock = utc_now) -> None:
         self.path = path
@@ -181,7 +183,7 @@ class Recorder:
         self._numbers = 0
         path.parent.mkdir(parents=True, exist_ok=True)
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self._drop_torn_line()
+        truncate_torn_line(self._descriptor)
         self._write_line([redactor.redact_bytes(msgspec.json.encode(header))])
 
     def __enter__(self) -> Self:
@@ -193,16 +195,16 @@ class Recorder:
         self.close()
 
     def new_event_buffer(self) -> EventBuffer:
-        """A tape for one streamed answer."""
+        """A buffer for one streamed response."""
         return EventBuffer(self._redactor, self.path.parent)
 
     def start_exchange(self) -> ExchangeStart:
-        """A request has come."""
+        """A request has arrived."""
         self._numbers += 1
         return ExchangeStart(number=self._numbers, at=self._clock())
 
     def prepare_request(self, start: ExchangeStart, call: ModelCall, conversation: str) -> PreparedRequest:
-        """Note a request: what is new in it is kept, what many requests share is written now."""
+        """Prepare a request: its new messages are kept, the parts that requests share are written now."""
         fields = call.fields()
         rest = {name: value for name, value in sorted(fields.items()) if name not in _SEPARATE_FIELDS}
         messages = [self._message(raw) for raw in call.messages]
@@ -229,13 +231,13 @@ class Recorder:
         head = msgspec.json.encode(exchange)
         pieces: Iterable[bytes] = [head]
         if buffer is not None:
-            # `events` is the last member and None until here: it is replaced by what is on the tape.
-            pieces = _chain(head.removesuffix(b"null}") + b"[", buffer.blocks(), b"]}")
+            # `events` is the last member and None until here: it is replaced by the buffer.
+            pieces = chain([head.removesuffix(b"null}") + b"["], buffer.blocks(), [b"]}"])
         self._write_line(pieces)
         self._written[exchange.conversation] = (prepared.start.number, prepared.digests)
 
     def write_refusal(self, conversation: str, status: int, message: str) -> None:
-        """Append a request that was turned away."""
+        """Append a request that was refused."""
         refusal = RecordedRefusal(
             conversation=conversation, at=format_timestamp(self._clock()), status=status, message=message
         )
@@ -244,13 +246,13 @@ class Recorder:
     def make_response(
         self, status: int | None, headers: dict[str, str], ms: int, body: bytes, cut: str | None
     ) -> RecordedResponse:
-        """An answer, fit to be written."""
+        """A response without secrets, ready to be written."""
         clean = {name: self._redactor.redact_text(value) for name, value in headers.items()}
         value = Raw(_as_json(self._redactor.redact_bytes(body))) if body else None
         return RecordedResponse(status=status, headers=clean, ms=ms, body=value, cut=cut)
 
     def close(self) -> None:
-        """Make what was written last, and stop."""
+        """Sync what was written, and close the file."""
         if self._descriptor >= 0:
             os.fsync(self._descriptor)
             os.close(self._descriptor)
@@ -278,31 +280,7 @@ class Recorder:
         return self._canonical[seen].hex()
 
     def _write_line(self, pieces: Iterable[bytes]) -> None:
-        """Write one line; when that fails half-way, as on a full disk, what was written of it is taken back."""
-        start = os.lseek(self._descriptor, 0, os.SEEK_END)
-        try:
-            rest = b""
-            for piece in pieces:
-                if len(rest) > _BLOCK:
-                    _write_all(self._descriptor, rest)
-                    rest = b""
-                rest += piece
-            _write_all(self._descriptor, rest + b"\n")
-        except OSError:
-            os.ftruncate(self._descriptor, start)
-            raise
-
-    def _drop_torn_line(self) -> None:
-        """Cut off what a process that died while writing left behind."""
-        end = os.lseek(self._descriptor, 0, os.SEEK_END)
-        while end:
-            start = max(0, end - _BLOCK)
-            newline = os.pread(self._descriptor, end - start, start).rfind(b"\n")
-            if newline >= 0:
-                os.ftruncate(self._descriptor, start + newline + 1)
-                return
-            end = start
-        os.ftruncate(self._descriptor, 0)
+        append_whole(self._descriptor, chain(pieces, [b"\n"]))
 
 
 def strip_message(message: Any) -> Any:
@@ -352,16 +330,5 @@ def _canonical(raw: Raw, strip: Callable[[Any], Any]) -> bytes:
 
 
 def digest(data: bytes | Raw) -> bytes:
-    """Identifies some bytes."""
+    """A short digest of some bytes."""
     return hashlib.sha256(memoryview(data)).digest()[:16]
-
-
-def _chain(head: bytes, middle: Iterable[bytes], tail: bytes) -> Iterable[bytes]:
-    yield head
-    yield from middle
-    yield tail
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]

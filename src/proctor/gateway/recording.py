@@ -1,18 +1,18 @@
-"""Cassettes: what was asked and answered in one session, one JSON object per line, written as exchanges end.
+"""Recordings: the exchanges of one session, one JSON object per line, written as exchanges end.
 
-    {"kind": "cassette", …}   the first line: whose session this is. A later one starts over: the session was
-                              run again into the same file, and what came before it is an earlier take.
+    {"kind": "cassette", …}   the header. A second header starts over: the session was run again into the same
+                              file, and what precedes it belongs to an earlier attempt.
     {"kind": "part", …}       a system prompt, a tool list or the other members of a request, once, under its id
-    {"kind": "exchange", …}   a request and its answer
-    {"kind": "refusal", …}    a request that the gateway turned away
+    {"kind": "exchange", …}   a request and its response
+    {"kind": "refusal", …}    a request that the gateway refused
 
-Every request of a conversation repeats all that was said before. An exchange therefore holds only the messages
-that are new: `keep` messages of the exchange `base` come first, then `add`. So a cassette grows with what was
-said, not with its square. Cache marks and metadata, which differ from one request to the next, are left out.
+Every request of a conversation repeats all previous messages. An exchange therefore holds only the new ones: `keep`
+messages of the exchange `base` come first, then `add`. So a recording grows with the conversation, not with its square.
+Cache marks and metadata, which differ between requests, are not recorded.
 
-An answer that was streamed is a list of `[ms, event]`, the time counted from the request. Deltas that follow one
-another are one event with the joined text; `[ms, event, [[length, ms], …]]` says in which pieces it came. An event
-that was not JSON is a string. A process that dies while it writes leaves an unfinished last line, which is ignored.
+A streamed response is a list of `[ms, event]`, the time counted from the request. Consecutive deltas are one event with
+the joined text; `[ms, event, [[length, ms], …]]` says in which pieces it arrived. An event that was not JSON is a
+string. A process that is killed while it writes leaves an unfinished last line, which is ignored.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ from proctor.gateway.sse import SseEvent
 
 
 class RecordingHeader(Record, tag_field="kind", tag="cassette"):
-    """Whose session a cassette holds, what answered, and the session's values, such as where its workspace was."""
+    """What was recorded: the task, the backend, and the session's values, such as the path of its workspace."""
 
     task_id: str
     label: str
@@ -42,14 +42,14 @@ class RecordingHeader(Record, tag_field="kind", tag="cassette"):
 
 
 class SharedPart(Record, tag_field="kind", tag="part"):
-    """Something that many requests have in common."""
+    """A part that many requests have in common."""
 
     id: str
     value: Any
 
 
 class RecordedRequest(Record):
-    """What was asked, as far as it is new; `system`, `tools` and `params` are ids of parts."""
+    """The new messages of a request; `system`, `tools` and `params` are ids of parts."""
 
     model: str
     stream: bool
@@ -62,12 +62,12 @@ class RecordedRequest(Record):
 
 
 class RecordedResponse(Record):
-    """What was answered, but for the events of a stream.
+    """A response, without the events of a stream.
 
     Attributes:
-        status: None when no answer came.
-        body: of an answer that was not a stream: its JSON, or its text.
-        cut: why the answer broke off; None when it came to its end.
+        status: None when there was no response.
+        body: of a response that was not streamed: its JSON, or its text.
+        cut: why the response broke off; None when it is complete.
     """
 
     status: int | None
@@ -78,9 +78,9 @@ class RecordedResponse(Record):
 
 
 class RecordedExchange(Record, tag_field="kind", tag="exchange"):
-    """A request and its answer. `errors` are the statuses of tries that the gateway made before.
+    """A request and its response. `errors` are the statuses of the gateway's earlier tries.
 
-    `paid` says that the answer came from the recording of an attempt that was cut short, and cost nothing here.
+    `paid` says that the response was replayed from the recording of an interrupted attempt, at no cost.
     """
 
     number: int
@@ -98,7 +98,7 @@ class RecordedExchange(Record, tag_field="kind", tag="exchange"):
 
 
 class RecordedRefusal(Record, tag_field="kind", tag="refusal"):
-    """A request that the gateway turned away, and what it said."""
+    """A request that the gateway refused, and the error message."""
 
     conversation: str
     at: str
@@ -107,7 +107,7 @@ class RecordedRefusal(Record, tag_field="kind", tag="refusal"):
 
 
 class ExpandedExchange(Record):
-    """One exchange of a cassette, made whole again."""
+    """One recorded exchange with all messages and parts."""
 
     exchange: RecordedExchange
     system: Any
@@ -116,9 +116,9 @@ class ExpandedExchange(Record):
     messages: list[Any]
 
     def timeline(self, paths: "PathTranslator | None" = None) -> Iterator[tuple[int, SseEvent | str]]:
-        """The events of a streamed answer in the pieces in which they came, each with its time in ms.
+        """The events of a streamed response in the pieces in which they arrived, each with its time in ms.
 
-        A text in which `moved` changes a path comes in one piece.
+        A text in which `paths` changes a path comes in one piece.
         """
         for entry in self.exchange.events or ():
             at, event, *pieces = entry
@@ -135,7 +135,7 @@ class ExpandedExchange(Record):
 
 
 def is_complete(exchange: RecordedExchange) -> bool:
-    """Whether this is an answer of the model that came to its end, not an error, a part, or somebody's HTML page."""
+    """Whether this is a complete response of the model, not an error, a part of one, or a proxy's HTML page."""
     response = exchange.response
     if response.status != HTTPStatus.OK or response.cut is not None:
         return False
@@ -146,14 +146,14 @@ def is_complete(exchange: RecordedExchange) -> bool:
 
 
 class PathTranslator:
-    """Paths that were elsewhere when a session was recorded: the workspace, above all."""
+    """Replaces paths that have changed since a session was recorded, such as the workspace's."""
 
     def __init__(self, recorded: dict[str, str], current: dict[str, str]) -> None:
         moved = {old: current[name] for name, old in recorded.items() if old.startswith("/") and name in current}
         self._paths = {old: new for old, new in moved.items() if old != new and len(old) > 1}
 
     def translate(self, value: Any) -> Any:
-        """The same value with every such path as it is now."""
+        """The same value with the current paths."""
         if isinstance(value, str):
             for old, new in self._paths.items():
                 value = value.replace(old, new)
@@ -166,7 +166,7 @@ class PathTranslator:
 
 
 class Recording(Record):
-    """A whole cassette: the last take of its session."""
+    """The recording of a session: of the last attempt, if the file holds several."""
 
     header: RecordingHeader
     exchanges: tuple[ExpandedExchange, ...]
@@ -177,20 +177,20 @@ _LINE = msgspec.json.Decoder(RecordingHeader | SharedPart | RecordedExchange | R
 
 
 def load_recording(path: Path) -> Recording:
-    """Read a cassette back.
+    """Read a recording.
 
     Raises:
-        InvalidData: it cannot be read, or a line is no part of a cassette; says which line.
+        InvalidData: it cannot be read, or a line is not part of a recording; says which line.
     """
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise InvalidData(f"cannot read the cassette: {error.strerror}", where=path) from error
+        raise InvalidData(f"cannot read the recording: {error.strerror}", where=path) from error
     header: RecordingHeader | None = None
     parts: dict[str, Any] = {}
     recorded: dict[int, ExpandedExchange] = {}
     refusals: list[RecordedRefusal] = []
-    # What follows the last newline is a line that was never finished.
+    # What follows the last newline is an unfinished line.
     for number, line in enumerate(data.split(b"\n")[:-1], start=1):
         try:
             entry = _LINE.decode(line)
@@ -204,9 +204,9 @@ def load_recording(path: Path) -> Recording:
                 case RecordedRefusal():
                     refusals.append(entry)
         except (msgspec.DecodeError, KeyError) as error:
-            raise InvalidData(f"line {number} is not part of a cassette: {error}", where=path) from error
+            raise InvalidData(f"line {number} is not part of a recording: {error}", where=path) from error
     if header is None:
-        raise InvalidData("the cassette is empty", where=path)
+        raise InvalidData("the recording is empty", where=path)
     exchanges = tuple(recorded[number] for number in sorted(recorded))
     return Recording(header=header, exchanges=exchanges, refusals=tuple(refusals))
 

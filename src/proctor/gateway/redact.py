@@ -1,16 +1,17 @@
-"""Secrets, and the promise that none is ever written down: no log, cassette or error message holds one."""
+"""Secrets, and their removal from everything that is written: logs, recordings, error messages."""
 
 import re
 from collections.abc import Iterable
 from typing import Final
 
 REDACTED: Final = "[redacted]"
+CREDENTIAL_HEADERS: Final = frozenset({"authorization", "x-api-key"})
 _KEY_PATTERN: Final = re.compile(rb"sk-ant-[A-Za-z0-9_-]{6,}|(?i:bearer)\s+[A-Za-z0-9._~+/=-]{12,}")
 _MIN_SECRET_LENGTH: Final = 4
 
 
 class Secret:
-    """A value that prints as `[redacted]`; only `reveal` gives it away."""
+    """A value that prints as `[redacted]`; only `reveal` returns it."""
 
     __slots__ = ("_value",)
 
@@ -28,9 +29,9 @@ class Secret:
 
 
 class Redactor:
-    """Takes known secrets, and whatever looks like a provider's key, out of text.
+    """Removes known secrets, and whatever looks like a provider's key, from text.
 
-    What replaces them has no quote and no backslash, so JSON stays JSON.
+    The replacement has no quote and no backslash, so JSON stays JSON.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
@@ -39,11 +40,11 @@ class Redactor:
             self.add(secret)
 
     def add(self, secret: str) -> None:
-        """Learn one more secret; one too short to be told from ordinary text is left alone."""
+        """Add a secret; one that is too short, and may be ordinary text, is ignored."""
         literal = secret.encode()
         if len(literal) >= _MIN_SECRET_LENGTH and literal not in self._literals:
             self._literals.append(literal)
-            # A secret that holds another one goes first, or its rest would stay behind.
+            # Longest first: a secret that contains another one must be replaced as a whole.
             self._literals.sort(key=len, reverse=True)
 
     def redact_bytes(self, data: bytes) -> bytes:

@@ -1,15 +1,17 @@
-"""Replays a cassette: the same answers again, by conversation and order, without asking anybody."""
+"""Replays a recording: the same responses again, by conversation and order, without a provider."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
+from http import HTTPStatus
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 
 from proctor.gateway.backend import (
     EVENT_STREAM_HEADERS,
     JSON_HEADERS,
+    Backend,
     BackendReply,
     GatewaySessionSpec,
     IncomingRequest,
@@ -29,18 +31,17 @@ from proctor.gateway.recording import ExpandedExchange, PathTranslator, Recordin
 from proctor.gateway.request_matching import RequestMatcher
 from proctor.gateway.sse import SseEvent, encode_event, events_from_message, message_from_events
 
-_OK: Final = 200
 Tolerance = Literal["normal", "order"]
 
 
-class ReplayBackend:
-    """Answers from cassettes.
+class ReplayBackend(Backend):
+    """Responds from recordings.
 
     Args:
-        find: where the cassette for a session is.
-        pace: 0 answers at once, 1 as fast as it was recorded, 2 in twice the time.
-        tolerance: `normal` compares what is said and reports a divergence; `order` compares nothing but counts,
-            for tasks whose tools print something else each time.
+        find: where the recording for a session is.
+        pace: 0 responds at once, 1 as fast as it was recorded, 2 in twice the time.
+        tolerance: `normal` compares the messages and reports a divergence; `order` compares only the number, kind
+            and model of the requests, for tasks whose tools print something else each time.
     """
 
     def __init__(
@@ -53,33 +54,25 @@ class ReplayBackend:
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self.name = name
-        self.secrets: tuple[str, ...] = ()
-        self.passes_login = False
         self._find = find
         self._pace = pace
         self._tolerance: Tolerance = tolerance
         self._sleep = sleep
 
-    async def start(self) -> None:
-        """Nothing to do."""
-
-    async def close(self) -> None:
-        """Nothing to do."""
-
     def responder(self, spec: GatewaySessionSpec) -> Responder:
-        """A player of the session's cassette.
+        """A responder that replays the session's recording.
 
         Raises:
-            InvalidData: there is no such cassette, or it is broken.
+            InvalidData: there is no such recording, or it is broken.
         """
-        cassette = load_recording(self._find(spec))
+        recording = load_recording(self._find(spec))
         return ReplayResponder(
-            cassette, values=spec.values, pace=self._pace, tolerance=self._tolerance, sleep=self._sleep
+            recording, values=spec.values, pace=self._pace, tolerance=self._tolerance, sleep=self._sleep
         )
 
 
 class _RecordedConversation:
-    """One recorded conversation, and how far it has been played."""
+    """One recorded conversation, and how much of it has been replayed."""
 
     def __init__(self, name: str, recorded: list[ExpandedExchange]) -> None:
         self.name = name
@@ -87,12 +80,12 @@ class _RecordedConversation:
         self.position = 0
 
 
-class ReplayResponder:
-    """Plays one session."""
+class ReplayResponder(Responder):
+    """Replays one session."""
 
     def __init__(
         self,
-        cassette: Recording,
+        recording: Recording,
         *,
         values: dict[str, str] | None = None,
         pace: float = 0.0,
@@ -103,61 +96,61 @@ class ReplayResponder:
         self._tolerance = tolerance
         self._sleep = sleep
         self._matcher = RequestMatcher()
-        self._paths = PathTranslator(cassette.header.values, values or {})
+        self._paths = PathTranslator(recording.header.values, values or {})
         self._conversations: dict[str, _RecordedConversation] = {}
         self._assigned: dict[str, _RecordedConversation] = {}
-        self._models = sorted({recorded.exchange.request.model for recorded in cassette.exchanges})
+        self._models = sorted({recorded.exchange.request.model for recorded in recording.exchanges})
         self._request_counts: dict[str, int] = {}
-        for recorded in cassette.exchanges:
+        for recorded in recording.exchanges:
             name = recorded.exchange.conversation
             self._conversations.setdefault(name, _RecordedConversation(name, [])).exchanges.append(recorded)
 
     async def respond_other(self, incoming: IncomingRequest) -> BackendReply:
-        """Count tokens by a guess; list the models that were recorded."""
+        """Estimate token counts; list the recorded models."""
         return await offline_reply(incoming, self._models)
 
     async def respond(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> BackendReply:  # noqa: ARG002 - `call` holds it
-        """Give the recorded answer, in the form that is asked for."""
+        """The recorded response, streamed or not as requested."""
         number = self._request_counts[conversation] = self._request_counts.get(conversation, 0) + 1
-        thread = self._conversation(conversation, call)
-        if thread is None:
+        recorded_conversation = self._conversation(conversation, call)
+        if recorded_conversation is None:
             return self._diverge(conversation, number, "no such conversation was recorded")
-        recorded, reason = self._select(thread, call)
+        recorded, reason = self._select(recorded_conversation, call)
         if recorded is None:
             return self._diverge(conversation, number, reason)
         return self.reply(recorded, stream=call.stream)
 
     def skip(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> None:  # noqa: ARG002 - `call` holds it
-        """Go past the recorded answer to this request, and past the errors that were recorded before it."""
+        """Skip the recorded response to this request, and the errors that were recorded before it."""
         self._request_counts[conversation] = self._request_counts.get(conversation, 0) + 1
-        thread = self._conversation(conversation, call)
+        recorded_conversation = self._conversation(conversation, call)
         before = -1
-        while thread is not None and thread.position != before:
-            before = thread.position
-            recorded, _ = self._select(thread, call)
+        while recorded_conversation is not None and recorded_conversation.position != before:
+            before = recorded_conversation.position
+            recorded, _ = self._select(recorded_conversation, call)
             if recorded is None or is_complete(recorded.exchange):
                 return
 
     def _conversation(self, conversation: str, call: ModelCall) -> _RecordedConversation | None:
-        """The recorded conversation that this one is.
+        """The recorded conversation that corresponds to this one.
 
-        Sub-agents that start together may arrive in any order, so each is found by what it was first asked.
+        Sub-agents that start together may arrive in any order, so each is found by its first request.
         """
         if conversation not in self._assigned:
-            free = [thread for thread in self._conversations.values() if thread not in self._assigned.values()]
-            alike = [thread for thread in free if _conversation_kind(thread.name) == _conversation_kind(conversation)]
-            begun = [thread for thread in alike if self._difference(thread.exchanges[0], call, strict=True) is None]
-            same = [thread for thread in alike if thread.name == conversation]
-            chosen = next(iter([*begun, *same, *alike]), None)
+            free = [one for one in self._conversations.values() if one not in self._assigned.values()]
+            same_kind = [one for one in free if _conversation_kind(one.name) == _conversation_kind(conversation)]
+            same_start = [one for one in same_kind if self._difference(one.exchanges[0], call, strict=True) is None]
+            same_name = [one for one in same_kind if one.name == conversation]
+            chosen = next(iter([*same_start, *same_name, *same_kind]), None)
             if chosen is None:
                 return None
             self._assigned[conversation] = chosen
         return self._assigned[conversation]
 
     def _select(self, recorded: _RecordedConversation, call: ModelCall) -> tuple[ExpandedExchange | None, str]:
-        """The answer that is due; when the request was asked before, the answer that it got before."""
+        """The next response; for a request that is repeated, the response that it got before."""
         upcoming = recorded.exchanges[recorded.position :]
-        # Side calls stand alone and may come in any order; a conversation goes on from where it was.
+        # Side calls are independent and may come in any order; a conversation continues from its position.
         candidates = upcoming if call.role is Role.SIDE else upcoming[:1]
         reasons = []
         for offset, candidate in enumerate(candidates):
@@ -168,8 +161,7 @@ class ReplayResponder:
                 recorded.position += 1
                 return candidate, ""
             reasons.append(reason)
-        played_last = recorded.exchanges[: recorded.position][-1:]
-        for candidate in played_last:
+        for candidate in recorded.exchanges[: recorded.position][-1:]:
             if self._difference(candidate, call, strict=True) is None:
                 return candidate, ""
         return None, reasons[0] if reasons else f"only {len(recorded.exchanges)} requests were recorded"
@@ -189,22 +181,27 @@ class ReplayResponder:
         return divergence_reply(ReplayDivergence(conversation=conversation, request=number, message=message))
 
     def reply(self, recorded: ExpandedExchange, *, stream: bool) -> BackendReply:
-        """One recorded answer, in the form that is asked for."""
+        """One recorded response, streamed or not."""
         response = recorded.exchange.response
         if response.status is None:
-            raise StreamBroken("no answer was recorded")
+            raise StreamBroken("no response was recorded")
         headers = dict(response.headers)
         ending: StreamEnd = "close" if response.cut else "done"
         if recorded.exchange.events is not None:
             return self._stream_reply(recorded, headers, ending, stream=stream)
         message = self._paths.translate(response.body)
-        if stream and response.status == _OK and isinstance(message, dict) and message.get("type") == "message":
+        if (
+            stream
+            and response.status == HTTPStatus.OK
+            and isinstance(message, dict)
+            and message.get("type") == "message"
+        ):
             return self._timed_reply(
                 headers | EVENT_STREAM_HEADERS, [(response.ms, event) for event in events_from_message(message)], ending
             )
         text = message.encode() if isinstance(message, str) else msgspec.json.encode(message)
-        beats = [TimedChunk(response.ms / 1000 * self._pace, text)]
-        return synthetic_reply(response.status, headers, beats, ending=ending, sleep=self._sleep)
+        chunks = [TimedChunk(response.ms / 1000 * self._pace, text)]
+        return synthetic_reply(response.status, headers, chunks, ending=ending, sleep=self._sleep)
 
     def _stream_reply(
         self, recorded: ExpandedExchange, headers: dict[str, str], ending: StreamEnd, *, stream: bool
@@ -214,16 +211,16 @@ class ReplayResponder:
             return self._timed_reply(headers | EVENT_STREAM_HEADERS, timeline, ending)
         events = [event for _, event in timeline if isinstance(event, dict)]
         if ending != "done" or not events or events[-1].get("type") != "message_stop":
-            raise StreamBroken("the answer that was recorded broke off")
-        beat = TimedChunk(
+            raise StreamBroken("the recorded response broke off")
+        chunk = TimedChunk(
             recorded.exchange.response.ms / 1000 * self._pace, msgspec.json.encode(message_from_events(events))
         )
-        return synthetic_reply(_OK, headers | JSON_HEADERS, [beat], sleep=self._sleep)
+        return synthetic_reply(HTTPStatus.OK, headers | JSON_HEADERS, [chunk], sleep=self._sleep)
 
     def _timed_reply(
         self, headers: dict[str, str], timeline: Iterable[tuple[int, SseEvent | str]], ending: StreamEnd
     ) -> BackendReply:
-        return synthetic_reply(_OK, headers, self._timed_chunks(timeline), ending=ending, sleep=self._sleep)
+        return synthetic_reply(HTTPStatus.OK, headers, self._timed_chunks(timeline), ending=ending, sleep=self._sleep)
 
     def _timed_chunks(self, timeline: Iterable[tuple[int, SseEvent | str]]) -> Iterator[TimedChunk]:
         before = 0
@@ -233,6 +230,6 @@ class ReplayResponder:
 
 
 def _conversation_kind(conversation: str) -> str:
-    """A conversation's name without its number: which agent's, and main, sub-agent or side."""
+    """A conversation's name without its number: the agent, and main, sub-agent or side."""
     name, _, number = conversation.rpartition("-")
     return name if number.isdigit() else conversation

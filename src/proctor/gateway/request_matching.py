@@ -1,8 +1,8 @@
-"""Whether a request is the one that was recorded, whatever differs from one sitting to the next.
+"""Compares a request with a recorded one, ignoring what differs between sessions.
 
-Not compared at all: the system prompt, the tools, metadata and headers, which hold the machine, the day, the
-program's version and ids. In what is compared, ids, dates, times, durations, hashes and absolute paths count as
-equal to any other of their kind, and what Claude Code reminds the model of on its own is left out.
+The system prompt, the tools, metadata and headers are not compared: they depend on the machine, the day, the program's
+version and ids. In messages, all ids, dates, times, durations, hashes and absolute paths count as equal to others of
+their kind, and Claude Code's own reminders to the model are ignored.
 """
 
 import re
@@ -34,12 +34,12 @@ _VOLATILE: Final = re.compile(
 
 
 def normalize_message(message: Any) -> Any:
-    """A message with all that may differ taken out."""
+    """A message without what may differ."""
     return _normalize(strip_message(message))
 
 
 class RequestMatcher:
-    """Compares conversations that grow: each message is read once, however often it is sent again.
+    """Compares growing conversations: each message is decoded once, however often it is sent again.
 
     The recorded messages must outlive the matcher.
     """
@@ -49,7 +49,7 @@ class RequestMatcher:
         self._sent: dict[bytes, bytes] = {}
 
     def difference(self, recorded: Sequence[Any], sent: Sequence[Raw]) -> str | None:
-        """What sets two conversations apart, in words; None when they say the same."""
+        """How two conversations differ, for an error message; None when they do not."""
         for index, (old, new) in enumerate(zip(recorded, sent, strict=False)):
             if self._recorded_digest(old) != self._sent_digest(new):
                 contrast = _describe_difference(normalize_message(old), normalize_message(decode_or_text(new)))
@@ -75,9 +75,9 @@ def _normalize(value: Any) -> Any:
     if isinstance(value, str):
         return _VOLATILE.sub(lambda found: f"<{found.lastgroup}>", _REMINDER.sub("", value)).strip()
     if isinstance(value, list):
-        # A block that was only a reminder is no block at all, and one block of text is a text.
-        levelled = [_normalize(item) for item in value]
-        kept = [item for item in levelled if not (isinstance(item, dict) and item.get("text") == "")]
+        # A block that was only a reminder is dropped, and a single block of text is equal to its text.
+        normalized = [_normalize(item) for item in value]
+        kept = [item for item in normalized if not (isinstance(item, dict) and item.get("text") == "")]
         return kept[0]["text"] if len(kept) == 1 and _is_text(kept[0]) else kept
     if isinstance(value, dict):
         return {key: _normalize(item) for key, item in value.items() if key != "signature"}
@@ -89,10 +89,10 @@ def _is_text(value: Any) -> bool:
 
 
 def _describe_difference(before: Any, after: Any) -> str:
-    """An excerpt of both from a little before the place where they part."""
+    """An excerpt of both around the first difference."""
     old, new = (msgspec.json.encode(value).decode() for value in (before, after))
-    parting = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
-    start = max(0, parting - _EXCERPT_LENGTH // 2)
+    first = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    start = max(0, first - _EXCERPT_LENGTH // 2)
     return f"recorded {_excerpt(old, start)}, now {_excerpt(new, start)}"
 
 

@@ -1,8 +1,8 @@
-"""Going on with a session that was cut short: what the model has said already is said again, for nothing.
+"""Resuming an interrupted attempt: responses that were paid for are replayed from its recording, at no cost.
 
-An attempt that was killed had paid for its answers. Made again, its agent asks the same questions until something
-differs. A request holds the whole conversation, so what was answered is found by what was asked, in whatever order
-the questions come this time and in whichever of several earlier attempts they came before.
+The agent of the new attempt sends the same requests until something differs. A request holds the whole conversation, so
+its recorded response is found by the content of the request, whatever the order of the requests, and in whichever of
+several earlier attempts it was recorded.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from proctor.core.errors import InvalidData
-from proctor.gateway.backend import BackendReply, IncomingRequest, Responder, SequentialResponder
+from proctor.gateway.backend import BackendReply, IncomingRequest, Responder
 from proctor.gateway.model_call import ModelCall, Role
 from proctor.gateway.prices import canonical_model
 from proctor.gateway.recorder import digest
@@ -26,9 +26,9 @@ from proctor.gateway.safe_json import decode_or_text
 
 
 class EarlierResponses:
-    """What the model has said in earlier takes of a session, by what it was asked.
+    """The responses in recordings of earlier attempts, by the content of their requests.
 
-    Each answer is given again once: an agent that asks the same twice got two answers then, and gets two now.
+    Each is replayed once: two equal requests had two responses, and get two again.
     """
 
     def __init__(self, redactor: Redactor, values: dict[str, str]) -> None:
@@ -38,41 +38,43 @@ class EarlierResponses:
         self._responses: dict[bytes, deque[tuple[ReplayResponder, ExpandedExchange]]] = {}
 
     def add_recording(self, recording: Path) -> None:
-        """Take in one recording; one that cannot be read holds nothing that was paid for."""
+        """Add one recording; one that cannot be read holds nothing that was paid for."""
         try:
-            take = load_recording(recording)
+            loaded = load_recording(recording)
         except InvalidData:
             return  # killed before its first line was whole
-        player = ReplayResponder(msgspec.structs.replace(take, exchanges=()), values=self._values)
+        responder = ReplayResponder(msgspec.structs.replace(loaded, exchanges=()), values=self._values)
         seen: dict[int, bytes] = {}
-        for recorded in take.exchanges:
+        for recorded in loaded.exchanges:
             exchange = recorded.exchange
-            # What was said for nothing stands in the recording of an earlier take as well, where it was paid for.
+            # A replayed response is also in the recording of the earlier attempt in which it was paid for.
             if exchange.paid or not is_complete(exchange):
                 continue
             for message in recorded.messages:
                 if id(message) not in seen:
                     seen[id(message)] = digest(msgspec.json.encode(normalize_message(message)))
             key = _call_key(exchange.role, exchange.request.model, (seen[id(message)] for message in recorded.messages))
-            self._responses.setdefault(key, deque()).append((player, recorded))
+            self._responses.setdefault(key, deque()).append((responder, recorded))
 
     def pop_reply(self, call: ModelCall) -> BackendReply | None:
-        """The answer that this request got before, if one is left."""
-        waiting = self._responses.get(_call_key(call.role, call.model, map(self._message_digest, call.messages)))
-        if not waiting:
+        """The response that this request got before, if one is left."""
+        recorded_responses = self._responses.get(
+            _call_key(call.role, call.model, map(self._message_digest, call.messages))
+        )
+        if not recorded_responses:
             return None
-        player, recorded = waiting.popleft()
-        reply = player.reply(recorded, stream=call.stream)
+        responder, recorded = recorded_responses.popleft()
+        reply = responder.reply(recorded, stream=call.stream)
         reply.paid = True
         return reply
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is left to be said again."""
+        """Whether there is nothing to replay."""
         return not any(self._responses.values())
 
     def _message_digest(self, raw: msgspec.Raw) -> bytes:
-        """Identifies a message as it would have been recorded."""
+        """The digest of a message as it would have been recorded."""
         seen = digest(raw)
         if seen not in self._messages:
             clean: Any = decode_or_text(self._redactor.redact_bytes(bytes(raw)))
@@ -80,38 +82,37 @@ class EarlierResponses:
         return self._messages[seen]
 
 
-class ResumedResponder:
-    """Answers from what was said before where that fits, otherwise from the backend."""
+class ResumedResponder(Responder):
+    """Responds from recordings of earlier attempts where possible, otherwise from the backend."""
 
     def __init__(self, earlier: EarlierResponses, live: Responder) -> None:
         self._earlier = earlier
         self._live = live
 
     async def respond(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> BackendReply:
-        """The recorded answer, marked as paid for; or the backend's."""
+        """The recorded response, marked as paid for; or the backend's."""
         reply = self._earlier.pop_reply(call)
         if reply is None:
             return await self._live.respond(call, conversation, incoming)
-        if isinstance(self._live, SequentialResponder):
-            self._live.skip(call, conversation, incoming)
+        self._live.skip(call, conversation, incoming)
         return reply
 
     async def respond_other(self, incoming: IncomingRequest) -> BackendReply:
-        """Whatever else is asked costs nothing, and is the backend's to say."""
+        """Other requests cost nothing and go to the backend."""
         return await self._live.respond_other(incoming)
 
 
 def resumed_responder(
     recordings: Sequence[Path], live: Responder, *, values: dict[str, str], redactor: Redactor
 ) -> Responder:
-    """A responder that says again what was said in the sessions recorded in `earlier`, and asks `live` for the rest.
+    """A responder that replays the responses in `recordings`, and gets all others from `live`.
 
-    The redactor is the new session's: what a recording does not show is not compared either.
+    The redactor is the new session's: secrets are not in recordings, so they are not compared either.
     """
-    said = EarlierResponses(redactor, values)
-    for cassette in recordings:
-        said.add_recording(cassette)
-    return live if said.is_empty else ResumedResponder(said, live)
+    earlier = EarlierResponses(redactor, values)
+    for recording in recordings:
+        earlier.add_recording(recording)
+    return live if earlier.is_empty else ResumedResponder(earlier, live)
 
 
 def _call_key(role: Role, model: str, messages: Iterable[bytes]) -> bytes:

@@ -1,4 +1,4 @@
-"""What others send as JSON, read so that nothing they write can break the reader."""
+"""Decoding of JSON from untrusted senders."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -6,14 +6,14 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-# Whatever reading JSON of unknown origin raises.
+# All that decoding untrusted JSON may raise.
 DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-# Deeper than anything that is meant to be read. Whoever walks through a value may do so by calling itself.
+# Deeper than any real message. Values up to this depth can be processed recursively.
 MAX_DEPTH: Final = 64
 
 
 def decode_or_text(raw: bytes | Raw) -> Any:
-    """A value as it was sent; one that cannot be read, or is nested too deep to be walked through, as its text."""
+    """The decoded value; one that cannot be decoded, or is nested too deep for recursion, as its text."""
     try:
         value = msgspec.json.decode(raw)
     except DECODE_ERRORS:
@@ -22,7 +22,7 @@ def decode_or_text(raw: bytes | Raw) -> Any:
 
 
 def decode_text(raw: bytes | Raw) -> str:
-    """Any bytes as a text."""
+    """Any bytes as text."""
     return bytes(raw).decode("utf-8", "replace")
 
 

@@ -1,4 +1,4 @@
-"""Scripts: cassettes written by hand, by task, for tests and for the demo. `docs/gateway.md` shows how."""
+"""Scripts: recordings written by hand, by task, for tests and for the demo. `docs/gateway.md` shows how."""
 
 import re
 from collections.abc import Iterator
@@ -22,11 +22,11 @@ StatusCode = Annotated[int, Meta(ge=100, le=599)]
 
 
 class _ScriptRecord(Record, forbid_unknown_fields=True):
-    """A part of a script: a name that is not known is a mistake, not a newer version."""
+    """A part of a script: an unknown field is a mistake, not a newer version."""
 
 
 class ScriptUsage(_ScriptRecord):
-    """What an answer says that it used, in tokens."""
+    """The usage that a response reports, in tokens."""
 
     input: Count = 0
     output: Count = 0
@@ -36,7 +36,7 @@ class ScriptUsage(_ScriptRecord):
 
 
 class ScriptError(_ScriptRecord):
-    """An error instead of an answer; kind and message follow from the status where they are not given."""
+    """An error instead of a response; type and message default to those of the status."""
 
     status: StatusCode
     type: str | None = None
@@ -45,21 +45,21 @@ class ScriptError(_ScriptRecord):
 
 
 class ScriptCut(_ScriptRecord):
-    """The connection ends after so many events, by an orderly close or by a reset."""
+    """The connection ends after this many events, by a close or by a reset."""
 
     after: Count = 0
     reset: bool = False
 
 
 class ScriptSilence(_ScriptRecord):
-    """Nothing comes for a while after so many events; without `seconds`, nothing ever."""
+    """A pause after this many events; without `seconds`, for ever."""
 
     after: Count = 0
     seconds: Seconds | None = None
 
 
 class ScriptErrorEvent(_ScriptRecord):
-    """The stream itself reports an error after so many events, and ends."""
+    """The stream reports an error after this many events, and ends."""
 
     after: Count = 0
     type: str = "overloaded_error"
@@ -67,7 +67,7 @@ class ScriptErrorEvent(_ScriptRecord):
 
 
 class ScriptRawResponse(_ScriptRecord):
-    """Any bytes at all, for instance a proxy's HTML page."""
+    """Any bytes, for instance a proxy's HTML page."""
 
     body: str
     status: StatusCode = 200
@@ -75,24 +75,24 @@ class ScriptRawResponse(_ScriptRecord):
 
 
 class ScriptPromptTooLong(_ScriptRecord):
-    """The conversation does not fit into the model; Claude Code then compacts it and asks again."""
+    """The conversation does not fit into the context; Claude Code then compacts it and tries again."""
 
     tokens: Count = 250_000
     maximum: Count = 200_000
 
 
 class ScriptStep(_ScriptRecord, rename={"if_": "if", "else_": "else"}):
-    """One answer, one kind of bad weather, or steps that depend on what was said or are played again.
+    """One response, one error, or steps that are conditional or repeated.
 
     Attributes:
-        text: what the model says; `thinking` comes before it, `tools` after it.
+        text: what the model writes; `thinking` comes before it, `tools` after it.
         tools: tool calls, each ``{Bash: {command: ls}}``.
         content: content blocks as the API writes them, instead of the three above.
         delay: seconds before the first byte; `pace`: seconds between events; `piece`: characters per event.
-        error, too_long, raw, drop: instead of an answer; `drop` ends the connection without one.
-        cut, silence, error_event, malformed: happen to the answer; `malformed` breaks the event with this number.
-        repeat: how often to play this step, or `steps`; `until` ends the repetition when the last text matches.
-        if_: plays `then` if the last text matches, or else `else`.
+        error, too_long, raw, drop: instead of a response; `drop` ends the connection without one.
+        cut, silence, error_event, malformed: errors in the response; `malformed` breaks the event with this number.
+        repeat: how often to use this step, or `steps`; `until` ends the repetition when the last text matches.
+        if_: uses `then` if the last text matches, otherwise `else`.
     """
 
     text: str | None = None
@@ -122,10 +122,10 @@ class ScriptStep(_ScriptRecord, rename={"if_": "if", "else_": "else"}):
 
 
 class ScriptConversation(_ScriptRecord):
-    """What is said in conversations other than the main one. All that is given must match.
+    """The steps of conversations other than the main one. All fields that are given must match.
 
     Attributes:
-        agent: the pod's agent, by its name in the base URL.
+        agent: an agent of a pod, by its name in the base URL.
         system, prompt: patterns for the system prompt and for the first message.
     """
 
@@ -137,7 +137,7 @@ class ScriptConversation(_ScriptRecord):
 
 
 class TaskScript(_ScriptRecord):
-    """What is said in one task: in its main conversation, and in others."""
+    """The steps for one task: of its main conversation, and of others."""
 
     steps: list[ScriptStep] = field(default_factory=list)
     conversations: list[ScriptConversation] = field(default_factory=list)
@@ -148,9 +148,9 @@ class Script(_ScriptRecord):
 
     Attributes:
         tasks: by task id; `default` is for all others.
-        usage: of answers that give none; without it, it is estimated from what was said.
-        values: for ``{{name}}`` in texts; the session adds its own, as ``{{workspace}}``.
-        models: what the list of models holds.
+        usage: of responses that give none; estimated by default.
+        values: for ``{{name}}`` in texts; the session adds its own, such as ``{{workspace}}``.
+        models: the list of models.
     """
 
     tasks: dict[str, TaskScript | list[ScriptStep]] = field(default_factory=dict)
@@ -161,7 +161,7 @@ class Script(_ScriptRecord):
     schema_version: Literal["proctor.script@1"] = "proctor.script@1"
 
     def for_task(self, task_id: str) -> TaskScript | None:
-        """What to play for this task; None when the script has nothing for it."""
+        """The script of this task; None when there is none."""
         found = self.tasks.get(task_id, self.default)
         return TaskScript(steps=found) if isinstance(found, list) else found
 
@@ -171,7 +171,7 @@ def read_script(path: Path) -> Script:
 
     Raises:
         UsageError: it cannot be read.
-        InvalidData: it breaks the rules; names every problem and where it is.
+        InvalidData: it is not a valid script; lists every problem with its place.
     """
     import yaml  # noqa: PLC0415 - slow, and only scripts are YAML
 
@@ -187,7 +187,7 @@ def parse_script(document: Any, *, where: object = None) -> Script:
     """Turn a document into a script.
 
     Raises:
-        InvalidData: it breaks the rules; names every problem and where in the document it is.
+        InvalidData: it is not a valid script; lists every problem with its place in the document.
     """
     problems = list(_schema_problems(document))
     if not problems:
@@ -200,7 +200,7 @@ def parse_script(document: Any, *, where: object = None) -> Script:
 
 
 def _schema_problems(document: Any) -> Iterator[str]:
-    """Where the document is not of the types above. The schema made from them reports all at once."""
+    """Where the document does not match the types above. Their JSON Schema reports all problems at once."""
     from jsonschema import Draft202012Validator  # noqa: PLC0415 - slow, and only needed here
 
     bad_keys = list(_non_string_keys(document))
@@ -214,15 +214,15 @@ def _schema_problems(document: Any) -> Iterator[str]:
 
 
 def _single_errors(error: "ValidationError") -> "Iterator[ValidationError]":
-    """Of several forms that something may have, complain only about the one that it seems to be meant as."""
+    """Of several allowed forms, report only the problems of the one that seems to be intended."""
     if not error.context:
         yield error
         return
     forms: dict[Any, list[ValidationError]] = {}
     for inner in error.context:
         forms.setdefault(inner.schema_path[0], []).append(inner)
-    meant = min(forms.values(), key=lambda form: any(e.validator == "type" and not e.relative_path for e in form))
-    for inner in meant:
+    intended = min(forms.values(), key=lambda form: any(e.validator == "type" and not e.relative_path for e in form))
+    for inner in intended:
         yield from _single_errors(inner)
 
 
@@ -239,7 +239,7 @@ def _non_string_keys(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[s
 
 
 def _rule_problems(script: Script) -> Iterator[str]:
-    """What the types cannot say."""
+    """Problems that the types cannot express."""
     if not script.tasks and script.default is None:
         yield "the script: it has neither `tasks` nor `default`"
     entries: dict[tuple[str | int, ...], TaskScript | list[ScriptStep]]
@@ -264,18 +264,18 @@ def _steps_problems(steps: list[ScriptStep], path: tuple[str | int, ...]) -> Ite
 
 
 def _step_problems(step: ScriptStep, path: tuple[str | int, ...]) -> Iterator[str]:
-    says = [name for name in ("text", "thinking", "tools") if getattr(step, name) is not None]
-    kinds = ["an answer"] if says or step.content is not None or step.stop_reason is not None else []
+    texts = [name for name in ("text", "thinking", "tools") if getattr(step, name) is not None]
+    kinds = ["a response"] if texts or step.content is not None or step.stop_reason is not None else []
     kinds += [name for name in ("error", "too_long", "raw", "steps") if getattr(step, name) is not None]
     kinds += ["drop"] if step.drop else []
     kinds += ["if"] if step.if_ is not None else []
-    weather = [name for name in ("cut", "silence", "error_event", "malformed") if getattr(step, name) is not None]
-    if not kinds and not weather:
-        yield f"{_location(path)}: the step says and does nothing"
+    faults = [name for name in ("cut", "silence", "error_event", "malformed") if getattr(step, name) is not None]
+    if not kinds and not faults:
+        yield f"{_location(path)}: the step is empty"
     if len(kinds) > 1:
         yield f"{_location(path)}: a step is one thing, not {' and '.join(kinds)}"
-    if step.content is not None and says:
-        yield f"{_location(path)}: `content` stands instead of {', '.join(says)}"
+    if step.content is not None and texts:
+        yield f"{_location(path)}: `content` replaces {', '.join(texts)}"
     if (step.then or step.else_) and step.if_ is None:
         yield f"{_location(path)}: `then` and `else` need an `if`"
     for tool_index, tool in enumerate(step.tools or ()):

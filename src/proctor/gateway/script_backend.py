@@ -1,4 +1,4 @@
-"""Plays a script: answers each conversation with its steps, one per request, in any weather."""
+"""Responds from a script: each request of a conversation gets the next step, be it a response or an error."""
 
 import asyncio
 import re
@@ -11,6 +11,8 @@ import msgspec
 from proctor.gateway.backend import (
     EVENT_STREAM_HEADERS,
     JSON_HEADERS,
+    OVERLOADED,
+    Backend,
     BackendReply,
     GatewaySessionSpec,
     IncomingRequest,
@@ -38,7 +40,6 @@ from proctor.gateway.script import (
 )
 from proctor.gateway.sse import SseEvent, encode_event, events_from_message
 
-_OVERLOADED: Final = 529
 _ERROR_TYPES: Final = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -47,48 +48,40 @@ _ERROR_TYPES: Final = {
     404: "not_found_error",
     413: "request_too_large",
     429: "rate_limit_error",
-    _OVERLOADED: "overloaded_error",
+    OVERLOADED: "overloaded_error",
 }
-# A script need not write what no author cares about.
+# For what a script need not mention.
 _DEFAULT_STEPS: Final = {
     Role.SIDE: [ScriptStep(text="Done.", repeat="forever")],
     Role.COMPACTION: [ScriptStep(text="<summary>What was said so far, in short.</summary>", repeat="forever")],
 }
-# More tries than a gateway makes: a script of nothing but errors must not be read for ever.
+# More than a gateway's retries: a script of errors only must not be read for ever.
 _MAX_SKIPPED_STEPS: Final = 100
 _MALFORMED_EVENT: Final = '{"type":"content_block_delta","index":0,"delt'
 
 
-class ScriptBackend:
-    """Answers from a script."""
+class ScriptBackend(Backend):
+    """Responds from a script."""
 
     def __init__(self, script: Script, *, name: str = "script", sleep: Sleep = asyncio.sleep) -> None:
         self.name = name
-        self.secrets: tuple[str, ...] = ()
-        self.passes_login = False
         self._script = script
         self._sleep = sleep
 
-    async def start(self) -> None:
-        """Nothing to do."""
-
-    async def close(self) -> None:
-        """Nothing to do."""
-
     def responder(self, spec: GatewaySessionSpec) -> Responder:
-        """A player at the beginning of the task's script."""
+        """A responder at the start of the task's script."""
         return ScriptResponder(self._script, spec, sleep=self._sleep)
 
 
 class _StepCursor:
-    """Where a conversation stands in its steps."""
+    """The position of a conversation in its steps."""
 
     def __init__(self, steps: list[ScriptStep]) -> None:
         self._last = ""
         self._steps = self._iterate(steps)
 
     def next(self, last: str) -> ScriptStep | None:
-        """The step that answers this last text."""
+        """The next step, given the last text."""
         self._last = last
         return next(self._steps, None)
 
@@ -100,11 +93,11 @@ class _StepCursor:
                 yield from self._repeat(step)
 
     def _repeat(self, step: ScriptStep) -> Iterator[ScriptStep]:
-        # A block that is to be repeated until something happens has no other end than that.
+        # A step with `until` and without `repeat` is repeated until then.
         count = step.repeat if step.repeat is not None else "forever" if step.until is not None else 1
-        played_so_far = 0
-        while (count == "forever" or played_so_far < count) and not (step.until and self._matches(step.until)):
-            played_so_far += 1
+        done = 0
+        while (count == "forever" or done < count) and not (step.until and self._matches(step.until)):
+            done += 1
             if step.steps is None:
                 yield step
                 continue
@@ -113,14 +106,14 @@ class _StepCursor:
                 idle = False
                 yield inner
             if idle:
-                return  # nothing in it applies, and nothing will change that before the next request
+                return  # no step applies, and that cannot change before the next request
 
     def _matches(self, pattern: str) -> bool:
         return re.search(pattern, self._last, re.MULTILINE) is not None
 
 
-class ScriptResponder:
-    """Plays one session."""
+class ScriptResponder(Responder):
+    """Responds to one session."""
 
     def __init__(self, script: Script, spec: GatewaySessionSpec, *, sleep: Sleep = asyncio.sleep) -> None:
         self._script = script
@@ -133,32 +126,32 @@ class ScriptResponder:
         self._tools = 0
 
     async def respond_other(self, incoming: IncomingRequest) -> BackendReply:
-        """Count tokens by a guess; list the models that the script names."""
+        """Estimate token counts; list the models that the script names."""
         return await offline_reply(incoming, self._script.models)
 
     async def respond(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> BackendReply:
-        """Play the conversation's next step."""
+        """Respond with the conversation's next step."""
         number = self._request_counts[conversation] = self._request_counts.get(conversation, 0) + 1
         if self._task is None:
             return self._exhausted(conversation, number, f"the script has nothing for task {self._spec.task_id!r}")
-        reader = self._cursor(self._task, call, conversation)
-        if reader is None:
+        cursor = self._cursor(self._task, call, conversation)
+        if cursor is None:
             return self._exhausted(conversation, number, f"the script has nothing for conversation {conversation!r}")
-        step = reader.next(call.last_text())
+        step = cursor.next(call.last_text())
         if step is None:
             return self._exhausted(conversation, number, f"the script of {conversation!r} ends before request {number}")
         return self._respond_step(self._with_values(step, call), call, incoming)
 
     def skip(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> None:
-        """Go past the step that said this before, and past the bad weather that stood in front of it."""
+        """Skip the step of this response, and the errors before it."""
         self._request_counts[conversation] = self._request_counts.get(conversation, 0) + 1
-        reader = None if self._task is None else self._cursor(self._task, call, conversation)
-        if reader is None:
+        cursor = None if self._task is None else self._cursor(self._task, call, conversation)
+        if cursor is None:
             return
-        steps = (reader.next(call.last_text()) for _ in range(_MAX_SKIPPED_STEPS))
+        steps = (cursor.next(call.last_text()) for _ in range(_MAX_SKIPPED_STEPS))
         step = next((step for step in steps if step is None or _is_complete_answer(step)), None)
         if step is not None:
-            self._message(self._with_values(step, call), call, incoming)  # its numbers are taken
+            self._message(self._with_values(step, call), call, incoming)  # counts its ids as used
 
     def _cursor(self, task: TaskScript, call: ModelCall, conversation: str) -> _StepCursor | None:
         key = (conversation, call.role)
@@ -175,7 +168,7 @@ class ScriptResponder:
         )
 
     def _with_values(self, step: ScriptStep, call: ModelCall) -> ScriptStep:
-        """The step with all ``{{name}}`` that are known filled in; others are left as they are."""
+        """The step with known values substituted for ``{{name}}``; unknown ones are left as they are."""
         values = {**self._script.values, "task": self._spec.task_id, "agent": call.agent, **self._spec.values}
         fields = {name: getattr(step, name) for name in ("text", "thinking", "tools", "content", "raw", "error")}
         return msgspec.structs.replace(step, **{name: _substitute(value, values) for name, value in fields.items()})
@@ -188,13 +181,13 @@ class ScriptResponder:
                 step.error if isinstance(step.error, ScriptError) else ScriptError(status=step.error)
             )
         if step.too_long is not None:
-            said = f"prompt is too long: {step.too_long.tokens} tokens > {step.too_long.maximum} maximum"
-            return self._error_reply(ScriptError(status=400, message=said))
+            message = f"prompt is too long: {step.too_long.tokens} tokens > {step.too_long.maximum} maximum"
+            return self._error_reply(ScriptError(status=400, message=message))
         if step.raw is not None:
-            beats = [TimedChunk(step.delay, step.raw.body.encode())]
-            return synthetic_reply(step.raw.status, {"content-type": step.raw.content_type}, beats, sleep=self._sleep)
-        message = self._message(step, call, incoming)
-        return self._stream_reply(step, message) if call.stream else self._json_reply(step, message)
+            chunks = [TimedChunk(step.delay, step.raw.body.encode())]
+            return synthetic_reply(step.raw.status, {"content-type": step.raw.content_type}, chunks, sleep=self._sleep)
+        content = self._message(step, call, incoming)
+        return self._stream_reply(step, content) if call.stream else self._json_reply(step, content)
 
     def _error_reply(self, error: ScriptError) -> BackendReply:
         kind = error.type or _ERROR_TYPES.get(error.status, "api_error")
@@ -238,9 +231,9 @@ class ScriptResponder:
         if step.text is not None:
             yield {"type": "text", "text": step.text}
         for tool in step.tools or ():
-            for name, given in tool.items():
+            for name, arguments in tool.items():
                 self._tools += 1
-                yield {"type": "tool_use", "id": f"toolu_script_{self._tools:06}", "name": name, "input": given}
+                yield {"type": "tool_use", "id": f"toolu_script_{self._tools:06}", "name": name, "input": arguments}
 
     def _stream_reply(self, step: ScriptStep, message: dict[str, Any]) -> BackendReply:
         events: list[SseEvent | str] = [*events_from_message(message, piece_length=step.piece)]
@@ -253,22 +246,22 @@ class ScriptResponder:
         if step.cut is not None:
             cut = step.cut if isinstance(step.cut, ScriptCut) else ScriptCut(after=step.cut)
             events, ending = events[: cut.after], "reset" if cut.reset else "close"
-        beats = [TimedChunk(step.pace, encode_event(event)) for event in events]
-        if beats:
-            beats[0] = TimedChunk(step.delay, beats[0].data)
+        chunks = [TimedChunk(step.pace, encode_event(event)) for event in events]
+        if chunks:
+            chunks[0] = TimedChunk(step.delay, chunks[0].data)
         if step.silence is not None:
-            after = min(step.silence.after, len(beats))
+            after = min(step.silence.after, len(chunks))
             if step.silence.seconds is None:
-                beats, ending = beats[:after], "hang"
+                chunks, ending = chunks[:after], "hang"
             else:
-                beats.insert(after, TimedChunk(step.silence.seconds, b""))
-        return synthetic_reply(200, EVENT_STREAM_HEADERS, beats, ending=ending, sleep=self._sleep)
+                chunks.insert(after, TimedChunk(step.silence.seconds, b""))
+        return synthetic_reply(200, EVENT_STREAM_HEADERS, chunks, ending=ending, sleep=self._sleep)
 
     def _json_reply(self, step: ScriptStep, message: dict[str, Any]) -> BackendReply:
-        """The same weather over an answer that is not streamed."""
+        """The same step as a response that is not streamed."""
         if step.error_event is not None:
             overloaded = step.error_event.type == "overloaded_error"
-            status = _OVERLOADED if overloaded else int(HTTPStatus.INTERNAL_SERVER_ERROR)
+            status = OVERLOADED if overloaded else int(HTTPStatus.INTERNAL_SERVER_ERROR)
             return self._error_reply(ScriptError(status=status, message=step.error_event.message))
         body, delay = msgspec.json.encode(message), step.delay
         ending: StreamEnd = "done"
@@ -280,8 +273,8 @@ class ScriptResponder:
         if step.cut is not None:
             reset = isinstance(step.cut, ScriptCut) and step.cut.reset
             body, ending = body[: len(body) // 2], "reset" if reset else "close"
-        beats = [] if ending == "hang" else [TimedChunk(delay, body)]
-        return synthetic_reply(200, JSON_HEADERS, beats, ending=ending, sleep=self._sleep)
+        chunks = [] if ending == "hang" else [TimedChunk(delay, body)]
+        return synthetic_reply(200, JSON_HEADERS, chunks, ending=ending, sleep=self._sleep)
 
 
 def _steps_for(task: TaskScript, call: ModelCall) -> list[ScriptStep] | None:
@@ -294,7 +287,7 @@ def _steps_for(task: TaskScript, call: ModelCall) -> list[ScriptStep] | None:
 
 
 def _is_complete_answer(step: ScriptStep) -> bool:
-    """Whether a step says something to its end, so that it is not said anew when a session goes on."""
+    """Whether a step is a complete response, which is not repeated when a session is resumed."""
     faults = (step.error, step.too_long, step.raw, step.malformed, step.error_event, step.cut)
     endless = step.silence is not None and step.silence.seconds is None
     return not step.drop and not endless and all(fault is None for fault in faults)
@@ -303,7 +296,7 @@ def _is_complete_answer(step: ScriptStep) -> bool:
 def _matches_call(conversation: ScriptConversation, call: ModelCall) -> bool:
     role = conversation.role
     if role is None:
-        # A section that does not say whose it is speaks for an agent's main thread, or for sub-agents.
+        # Without a role, it is for the named agent's main thread, or for sub-agents.
         role = Role.MAIN if conversation.agent is not None else Role.SUBAGENT
     return (
         role is call.role

@@ -1,4 +1,4 @@
-"""A session: one attempt's way to the model. It counts, limits and records what passes, and tells the runner."""
+"""A gateway session: one attempt's access to the model. It meters, limits, records, and notifies the runner."""
 
 import asyncio
 import re
@@ -17,9 +17,9 @@ from proctor.gateway.model_call import ConversationNames, ModelCall
 from proctor.gateway.prices import Prices
 from proctor.gateway.recorder import Clock, Recorder, format_timestamp, utc_now
 from proctor.gateway.recording import RecordingHeader
-from proctor.gateway.redact import Redactor
+from proctor.gateway.redact import CREDENTIAL_HEADERS, Redactor
 
-# How long an answer that is already complete may take to leave, when its session closes.
+# How long a response that is already complete may take to be sent when its session closes.
 GRACE_SECONDS: Final = 1.0
 MAX_LOGINS: Final = 100
 _LOGIN: Final = re.compile(r"(?:Bearer )?([A-Za-z0-9._~+/=-]{16,})")
@@ -28,7 +28,7 @@ GatewayEventCallback = Callable[[GatewayEvent], None]
 
 
 class GatewayRefusal(Record):
-    """A final answer of the gateway's own."""
+    """A final error of the gateway's own."""
 
     status: int
     kind: str
@@ -41,13 +41,13 @@ SESSION_CLOSED: Final = GatewayRefusal(
 
 
 class GatewaySession:
-    """One attempt's way to the model.
+    """One attempt's access to the model.
 
     Attributes:
-        path: what the agent's base URL ends in; nobody can guess it.
-        limit: the limit that ended the session, once one has.
-        trouble: the first thing that went wrong and was not the agent's doing.
-        diverged: where a replay or a script could not go on.
+        path: the end of the agent's base URL; it cannot be guessed.
+        limit: the limit that ended the session, if one has.
+        failure: the first failure that the agent did not cause.
+        divergence: the first request that a replay or a script had no response to.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class GatewaySession:
             self.recorder = Recorder(spec.recording, header, redactor, clock=clock)
 
     def agent_path(self, agent: str) -> str:
-        """What the base URL of one named agent of a pod ends in."""
+        """The end of the base URL of one named agent of a pod."""
         return f"{self.path}/a/{agent}"
 
     @property
@@ -102,7 +102,7 @@ class GatewaySession:
         return self.meter.snapshot()
 
     def refusal(self, model: str | None = None) -> GatewayRefusal | None:
-        """Why the next request is turned away, if it is. Once a limit is hit, all are."""
+        """Why the next request is refused, if it is. After a limit is reached, all are."""
         if self.closed:
             return SESSION_CLOSED
         if self.limit is None:
@@ -118,15 +118,15 @@ class GatewaySession:
         return GatewayRefusal(status=402, kind="billing_error", message=self.limit.message)
 
     def record_refusal(self, refusal: GatewayRefusal, conversation: str) -> None:
-        """Count a request that was turned away."""
+        """Count and record a request that was refused."""
         self.meter.add_refusal()
         self.record(lambda recorder: recorder.write_refusal(conversation, refusal.status, refusal.message))
 
     def redact_login(self, headers: Mapping[str, str]) -> None:
         """Remember the agent's own login as a secret."""
-        for name in ("authorization", "x-api-key"):
+        for name in CREDENTIAL_HEADERS:
             login = _LOGIN.fullmatch(headers.get(name, ""))
-            # Each secret is looked for in all that is recorded: an agent must not be able to make them many.
+            # All that is recorded is searched for each secret, so an agent must not be able to add many.
             if login is not None and len(self._logins) < MAX_LOGINS:
                 self._logins.add(login[1])
                 self._redactor.add(login[1])
@@ -136,17 +136,17 @@ class GatewaySession:
         return self._conversations.name(call)
 
     def report_failure(self, failure: GatewayFailure) -> None:
-        """Note what went wrong; the first is kept, all are told."""
+        """Report a failure; the first is kept."""
         self.failure = self.failure or failure
         self._emit(failure)
 
     def report_divergence(self, divergence: ReplayDivergence) -> None:
-        """Note where a replay or a script could not go on."""
+        """Report a request that a replay or a script has no response to; the first is kept."""
         self.divergence = self.divergence or divergence
         self._emit(divergence)
 
     async def close(self) -> None:
-        """Refuse whatever comes from now on, end what is under way, and give back what was not spent."""
+        """Refuse further requests, cancel the current ones, and release what was not spent."""
         self.closed = True
         running = self.tasks - {asyncio.current_task()}
         try:
@@ -176,18 +176,18 @@ class GatewaySession:
 
     def _emit(self, event: GatewayEvent) -> None:
         if self._on_event is not None:
-            # Not from here: what the listener does must neither delay nor break an answer.
+            # Not directly: the callback must neither delay nor break a response.
             asyncio.get_running_loop().call_soon(self._on_event, event)
 
     def record(self, write: Callable[[Recorder], None]) -> None:
-        """Record something. A disk that is full ends the recording and is reported; the answer goes on."""
+        """Record something. A full disk ends the recording and is reported; the response continues."""
         if self.recorder is None:
             return
         try:
             write(self.recorder)
         except OSError as error:
             recorder, self.recorder = self.recorder, None
-            message = f"the cassette {recorder.path} cannot be written: {error.strerror}"
+            message = f"the recording {recorder.path} cannot be written: {error.strerror}"
             self.report_failure(GatewayFailure(cause=Cause.DISK_FULL, message=message))
 
     def finish_exchange(self, outcome: ExchangeOutcome, seconds: float, cut: str | None) -> None:
@@ -209,5 +209,5 @@ class GatewaySession:
                 cut=cut,
             )
         )
-        # Tells the runner at once when this answer was the one that used a budget up.
+        # Notifies the runner at once when this response has used up a budget.
         self.refusal()

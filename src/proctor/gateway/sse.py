@@ -1,4 +1,4 @@
-"""Server-sent events of the Messages API: split a stream into them, write them, turn them into a message and back."""
+"""Server-sent events of the Messages API: splitting, encoding, and conversion to messages and back."""
 
 import copy
 from collections.abc import Iterable, Iterator
@@ -8,7 +8,7 @@ import msgspec
 
 SseEvent = dict[str, Any]
 MAX_EVENT_BYTES: Final = 4 * 1024 * 1024
-# What each kind of delta adds to, in its own member and in the content block's.
+# For each kind of delta, its member and the member of the content block that it extends.
 _DELTAS: Final = {
     "text_delta": ("text", "text"),
     "thinking_delta": ("thinking", "thinking"),
@@ -17,9 +17,9 @@ _DELTAS: Final = {
 
 
 class EventSplitter:
-    """Cuts a byte stream into the data of its events, however it was chunked.
+    """Splits a byte stream into the data of its events, however it is chunked.
 
-    It keeps the unfinished event and nothing else. One that grows beyond `LONGEST_EVENT` is dropped.
+    It buffers the unfinished event only. One that grows beyond `MAX_EVENT_BYTES` is dropped.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class EventSplitter:
 
     @property
     def at_boundary(self) -> bool:
-        """Whether the stream stands between two events."""
+        """Whether the stream is between two events."""
         return not self._rest and not self._dropping
 
     def feed(self, chunk: bytes) -> list[bytes]:
@@ -52,14 +52,14 @@ def _payload(block: bytes) -> bytes:
 
 
 def encode_event(event: SseEvent | str) -> bytes:
-    """One event on the wire; a string is sent as its data, whatever it is."""
+    """One event, encoded; a string is sent as its data."""
     if isinstance(event, str):
         return b"data: " + event.encode() + b"\n\n"
     return b"event: " + str(event.get("type", "message")).encode() + b"\ndata: " + msgspec.json.encode(event) + b"\n\n"
 
 
 def message_from_events(events: Iterable[SseEvent]) -> dict[str, Any]:
-    """The message that a stream of events amounts to, as the same request without `stream` would get it."""
+    """The message of a stream of events, as the same request without `stream` would get it."""
     message: dict[str, Any] = {}
     partial: dict[int, str] = {}
     for event in events:
@@ -91,7 +91,7 @@ def _apply_delta(delta: dict[str, Any], block: dict[str, Any], partial: dict[int
     elif kind == "citations_delta":
         block["citations"] = [*(block.get("citations") or []), delta["citation"]]
     else:
-        # A kind that is newer than this code: text grows, anything else is replaced.
+        # An unknown kind: text is appended, anything else replaced.
         for name, value in delta.items():
             if name != "type":
                 old = block.get(name)
@@ -99,7 +99,7 @@ def _apply_delta(delta: dict[str, Any], block: dict[str, Any], partial: dict[int
 
 
 def events_from_message(message: dict[str, Any], *, piece_length: int = 0) -> Iterator[SseEvent]:
-    """The events that stream this message; `piece` is the number of characters per delta, 0 for all in one."""
+    """The events that stream this message; `piece_length` is the number of characters per delta, 0 for one delta."""
     usage = dict(message.get("usage") or {})
     final = usage.get("output_tokens", 0)
     start = {**message, "content": [], "stop_reason": None, "stop_sequence": None}
@@ -118,7 +118,7 @@ def events_from_message(message: dict[str, Any], *, piece_length: int = 0) -> It
 
 
 def _deltas(block: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, str, str]]]:
-    """A block as it starts, and what its deltas add."""
+    """A block's start, and its deltas."""
     match block.get("type"):
         case "text":
             return {**block, "text": ""}, [("text_delta", "text", block.get("text") or "")]

@@ -1,4 +1,4 @@
-"""Watches an answer pass by: reads its usage, notes how it ended, and hands its events to be written down."""
+"""Reads usage and errors from a response while it is relayed, and passes its events to the recorder."""
 
 from collections.abc import Callable
 from typing import Final
@@ -9,7 +9,7 @@ from proctor.gateway.meter import UsageAccumulator, WireUsage
 from proctor.gateway.safe_json import DECODE_ERRORS
 from proctor.gateway.sse import EventSplitter
 
-# What the meter must see. Nearly all of a stream is deltas, which hold none of these and are not even decoded.
+# Events that the meter needs contain one of these. Most of a stream is deltas, which do not and are not decoded.
 _EVENT_MARKERS: Final = (b'"message_', b'"error"')
 
 
@@ -39,22 +39,22 @@ _BODY = msgspec.json.Decoder(_MessageBody)
 
 
 class EventStreamReader:
-    """Follows a streamed answer.
+    """Reads a streamed response.
 
     Attributes:
-        finished: the stream came to its proper end.
-        error: what the provider said when it broke the answer off itself.
+        finished: the stream was complete.
+        error: the error with which the provider ended the stream.
     """
 
     def __init__(self, usage: UsageAccumulator, on_event: Callable[[bytes, int], None] | None = None) -> None:
         self.finished = False
         self.error: str | None = None
-        self._tally = usage
+        self._usage = usage
         self._on_event = on_event
         self._events = EventSplitter()
 
     def feed(self, chunk: bytes, at_ms: int) -> None:
-        """Look at what was just passed on."""
+        """Read a chunk that was relayed."""
         unmarked = _EVENT_MARKERS[0] not in chunk and _EVENT_MARKERS[1] not in chunk
         if self._on_event is None and unmarked and self._events.at_boundary and chunk.endswith(b"\n\n"):
             return
@@ -71,9 +71,9 @@ class EventStreamReader:
             return
         match event.type:
             case "message_start" if event.message is not None:
-                self._tally.update(event.message.usage, event.message.model)
+                self._usage.update(event.message.usage, event.message.model)
             case "message_delta":
-                self._tally.update(event.usage)
+                self._usage.update(event.usage)
             case "message_stop":
                 self.finished = True
             case "error" if event.error is not None:
@@ -81,23 +81,23 @@ class EventStreamReader:
 
 
 class BodyReader:
-    """Follows an answer that is one JSON document."""
+    """Reads a response that is one JSON document."""
 
     def __init__(self, usage: UsageAccumulator) -> None:
-        self._tally = usage
+        self._usage = usage
         self._chunks: list[bytes] = []
 
     def feed(self, chunk: bytes) -> None:
-        """Look at what was just passed on."""
+        """Read a chunk that was relayed."""
         self._chunks.append(chunk)
 
     def finish(self) -> bytes:
-        """The whole body, once it has passed."""
+        """The whole body, at its end."""
         body = b"".join(self._chunks)
         try:
             message = _BODY.decode(body)
         except DECODE_ERRORS:
             return body
         if message.type == "message":
-            self._tally.update(message.usage, message.model)
+            self._usage.update(message.usage, message.model)
         return body

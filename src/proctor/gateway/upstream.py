@@ -1,4 +1,4 @@
-"""The provider behind the gateway: adds the key, holds the line in bad weather, passes bytes on as they come."""
+"""The backend that forwards requests to a provider: adds the key, retries errors, relays bytes as they arrive."""
 
 import asyncio
 import random
@@ -14,6 +14,8 @@ from proctor.core.record import Record
 from proctor.gateway.backend import (
     JSON_HEADERS,
     NO_RETRY_HEADERS,
+    OVERLOADED,
+    Backend,
     BackendReply,
     GatewaySessionSpec,
     IncomingRequest,
@@ -28,18 +30,16 @@ from proctor.gateway.backend import (
 from proctor.gateway.events import GatewayFailure
 from proctor.gateway.http import HttpClient, HttpConnectionError, HttpResponse
 from proctor.gateway.model_call import ModelCall
-from proctor.gateway.redact import Redactor, Secret
+from proctor.gateway.redact import CREDENTIAL_HEADERS, Redactor, Secret
 
 DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
 NO_CONNECTION: Final = 0
-_OK: Final = 200
 _UNAUTHORIZED: Final = 401
 _AUTH_STATUSES: Final = frozenset({_UNAUTHORIZED, 402, 403})
 _RATE_LIMITED: Final = 429
-_OVERLOADED: Final = 529
 _RETRYABLE: Final = frozenset({408, 409, _RATE_LIMITED})
 _SERVER_ERROR: Final = 500
-# Where the provider itself begins its message so: elsewhere in an error stand words that the agent chose.
+# Only at the start of the provider's message: elsewhere an error may quote what the agent sent.
 _NO_CREDIT: Final = re.compile(r'"message"\s*:\s*"Your credit balance is too low')
 _MAX_ERROR_BYTES: Final = 1024 * 1024
 _NOT_FORWARDED: Final = frozenset(
@@ -48,7 +48,6 @@ _NOT_FORWARDED: Final = frozenset(
         *("proxy-authorization", "proxy-connection", "accept-encoding", "content-encoding", "expect", "cookie"),
     }
 )
-_CREDENTIALS: Final = frozenset({"x-api-key", "authorization"})
 _NOT_RETURNED: Final = frozenset(
     {
         *("connection", "keep-alive", "transfer-encoding", "content-encoding", "content-length", "set-cookie"),
@@ -58,7 +57,7 @@ _NOT_RETURNED: Final = frozenset(
 
 
 class ProviderAuth(StrEnum):
-    """How the gateway proves itself to the provider, or that it lets the agent do so with its own login."""
+    """How the gateway authenticates to the provider; with `PASS_THROUGH`, the agent does with its own login."""
 
     API_KEY = "x-api-key"
     BEARER = "bearer"
@@ -66,12 +65,12 @@ class ProviderAuth(StrEnum):
 
 
 class RetryPolicy(Record):
-    """How long the gateway holds the line for a client before it passes an error on.
+    """How often and how long the gateway retries before it relays an error to the client.
 
-    Tried again are 408, 409, 429, 5xx, 529 and failed connections, as long as the client has seen no byte of an
-    answer. The wait doubles from `base_seconds` to `most_seconds`, up to a quarter more by chance, and is at least
-    what the provider asks for in `retry-after`. `total_seconds` bounds all waits of a request together; it stays
-    below the 300 s after which Claude Code gives up on an answer. With `tries` 1 errors pass through untouched.
+    Retried are 408, 409, 429, 5xx, 529 and failed connections, as long as the client has received no byte of a
+    response. The wait doubles from `base_seconds` to `max_seconds`, with up to a quarter of jitter, and is at least
+    what the provider asks for in `retry-after`. `total_seconds` limits all waits of a request together; it is below
+    the 300 s after which Claude Code gives up. With `tries` 1, errors are relayed unchanged.
     """
 
     tries: int = 8
@@ -80,7 +79,7 @@ class RetryPolicy(Record):
     total_seconds: float = 240.0
 
     def wait(self, failures: int, waited: float, retry_after: float | None, jitter: float) -> float | None:
-        """How long to wait after the `failed`th failure, having waited so long already; None to give up."""
+        """How long to wait after this many failures and this much waiting; None to give up."""
         if failures >= self.tries:
             return None
         own = min(self.base_seconds * 2 ** (failures - 1), self.max_seconds) * (1 + jitter / 4)
@@ -88,14 +87,14 @@ class RetryPolicy(Record):
         return wait if waited + wait <= self.total_seconds else None
 
 
-class Upstream:
-    """A provider that is asked over HTTP.
+class Upstream(Backend, Responder):
+    """A provider that is reached over HTTP.
 
     Args:
-        base_url: where it is; the client's path is added behind.
-        key: what proves us to it; the agent's own placeholder is thrown away.
-        idle_seconds: after so long without a byte an answer counts as cut.
-        proxies: the variables of an environment that name a proxy, or none.
+        base_url: its address; the client's path is appended.
+        key: authenticates the gateway; the agent's own placeholder is dropped.
+        idle_seconds: after this long without a byte, a response counts as cut.
+        proxies: environment variables that may name a proxy.
     """
 
     def __init__(
@@ -112,55 +111,38 @@ class Upstream:
     ) -> None:
         if auth is not ProviderAuth.PASS_THROUGH and key is None:
             raise UsageError("the gateway has no key for the provider", fix="set ANTHROPIC_API_KEY")
-        self.base_url = base_url.rstrip("/")
+        self.base_url = self.name = base_url.rstrip("/")
         self.auth = auth
-        self._key = key
+        self.passes_login = auth is ProviderAuth.PASS_THROUGH
+        self.secrets = () if key is None else (key.reveal(),)
         self._auth = {} if key is None else _auth_headers(key.reveal(), auth)
-        self._dropped = _NOT_FORWARDED if auth is ProviderAuth.PASS_THROUGH else _NOT_FORWARDED | _CREDENTIALS
+        self._dropped = _NOT_FORWARDED if self.passes_login else _NOT_FORWARDED | CREDENTIAL_HEADERS
         self._retry = RetryPolicy() if retry is None else retry
         try:
             self._client = HttpClient(self.base_url, idle_seconds=idle_seconds, environ=proxies)
         except ValueError as error:
-            raise UsageError(f"the way to the provider: {error}", fix="see docs/gateway.md") from None
+            raise UsageError(f"the address of the provider: {error}", fix="see docs/gateway.md") from None
         self._sleep = sleep
         self._jitter = jitter
-
-    @property
-    def name(self) -> str:
-        """Where the answers come from."""
-        return self.base_url
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """The key."""
-        return () if self._key is None else (self._key.reveal(),)
-
-    @property
-    def passes_login(self) -> bool:
-        """Whether the agent proves itself."""
-        return self.auth is ProviderAuth.PASS_THROUGH
-
-    async def start(self) -> None:
-        """Connections are made when they are needed."""
 
     async def close(self) -> None:
         """Close all connections."""
         await self._client.close()
 
-    def responder(self, spec: GatewaySessionSpec) -> Responder:  # noqa: ARG002 - every session is asked of the same provider
-        """The provider itself: it needs nothing of its own for a session."""
+    def responder(self, spec: GatewaySessionSpec) -> Responder:  # noqa: ARG002 - the same for all sessions
+        """This object: the provider has no state per session."""
         return self
 
-    async def respond(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> BackendReply:  # noqa: ARG002 - passed on whole
-        """Pass a model request on."""
+    async def respond(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> BackendReply:  # noqa: ARG002 - forwarded unchanged
+        """Forward a model request."""
         return await self._send(incoming)
 
     async def respond_other(self, incoming: IncomingRequest) -> BackendReply:
-        """Pass anything else on, but never let our key pay for what the gateway cannot meter."""
+        """Forward any other request, unless it would spend on our key what the gateway cannot meter."""
         path = incoming.path.partition("?")[0]
         harmless = incoming.method in {"GET", "HEAD"} or path == "/v1/messages/count_tokens"
-        if self.auth is not ProviderAuth.PASS_THROUGH and not harmless:
-            message = f"{incoming.method} {path} cannot be metered, so it is not passed on"
+        if not self.passes_login and not harmless:
+            message = f"{incoming.method} {path} cannot be metered, so it is not forwarded"
             return json_reply(403, error_body("permission_error", message), headers=NO_RETRY_HEADERS)
         return await self._send(incoming)
 
@@ -194,7 +176,7 @@ class Upstream:
 
     def _forwarded_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         forwarded = _filtered_headers(headers, self._dropped)
-        # Usage is read from the answer, so it must not be compressed.
+        # Usage is read from the response, so it must not be compressed.
         forwarded["accept-encoding"] = "identity"
         forwarded |= self._auth
         return forwarded
@@ -212,10 +194,10 @@ class Upstream:
         clean = Redactor(self.secrets)
         returned = _returned_headers(headers)
         final = self._retry.tries > 1 and _is_retryable(status, headers)
-        if final or (status in _AUTH_STATUSES and self.auth is not ProviderAuth.PASS_THROUGH):
+        if final or (status in _AUTH_STATUSES and not self.passes_login):
             returned |= NO_RETRY_HEADERS
-            if status == _OVERLOADED:
-                # Older Claude Code retries a 529 whatever `x-should-retry` says, unless it is told to wait long.
+            if status == OVERLOADED:
+                # Older Claude Code retries a 529 whatever `x-should-retry` says, unless `retry-after` is long.
                 returned["retry-after"] = "3600"
         if status == NO_CONNECTION:
             message = clean.redact_text(f"the provider cannot be reached: {reason}")
@@ -229,26 +211,26 @@ class Upstream:
         return reply
 
     def _provider_error(self, status: int, detail: str, tries: int) -> GatewayFailure | None:
-        said = " ".join(detail.split())[:300]
-        if status == _UNAUTHORIZED and self.auth is ProviderAuth.PASS_THROUGH:
-            return None  # the agent may renew its own login and ask again
+        excerpt = " ".join(detail.split())[:300]
+        if status == _UNAUTHORIZED and self.passes_login:
+            return None  # the agent may renew its own login and try again
         if status in _AUTH_STATUSES or _NO_CREDIT.search(detail):
-            message = f"the provider refused the login with status {status}: {said}"
+            message = f"the provider refused the login with status {status}: {excerpt}"
             return GatewayFailure(cause=Cause.BAD_LOGIN, status=status, message=message)
         if status == _RATE_LIMITED:
-            message = f"the provider limited the rate at {tries} tries in a row: {said}"
+            message = f"the provider limited the rate at {tries} tries in a row: {excerpt}"
             return GatewayFailure(cause=Cause.RATE_LIMITED, status=status, message=message)
         if status == NO_CONNECTION or status >= _SERVER_ERROR:
             what = "could not be reached" if status == NO_CONNECTION else f"failed with status {status}"
-            message = f"the provider {what} at {tries} tries in a row: {said}"
+            message = f"the provider {what} at {tries} tries in a row: {excerpt}"
             return GatewayFailure(cause=Cause.PROVIDER_ERROR, status=status or None, message=message)
         return None
 
 
 def _auth_headers(key: str, auth: ProviderAuth) -> dict[str, str]:
-    """The header that proves us to the provider."""
+    """The header that authenticates the gateway."""
     if not (key.isascii() and key.isprintable()):
-        raise UsageError("the key for the provider holds a line break or another character that no key has")
+        raise UsageError("the key for the provider contains a line break or another character that no key has")
     return {"x-api-key": key} if auth is ProviderAuth.API_KEY else {"authorization": f"Bearer {key}"}
 
 
@@ -270,7 +252,7 @@ async def _error_body(response: HttpResponse) -> bytes:
                 if len(body) > _MAX_ERROR_BYTES:
                     break
     except HttpConnectionError:
-        return body  # an error that broke off is the same error
+        return body  # an error whose body broke off is the same error
     finally:
         response.close()
     return body
@@ -281,7 +263,7 @@ def _returned_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _filtered_headers(headers: Mapping[str, str], dropped: frozenset[str]) -> dict[str, str]:
-    """All but what is dropped, and what the sender says is meant for its neighbour alone."""
+    """All headers but those that are dropped and those that `connection` lists."""
     passed = {name: value for name, value in headers.items() if name not in dropped}
     for name in headers.get("connection", "").split(","):
         passed.pop(name.strip().lower(), None)
@@ -301,4 +283,4 @@ def _retry_after_seconds(value: str | None) -> float | None:
     try:
         return None if value is None else max(0.0, float(value))
     except ValueError:
-        return None  # a date: nobody sends one here, and our own wait will do
+        return None  # a date: not used by this provider; our own wait applies

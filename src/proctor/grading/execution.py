@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, OneShotCommand, OneShotRunner
+from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, OneShotCommand
 from proctor.core.errors import LimitReached
 from proctor.grading.inside.supervisor import PYTHON_FLAGS, PYTHONPATH_VARIABLE, WITHHELD_VARIABLES, WORKER_BOOT
 from proctor.grading.outcome import TestRun
@@ -45,7 +45,7 @@ async def run_tests_in_new_environment(
         InvalidData: the plan cannot be run as it is.
         InfrastructureError: the environment failed.
     """
-    if plan.format in REPORTER_FORMATS and isinstance(provider, OneShotRunner) and provider.supports_run_once:
+    if plan.format in REPORTER_FORMATS and provider.supports_run_once:
         token = secrets.token_bytes(TOKEN_BYTES)
         given = {**spec.variables, **plan.variables}
         command = OneShotCommand(

@@ -95,9 +95,9 @@ class _SetupStats:
 
 
 def _final_text(logs: Path) -> str:
-    from proctor.results.attempt_record import ATTEMPT_FILE  # noqa: PLC0415 - as above
+    from proctor.results.attempt_record import attempt_file  # noqa: PLC0415 - as above
 
     try:
-        return read_record(logs / ATTEMPT_FILE, _FinalMessage).final_text
+        return read_record(attempt_file(logs), _FinalMessage).final_text
     except InvalidData:
         return ""  # not known

@@ -1,12 +1,13 @@
-"""Results on disk: runs, their journals, and what can be known again without paying twice.
+"""Results on disk: runs, their journals, sweeps, and caches.
 
-Files are the truth. Everything is written whole or not at all, and nothing here reads more than it is asked about.
+Files are written whole or not at all; readers read only what they need.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
-from proctor.results.store import RunStore, find_run, list_runs, new_run, summarise, usage_cost
+from proctor.core.result import usage_cost
+from proctor.results.store import RunStore, find_run, list_runs, new_run, summarise
 
 if TYPE_CHECKING:
     from proctor.results.cache import RecordCache
@@ -37,8 +38,8 @@ _LAZY_MODULES: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """What a report does not need, when it is asked for: the writing side brings asyncio and OpenSSL."""
-    home = next((module for module, names in _LAZY_MODULES.items() if name in names), None)
-    if home is None:
+    """Imports on first use what reports do not need: the writing side imports asyncio and OpenSSL."""
+    found = next((module for module, names in _LAZY_MODULES.items() if name in names), None)
+    if found is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{found}"), name)

@@ -1,5 +1,6 @@
-"""What is kept of one attempt at an answer, in the folder of its logs."""
+"""What is stored of one attempt, in the folder of its logs."""
 
+from pathlib import Path
 from typing import Final, Literal
 
 from proctor.core.causes import Cause
@@ -9,7 +10,8 @@ from proctor.core.result import AgentMetrics, ModelUsage
 from proctor.core.submission import PatchKind
 from proctor.core.verdict import Finding
 
-ATTEMPT_FILE: Final = "answer.json"
+ATTEMPT_FILE: Final = "attempt.json"
+_VERSION_1_ATTEMPT_FILE: Final = "answer.json"
 GRADING_FILE: Final = "graded.json"
 RECORDING_FILE: Final = "cassette.jsonl"
 SUBMISSION_FILES: Final = {
@@ -21,12 +23,12 @@ SUBMISSION_FILES: Final = {
 
 
 class AttemptRecord(Record):
-    """How one attempt at a slot ended, and what it handed in. On disk before anything is graded.
+    """How one attempt at a trial ended, and its submission. On disk before anything is graded.
 
     Attributes:
         cause: why it ended, when the agent did not simply finish.
-        submission: the file beside this one that holds what was handed in; None when nothing was.
-        findings: what was seen in the submission when it was stored; the grader's own are added later.
+        submission: the file beside this one that holds the submission; None when there is none.
+        findings: what was found in the submission when it was stored; the grader's own are added later.
     """
 
     number: int
@@ -45,9 +47,16 @@ class AttemptRecord(Record):
 
 
 class GradingRecord(Record):
-    """What the grader said of an attempt's submission, and what went wrong in tries before that."""
+    """How an attempt's submission was graded, and the errors of earlier tries to grade it."""
 
     evaluation: TaskEvaluation
     seconds: float
     earlier_errors: tuple[str, ...] = ()
     schema_version: Literal["proctor.graded@2"] = "proctor.graded@2"
+
+
+def attempt_file(logs: Path) -> Path:
+    """The file of an attempt's record, in the folder of its logs; it may not exist yet."""
+    file = logs / ATTEMPT_FILE
+    former = logs / _VERSION_1_ATTEMPT_FILE
+    return former if not file.exists() and former.exists() else file

@@ -13,29 +13,29 @@ T = TypeVar("T", bound=Record)
 
 
 def cache_key(*parts: str) -> str:
-    """One digest of many, such that no two lists of parts share one."""
+    """One digest of several texts; different lists of texts have different digests."""
     return hashlib.sha256("".join(f"{len(part)}:{part}" for part in parts).encode()).hexdigest()
 
 
 class RecordCache(Generic[T]):
-    """Records of one kind. A file that cannot be read is as good as none: it is made again."""
+    """Records of one type. A file that cannot be read counts as missing, and is made again."""
 
     def __init__(self, kind: type[T], name: str, *, root: Path | None = None) -> None:
         self._kind = kind
         self._folder = (root or cache_root()) / name
 
     def get(self, key: str) -> T | None:
-        """What is known under this key, if anything."""
+        """The record with this key, if there is one."""
         try:
             return from_json(self._file(key).read_bytes(), self._kind)
         except (OSError, InvalidData):
             return None
 
     def put(self, key: str, record: T) -> None:
-        """Remember a record. Two writers of one key write the same, so the last one may win."""
+        """Store a record. Two writers of one key write the same, so the last one may win."""
         file = self._file(key)
         file.parent.mkdir(parents=True, exist_ok=True)
-        # Not synced: what a power cut takes is made again, and a torn file reads as none.
+        # Not synced: what a power cut destroys is made again, and a torn file counts as missing.
         half_written = file.with_name(f".{key}.{os.getpid()}")
         half_written.write_bytes(to_json(record))
         half_written.replace(file)

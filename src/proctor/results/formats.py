@@ -1,7 +1,7 @@
-"""Other people's formats: a stored run becomes their files, and their files become a stored run.
+"""Import and export: formats of other tools.
 
-Formats register through the entry point group ``proctor.formats``, those of the package like a stranger's. A format
-only translates; what is written where, whole or not at all, is decided here.
+Formats are registered through the entry point group ``proctor.formats``, the built-in ones too. A format converts; this
+module decides what is written where, and that it is whole or not there.
 """
 
 import os
@@ -27,10 +27,10 @@ ENTRY_POINT_GROUP: Final = "proctor.formats"
 
 
 class ExportOptions(Record):
-    """What an export may be told.
+    """Options of an export.
 
     Attributes:
-        name: what the answers go by in files that name who gave them; None: made from agent and model.
+        name: the name of the submitter in files that have one; None: agent and model.
     """
 
     name: str | None = None
@@ -41,7 +41,7 @@ class ExportResult(Record):
 
     Attributes:
         files: how many.
-        left_out: what the format has no place for, or what the run did not have; a sentence each.
+        left_out: what the format cannot hold, or the run does not have; a sentence each.
     """
 
     files: int
@@ -49,7 +49,7 @@ class ExportResult(Record):
 
 
 class ImportOptions(Record):
-    """What the files to be imported do not say about themselves."""
+    """What the imported files do not contain."""
 
     benchmark: str | None = None
     agent: str | None = None
@@ -58,11 +58,11 @@ class ImportOptions(Record):
 
 @dataclass(frozen=True, slots=True)
 class ExternalTrial:
-    """One answer of somebody else's.
+    """One trial of an imported run.
 
     Attributes:
-        result: its outcome; the run's id and the place of its logs are filled in when it is stored.
-        files: what is kept in the logs of its attempt, by name: what was handed in, a trajectory, the originals.
+        result: its result; the run's id and the path of its logs are set when it is stored.
+        files: the files for the logs of its attempt, by name: the submission, a trajectory, the originals.
     """
 
     result: TaskResult
@@ -71,14 +71,14 @@ class ExternalTrial:
 
 @dataclass(frozen=True, slots=True)
 class ExternalRun:
-    """Somebody else's run: how it was made, as far as that is known, and its answers."""
+    """A run to be imported: its configuration, as far as it is known, and its trials."""
 
     config: RunConfig
     trials: Iterable[ExternalTrial]
 
 
 class Format(Protocol):
-    """One format. Where only one way is possible, the other raises a `UsageError` that says why.
+    """One format. Where only import or only export is possible, the other raises a `UsageError` that says why.
 
     Attributes:
         about: one line for the list of formats.
@@ -89,21 +89,21 @@ class Format(Protocol):
     suffix: str
 
     def export(self, run: RunStore, target: Path, options: ExportOptions) -> ExportResult:
-        """Write the run to `target`, which is not there yet: one file, or a folder. It is called as the user wishes."""
+        """Write the run to `target`, which does not exist yet: one file, or a folder."""
         ...
 
     def read(self, source: Path, options: ImportOptions) -> ExternalRun:
-        """Read somebody's files.
+        """Read a run.
 
         Raises:
-            UsageError: these files do not say enough; says which option does.
+            UsageError: something is missing in the files; names the option that gives it.
             InvalidData: they are not of this format, or are broken; says where.
         """
         ...
 
 
 def formats() -> dict[str, str]:
-    """The formats that this installation knows, each with its line."""
+    """The installed formats, each with its description."""
     return {name: _load(entry).about for name, entry in sorted(_entries().items())}
 
 
@@ -111,7 +111,7 @@ def find_format(name: str) -> Format:
     """A format by its name.
 
     Raises:
-        UsageError: none is called so.
+        UsageError: there is none of this name.
     """
     known = _entries()
     if name not in known:
@@ -125,11 +125,11 @@ def export_run(
     """Export a run; `target` is whole or not there.
 
     Raises:
-        UsageError: something is there already, and `replace` does not say to write over it, or it is more than what
-            would be written; or the place cannot be written to.
+        UsageError: `target` exists and `replace` is not set, or it contains more than the export; or it cannot be
+            written.
     """
     if target.exists() and not replace:
-        raise UsageError("there is something already", where=target, fix="choose another name, or give --force")
+        raise UsageError("it exists already", where=target, fix="choose another name, or give --force")
     if not target.parent.is_dir():
         raise UsageError("there is no such folder", where=target.parent, fix="make it first")
     try:
@@ -149,29 +149,25 @@ def export_run(
 
 def _missing_trials(run: RunStore) -> Iterator[str]:
     config = run.config()
-    left = len(config.tasks) * config.trials - sum(
-        name.endswith(".json") and not name.startswith(".")
-        for _, _, files in os.walk(run.folder / "tasks")
-        for name in files
-    )
+    left = len(config.tasks) * config.trials - sum(1 for _ in run.result_files())
     if left > 0:
-        yield f"{left} {'answer' if left == 1 else 'answers'} that the run was asked for and has not recorded"
+        yield f"{left} {'trial' if left == 1 else 'trials'} that the run has not recorded"
 
 
 def _check_replaceable(target: Path, written: Path) -> None:
-    """Whoever says --force wants the last export gone, and nothing else: not a home folder, not a device."""
+    """--force replaces an earlier export, and nothing else: not a home folder, not a device."""
     advice = "remove it yourself, or choose another name"
     if target.is_dir() != written.is_dir() or not (target.is_dir() or target.is_file()):
-        raise UsageError("what is there is of another kind than the export", where=target, fix=advice)
+        raise UsageError("it is not an earlier export: one is a file, the other a folder", where=target, fix=advice)
     if target.is_dir():
         new = _files_below(written)
-        strange = next((file for file in _files_below(target) if file not in new), None)
-        if strange is not None:
-            raise UsageError(f"{strange} is there, and not in the export", where=target, fix=advice)
+        foreign = next((file for file in _files_below(target) if file not in new), None)
+        if foreign is not None:
+            raise UsageError(f"it contains {foreign}, which is not part of the export", where=target, fix=advice)
 
 
 def _files_below(folder: Path) -> dict[str, None]:
-    """Everything below a folder that is not a folder, by its place."""
+    """Everything below a folder that is not a folder, by its relative path."""
     return {
         Path(parent, name).relative_to(folder).as_posix(): None
         for parent, _, files in os.walk(folder)
@@ -180,14 +176,14 @@ def _files_below(folder: Path) -> dict[str, None]:
 
 
 def import_run(imported: ExternalRun, *, root: Path | None = None) -> RunStore:
-    """Store somebody else's run as one of ours. It becomes a run with its configuration, which is written last.
+    """Store an imported run. Its configuration, which makes it a run, is written last.
 
     Raises:
-        InvalidData: an answer is there twice, or wants a file that is not below its logs.
+        InvalidData: a trial occurs twice, or has a file that is not below its logs.
     """
     store = new_run(imported.config.benchmark, root=root)
     try:
-        results = [_store_trial(store, answer) for answer in imported.trials]
+        results = [_store_trial(store, trial) for trial in imported.trials]
         config = msgspec.structs.replace(
             imported.config,
             run_id=store.run_id,
@@ -216,9 +212,9 @@ def external_config(
     runner: str = "elsewhere",
     data_digest: str = "",
 ) -> RunConfig:
-    """The configuration of a run that was not made here: what is unknown is empty, and the origin says so.
+    """The configuration of an imported run: what is unknown is empty.
 
-    The run's id, its tasks and the number of samples are filled in when it is stored.
+    The run's id, its tasks and the number of trials are set when it is stored.
     """
     return RunConfig(
         run_id="",
@@ -252,7 +248,7 @@ def external_config(
 
 
 def unknown_usage(model: str | None = None) -> tuple[ModelUsage, ...]:
-    """What an answer used if nobody says what: its cost is not known, which is not the same as none."""
+    """Unknown usage: the cost is None, not zero."""
     return (ModelUsage(model=model or "unknown", requests=0, tokens=Tokens(), cost_usd=None),)
 
 
@@ -263,7 +259,7 @@ def _store_trial(store: RunStore, trial: ExternalTrial) -> TaskResult:
     for name, content in trial.files.items():
         parts = PurePosixPath(name).parts
         if not parts or ".." in parts or name.startswith("/") or "\0" in name:
-            raise InvalidData(f"{name!r} is no name for a file below the logs", where=result.task_id)
+            raise InvalidData(f"{name!r} is not a path below the logs", where=result.task_id)
         file = logs.joinpath(*parts)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
@@ -274,7 +270,7 @@ def _store_trial(store: RunStore, trial: ExternalTrial) -> TaskResult:
     )
     file = store.result_file(result.task_id, result.trial)
     if file.exists():
-        raise InvalidData(f"there are two results of one answer to task {result.task_id!r}")
+        raise InvalidData(f"trial {result.trial} of task {result.task_id!r} occurs twice")
     store.write_result(stored)
     return stored
 
@@ -302,10 +298,10 @@ def _entries() -> dict[str, EntryPoint]:
 
 
 def _load(entry: EntryPoint) -> Format:
-    made: Format = entry.load()()
-    return made
+    loaded: Format = entry.load()()
+    return loaded
 
 
 def count_files(target: Path) -> int:
-    """How many files an export holds."""
+    """The number of files of an export."""
     return 1 if target.is_file() else sum(len(files) for _, _, files in os.walk(target))

@@ -1,9 +1,9 @@
 """The journal of a run: one line per finished stage, durable before the next stage starts.
 
-Many stages end at about the same time, and making a line durable takes the disk some milliseconds whatever its length.
-So lines that arrive while the disk is busy wait together and share the next sync, and with them the files that they
-speak of: a line is in the journal only when its files are on disk. That something has begun is noted without waiting:
-the line outlives the process at once, and a power cut a moment later.
+Many stages end at about the same time, and a sync takes the disk some milliseconds, whatever its size. So lines that
+arrive while the disk is busy wait and share the next sync, together with the files that they refer to: a line is in the
+journal only when its files are on disk. The start of an attempt is written without a sync: the line survives a kill at
+once, and a power cut after the next sync.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, Self
 import msgspec
 
 from proctor.core.errors import InvalidData
-from proctor.core.files import sync_directory, write_atomic
+from proctor.core.files import append_whole, sync_directory, truncate_torn_line, write_atomic
 from proctor.core.record import from_json
 from proctor.core.run import JournalEntry
 
@@ -26,7 +26,7 @@ _sync: Final = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 
 
 class _JournalCommit(NamedTuple):
-    """Files, the lines that speak of them, and who waits for both to be durable; `loose` files need not be."""
+    """Files, the lines that refer to them, and a future for both being durable; `unsynced_files` need not be."""
 
     files: Mapping[Path, bytes]
     unsynced_files: Mapping[Path, bytes]
@@ -35,19 +35,19 @@ class _JournalCommit(NamedTuple):
 
 
 class Journal:
-    """The writing end. One run has one writer; the run's lock sees to that."""
+    """Writes a journal. A run has one writer; the run's lock guarantees that."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self._descriptor = -1
         self._pending: list[_JournalCommit] = []
         self._syncing: asyncio.Task[None] | None = None
-        # A thread of its own: the disk must not wait for others that copy trees or run git.
+        # A thread of its own: syncs must not wait for threads that copy trees or run git.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
         self._writing = threading.Lock()
 
     def append(self, entry: JournalEntry) -> None:
-        """Write one line; it outlives the process from now on, and a power cut once anything is committed.
+        """Write one line; it survives a kill at once, and a power cut once anything is committed.
 
         Raises:
             OSError: it cannot be written.
@@ -60,12 +60,12 @@ class Journal:
         files: Mapping[Path, bytes] | None = None,
         unsynced_files: Mapping[Path, bytes] | None = None,
     ) -> None:
-        """Write files, then the lines that speak of them; returns when all of it would survive a power cut.
+        """Write files, then the lines that refer to them; returns when all of it would survive a power cut.
 
-        Folders are made where they are missing. Files that are `loose` are written too, and may be lost in one.
+        Missing folders are made. `unsynced_files` are written too, and may be lost in a power cut.
 
         Raises:
-            OSError: something cannot be written; these lines are not in the journal, or will not outlive a power cut.
+            OSError: something cannot be written; these lines are not in the journal, or may not survive a power cut.
         """
         done = asyncio.get_running_loop().create_future()
         self._pending.append(_JournalCommit(files or {}, unsynced_files or {}, _lines(entries), done))
@@ -90,7 +90,7 @@ class Journal:
             self._syncing = None
 
     def _write(self, batch: list[_JournalCommit]) -> list[OSError | None]:
-        """Write a whole batch; what became of each part of it."""
+        """Write a batch; the error of each commit, if any."""
         outcomes = [_write_files(commit) for commit in batch]
         folders = {
             path.parent for commit, error in zip(batch, outcomes, strict=True) if not error for path in commit.files
@@ -107,25 +107,18 @@ class Journal:
         return outcomes
 
     def _append_bytes(self, lines: bytes) -> None:
-        """Append lines; when that fails half-way, as on a full disk, what was written of them is taken back."""
         with self._writing:
-            start = os.fstat(self._descriptor).st_size
-            try:
-                while lines:
-                    lines = lines[os.write(self._descriptor, lines) :]
-            except OSError:
-                os.ftruncate(self._descriptor, start)
-                raise
+            append_whole(self._descriptor, [lines])
 
     async def __aenter__(self) -> Self:
         self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        _truncate_torn_line(self._descriptor)
+        truncate_torn_line(self._descriptor)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Whoever waited may have been cancelled; what was handed in is written all the same.
+        # A caller that waited may have been cancelled; its entries are written all the same.
         while self._syncing is not None:
             await asyncio.wait({self._syncing})
         self._thread.shutdown()
@@ -152,10 +145,10 @@ def _write_files(commit: _JournalCommit) -> OSError | None:
 
 
 def read_journal(file: Path) -> Iterator[JournalEntry]:
-    """All entries, oldest first, one at a time. A last line without an end was cut off by a kill, and never counted.
+    """All entries, oldest first, one at a time. An unfinished last line, left by a kill, is ignored.
 
     Raises:
-        InvalidData: a whole line is not an entry; says which.
+        InvalidData: a finished line is not an entry; says which.
     """
     if not file.exists():
         return
@@ -171,18 +164,3 @@ def read_journal(file: Path) -> Iterator[JournalEntry]:
                         error.what, where=f"{file}:{number}", fix="remove that line, then resume"
                     ) from error
                 yield entry
-
-
-def _truncate_torn_line(descriptor: int) -> None:
-    """Cut off what a killed writer left of its last line."""
-    size = os.fstat(descriptor).st_size
-    end, block = size, 65536
-    while end > 0:
-        start = max(0, end - block)
-        found = os.pread(descriptor, end - start, start).rfind(b"\n")
-        if found >= 0:
-            end = start + found + 1
-            break
-        end = start
-    if end != size:
-        os.ftruncate(descriptor, end)

@@ -1,8 +1,13 @@
-"""Runs on disk: ``results/<benchmark>/<run-id>/{config,summary}.json, journal.jsonl, tasks/, logs/``."""
+"""Runs on disk: ``results/<benchmark>/<run-id>/{config,summary}.json, journal.jsonl, trials/, logs/``.
+
+Version 1 stored results in ``tasks/`` and called the second trial of a task ``<task>~2``, which is now ``<task>.2``. A
+run of version 1 keeps its names, also when it is resumed.
+"""
 
 import os
 import re
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -13,12 +18,15 @@ from proctor.core.disk_names import disk_name
 from proctor.core.errors import UsageError
 from proctor.core.files import write_atomic
 from proctor.core.record import Record, read_record, to_json
-from proctor.core.result import ModelUsage, TaskResult
+from proctor.core.result import TaskResult, sum_costs, usage_cost
 from proctor.core.run import RunConfig, RunSummary
 
 CONFIG_FILE: Final = "config.json"
 SUMMARY_FILE: Final = "summary.json"
 JOURNAL_FILE: Final = "journal.jsonl"
+_TRIALS_DIR: Final = "trials"
+_VERSION_1_TRIALS_DIR: Final = "tasks"
+_NUMBER: Final = re.compile(r"\.(?=\d+$)")
 T = TypeVar("T", bound=Record)
 
 
@@ -35,7 +43,7 @@ class RunStore:
 
     @property
     def run_id(self) -> str:
-        """The run's name among its benchmark's."""
+        """The run's id."""
         return self.folder.name
 
     @property
@@ -44,37 +52,47 @@ class RunStore:
         return self.folder / JOURNAL_FILE
 
     def config(self) -> RunConfig:
-        """What was asked."""
+        """The run's configuration."""
         return read_record(self.folder / CONFIG_FILE, RunConfig)
 
     def write_config(self, config: RunConfig) -> None:
-        """Store what is asked; a folder without this file is not a run."""
+        """Store the run's configuration; a folder without this file is not a run."""
+        if self._is_version_1:
+            self._trials_dir.mkdir(exist_ok=True)  # says so from now on, as the configuration does not
         write_atomic(self.folder / CONFIG_FILE, to_json(config))
 
     def logs(self, task_id: str, trial: int, attempt: int | None = None) -> Path:
-        """The folder for the logs of an answer, or of one attempt at it; it need not be there."""
-        folder = self.folder / "logs" / _trial_name(task_id, trial)
+        """The folder for the logs of a trial, or of one attempt at it; it may not exist yet."""
+        folder = self.folder / "logs" / self._trial_name(task_id, trial)
         return folder if attempt is None else folder / attempt_dir_name(attempt)
 
     def result_file(self, task_id: str, trial: int) -> Path:
-        """Where the outcome of one answer is stored."""
-        return self.folder / "tasks" / f"{_trial_name(task_id, trial)}.json"
+        """Where the result of one trial is stored."""
+        return self._trials_dir / f"{self._trial_name(task_id, trial)}.json"
+
+    def result_files(self) -> Iterator[str]:
+        """The files of all stored results, in the order of their names."""
+        for folder, folders, files in os.walk(self._trials_dir):
+            folders.sort()
+            names = [name.removesuffix(".json") for name in files if name.endswith(".json") and name[0] != "."]
+            for name in sorted(names):
+                yield f"{folder}/{name}.json"
 
     def write_result(self, result: TaskResult) -> None:
-        """Store the outcome of one answer."""
+        """Store the result of one trial."""
         file = self.result_file(result.task_id, result.trial)
         file.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(file, to_json(result))
 
     def result(self, task_id: str, trial: int = 1) -> TaskResult:
-        """The stored outcome of one answer.
+        """The stored result of one trial.
 
         Raises:
             UsageError: there is none.
         """
         file = self.result_file(task_id, trial)
         if not file.is_file():
-            which = "" if trial == 1 else f", attempt {trial}"
+            which = "" if trial == 1 else f", trial {trial}"
             raise UsageError(
                 f"run {self.run_id} has no result of task {task_id!r}{which}",
                 where=self.folder,
@@ -83,39 +101,58 @@ class RunStore:
         return read_record(file, TaskResult)
 
     def results(self) -> Iterator[TaskResult]:
-        """All stored outcomes, one at a time, in the order of their names."""
+        """All stored results, one at a time, in the order of their files' names."""
         return self.results_as(TaskResult)
 
     def results_as(self, kind: type[T]) -> Iterator[T]:
-        """The same, as records of another kind that has some of a result's fields: what it lacks is skipped unread."""
+        """The same, as records of another type that has some of a result's fields, and its `schema_version`."""
         decode = msgspec.json.Decoder(kind).decode
-        for folder, folders, files in os.walk(self.folder / "tasks"):
-            folders.sort()
-            for name in sorted(files):
-                if name.endswith(".json") and not name.startswith("."):
-                    file = f"{folder}/{name}"
-                    try:
-                        yield decode(_read_bytes(file))
-                    except (OSError, msgspec.DecodeError, RecursionError):
-                        yield read_record(Path(file), kind)  # says in our words what is wrong
+        for file in self.result_files():
+            try:
+                yield decode(_read_bytes(file))
+            except (OSError, msgspec.DecodeError, RecursionError):
+                yield read_record(Path(file), kind)  # an older version, or an error that names the file
 
     def write_summary(self, summary: RunSummary) -> None:
-        """Store the aggregate; it can be made again from the outcomes at any time."""
+        """Store the aggregate; it can be computed again from the results at any time."""
         write_atomic(self.folder / SUMMARY_FILE, to_json(summary))
+
+    @cached_property
+    def _is_version_1(self) -> bool:
+        """Whether the run's files are named as version 1 named them."""
+        if (self.folder / _TRIALS_DIR).is_dir():
+            return False
+        if (self.folder / _VERSION_1_TRIALS_DIR).is_dir():
+            return True
+        try:
+            return b'"proctor.run_config@1"' in (self.folder / CONFIG_FILE).read_bytes()
+        except OSError:
+            return False
+
+    @property
+    def _trials_dir(self) -> Path:
+        return self.folder / (_VERSION_1_TRIALS_DIR if self._is_version_1 else _TRIALS_DIR)
+
+    def _trial_name(self, task_id: str, trial: int) -> str:
+        if self._is_version_1:
+            return disk_name(task_id) if trial == 1 else f"{disk_name(task_id)}~{trial}"
+        # A task whose id ends in a number, as "python-3.2", must not be taken for a trial of another task.
+        name = _NUMBER.sub("%2e", disk_name(task_id))
+        return name if trial == 1 else f"{name}.{trial}"
 
 
 def new_run(benchmark: str, *, root: Path | None = None) -> RunStore:
-    """Claim the next free run id of a benchmark: ``run-001``, ``run-002``, …; two at once get two."""
+    """Claim the next free run id of a benchmark: ``run-001``, ``run-002``, …; concurrent callers get different ones."""
     return RunStore(claim_folder((root or results_root()) / disk_name(benchmark), "run"))
 
 
 def claim_folder(parent: Path, kind: str) -> Path:
-    """Make the next free folder of a kind below `parent`: ``<kind>-001``, ``<kind>-002``, …; two at once get two."""
+    """Make the next free folder ``<kind>-001``, ``<kind>-002``, …; concurrent callers get different ones."""
     try:
         parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
         raise UsageError(
-            "results cannot be stored here: it is a file, or lies below one",
+            "results cannot be stored here: it is a file, or below one",
             where=parent,
             fix="PROCTOR_RESULTS names the folder for them",
         ) from error
@@ -141,7 +178,7 @@ def find_run(name: str, *, root: Path | None = None) -> RunStore:
     """A run by its folder, as ``benchmark/run-id``, or by an id that only one benchmark has.
 
     Raises:
-        UsageError: no run is called so, or more than one.
+        UsageError: no run has this name, or several have.
     """
     base = root or results_root()
     direct = [path for path in (Path(name), base / name) if (path / CONFIG_FILE).is_file()]
@@ -159,7 +196,7 @@ def find_run(name: str, *, root: Path | None = None) -> RunStore:
 
 
 def summarise(config: RunConfig, results: Iterable[TaskResult], *, unfinished_usd: float | None = 0.0) -> RunSummary:
-    """Count a run's outcomes. A cost is unknown (None) as soon as any model's price is."""
+    """Count a run's results. A cost is unknown (None) as soon as any model's price is."""
     statuses: dict[Status, int] = dict.fromkeys(Status, 0)
     causes: dict[str, int] = {}
     cost: float | None = 0.0
@@ -169,8 +206,7 @@ def summarise(config: RunConfig, results: Iterable[TaskResult], *, unfinished_us
         statuses[result.status] += 1
         causes[result.cause] = causes.get(result.cause, 0) + 1
         seconds += result.agent_seconds
-        spent = usage_cost(result.usage)
-        cost = None if cost is None or spent is None else cost + spent
+        cost = sum_costs((cost, usage_cost(result.usage)))
         tokens += sum(usage.tokens.total for usage in result.usage)
     return RunSummary(
         run_id=config.run_id,
@@ -188,29 +224,18 @@ def summarise(config: RunConfig, results: Iterable[TaskResult], *, unfinished_us
     )
 
 
-def usage_cost(usage: tuple[ModelUsage, ...]) -> float | None:
-    """The sum of the costs; None when one of them is unknown."""
-    costs = [model.cost_usd for model in usage]
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) if len(known) == len(costs) else None
-
-
 def attempt_dir_name(number: int) -> str:
-    """What the folder of an attempt is called among an answer's logs."""
+    """The name of an attempt's folder among a trial's logs."""
     return f"attempt-{number}"
 
 
 def _read_bytes(file: str) -> bytes:
-    """A whole file. A report reads a hundred thousand of them, and `open` takes longer than the rest."""
+    """A whole file. A report reads up to a hundred thousand of them, and `open` takes longer than the rest."""
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(descriptor, os.fstat(descriptor).st_size)
     finally:
         os.close(descriptor)
-
-
-def _trial_name(task_id: str, trial: int) -> str:
-    return disk_name(task_id) if trial == 1 else f"{disk_name(task_id)}~{trial}"
 
 
 def _run_order(config: Path) -> tuple[int, str]:
@@ -219,7 +244,7 @@ def _run_order(config: Path) -> tuple[int, str]:
 
 
 def _escape_glob(name: str) -> str:
-    """A name in which no character means something to glob."""
+    """A name for glob in which no character is special."""
     if "/" in name or name in {"", ".", ".."}:
         raise UsageError(f"there is no run {name!r}", fix="give a run's folder, benchmark/run-id, or run-id")
     return re.sub(r"([*?[])", r"[\1]", name)

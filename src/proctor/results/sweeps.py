@@ -24,19 +24,19 @@ class SweepStore:
 
     @property
     def name(self) -> str:
-        """As commands know it: benchmark/sweep-id."""
+        """Its name in commands: benchmark/sweep-id."""
         return f"{self.folder.parent.name}/{self.folder.name}"
 
     def sweep(self) -> Sweep:
-        """What was asked."""
+        """The sweep's configuration."""
         return read_record(self.folder / SWEEP_FILE, Sweep)
 
     def write(self, sweep: Sweep) -> None:
-        """Store what is asked; a folder without this file is no sweep."""
+        """Store the sweep's configuration; a folder without this file is not a sweep."""
         write_atomic(self.folder / SWEEP_FILE, to_json(sweep))
 
     def runs(self) -> list[tuple[str, RunStore]]:
-        """Its runs, by label. One that a kill kept from being begun is begun now: the sweep knows all of it."""
+        """Its runs, by label. A run that has no configuration because of a kill gets it now, from the sweep's."""
         found = []
         for run in self.sweep().runs:
             store = RunStore(self.folder.parent / run.config.run_id)
@@ -48,9 +48,9 @@ class SweepStore:
 
 
 def new_sweep(sweep: Sweep, *, root: Path | None = None) -> SweepStore:
-    """Give a sweep and its runs their names and folders.
+    """Create the folders of a sweep and of its runs.
 
-    The runs' folders are claimed first, and are no runs yet; what they are is stored with the sweep, in one file. So a
+    The runs' folders are claimed first, and are not runs yet; their configurations are stored in the sweep's file. So a
     kill leaves empty folders, or a whole sweep.
     """
     base = root or results_root()
@@ -64,7 +64,7 @@ def find_sweep(name: str, *, root: Path | None = None) -> SweepStore | None:
     """A sweep by its folder, as ``benchmark/sweep-id``, or by an id that only one benchmark has; None: no sweep.
 
     Raises:
-        UsageError: more than one is called so.
+        UsageError: several sweeps have this name.
     """
     base = root or results_root()
     for path in (Path(name), base / name):

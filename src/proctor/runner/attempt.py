@@ -6,7 +6,7 @@ import time
 import traceback
 import uuid
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ import msgspec
 
 from proctor.agents import read_outcome
 from proctor.core.agent import Agent, AgentOutcome, AgentRequest
-from proctor.core.benchmark import Benchmark, ServesEnvironment
+from proctor.core.benchmark import Benchmark
 from proctor.core.causes import CONSEQUENCES, Cause
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Limits, Network
 from proctor.core.errors import AgentFailure, ProctorError, UsageError
@@ -195,7 +195,7 @@ class AttemptState:
             doing("making the room")
             async with await context.provider.start(room) as environment:
                 async with (
-                    _serve_environment(context.benchmark, attempt.task, environment, folder),
+                    context.benchmark.serve(attempt.task, environment, folder),
                     self._model_session(context, attempt, environment) as path,
                 ):
                     request = msgspec.structs.replace(request, model_path=path)
@@ -307,12 +307,6 @@ def redact_submission(content: bytes, secrets: tuple[str, ...], file: str) -> tu
         return content, ()
     detail = "it held a key or a login of this run, which was taken out before it was stored and graded"
     return clean, (Finding(code="secret_in_submission", path=file, detail=detail),)
-
-
-def _serve_environment(
-    benchmark: Benchmark, task: Task, environment: Environment, folder: Path
-) -> AbstractAsyncContextManager[None]:
-    return benchmark.serve(task, environment, folder) if isinstance(benchmark, ServesEnvironment) else nullcontext()
 
 
 class ScratchPool:

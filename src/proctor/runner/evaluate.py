@@ -17,10 +17,7 @@ from proctor.core.benchmark import (
     GradeOptions,
     GradingContext,
     InvalidTask,
-    ReadsPredictions,
     TaskHealth,
-    UsesPermit,
-    for_provider,
 )
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.environment import EnvironmentProvider
@@ -52,10 +49,10 @@ async def evaluate(
     on_evaluated: Callable[[TaskEvaluation], None],
 ) -> tuple[TaskEvaluation, ...]:
     """Grade every task's prediction, `jobs` at a time; `done` hears of each as it ends. In the order of `tasks`."""
-    benchmark = for_provider(benchmark, provider)
+    benchmark = benchmark.for_provider(provider)
     place = GradingContext(provider=provider, folder=artifacts, options=options, use_cache=cache is not None)
     under_way = jobs
-    if isinstance(benchmark, UsesPermit):
+    if benchmark.uses_permit:
         # One more is made ready while these run.
         under_way, place = jobs + 1, replace(place, permit=asyncio.Semaphore(jobs))
     rooms = EnvironmentPrefetcher(provider, benchmark, options)
@@ -65,7 +62,7 @@ async def evaluate(
         prediction = predictions.get(task.id)
         if prediction is None:
             # Where a benchmark's own harness counts over the whole exam, a missing answer is a wrong one.
-            missing = Cause.EMPTY if isinstance(benchmark, ReadsPredictions) else Cause.NO_SUBMISSION
+            missing = Cause.EMPTY if benchmark.missing_is_empty else Cause.NO_SUBMISSION
             evaluated = ungraded_evaluation(task, missing, "no prediction for this task")
         else:
             evaluated = await _grade_cached(benchmark, task, prediction, place, cache)
@@ -89,7 +86,7 @@ async def validate(
     on_validated: Callable[[TaskHealth], None],
 ) -> tuple[TaskHealth, ...]:
     """Prove every task on this machine, `jobs` at a time; `done` hears of each as it ends. In the order of `tasks`."""
-    benchmark = for_provider(benchmark, provider)
+    benchmark = benchmark.for_provider(provider)
     place = GradingContext(provider=provider, folder=artifacts, options=options)
     known = health_cache()
     rooms = EnvironmentPrefetcher(provider, benchmark, options)

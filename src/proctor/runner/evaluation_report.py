@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Literal
 
 import proctor
-from proctor.benchmarks import read_predictions
 from proctor.core.benchmark import Benchmark, GradeOptions
 from proctor.core.causes import Status
 from proctor.core.environment import EnvironmentProvider
@@ -98,7 +97,7 @@ async def make_evaluation_report(
 
 def _predictions(benchmark: Benchmark, tasks: Iterable[Task], source: PredictionSource) -> Mapping[str, Prediction]:
     if isinstance(source, Path):
-        return read_predictions(source, benchmark)
+        return benchmark.read_predictions(source)
     if isinstance(source, str) and source != "oracle":
         raise UsageError(f"the predictions are the text {source!r}", fix='give a Path, predictions, or "oracle"')
     answers: Iterable[Prediction | None] = map(benchmark.oracle, tasks) if isinstance(source, str) else source

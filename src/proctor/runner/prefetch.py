@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from proctor.core.benchmark import Benchmark, GradeOptions
-from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, PrefetchingProvider
+from proctor.core.environment import EnvironmentProvider, EnvironmentSpec
 from proctor.core.errors import ProctorError
 from proctor.core.task import Task
 
@@ -12,20 +12,19 @@ class EnvironmentPrefetcher:
     """The rooms that a list of tasks will need, for providers that want to know."""
 
     def __init__(self, provider: EnvironmentProvider, benchmark: Benchmark, options: GradeOptions) -> None:
-        self._provider = provider if isinstance(provider, PrefetchingProvider) else None
+        self._provider = provider
         self._benchmark = benchmark
         self._options = options
 
     def prefetch(self, tasks: Iterable[Task]) -> None:
         """These tasks will be worked on, in this order."""
-        if self._provider is not None:
-            specs = [self._spec(task) for task in tasks]
-            self._provider.prefetch([spec for spec in specs if spec is not None])
+        specs = [self._spec(task) for task in tasks]
+        self._provider.prefetch([spec for spec in specs if spec is not None])
 
     def release(self, task: Task) -> None:
         """The work on one of them is over."""
-        spec = self._spec(task) if self._provider is not None else None
-        if self._provider is not None and spec is not None:
+        spec = self._spec(task)
+        if spec is not None:
             self._provider.release(spec)
 
     def _spec(self, task: Task) -> EnvironmentSpec | None:

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Final
 
-from proctor.core.benchmark import Benchmark, ChecksRequirements, GradeOptions, for_provider
-from proctor.core.environment import ChecksAvailability, EnvironmentProvider, EnvironmentSpec
+from proctor.core.benchmark import Benchmark, GradeOptions
+from proctor.core.environment import EnvironmentProvider, EnvironmentSpec
 from proctor.core.errors import InfrastructureError
 from proctor.core.run import Machine
 from proctor.core.task import Task
-from proctor.environments import docker_unavailable_reason, local_unavailable_reason, provider
+from proctor.environments import provider
 from proctor.runner.request import current_machine
 
 # How many images a registry is asked for: a few tell whether it can be reached, and hundreds would be a nuisance.
@@ -21,11 +21,11 @@ async def obstacles_by_task(benchmark: Benchmark, tasks: Sequence[Task], runner:
     Raises:
         UsageError: the benchmark cannot be run in such rooms at all.
     """
-    no_rooms = await {"local": local_unavailable_reason, "docker": docker_unavailable_reason}[runner]()
-    if no_rooms is not None:
-        return {task.id: no_rooms for task in tasks}
     rooms = provider(runner)
     try:
+        no_rooms = await rooms.unavailable_reason()
+        if no_rooms is not None:
+            return dict.fromkeys((task.id for task in tasks), no_rooms)
         missing = await missing_requirements(benchmark, tasks, rooms, image=None, machine=current_machine())
     finally:
         await rooms.close()
@@ -37,24 +37,19 @@ async def missing_requirements(
 ) -> dict[str, str]:
     """The tasks that cannot be run here, each with the reason, as far as can be told without pulling an image."""
     missing: dict[str, str] = {}
-    there = for_provider(benchmark, provider)
+    there = benchmark.for_provider(provider)
     by_image: dict[str, list[str]] = {}
     for task in tasks:
-        why = there.missing_requirement(task, machine, provider.name) if isinstance(there, ChecksRequirements) else None
+        why = there.missing_requirement(task, machine, provider.name)
         if why is not None:
             missing[task.id] = why
-        elif (
-            isinstance(provider, ChecksAvailability)
-            and (room := _task_image_spec(there, task, image)) is not None
-            and room.image
-        ):
+        elif provider.uses_images and (room := _task_image_spec(there, task, image)) is not None and room.image:
             by_image.setdefault(room.image, []).append(task.id)
-    if isinstance(provider, ChecksAvailability):
-        missing |= await _missing_images(provider, by_image)
+    missing |= await _missing_images(provider, by_image)
     return {task.id: missing[task.id] for task in tasks if task.id in missing}
 
 
-async def _missing_images(provider: ChecksAvailability, by_image: dict[str, list[str]]) -> dict[str, str]:
+async def _missing_images(provider: EnvironmentProvider, by_image: dict[str, list[str]]) -> dict[str, str]:
     """The tasks whose images cannot be had. If none of the first few can, the others will not be either."""
     absent = [image for image in by_image if not await provider.is_available(EnvironmentSpec(image=image))]
     troubles = {
@@ -86,7 +81,7 @@ async def environment_digest(
     Raises:
         InfrastructureError: no such room can be made.
     """
-    if options.image is None and isinstance(provider, ChecksAvailability):
+    if options.image is None and provider.uses_images:
         origins = {
             (room.image, room.build) for task in tasks if (room := _task_image_spec(benchmark, task, None)) is not None
         }
@@ -94,7 +89,7 @@ async def environment_digest(
             count = "one image" if len(origins) == 1 else f"{len(origins)} images"
             return f"{provider.name}: {count} of the tasks"
     room = EnvironmentSpec(image=options.image)
-    if not pull and isinstance(provider, ChecksAvailability) and not await provider.is_available(room):
+    if not pull and not await provider.is_available(room):
         return f"{provider.name}: an image that is not on this machine yet"
     return await provider.digest(room)
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from proctor.agents import agent as find_agent
-from proctor.agents import needs_oracle, needs_sandbox
+from proctor.agents import agent_class
 from proctor.core.agent import Agent, AgentSetup
-from proctor.core.benchmark import Benchmark, GradeOptions, for_provider
+from proctor.core.benchmark import Benchmark, GradeOptions
 from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import InvalidData, UsageError
@@ -211,13 +211,13 @@ async def _make_context(
         socket = await gateway.listen_unix(sockets / "gateway.sock")
         model = choice.model
     homes = None
-    if needs_sandbox(config.agent):
+    if agent_class(config.agent).needs_sandbox:
         homes = SandboxPool(sockets / "homes", preset=config.preset, auth_from=access.login)
         stack.push_async_callback(homes.close)
         secrets += homes.secrets()
     return RunContext(
         run_id=config.run_id,
-        benchmark=for_provider(benchmark, provider),
+        benchmark=benchmark.for_provider(provider),
         provider=provider,
         make_agent=agent_factory(config, benchmark, program=options.program, h2_program=options.h2_program),
         scratch=ScratchPool(scratch),
@@ -250,7 +250,7 @@ def agent_factory(
         pod_template=config.pod_template,
         pod_variables=config.variables,
     )
-    if needs_oracle(config.agent):
+    if agent_class(config.agent).needs_oracle:
         return lambda task: find_agent(config.agent, msgspec.structs.replace(setup, oracle=_oracle(benchmark, task)))
     one = find_agent(config.agent, setup)
     return lambda _: one

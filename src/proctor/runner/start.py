@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 import proctor
-from proctor.agents import needs_model, needs_sandbox
+from proctor.agents import agent_class
 from proctor.agents.h2.template import is_file
 from proctor.core.agent_options import AgentOptions
 from proctor.core.agent_options import check_agent_options as check_briefing
@@ -115,7 +115,7 @@ def check_access(config: RunConfig, access: ModelAccess, *, prices: Path | None 
         make_backend(choice, access)
         check_priced(choice, config.budget, table)
         check_recorded(choice, list_trials(config))
-    if needs_sandbox(config.agent):
+    if agent_class(config.agent).needs_sandbox:
         SandboxPool(socket_folder() / "homes", preset=config.preset, auth_from=access.login).check()
 
 
@@ -183,10 +183,10 @@ def _check_agent_options(request: RunRequest) -> None:
 
 def _check_model(request: RunRequest) -> None:
     if request.model is None:
-        if needs_model(request.agent):
+        if agent_class(request.agent).needs_model:
             raise UsageError(
                 f"the agent {request.agent} needs a model",
                 fix="give --model: a model's name, script:FILE or replay:RUN",
             )
-    elif request.network is Network.NONE and needs_model(request.agent):
+    elif request.network is Network.NONE and agent_class(request.agent).needs_model:
         raise UsageError(f"the agent {request.agent} cannot reach a model without network", fix="use --network model")

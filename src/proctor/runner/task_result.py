@@ -11,8 +11,8 @@ from proctor.core.record import read_record
 from proctor.core.result import Attempt, ModelUsage, TaskResult
 from proctor.core.task import Task
 from proctor.results import RunStore
-from proctor.results.attempt_record import RECORDING_FILE
-from proctor.runner.records import ATTEMPT_FILE, AttemptRecord, GradingRecord, Trial
+from proctor.results.attempt_record import RECORDING_FILE, attempt_file
+from proctor.runner.records import AttemptRecord, GradingRecord, Trial
 from proctor.runner.run_cost import recording_usage
 
 
@@ -32,8 +32,8 @@ def attempt_entry(store: RunStore, trial: Trial, record: AttemptRecord) -> Attem
 def stored_attempt_entry(store: RunStore, trial: Trial, number: int, started_at: str) -> Attempt:
     """An attempt of an earlier sitting; of one that was killed, what its recording tells."""
     logs = store.logs(trial.task_id, trial.number, number)
-    if (logs / ATTEMPT_FILE).exists():
-        return attempt_entry(store, trial, read_record(logs / ATTEMPT_FILE, AttemptRecord))
+    if (record := attempt_file(logs)).exists():
+        return attempt_entry(store, trial, read_record(record, AttemptRecord))
     cassette = logs / RECORDING_FILE
     # The last sign of life.
     seen = datetime.fromtimestamp(cassette.stat().st_mtime, UTC) if cassette.exists() else None

@@ -26,14 +26,14 @@ from proctor.core.task import Task
 from proctor.core.verdict import Verdict
 from proctor.gateway import ExchangeFinished, GatewayFailure
 from proctor.results import Journal, RunStore, usage_cost
-from proctor.results.attempt_record import RECORDING_FILE
+from proctor.results.attempt_record import RECORDING_FILE, attempt_file
 from proctor.results.store import attempt_dir_name
 from proctor.runner import task_result
 from proctor.runner.attempt import AttemptCallbacks, AttemptSpec, RunContext, run_attempt
 from proctor.runner.errors import cause_of, error_text, reraise_if_cancelled
 from proctor.runner.parallel import run_in_parallel
 from proctor.runner.prefetch import EnvironmentPrefetcher
-from proctor.runner.records import ATTEMPT_FILE, GRADING_FILE, AttemptRecord, GradingRecord, Trial
+from proctor.runner.records import GRADING_FILE, AttemptRecord, GradingRecord, Trial
 from proctor.runner.resume import TrialState
 
 SleepFunction = Callable[[float], Awaitable[None]]
@@ -260,7 +260,7 @@ class TrialRunner:
         if number and (counts or not self.session.stopped.is_set()):
             self.attempts = await asyncio.to_thread(self._stored_attempts)
         if counts:
-            return await asyncio.to_thread(read_record, self._logs_dir(number) / ATTEMPT_FILE, AttemptRecord)
+            return await asyncio.to_thread(read_record, attempt_file(self._logs_dir(number)), AttemptRecord)
         failed = 0
         while not self.session.stopped.is_set():
             number += 1

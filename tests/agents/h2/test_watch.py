@@ -41,20 +41,22 @@ def test_a_pod_in_which_nothing_stirs_any_more_is_done() -> None:
 
 
 UNDONE = {
-    "it has just stirred": but(OTHER, stirred=NOW - PATIENCE.quiet + 1),
+    "it has just stirred": but(OTHER, last_event_at=NOW - PATIENCE.quiet + 1),
     "a message is queued": but(OTHER, queued=1),
     "a message is unread": but(OTHER, unread_since=NOW - PATIENCE.delivery + 1),
-    "it works": but(OTHER, doing=AgentActivity.WORKING),
-    "it compacts": but(OTHER, doing=AgentActivity.COMPACTING),
+    "it works": but(OTHER, activity=AgentActivity.WORKING),
+    "it compacts": but(OTHER, activity=AgentActivity.COMPACTING),
     "its turn has not ended": but(OTHER, turn_open=True),
-    "it left its session": but(OTHER, doing=AgentActivity.EXITED),
+    "it left its session": but(OTHER, activity=AgentActivity.EXITED),
     "the provider fails for now": but(
-        OTHER, doing=AgentActivity.PROVIDER_ERROR, since=NOW - PATIENCE.possible_error + 1
+        OTHER, activity=AgentActivity.PROVIDER_ERROR, activity_since=NOW - PATIENCE.possible_error + 1
     ),
-    "a limit that may pass": but(OTHER, doing=AgentActivity.RATE_LIMITED, since=NOW - PATIENCE.confirmed_error - 1),
-    "its daemon does not answer": but(OTHER, silent_since=NOW - 1),
+    "a limit that may pass": but(
+        OTHER, activity=AgentActivity.RATE_LIMITED, activity_since=NOW - PATIENCE.confirmed_error - 1
+    ),
+    "its daemon does not answer": but(OTHER, unresponsive_since=NOW - 1),
     "its daemon has just died": but(OTHER, dead_since=NOW - 1),
-    "a permission is being decided on": but(OTHER, doing=AgentActivity.AWAITING_PERMISSION, since=NOW - 20),
+    "a permission is being decided on": but(OTHER, activity=AgentActivity.AWAITING_PERMISSION, activity_since=NOW - 20),
 }
 
 
@@ -66,40 +68,48 @@ def test_a_pod_is_not_done_as_long_as_there_is_doubt_about_one_agent(coder: PodA
 ENDED = {
     "exit": (but(OTHER, exit_code=1), Cause.AGENT_CRASHED),
     "dead": (but(OTHER, dead_since=NOW - PATIENCE.dead), Cause.ENVIRONMENT_FAILED),
-    "silent": (but(OTHER, silent_since=NOW - PATIENCE.unresponsive), Cause.ENVIRONMENT_FAILED),
-    "blocked": (but(OTHER, doing=AgentActivity.AWAITING_USER, since=NOW - PATIENCE.blocked), Cause.AGENT_CRASHED),
+    "silent": (but(OTHER, unresponsive_since=NOW - PATIENCE.unresponsive), Cause.ENVIRONMENT_FAILED),
+    "blocked": (
+        but(OTHER, activity=AgentActivity.AWAITING_USER, activity_since=NOW - PATIENCE.blocked),
+        Cause.AGENT_CRASHED,
+    ),
     "asking": (
-        but(OTHER, doing=AgentActivity.AWAITING_PERMISSION, since=NOW - PATIENCE.permission),
+        but(OTHER, activity=AgentActivity.AWAITING_PERMISSION, activity_since=NOW - PATIENCE.permission),
         Cause.AGENT_CRASHED,
     ),
     "limited": (
-        but(OTHER, doing=AgentActivity.RATE_LIMITED, words="5 h", since=NOW - PATIENCE.confirmed_error),
+        but(
+            OTHER, activity=AgentActivity.RATE_LIMITED, error_text="5 h", activity_since=NOW - PATIENCE.confirmed_error
+        ),
         Cause.RATE_LIMITED,
     ),
     "limited, they say": (
-        but(OTHER, doing=AgentActivity.RATE_LIMITED, since=NOW - PATIENCE.possible_error),
+        but(OTHER, activity=AgentActivity.RATE_LIMITED, activity_since=NOW - PATIENCE.possible_error),
         Cause.RATE_LIMITED,
     ),
-    "refused": (but(OTHER, doing=AgentActivity.AUTH_ERROR, since=NOW - PATIENCE.confirmed_error), Cause.BAD_LOGIN),
+    "refused": (
+        but(OTHER, activity=AgentActivity.AUTH_ERROR, activity_since=NOW - PATIENCE.confirmed_error),
+        Cause.BAD_LOGIN,
+    ),
     "failing": (
-        but(OTHER, doing=AgentActivity.PROVIDER_ERROR, since=NOW - PATIENCE.possible_error),
+        but(OTHER, activity=AgentActivity.PROVIDER_ERROR, activity_since=NOW - PATIENCE.possible_error),
         Cause.PROVIDER_ERROR,
     ),
-    "stuck": (but(OTHER, turn_open=True, stirred=NOW - 9999), Cause.AGENT_CRASHED),
+    "stuck": (but(OTHER, turn_open=True, last_event_at=NOW - 9999), Cause.AGENT_CRASHED),
 }
 
 
 @pytest.mark.parametrize(("coder", "cause"), ENDED.values(), ids=ENDED.keys())
 def test_what_no_waiting_mends_ends_the_pod(coder: PodAgentState, cause: Cause) -> None:
-    lead = but(DONE, stirred=NOW - 9999) if coder.turn_open else DONE
+    lead = but(DONE, last_event_at=NOW - 9999) if coder.turn_open else DONE
     word = assess(pod(lead, coder), PATIENCE)
     assert (word.status, word.cause, word.agent) == (PodStatus.FAILED, cause, "coder")
     assert word.detail.startswith("coder: ")
 
 
 def test_a_provider_that_fails_one_agent_is_waited_for_while_others_work() -> None:
-    failing = but(OTHER, doing=AgentActivity.PROVIDER_ERROR, since=NOW - 2 * PATIENCE.possible_error)
-    assert assess(pod(but(DONE, doing=AgentActivity.WORKING), failing), PATIENCE).status is PodStatus.WAITING
+    failing = but(OTHER, activity=AgentActivity.PROVIDER_ERROR, activity_since=NOW - 2 * PATIENCE.possible_error)
+    assert assess(pod(but(DONE, activity=AgentActivity.WORKING), failing), PATIENCE).status is PodStatus.WAITING
 
 
 def test_a_program_that_ends_before_the_task_is_not_the_agents_failure() -> None:
@@ -108,7 +118,7 @@ def test_a_program_that_ends_before_the_task_is_not_the_agents_failure() -> None
 
 
 def test_the_task_is_handed_over_when_all_are_ready_and_not_before() -> None:
-    waiting = but(OTHER, doing=AgentActivity.STARTING)
+    waiting = but(OTHER, activity=AgentActivity.STARTING)
     assert assess(pod(DONE, OTHER, sent=None), PATIENCE).status is PodStatus.READY
     assert assess(pod(DONE, waiting, sent=None, launched=NOW - 1), PATIENCE).status is PodStatus.WAITING
     late = assess(pod(DONE, waiting, sent=None, launched=NOW - PATIENCE.ready), PATIENCE)
@@ -125,17 +135,18 @@ def test_enter_is_pressed_for_an_idle_agent_that_shows_no_sign_of_a_message() ->
     unread = but(OTHER, unread_since=NOW - 6)
     assert agents_with_unsubmitted_message(pod(DONE, OTHER), PATIENCE) == []
     assert agents_with_unsubmitted_message(pod(DONE, unread), PATIENCE) == ["coder"]
-    assert agents_with_unsubmitted_message(pod(DONE, but(unread, nudged=NOW - 1)), PATIENCE) == []
+    assert agents_with_unsubmitted_message(pod(DONE, but(unread, nudged_at=NOW - 1)), PATIENCE) == []
     assert (
-        agents_with_unsubmitted_message(pod(DONE, but(unread, doing=AgentActivity.AWAITING_PERMISSION)), PATIENCE) == []
+        agents_with_unsubmitted_message(pod(DONE, but(unread, activity=AgentActivity.AWAITING_PERMISSION)), PATIENCE)
+        == []
     ), "it would answer a dialog"
 
 
 def test_enter_is_pressed_once_for_an_agent_that_may_have_missed_a_message_while_it_worked() -> None:
-    missed = but(OTHER, messages=2, prompts=1, stirred=NOW - 6)
+    missed = but(OTHER, messages=2, prompts=1, last_event_at=NOW - 6)
     assert agents_with_unsubmitted_message(pod(DONE, missed), PATIENCE) == ["coder"]
-    assert agents_with_unsubmitted_message(pod(DONE, but(missed, nudged=NOW - 5.5)), PATIENCE) == []
-    assert agents_with_unsubmitted_message(pod(DONE, but(missed, stirred=NOW - 1)), PATIENCE) == []
+    assert agents_with_unsubmitted_message(pod(DONE, but(missed, nudged_at=NOW - 5.5)), PATIENCE) == []
+    assert agents_with_unsubmitted_message(pod(DONE, but(missed, last_event_at=NOW - 1)), PATIENCE) == []
     assert agents_with_unsubmitted_message(pod(DONE, but(missed, prompts=2)), PATIENCE) == []
 
 
@@ -174,12 +185,14 @@ def test_what_is_said_of_a_trouble_is_forgotten_with_it() -> None:
 
 
 KINDS = st.sampled_from(PodEventKind)
-EVENTS = st.lists(st.builds(PodEvent, at=st.just(1.0), kind=KINDS, doing=st.sampled_from(AgentActivity)), max_size=30)
+EVENTS = st.lists(
+    st.builds(PodEvent, at=st.just(1.0), kind=KINDS, activity=st.sampled_from(AgentActivity)), max_size=30
+)
 
 
 @given(EVENTS)
 def test_a_pod_is_never_done_in_the_middle_of_a_turn(events: list[PodEvent]) -> None:
-    seen = but(told(*events), name="lead", stirred=NOW - PATIENCE.quiet, since=NOW - PATIENCE.quiet)
+    seen = but(told(*events), name="lead", last_event_at=NOW - PATIENCE.quiet, activity_since=NOW - PATIENCE.quiet)
     if assess(pod(seen), PATIENCE).status is PodStatus.DONE:
         assert seen.prompts > 0
         assert not seen.turn_open

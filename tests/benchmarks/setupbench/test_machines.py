@@ -1,6 +1,6 @@
 """Real tasks on real machines: set up, half set up, bare, and set up to deceive."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -8,6 +8,7 @@ import pytest
 
 from docker_image import IMAGE, need_docker
 from environment_factory import sh
+from paths import SAMPLES
 from proctor.benchmarks.setupbench import SetupBench
 from proctor.core.benchmark import GradeOptions, GradingContext
 from proctor.core.causes import Cause, Status
@@ -19,7 +20,7 @@ from proctor.core.task import Task
 from proctor.core.verdict import Verdict
 from proctor.environments.docker import DockerProvider
 from proctor.environments.local import LocalProvider
-from setup_world import IMAGES, SET_UPS, need_machines, setupbench
+from setup_world import IMAGES, SET_UPS, make_benchmark, need_machines, setupbench
 
 __all__ = ["setupbench"]
 
@@ -79,11 +80,13 @@ async def machine(bench: SetupBench, task_id: str, provider: DockerProvider, fol
         yield Machine(bench, task, room, folder, provider)
 
 
+@pytest.mark.parametrize("data", SAMPLES)
 @pytest.mark.parametrize("task_id", TRIED)
 async def test_a_task_passes_when_it_is_done_and_fails_when_it_is_half_done(
-    task_id: str, setupbench: SetupBench, provider: DockerProvider, tmp_path: Path
+    task_id: str, data: Callable[..., Path], provider: DockerProvider, tmp_path: Path
 ) -> None:
-    async with machine(setupbench, task_id, provider, tmp_path / "it") as it:
+    bench = make_benchmark(tmp_path / "copy", data("setupbench"))
+    async with machine(bench, task_id, provider, tmp_path / "it") as it:
         await sh(it.room, SET_UPS[task_id].half)
         half = await it.verdict()
         assert (half.status, half.cause) == (Status.UNRESOLVED, Cause.TESTS_FAILED), half.reason

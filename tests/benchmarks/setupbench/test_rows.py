@@ -2,11 +2,12 @@
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from paths import shared_data
+from paths import SAMPLES, sample_data, shared_data
 from proctor.benchmarks import benchmark, published_rows
 from proctor.benchmarks.setupbench import SOURCE, SetupBench, SetupBenchTask, read_tasks
 from proctor.benchmarks.setupbench.benchmark import as_task, grade_seconds
@@ -19,12 +20,39 @@ from setup_world import SET_UPS, make_benchmark, make_copy, setupbench
 __all__ = ["setupbench"]
 
 
-@pytest.fixture(scope="module")
-def published() -> tuple[SetupBenchTask, ...]:
-    return read_tasks(shared_data("setupbench"))
+@pytest.fixture(scope="module", params=SAMPLES)
+def published(request: pytest.FixtureRequest) -> tuple[SetupBenchTask, ...]:
+    return read_tasks(request.param("setupbench"))
 
 
-def test_all_93_tasks_load_with_their_rule_and_their_image(published: tuple[SetupBenchTask, ...]) -> None:
+NODE = "codeexecservice.azurecr.io/setupbench-node-16:latest"
+
+
+def test_every_task_of_our_sample_loads_with_its_rule_its_image_and_its_needs() -> None:
+    tasks = read_tasks(sample_data("setupbench"))
+    families = Counter(FAMILY_NAMES[task.row.task_type] for task in tasks)
+    assert families == {"background": 6, "database": 11, "dependency": 3, "repository": 7}
+    assert Counter(task.rule for task in tasks) == {"marker": 24, "exit_code": 3}
+    assert Counter(task.row.base_image for task in tasks) == {"ubuntu:22.04": 24, NODE: 2, "ruby:2.7": 1}
+    assert Counter(task.tier for task in tasks) == {None: 16, "1": 4, "2": 4, "3": 3}
+    assert [task.id for task in tasks] == sorted(task.id for task in tasks)
+    assert Counter(feasibility(task) for task in tasks) == {
+        Feasibility.PACKAGES: 14,
+        Feasibility.UNPASSABLE: 2,
+        Feasibility.OTHER_HOSTS: 6,
+        Feasibility.PRIVATE_IMAGE: 2,
+        Feasibility.CHECKOUT: 2,
+        Feasibility.CHECKOUT_NODE: 1,
+    }
+    told = {task.id: hosts(task) for task in tasks}
+    assert told["dbsetup-redis-1"] == "the distribution's packages"
+    assert told["deps-devise-31774"] == "the distribution's packages, GitHub for the checkout, rubygems.org"
+    assert told["cassandra-73cd2c5"] == "the distribution's packages, GitHub for the checkout, Maven Central"
+
+
+@pytest.mark.parametrize("data", [pytest.param(shared_data, id="real-sample")])
+def test_all_93_tasks_load_with_their_rule_and_their_image(data: Callable[..., Path]) -> None:
+    published = read_tasks(data("setupbench"))
     assert Counter(FAMILY_NAMES[task.row.task_type] for task in published) == {
         "background": 8,
         "database": 15,
@@ -34,14 +62,16 @@ def test_all_93_tasks_load_with_their_rule_and_their_image(published: tuple[Setu
     assert Counter(task.rule for task in published) == {"marker": 77, "exit_code": 16}
     assert Counter(task.row.base_image for task in published) == {
         "ubuntu:22.04": 77,
-        "codeexecservice.azurecr.io/setupbench-node-16:latest": 9,
+        NODE: 9,
         "ruby:2.7": 7,
     }
     assert Counter(task.tier for task in published) == {None: 78, "1": 5, "2": 5, "3": 5}
     assert [task.id for task in published] == sorted(task.id for task in published)
 
 
-def test_what_each_task_needs_adds_up(published: tuple[SetupBenchTask, ...]) -> None:
+@pytest.mark.parametrize("data", [pytest.param(shared_data, id="real-sample")])
+def test_what_each_task_needs_adds_up(data: Callable[..., Path]) -> None:
+    published = read_tasks(data("setupbench"))
     needs = Counter((FAMILY_NAMES[task.row.task_type], feasibility(task)) for task in published)
     assert needs == {
         ("background", Feasibility.PACKAGES): 7,
@@ -100,7 +130,7 @@ def test_rows_that_cannot_be_used_are_named_with_their_place(tmp_path: Path) -> 
     file.write_text("\n".join([*lines, lines[0]]))
     with pytest.raises(InvalidData, match="comes twice") as twice:
         read_tasks(tmp_path / "copy")
-    assert f"{FILES[0]}:9" in str(twice.value)
+    assert f"{FILES[0]}:{len(lines) + 1}" in str(twice.value)
     file.write_text(whole.replace('"task_type": "bgsetup"', '"task_type": "else"', 1))
     with pytest.raises(InvalidData, match="not a task of SetupBench"):
         read_tasks(tmp_path / "copy")
@@ -109,18 +139,25 @@ def test_rows_that_cannot_be_used_are_named_with_their_place(tmp_path: Path) -> 
         read_tasks(tmp_path / "copy")
 
 
-async def test_it_is_fetched_from_a_copy_and_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("data", "count", "missing"),
+    [pytest.param(sample_data, 27, 15, id="our-sample"), pytest.param(shared_data, 93, 21, id="real-sample")],
+)
+async def test_it_is_fetched_from_a_copy_and_opened(
+    data: Callable[..., Path], count: int, missing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin = data("setupbench")
     monkeypatch.setenv("PROCTOR_CACHE", str(tmp_path / "cache"))
     with pytest.raises(UsageError, match="bench fetch setupbench"):
         SOURCE.open("all")
     said: list[str] = []
-    bare = await SOURCE.fetch("all", shared_data("setupbench"), said.append)
-    assert (bare.tasks, bare.origin) == (93, str(shared_data("setupbench")))
-    assert said[0].startswith("21 of 93 tasks cannot be run")
-    whole = await SOURCE.fetch("all", make_copy(tmp_path / "copy"), said.append)
+    bare = await SOURCE.fetch("all", origin, said.append)
+    assert (bare.tasks, bare.origin) == (count, str(origin))
+    assert said[0].startswith(f"{missing} of {count} tasks cannot be run")
+    whole = await SOURCE.fetch("all", make_copy(tmp_path / "copy", origin), said.append)
     assert whole.digest != bare.digest
     opened = benchmark("setupbench")
-    assert (len(opened.tasks()), opened.digest()) == (93, whole.digest)
+    assert (len(opened.tasks()), opened.digest()) == (count, whole.digest)
 
 
 async def test_a_task_without_its_files_says_so_before_anything_is_spent(

@@ -1,5 +1,6 @@
 import contextlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paths import shared_data
+from paths import sample_data, shared_data
 from proctor.benchmarks.suites.documents import InvalidDocument, decode_document
 from proctor.benchmarks.suites.format import InstanceFile, SuiteFile
 from proctor.benchmarks.suites.load import Instance, load_suite, suite_jcs_sha256
@@ -152,11 +153,18 @@ def test_the_digest_changes_with_anything_that_a_verdict_depends_on(tmp_path: Pa
     assert digest() == seen[-1], "the wording is not part of the grade"
 
 
-def test_x07s_own_suite_loads_as_it_is() -> None:
-    suite = load_suite(shared_data("x07", "core_v0", "suite.json"))
-    assert [instance.id for instance in suite.instances] == ["std_logic_0002", "std_math_0001"]
+@pytest.mark.parametrize(
+    ("data", "name", "ids"),
+    [
+        pytest.param(sample_data, "tally_v0", ["tally_empty_0001", "tally_sum_0002"], id="our-sample"),
+        pytest.param(shared_data, "core_v0", ["std_logic_0002", "std_math_0001"], id="real-sample"),
+    ],
+)
+def test_x07s_own_suite_loads_as_it_is(data: Callable[..., Path], name: str, ids: list[str]) -> None:
+    suite = load_suite(data("x07", name, "suite.json"))
+    assert [instance.id for instance in suite.instances] == ids
     assert suite.invalid == ()
-    report = json.loads(shared_data("x07", "report_core_v0_oracle.json").read_bytes())
+    report = json.loads(data("x07", f"report_{name}_oracle.json").read_bytes())
     assert suite_jcs_sha256(suite.file) == report["suite"]["suite_jcs_sha256_hex"]
     assert list(suite.instances[1].notes) == report["instances"][1]["notes"]
 

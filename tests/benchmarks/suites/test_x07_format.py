@@ -1,21 +1,26 @@
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import jsonschema
 import pytest
 
-from paths import shared_data
-from proctor.benchmarks.suites.predictions import read_predictions
 from proctor.benchmarks.x07.format import X07Format
 from proctor.core.causes import Cause, Status
 from proctor.core.errors import InvalidData
+from proctor.core.predictions import read_predictions
 from proctor.core.submission import PatchKind
 from proctor.results.formats import ExportOptions, ImportOptions, export_run, import_run
 from stored_runs import small_run
+from x07_schema import X07_REPORT
+from x07_world import SUITES
 
 
-def test_a_report_of_x07_becomes_a_run_and_a_report_again(tmp_path: Path) -> None:
-    source = shared_data("x07", "report_core_v0_oracle.json")
+@pytest.mark.parametrize(("data", "suite"), SUITES)
+def test_a_report_of_x07_becomes_a_run_and_a_report_again(
+    data: Callable[..., Path], suite: str, tmp_path: Path
+) -> None:
+    source = data("x07", f"report_{suite}_oracle.json")
     run = import_run(X07Format().read(source, ImportOptions()), root=tmp_path / "results")
     original = json.loads(source.read_text())
     config = run.config()
@@ -25,8 +30,7 @@ def test_a_report_of_x07_becomes_a_run_and_a_report_again(tmp_path: Path) -> Non
     )
     export_run(run, X07Format(), tmp_path / "again.json", ExportOptions())
     again = json.loads((tmp_path / "again.json").read_text())
-    schema = json.loads(shared_data("x07", "x07-bench.report.schema.json").read_text())
-    jsonschema.validate(again, schema)
+    jsonschema.validate(again, X07_REPORT)
     for one, other in zip(original["instances"], again["instances"], strict=True):
         assert other == one
     for name in ("instances_total", "resolved", "unresolved", "errors", "skipped"):
@@ -38,7 +42,7 @@ def test_a_run_of_ours_becomes_a_valid_report_and_a_run_again(tmp_path: Path) ->
     exported = export_run(store, X07Format(), tmp_path / "report.json", ExportOptions(name="me"))
     assert exported.left_out[1:] == ("1 further answer to the same tasks: x07 knows one",)
     document = json.loads((tmp_path / "report.json").read_text())
-    jsonschema.validate(document, json.loads(shared_data("x07", "x07-bench.report.schema.json").read_text()))
+    jsonschema.validate(document, X07_REPORT)
     assert {one["instance_id"]: (one["status"], one["model_name_or_path"]) for one in document["instances"]} == {
         "org/one": ("resolved", "me"),
         "three": ("error", "me"),

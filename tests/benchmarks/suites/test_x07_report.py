@@ -1,6 +1,7 @@
 import hashlib
 import json
 import shutil
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from paths import shared_data
+from paths import sample_data, shared_data
 from plain_room import room_at
 from proctor.benchmarks.suites.format import RepairMode, X07Eval
 from proctor.benchmarks.suites.load import Instance, Suite, load_suite
@@ -39,7 +40,8 @@ from proctor.core.record import from_json, to_json
 from proctor.core.submission import PatchKind
 from proctor.core.verdict import TestOutcome, TestStatus, Verdict
 from proctor.workspaces import patch_sha256
-from x07_world import PROGRAMS, STANDIN
+from x07_schema import X07_REPORT
+from x07_world import PROGRAMS, STANDIN, SUITES
 
 INVOCATION = Invocation(
     argv=("proctor", "bench", "eval"),
@@ -87,8 +89,7 @@ def report_of(*tasks: TaskEvaluation, invocation: Invocation = INVOCATION, **cha
 
 @cache
 def validator() -> Draft202012Validator:
-    schema = shared_data("x07", "x07-bench.report.schema.json")
-    return Draft202012Validator(json.loads(schema.read_text()))
+    return Draft202012Validator(X07_REPORT)
 
 
 def projected(*tasks: TaskEvaluation, **changes: Any) -> dict[str, Any]:
@@ -450,14 +451,17 @@ def without_paths_and_times(document: dict[str, Any], root: str) -> dict[str, An
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: "stand-in" if program == STANDIN else "real")
-async def test_the_published_suite_gives_the_published_report(program: Path, tmp_path: Path) -> None:
-    suite = load_suite(shared_data("x07", "core_v0", "suite.json"))
+@pytest.mark.parametrize(("data", "name"), SUITES)
+async def test_the_published_suite_gives_the_published_report(
+    program: Path, data: Callable[..., Path], name: str, tmp_path: Path
+) -> None:
+    suite = load_suite(data("x07", name, "suite.json"))
     report = await evaluate_core(program, suite, tmp_path)
     version = await x07_version(room_at(tmp_path), make_toolchain(program))
     assert isinstance(version, str)
     document = json.loads(x07_json(x07_report(report, suite=suite, x07_version=version)))
     validator().validate(document)
-    published = json.loads(shared_data("x07", "report_core_v0_oracle.json").read_text())
+    published = json.loads(data("x07", f"report_{name}_oracle.json").read_text())
     assert without_paths_and_times(document, str(tmp_path / "art")) == without_paths_and_times(
         published, "/bench/art_eval"
     )
@@ -465,12 +469,32 @@ async def test_the_published_suite_gives_the_published_report(program: Path, tmp
 
 
 def test_labels_that_do_not_hold_are_noted_when_the_suite_is_at_hand() -> None:
-    suite = load_suite(shared_data("x07", "core_v0", "suite.json"))
+    suite = load_suite(sample_data("x07", "tally_v0", "suite.json"))
     task = evaluated(
         Cause.TESTS_FAILED,
-        task_id="std_math_0001",
+        task_id="tally_sum_0002",
         after_patch=TestSummary(ok=False, exit_code=10, failed=1),
-        tests=(TestOutcome(id="bench/math_bug", before=TestStatus.FAILED, after=TestStatus.FAILED),),
+        tests=(
+            TestOutcome(id="tally/sum", before=TestStatus.FAILED, after=TestStatus.FAILED),
+            TestOutcome(id="tally/one_coin", before=TestStatus.PASSED, after=TestStatus.PASSED),
+        ),
     )
     (instance,) = x07_report(report_of(task), suite=suite)["instances"]
-    assert instance["notes"] == ["fail_to_pass not satisfied for bench/math_bug (after_patch status=fail)"]
+    assert instance["notes"] == ["fail_to_pass not satisfied for tally/sum (after_patch status=fail)"]
+
+
+def spelled_out(schema: Any, parts: dict[str, Any]) -> Any:
+    """A schema with its parts in their places, and without what decides nothing."""
+    if isinstance(schema, dict):
+        if "$ref" in schema:
+            return spelled_out(parts[schema["$ref"].rpartition("/")[2]], parts)
+        ignored = {"$id", "$defs", "title", "description", "default"}
+        kept = {key: spelled_out(value, parts) for key, value in schema.items() if key not in ignored}
+        return {**kept, "required": sorted(kept["required"])} if isinstance(kept.get("required"), list) else kept
+    return [spelled_out(value, parts) for value in schema] if isinstance(schema, list) else schema
+
+
+@pytest.mark.parametrize("data", [pytest.param(shared_data, id="real-sample")])
+def test_our_schema_of_x07s_reports_is_x07s_own(data: Callable[..., Path]) -> None:
+    real = json.loads(data("x07", "x07-bench.report.schema.json").read_text())
+    assert spelled_out(X07_REPORT, {}) == spelled_out(real, real["$defs"])

@@ -1,17 +1,20 @@
 """Rows of the four data sets, with every way in which their fields are written."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paths import shared_data
+from paths import SAMPLES, sample_data, shared_data
 from proctor.benchmarks.data import read_rows
 from proctor.benchmarks.swe.fields import decode_json_string, list_field, object_field, text_field
-from proctor.benchmarks.swe.row_sources import evo_rows, pro_rows_from_copy, rows_from_copy
+from proctor.benchmarks.swe.row_sources import evo_rows, rows_from_copy
 from proctor.benchmarks.swe.rows import (
     evo_row,
     feature_row,
@@ -101,38 +104,75 @@ def test_the_level_of_a_feature_is_the_last_part_of_its_id() -> None:
     assert feature_row(row).settings == {"timeout_run": 600}
 
 
-def test_all_rows_of_verified_load() -> None:
-    good, bad = read_swe_rows(rows_from_copy(shared_data("swe_bench_verified", "test.parquet")), swe_bench_row)
+@pytest.mark.parametrize("form", ["rows.jsonl", "test.parquet"])
+def test_a_few_rows_of_verified_load_from_either_form(form: str, tmp_path: Path) -> None:
+    file = sample_data("swe_bench_verified", "rows.jsonl")
+    if form == "test.parquet":
+        written = [json.loads(line) for line in file.read_text().splitlines()]
+        file = tmp_path / form
+        pq.write_table(pa.Table.from_pylist(written), file)
+    good, bad = read_swe_rows(rows_from_copy(file), swe_bench_row)
+    assert ([row.instance_id for row in good], bad) == (["acme__abacus-31", "acme__abacus-7", "acme__ledger-102"], [])
+    assert [len(row.pass_to_pass) for row in good] == [2, 2, 1]
+    assert good[0].pass_to_pass[1] == 'tests/test_rounding.py::test_words[it\'s "odd"]'
+    assert {row.eval_type for row in good} == {"pass_and_fail"}
+
+
+@pytest.mark.parametrize("data", [pytest.param(shared_data, id="real-sample")])
+def test_all_rows_of_verified_load(data: Callable[..., Path]) -> None:
+    good, bad = read_swe_rows(rows_from_copy(data("swe_bench_verified", "test.parquet")), swe_bench_row)
     assert (len(good), bad) == (500, [])
     assert sum(len(row.pass_to_pass) for row in good) // 500 == 120
     assert {row.eval_type for row in good} == {"pass_and_fail"}
 
 
-def test_all_rows_of_the_pro_sample_load_with_their_texts_unquoted() -> None:
-    good, bad = read_swe_rows(pro_rows_from_copy(shared_data("swe_bench_pro", "sample.jsonl")), pro_row)
-    assert (len(good), bad) == (80, [])
+@pytest.mark.parametrize(
+    ("data", "count"),
+    [pytest.param(sample_data, 8, id="our-sample"), pytest.param(shared_data, 80, id="real-sample")],
+)
+def test_all_rows_of_the_pro_sample_load_with_their_texts_unquoted(data: Callable[..., Path], count: int) -> None:
+    good, bad = read_swe_rows(rows_from_copy(data("swe_bench_pro", "sample.jsonl")), pro_row)
+    assert (len(good), bad) == (count, [])
     assert not any(row.problem_statement.startswith('"') and row.problem_statement.endswith('"') for row in good)
     assert all(row.image.startswith("jefzda/sweap-images:") for row in good)
 
 
-def test_all_task_files_of_evo_load() -> None:
-    good, bad = read_swe_rows(evo_rows(shared_data("swe_evo", "tasks")), evo_row)
-    assert (len(good), bad) == (15, [])
+@pytest.mark.parametrize(
+    ("data", "count"),
+    [pytest.param(sample_data, 6, id="our-sample"), pytest.param(shared_data, 15, id="real-sample")],
+)
+def test_all_task_files_of_evo_load(data: Callable[..., Path], count: int) -> None:
+    good, bad = read_swe_rows(evo_rows(data("swe_evo", "tasks")), evo_row)
+    assert (len(good), bad) == (count, [])
     assert all(row.start_version and row.test_cmds.startswith("pytest") for row in good)
 
 
-def test_task_folders_load_as_far_as_they_are_there() -> None:
-    rows = rows_from_copy(shared_data("swe_bench_tasks"))
-    assert len(rows) == 10
-    flask = next(row for row in rows if row["instance_id"] == "pallets__flask-5014")
-    assert flask["version"] == "2.3"
-    assert "werkzeug==2.3.7" in flask["environment_yml"]
-    whole = swe_bench_row(flask | {"patch": "diff --git a/x b/x\n"})
-    assert whole.fail_to_pass == ("tests/test_blueprints.py::test_empty_name_not_allowed",)
+FLASK = ("pallets__flask-5014", "2.3", "werkzeug==2.3.7", "tests/test_blueprints.py::test_empty_name_not_allowed")
+ABACUS = ("acme__abacus-7", "1.2", "pytest==8.3.2", "tests/test_sums.py::test_total_of_nothing")
 
 
-def test_prompts_of_features_are_shown_as_they_are_published() -> None:
-    for file in shared_data("ace_bench", "lite").rglob("problem_statement.md"):
+@pytest.mark.parametrize(
+    ("data", "count", "expected"),
+    [pytest.param(sample_data, 3, ABACUS, id="our-sample"), pytest.param(shared_data, 10, FLASK, id="real-sample")],
+)
+def test_task_folders_load_as_far_as_they_are_there(
+    data: Callable[..., Path], count: int, expected: tuple[str, str, str, str]
+) -> None:
+    name, version, pin, label = expected
+    rows = rows_from_copy(data("swe_bench_tasks"))
+    assert len(rows) == count
+    one = next(row for row in rows if row["instance_id"] == name)
+    assert one["version"] == version
+    assert pin in one["environment_yml"]
+    whole = swe_bench_row(one | {"patch": "diff --git a/x b/x\n"})
+    assert whole.fail_to_pass == (label,)
+
+
+@pytest.mark.parametrize("data", SAMPLES)
+def test_prompts_of_features_are_shown_as_they_are_published(data: Callable[..., Path]) -> None:
+    files = list(data("ace_bench", "lite").rglob("problem_statement.md"))
+    assert files
+    for file in files:
         prompt = file.read_text()
         row = {**BASIC, "image_name": "x", "problem_statement": prompt, "instance_id": f"a.{file.parent.name}"}
         assert feature_row(row).problem_statement == prompt

@@ -254,7 +254,7 @@ def test_a_patch_that_json_cannot_carry_is_named(tmp_path: Path) -> None:
     (run.logs("b", 1, 1) / "submission.diff").write_bytes(DIFF.encode() + b"+caf\xe9\n")
     exported = export_run(run, find_format("swebench"), tmp_path / "p.jsonl", ExportOptions())
     assert exported.left_out == (
-        "1 answer that the run was asked for and has not recorded",
+        "1 trial that the run has not recorded",
         "b: bytes of its patch that are no UTF-8; JSON has them spelled out, and it may not apply",
     )
 

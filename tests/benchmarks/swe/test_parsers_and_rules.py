@@ -2,12 +2,13 @@
 
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import swe_official
-from paths import shared_data
+from paths import sample_data, shared_data
 from proctor.benchmarks.swe.environment_steps import SweTestRun
 from proctor.benchmarks.swe.eval_log import END_MARKER, START_MARKER, read_log, with_exit_code
 from proctor.benchmarks.swe.evo_grader import with_ruling
@@ -294,15 +295,19 @@ def test_the_exit_code_is_recorded_outside_of_what_is_parsed() -> None:
     assert with_exit_code("no markers\n") == "no markers\n"
 
 
-def test_official_logs_of_evo_give_exactly_their_official_reports() -> None:
-    logs = shared_data("swe_evo", "official_logs")
-    rows = {row["instance_id"]: evo_row(row) for row in evo_rows(shared_data("swe_evo", "tasks"))}
+@pytest.mark.parametrize(
+    ("data", "count"),
+    [pytest.param(sample_data, 6, id="our-sample"), pytest.param(shared_data, 14, id="real-sample")],
+)
+def test_official_logs_of_evo_give_exactly_their_official_reports(data: Callable[..., Path], count: int) -> None:
+    logs = data("swe_evo", "official_logs")
+    rows = {row["instance_id"]: evo_row(row) for row in evo_rows(data("swe_evo", "tasks"))}
     checked = 0
     for folder in sorted(logs.iterdir()):
         tested = with_ruling(rows[folder.name], SweTestRun(applied=True, log=(folder / "test_output.txt").read_bytes()))
         assert official_report(folder.name, tested) == json.loads((folder / "report.json").read_text())
         checked += 1
-    assert checked == 14
+    assert checked == count
 
 
 def test_parsers_of_the_older_version_know_what_they_knew() -> None:

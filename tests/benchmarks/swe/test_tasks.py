@@ -2,12 +2,13 @@
 
 import asyncio
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from paths import shared_data
+from paths import SAMPLES, sample_data, shared_data
 from proctor.benchmarks.swe.evo_grader import SweEvoGrader, eval_script
 from proctor.benchmarks.swe.feature_grader import FeatureBenchGrader
 from proctor.benchmarks.swe.patches import files_to_test, patch_size_categories, protected_patterns, touched_paths
@@ -88,14 +89,25 @@ def test_evo_shows_the_release_notes_alone() -> None:
     assert not [secret for secret in (*SECRETS, "c" * 40) if secret in shown]
 
 
-def test_no_real_instruction_holds_a_line_of_its_answer_or_its_commit() -> None:
-    pro, _ = read_swe_rows(pro_rows_from_copy(shared_data("swe_bench_pro", "sample.jsonl")), pro_row)
+@pytest.mark.parametrize(
+    ("data", "verified_rows"),
+    [
+        pytest.param(sample_data, "rows.jsonl", id="our-sample"),
+        pytest.param(shared_data, "test.parquet", id="real-sample"),
+    ],
+)
+def test_no_real_instruction_holds_a_line_of_its_answer_or_its_commit(
+    data: Callable[..., Path], verified_rows: str
+) -> None:
+    pro, _ = read_swe_rows(pro_rows_from_copy(data("swe_bench_pro", "sample.jsonl")), pro_row)
+    assert pro
     for row in pro:
         shown = SweBenchProGrader().instruction(row)
         gold = row.before_repo_set_cmd.split()[-3] if "--" in row.before_repo_set_cmd else ""
         assert row.instance_id not in shown
         assert len(gold) != 40 or gold not in shown
-    verified, _ = read_swe_rows(rows_from_copy(shared_data("swe_bench_verified", "test.parquet")), swe_bench_row)
+    verified, _ = read_swe_rows(rows_from_copy(data("swe_bench_verified", verified_rows)), swe_bench_row)
+    assert any("\r" in row.problem_statement for row in verified)
     assert all("\r" not in SweBenchGrader().instruction(row) for row in verified)
 
 
@@ -121,10 +133,11 @@ def test_the_files_of_a_test_patch_are_picked_as_the_harness_does() -> None:
     assert touched_paths((PATCH + TESTS).encode()) == ("src/a.py", "tests/t.py")
 
 
-def test_eval_scripts_of_evo_are_those_of_the_official_logs() -> None:
+@pytest.mark.parametrize("data", SAMPLES)
+def test_eval_scripts_of_evo_are_those_of_the_official_logs(data: Callable[..., Path]) -> None:
     """Commands that shell tracing shows: what is installed, and what is tested."""
-    logs = shared_data("swe_evo", "official_logs")
-    rows = {row["instance_id"]: evo_row(row) for row in evo_rows(shared_data("swe_evo", "tasks"))}
+    logs = data("swe_evo", "official_logs")
+    rows = {row["instance_id"]: evo_row(row) for row in evo_rows(data("swe_evo", "tasks"))}
     for folder in sorted(logs.iterdir()):
         printed = (folder / "test_output.txt").read_text(errors="replace").splitlines()
         traced = [line[2:] for line in printed if line.startswith(("+ pytest", "+ python -m pip", "+ pip install"))]
@@ -151,8 +164,10 @@ def test_environment_lines_of_dockerfiles_hold_for_pros_tests() -> None:
     assert said == "--tb=short -v --reruns=3|1|2|some value\n"
 
 
-def test_pro_runs_the_last_line_and_its_own_scripts() -> None:
-    sample, _ = read_swe_rows(pro_rows_from_copy(shared_data("swe_bench_pro", "sample.jsonl")), pro_row)
+@pytest.mark.parametrize("data", SAMPLES)
+def test_pro_runs_the_last_line_and_its_own_scripts(data: Callable[..., Path]) -> None:
+    sample, _ = read_swe_rows(pro_rows_from_copy(data("swe_bench_pro", "sample.jsonl")), pro_row)
+    assert sample
     for row in sample:
         script = entry_script(row, "/app")
         assert row.before_repo_set_cmd.strip().splitlines()[-1].strip() in script

@@ -210,7 +210,7 @@ def test_a_run_is_exported_with_its_score_and_says_what_does_not_count(tmp_path:
     score = read_record(target, LeaderboardScore)
     assert (score.accuracy, score.trials, score.dropped, score.missing) == (0.5, 2, 1, ("b",))
     assert exported.left_out == (
-        "1 answer that the run was asked for and has not recorded",
+        "1 trial that the run has not recorded",
         "1 lost to errors, which do not count",
         "b has no answer that counts",
     )

@@ -137,5 +137,5 @@ async def test_what_is_plain_is_asked_of_the_proxy_itself() -> None:
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 407 Login first\r\n\r\n", b"what?\r\n\r\n"])
 async def test_a_proxy_that_will_not_is_quoted(answer: bytes) -> None:
     async with carried("https://api.example.com", answer=answer) as (client, _):
-        with pytest.raises(HttpConnectionError, match=r"api.example.com: the proxy says '(HTTP/1.1 407|what)"):
+        with pytest.raises(HttpConnectionError, match=r"api.example.com: the proxy responded '(HTTP/1.1 407|what)"):
             await get(client)

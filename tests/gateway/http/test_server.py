@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proctor.gateway.http import HttpRequest, HttpResponseWriter, HttpServer
+from waiting import PATIENCE, eventually, rounds, steady
 
 LONGEST = 1_000_000
 
@@ -59,7 +60,7 @@ class World:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             writer.write(data)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE):
                 if until is not None:
                     return await reader.readuntil(until)
                 return await reader.read()
@@ -192,20 +193,16 @@ async def test_a_client_that_leaves_cancels_the_answer() -> None:
         while not here.requests:
             await asyncio.sleep(0.001)
         writer.close()
-        await asyncio.wait_for(here.cancelled.wait(), 5)
+        await asyncio.wait_for(here.cancelled.wait(), PATIENCE)
 
 
 async def test_a_client_that_does_not_read_holds_the_answer_back() -> None:
     async with world() as here:
         _, writer = await asyncio.open_connection("127.0.0.1", here.port, limit=1000)
         writer.write(b"GET /flood HTTP/1.1\r\n\r\n")
-        await asyncio.sleep(0.3)
-        sent = len(here.requests)
-        assert 0 < sent < 200
-        await asyncio.sleep(0.1)
-        assert len(here.requests) == sent
+        assert 0 < await steady(lambda: len(here.requests)) < 200
         writer.close()
-        await asyncio.wait_for(here.cancelled.wait(), 5)
+        await asyncio.wait_for(here.cancelled.wait(), PATIENCE)
 
 
 async def test_a_client_that_asks_on_and_on_and_does_not_read_is_not_answered_on_and_on() -> None:
@@ -214,11 +211,7 @@ async def test_a_client_that_asks_on_and_on_and_does_not_read_is_not_answered_on
         reader, writer = await asyncio.open_connection("127.0.0.1", here.port, limit=1000)
         ask = b"POST /whole HTTP/1.1\r\nContent-Length: 10000\r\n\r\n" + b"x" * 10_000
         writer.write(ask * 2000)
-        count = -1
-        while count < len(here.requests):
-            count = len(here.requests)
-            await asyncio.sleep(0.2)
-        assert 0 < count < 1500
+        assert 0 < await steady(lambda: len(here.requests)) < 1500
         (connection,) = here.server.connections
         assert connection.transport.get_write_buffer_size() < 1_000_000
         answered = 0
@@ -238,7 +231,7 @@ async def test_what_stands_behind_a_body_is_no_header() -> None:
 
 
 async def test_where_there_are_too_many_clients_the_one_that_was_idle_for_longest_goes() -> None:
-    async with world(most_connections=3) as here:
+    async with world(max_connections=3) as here:
         here.may_answer.clear()
         busy = asyncio.ensure_future(here.say(b"GET /whole HTTP/1.1\r\nConnection: close\r\n\r\n"))
         while not here.requests:
@@ -249,7 +242,7 @@ async def test_where_there_are_too_many_clients_the_one_that_was_idle_for_longes
             await asyncio.sleep(0.01)
             idle.append(await asyncio.open_connection("127.0.0.1", here.port))
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-            await asyncio.wait_for(idle[0][0].readexactly(1), 5)
+            await asyncio.wait_for(idle[0][0].readexactly(1), PATIENCE)
         here.may_answer.set()
         idle[1][1].write(b"GET /whole HTTP/1.1\r\n\r\n")
         assert (await idle[1][0].readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
@@ -259,20 +252,20 @@ async def test_where_there_are_too_many_clients_the_one_that_was_idle_for_longes
 
 
 async def test_where_all_are_busy_one_more_is_turned_away() -> None:
-    async with world(most_connections=1) as here:
+    async with world(max_connections=1) as here:
         here.may_answer.clear()
         busy = asyncio.ensure_future(here.say(b"GET /whole HTTP/1.1\r\nConnection: close\r\n\r\n"))
         while not here.requests:
             await asyncio.sleep(0.001)
         reader, writer = await asyncio.open_connection("127.0.0.1", here.port)
-        assert await asyncio.wait_for(reader.read(), 5) == b""
+        assert await asyncio.wait_for(reader.read(), PATIENCE) == b""
         writer.close()
         here.may_answer.set()
         assert (await busy).startswith(b"HTTP/1.1 200 ")
 
 
 async def test_only_so_much_is_kept_of_requests_that_wait_for_an_answer() -> None:
-    async with world(most_held=1_500_000) as here:
+    async with world(max_buffered_bytes=1_500_000) as here:
         here.may_answer.clear()
         ask = b"POST /whole HTTP/1.1\r\nContent-Length: 900000\r\nConnection: close\r\n\r\n" + b"x" * 900_000
         first = asyncio.ensure_future(here.say(ask))
@@ -292,7 +285,7 @@ async def test_a_body_takes_as_much_memory_as_it_is_long_however_small_its_piece
         try:
             writer.write(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
             writer.write(pieces)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 while here.server.buffered_bytes < 400_000:
                     await asyncio.sleep(0.01)
             taken, _ = tracemalloc.get_traced_memory()
@@ -303,7 +296,7 @@ async def test_a_body_takes_as_much_memory_as_it_is_long_however_small_its_piece
 
 
 async def test_a_long_stream_does_not_count_as_a_request_that_is_kept() -> None:
-    async with world(most_held=1_500_000) as here:
+    async with world(max_buffered_bytes=1_500_000) as here:
         ask = b"POST /flood HTTP/1.1\r\nContent-Length: 900000\r\n\r\n" + b"x" * 900_000
         streams = [await asyncio.open_connection("127.0.0.1", here.port) for _ in range(4)]
         for reader, writer in streams:
@@ -317,12 +310,11 @@ async def test_an_answer_that_is_called_off_does_not_wait_for_its_client_to_read
     async with world() as here:
         _, writer = await asyncio.open_connection("127.0.0.1", here.port, limit=1000)
         writer.write(b"GET /flood HTTP/1.1\r\n\r\n")
-        await asyncio.sleep(0.2)
+        await steady(lambda: len(here.requests))
         (connection,) = here.server.connections
         assert connection.task is not None
         connection.task.cancel()
-        await asyncio.sleep(0.05)
-        assert here.server.connections == set()
+        await eventually(lambda: here.server.connections == set(), "the end of its connection")
         writer.close()
 
 
@@ -335,7 +327,7 @@ async def test_a_client_that_comes_while_the_server_closes_is_not_forgotten() ->
             for _ in range(turns):
                 await asyncio.sleep(0)
             await server.close()
-            await asyncio.sleep(0.02)
+            await rounds()
             assert server.connections == set()
 
 

@@ -18,7 +18,7 @@ async def test_trajectories_go_out_and_come_back(tmp_path: Path) -> None:
     await record_pod(store.logs("org/one", 2, 1) / "cassette.jsonl", "org/one")
     exported = export_run(store, AtifFormat(), tmp_path / "out", ExportOptions())
     assert exported.files == 2
-    assert exported.left_out[0] == "2 answers that the run was asked for and has not recorded"
+    assert exported.left_out[0] == "2 trials that the run has not recorded"
     assert sorted(sentence.split(":")[0] for sentence in exported.left_out[1:]) == ["three", "two"]
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["org%2fone.json", "org%2fone~2.json"]
     with pytest.raises(UsageError, match="--benchmark"):

@@ -1,10 +1,11 @@
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from paths import shared_data
+from paths import sample_data, shared_data
 from proctor.core.causes import Cause, Status
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.result import TaskResult
@@ -36,7 +37,7 @@ def essence(results: list[TaskResult]) -> list[TaskResult]:
 async def test_an_exported_job_reads_back_equal(stored: RunStore, tmp_path: Path) -> None:
     job = tmp_path / "job"
     exported = export_run(stored, HarborFormat(), job, ExportOptions())
-    assert exported.left_out == ("2 answers that the run was asked for and has not recorded",)
+    assert exported.left_out == ("2 trials that the run has not recorded",)
     again = taken_in(job, tmp_path / "again")
     assert essence(list(again.results())) == essence(list(stored.results()))
     before, after = stored.config(), again.config()
@@ -83,15 +84,24 @@ async def test_a_result_that_was_changed_by_others_is_believed_over_ours(stored:
     assert [test.after for test in result.verdict.tests] == [TestStatus.FAILED, TestStatus.PASSED]
 
 
-def test_a_job_of_harbors_own_is_stored_as_a_run(tmp_path: Path) -> None:
-    run = taken_in(shared_data("harbor_job"), tmp_path)
+@pytest.mark.parametrize(
+    ("data", "answered", "graded"),
+    [
+        pytest.param(sample_data, 1.25, 12.5, id="our-sample"),
+        pytest.param(shared_data, 0.535988, 29.0005, id="real-sample"),
+    ],
+)
+def test_a_job_of_harbors_own_is_stored_as_a_run(
+    data: Callable[..., Path], answered: float, graded: float, tmp_path: Path
+) -> None:
+    run = taken_in(data("harbor_job"), tmp_path)
     config = run.config()
     assert (config.benchmark, config.agent, config.model, config.runner) == ("tasks", "oracle", None, "docker")
     assert config.versions == {"oracle": "1.0.0", "harbor": "0.24.0"}
     results = list(run.results())
     assert [(result.status, result.usage) for result in results] == [(Status.RESOLVED, ())] * 2
-    assert results[0].agent_seconds == pytest.approx(0.535988)
-    assert results[0].grade_seconds == pytest.approx(29.0005)
+    assert results[0].agent_seconds == pytest.approx(answered)
+    assert results[0].grade_seconds == pytest.approx(graded)
     logs = run.folder / results[0].attempts[0].logs
     assert (logs / "harbor/verifier/reward.txt").read_text() == "1\n"
 

@@ -25,6 +25,7 @@ from proctor.results import RunStore, new_run
 from recorded import record_pod, record_single
 from stored_runs import answer, finish, small_run
 from viewing import viewer
+from waiting import PATIENCE
 
 EVIL = "<script>pwned=1</script><img src=x onerror=pwned=1>\"'&{{7*7}}"
 
@@ -340,7 +341,7 @@ async def test_a_page_that_is_out_of_date_is_told(site: Site) -> None:
     entry = JournalEntry(at="", task_id="a", trial=1, attempt=1, stage="prepared")
     with store.journal.open("ab") as file:
         file.write(msgspec.json.encode(entry) + b"\n")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         async for line in listening:
             if line.startswith(b"event: changed"):
                 break
@@ -352,12 +353,12 @@ async def test_a_page_that_is_out_of_date_is_told(site: Site) -> None:
     with store.journal.open("ab") as file:
         file.write(msgspec.json.encode(msgspec.structs.replace(entry, task_id="b")) + b"\n")
     late = events(html.unescape(before[1]))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         assert any([line.startswith(b"event: changed") async for line in first_lines(late, 3)])
     task = events("/run/toy/run-001/events?task=a")
     assert await anext(task) == b": here\n"
     await record_single(store.logs("a", 1, 1) / "cassette.jsonl", "a", ask="Do it.")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         async for line in task:
             if line.startswith(b"event: changed"):
                 break

@@ -26,7 +26,7 @@ from proctor.benchmarks.commit0.venvs import (
     venv_key,
 )
 from proctor.benchmarks.commit0.verdicts import GRADER, passed_count
-from proctor.core.benchmark import GradeOptions, GradingContext, InvalidTask, TaskHealth
+from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext, InvalidTask, TaskHealth
 from proctor.core.disk_names import disk_name
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Limits, Network
 from proctor.core.errors import InfrastructureError, InvalidData
@@ -53,7 +53,7 @@ WORKDIR {workdir}
 _REMOVE_SECONDS: Final = 300.0
 
 
-class Commit0:
+class Commit0(Benchmark):
     """Implements `core.benchmark.Benchmark` for the libraries of one split."""
 
     name = "commit0"

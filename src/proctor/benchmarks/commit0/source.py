@@ -33,7 +33,7 @@ _PIP_SECONDS: Final = 300.0
 _WHEEL_TEST_IDS: Final = "commit0/data/test_ids/"
 
 
-class Commit0Source:
+class Commit0Source(BenchmarkSource):
     """Implements `core.benchmark.BenchmarkSource`."""
 
     about = "Commit0: write 54 Python libraries from their stubs, tests and specification (lite: 16 of them)"

@@ -22,7 +22,7 @@ from proctor.benchmarks.re_bench.requirements import missing_requirements, requi
 from proctor.benchmarks.re_bench.score_server import INSTRUCTION, ScoreServer, read_score_log
 from proctor.benchmarks.re_bench.scoring import BUDGET_SECONDS, ScoreScale, score_within, selected_score
 from proctor.benchmarks.re_bench.task_standard import AGENT_HOME, ScorerResult
-from proctor.core.benchmark import GradeOptions, GradingContext, InvalidTask, TaskHealth
+from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext, InvalidTask, TaskHealth
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Limits, Network
 from proctor.core.errors import InvalidData
@@ -54,7 +54,7 @@ class ReBenchEvidence(Record):
     scored_at_end: bool = False
 
 
-class ReBench:
+class ReBench(Benchmark):
     """Implements `core.benchmark.Benchmark` for task families."""
 
     grader = GRADER

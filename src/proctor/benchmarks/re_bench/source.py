@@ -35,7 +35,7 @@ _SPLIT: Final = "main"
 _DESCRIBE_SECONDS: Final = 120.0
 
 
-class ReBenchSource:
+class ReBenchSource(BenchmarkSource):
     """METR's seven families."""
 
     about = "RE-Bench: seven open-ended research engineering environments, scored over hours (METR)"
@@ -104,7 +104,7 @@ async def _write_description(provider: EnvironmentProvider, folder: Path) -> Non
     (folder / DESCRIPTION_FILE).write_bytes(to_json(described))
 
 
-class ReBenchDemoSource:
+class ReBenchDemoSource(BenchmarkSource):
     """Two small families of ours."""
 
     about = "two small task families that run on any machine: one by its best score, one by its last"

@@ -23,7 +23,7 @@ from proctor.benchmarks.state_graded import (
     require_machine,
     state_prediction,
 )
-from proctor.core.benchmark import DatasetInfo, GradeOptions, GradingContext, InvalidTask, TaskHealth
+from proctor.core.benchmark import Benchmark, DatasetInfo, GradeOptions, GradingContext, InvalidTask, TaskHealth
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Limits, Network
 from proctor.core.errors import InfrastructureError
@@ -61,7 +61,7 @@ _PRERUNNER_SECONDS: Final = 600.0
 _GRADING_DIR: Final = "grading"
 
 
-class SetupBench:
+class SetupBench(Benchmark):
     """Implements `core.benchmark.Benchmark` and `Attending`."""
 
     name = "setupbench"

@@ -19,7 +19,7 @@ REVISION: Final = "041a412f01348c2a6f8b1b6a910138fe01885aee"  # what our notes o
 _SPLIT: Final = "all"
 
 
-class SetupBenchSource:
+class SetupBenchSource(BenchmarkSource):
     """Implements `core.benchmark.BenchmarkSource`."""
 
     about = "machines to be set up: repositories, dependencies, databases, background services (93 tasks)"

@@ -10,7 +10,7 @@ from proctor.benchmarks.suites.grade import GRADER, check_health, grade
 from proctor.benchmarks.suites.grading_job import SuiteGradingJob, environment_spec, hidden_folders
 from proctor.benchmarks.suites.layout import protected_patterns
 from proctor.benchmarks.suites.load import Instance, Suite
-from proctor.core.benchmark import GradeOptions, GradingContext, InvalidTask, TaskHealth
+from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext, InvalidTask, TaskHealth
 from proctor.core.environment import Environment, EnvironmentSpec, Network
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.submission import PatchKind
@@ -18,7 +18,7 @@ from proctor.core.task import DirectorySource, Oracle, PrivatePart, PublicPart, 
 from proctor.workspaces import base_of, check_out, make_submission
 
 
-class SuiteBenchmark:
+class SuiteBenchmark(Benchmark):
     """Implements `core.benchmark.Benchmark` for any suite."""
 
     split: str | None = None

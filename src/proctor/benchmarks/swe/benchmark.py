@@ -22,7 +22,7 @@ from proctor.benchmarks.swe.predictions import first_attempts, read_swe_predicti
 from proctor.benchmarks.swe.rows import SweRow
 from proctor.benchmarks.swe.shared_exclusive_lock import SharedExclusiveLock
 from proctor.benchmarks.swe.tasks import row_fingerprint, task_of
-from proctor.core.benchmark import DatasetInfo, GradeOptions, GradingContext, InvalidTask, TaskHealth
+from proctor.core.benchmark import Benchmark, DatasetInfo, GradeOptions, GradingContext, InvalidTask, TaskHealth
 from proctor.core.causes import Cause
 from proctor.core.disk_names import disk_name
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
@@ -41,7 +41,7 @@ INSTANCE_SETUPS: Final[Mapping[str, InstanceSetupFactory]] = {
 }
 
 
-class SweBenchmark(Generic[R]):
+class SweBenchmark(Benchmark, Generic[R]):
     """Implements `core.benchmark.Benchmark` for the four data sets.
 
     Args:
@@ -54,6 +54,8 @@ class SweBenchmark(Generic[R]):
         recipes: how instances are set up, by kind of room.
         again: whether a failure is graded once more, alone, before it counts.
     """
+
+    missing_is_empty = True
 
     def __init__(
         self,

@@ -40,7 +40,7 @@ from proctor.benchmarks.swe.rows import (
     swe_bench_row,
 )
 from proctor.benchmarks.swe.swe_bench_grader import SweBenchGrader
-from proctor.core.benchmark import DatasetInfo, InvalidTask
+from proctor.core.benchmark import BenchmarkSource, DatasetInfo, InvalidTask
 from proctor.core.errors import InfrastructureError, InvalidData
 from proctor.core.published_result import PublishedResult
 
@@ -49,7 +49,7 @@ _ROWS: Final = "rows.jsonl"
 RowFetcher = Callable[[str, Callable[[str], None]], tuple[RawRows, str, str]]
 
 
-class SweSource(Generic[R]):
+class SweSource(BenchmarkSource, Generic[R]):
     """Implements `core.benchmark.BenchmarkSource`.
 
     Args:

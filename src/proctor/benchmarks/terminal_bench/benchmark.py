@@ -24,7 +24,7 @@ from proctor.benchmarks.state_graded import (
 from proctor.benchmarks.terminal_bench.harbor_task import CONFIG, HarborTask, read_task
 from proctor.benchmarks.terminal_bench.verdict_rule import TerminalBenchEvidence, judge
 from proctor.benchmarks.terminal_bench.verifier import verifier_programs, verify
-from proctor.core.benchmark import DatasetInfo, GradeOptions, GradingContext, InvalidTask, TaskHealth
+from proctor.core.benchmark import Benchmark, DatasetInfo, GradeOptions, GradingContext, InvalidTask, TaskHealth
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Limits, Network
 from proctor.core.errors import InfrastructureError, InvalidData
@@ -43,7 +43,7 @@ _START_ENTRYPOINT: Final = 'nohup "$@" </dev/null >/dev/null 2>&1 & sleep 1'
 _ROOT_SUBSTITUTE: Final = "/root"
 
 
-class TerminalBench:
+class TerminalBench(Benchmark):
     """Implements `core.benchmark.Benchmark` and `Attending`."""
 
     name = "terminal_bench"

@@ -28,7 +28,7 @@ _OLD_CONFIG: Final = "task.yaml"
 _MAX_DEPTH: Final = 4
 
 
-class TerminalBenchSource:
+class TerminalBenchSource(BenchmarkSource):
     """Implements `core.benchmark.BenchmarkSource`."""
 
     about = "hard tasks in a terminal, verified where they were done; any tasks in Harbor's format"

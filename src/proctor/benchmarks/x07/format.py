@@ -9,7 +9,6 @@ import msgspec
 
 import proctor
 from proctor.benchmarks.suites.load import Suite, load_suite
-from proctor.benchmarks.suites.predictions import write_predictions
 from proctor.benchmarks.x07.report import (
     GREEN_BASELINE,
     NONDETERMINISTIC,
@@ -28,6 +27,7 @@ from proctor.core.evaluation import (
     TaskEvaluation,
     TestSummary,
 )
+from proctor.core.predictions import write_predictions
 from proctor.core.record import Record, from_json, read_record, to_json
 from proctor.core.result import AgentMetrics, Attempt, TaskResult
 from proctor.core.submission import PatchKind

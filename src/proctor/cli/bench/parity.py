@@ -66,7 +66,6 @@ def command(bench: str, file: Path, split: str | None, **given: Any) -> int:
 async def _grade_predictions(
     bench: str, split: str | None, task_ids: set[str], given: dict[str, Any]
 ) -> "tuple[TaskEvaluation, ...]":
-    from proctor.benchmarks import read_predictions  # noqa: PLC0415
     from proctor.core.benchmark import GradeOptions  # noqa: PLC0415
     from proctor.core.evaluation import TaskEvaluation  # noqa: PLC0415
     from proctor.results import RecordCache  # noqa: PLC0415
@@ -74,7 +73,7 @@ async def _grade_predictions(
     from proctor.runner.selection import select_tasks  # noqa: PLC0415
 
     source = load_benchmark(bench, None, split)
-    answers = read_predictions(given["predictions"], source)
+    answers = source.read_predictions(given["predictions"])
     tasks = [
         task for task in select_tasks(source, make_selection(given)).tasks if task.id in task_ids and task.id in answers
     ]

@@ -1,7 +1,7 @@
-"""As much HTTP/1.1 as the gateway needs, and no more: a request costs it a fraction of a millisecond.
+"""The part of HTTP/1.1 that the gateway needs, fast: a request takes a fraction of a millisecond.
 
-Bytes are parsed by llhttp, the parser of Node.js. Above it are plain `asyncio` protocols: a server that answers with
-whatever its handler writes, and a client that keeps connections to one place open.
+Bytes are parsed by llhttp, the parser of Node.js. On top of it are plain `asyncio` protocols: a server that sends what
+its handler writes, and a client with a pool of connections to one host.
 """
 
 from proctor.gateway.http.client import HttpClient, HttpConnectionError, HttpResponse

@@ -1,4 +1,4 @@
-"""The client's side: one place to ask, connections that are kept, answers read as they come."""
+"""The HTTP client: a pool of connections to one host, responses read as they arrive."""
 
 import asyncio
 import ssl
@@ -14,13 +14,13 @@ from proctor.gateway.http.headers import add_header, request_head
 from proctor.gateway.http.proxy import Proxy, proxy_for
 from proctor.gateway.http.shared_buffer import SharedBufferProtocol, new_buffer
 
-# An idle connection is not trusted for longer: whatever stands between here and there may have forgotten it.
+# An idle connection is not used for longer: a proxy or firewall on the way may have dropped it.
 KEEP_ALIVE_SECONDS: Final = 60.0
 CONNECT_TIMEOUT_SECONDS: Final = 30.0
 MAX_RESPONSE_HEAD_BYTES: Final = 256 * 1024
-# A connection that was kept and ends so soon after a request, without a word, was ended before the request was there.
+# A pooled connection that ends this soon after a request, without a byte, was closed before the request arrived.
 STALE_CONNECTION_SECONDS: Final = 1.0
-# So much of an answer is held for a reader that is slow; then the other side has to wait.
+# Up to this much of a response is buffered for a slow reader; then reading from the connection pauses.
 _MAX_BUFFERED_BYTES: Final = 256 * 1024
 _FIRST_FINAL_STATUS: Final = 200
 _GZIP_OR_ZLIB: Final = 32 + zlib.MAX_WBITS
@@ -28,23 +28,23 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 class HttpConnectionError(Exception):
-    """The connection failed, or what came through it is not HTTP."""
+    """The connection failed, or what was received is not HTTP."""
 
 
 class _StaleConnectionError(HttpConnectionError):
-    """The other side ended the connection while the request was on its way."""
+    """The server closed the connection while the request was on its way."""
 
 
 class HttpClient:
-    """Asks one place.
+    """A client for one host.
 
     Args:
-        base_url: where it is; the path of a request is added behind.
-        idle_seconds: after so long without a byte, where one is waited for, an answer counts as broken.
+        base_url: the address; the path of a request is appended.
+        idle_seconds: after this long without an expected byte, the connection counts as broken.
         environ: may name a proxy.
 
     Raises:
-        ValueError: the address is none, or the proxy's.
+        ValueError: the address, or the proxy's, is invalid.
     """
 
     def __init__(self, base_url: str, *, idle_seconds: float, environ: Mapping[str, str] | None = None) -> None:
@@ -64,10 +64,10 @@ class HttpClient:
         self._connections: set[_ClientConnection] = set()
 
     async def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> "HttpResponse":
-        """Ask; gives the answer as soon as its head is there.
+        """Send a request; returns the response as soon as its head has arrived.
 
         Raises:
-            Broken: there is no connection, or none that holds.
+            HttpConnectionError: there is no connection, or it broke.
         """
         sent = {"host": self._host_header, **headers}
         if body or method not in {"GET", "HEAD"}:
@@ -80,17 +80,17 @@ class HttpClient:
             target = f"http://{self._host_header}{target}"
         head = request_head(method, target, sent)
         with_body = method != "HEAD"
-        if (kept := self._idle_connection()) is not None:
+        if (pooled := self._idle_connection()) is not None:
             with suppress(_StaleConnectionError):
-                return await kept.send_request(head, body, with_body=with_body)
+                return await pooled.send_request(head, body, with_body=with_body)
         return await (await self._connect()).send_request(head, body, with_body=with_body)
 
     async def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         for connection in list(self._connections):
             connection.abort()
         self._idle.clear()
-        await asyncio.sleep(0)  # one turn, in which connections learn of their end
+        await asyncio.sleep(0)  # one iteration, in which connections are notified
 
     def _idle_connection(self) -> "_ClientConnection | None":
         self._close_expired()
@@ -137,15 +137,15 @@ class HttpClient:
         return connection
 
     def connection_opened(self, connection: "_ClientConnection") -> None:
-        """A connection stands."""
+        """A connection was made."""
         self._connections.add(connection)
 
     def connection_closed(self, connection: "_ClientConnection") -> None:
-        """A connection is no more."""
+        """A connection was lost."""
         self._connections.discard(connection)
 
     def return_to_pool(self, connection: "_ClientConnection") -> None:
-        """A connection may be used again."""
+        """A connection can be used again."""
         self._idle.append(connection)
         self._close_expired()
 
@@ -156,7 +156,7 @@ class HttpClient:
 
 
 class HttpResponse:
-    """An answer, of which at least the head has come when it is handed out; header names are in lower case."""
+    """A response, of which at least the head has arrived when a caller gets it; header names are in lower case."""
 
     def __init__(self, connection: "_ClientConnection", *, with_body: bool) -> None:
         self.status = 0
@@ -170,37 +170,37 @@ class HttpResponse:
         self._waiter: asyncio.Future[None] | None = None
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The body as it comes, readable whatever it was packed with.
+        """The body as it arrives, decompressed.
 
         Raises:
-            Broken: it broke off, or cannot be read.
+            HttpConnectionError: it broke off, or cannot be decompressed.
         """
-        packed = self.headers.get("content-encoding", "identity").lower()
-        if packed == "identity":
+        encoding = self.headers.get("content-encoding", "identity").lower()
+        if encoding == "identity":
             while data := await self._read():
                 yield data
             return
-        if packed not in {"gzip", "x-gzip", "deflate"}:
-            raise HttpConnectionError(f"the answer is packed as {packed}, which was not asked for")
-        unpack = zlib.decompressobj(_GZIP_OR_ZLIB)
+        if encoding not in {"gzip", "x-gzip", "deflate"}:
+            raise HttpConnectionError(f"the response is encoded as {encoding}, which was not requested")
+        decompressor = zlib.decompressobj(_GZIP_OR_ZLIB)
         try:
             while data := await self._read():
-                while plain := unpack.decompress(data, _MAX_BUFFERED_BYTES):
+                while plain := decompressor.decompress(data, _MAX_BUFFERED_BYTES):
                     yield plain
-                    data = unpack.unconsumed_tail
+                    data = decompressor.unconsumed_tail
         except zlib.error as error:
-            raise HttpConnectionError(f"the answer cannot be unpacked: {error}") from error
-        if self.with_body and not unpack.eof:
-            raise HttpConnectionError("the answer ended too early")
+            raise HttpConnectionError(f"the response cannot be decompressed: {error}") from error
+        if self.with_body and not decompressor.eof:
+            raise HttpConnectionError("the response ended too early")
 
     def close(self) -> None:
-        """Done with it: a connection on which more of it would come is ended."""
+        """Done with it: a connection on which more of it would arrive is aborted."""
         if not self.complete:
             self._connection.abort()
 
     @property
     def is_awaited(self) -> bool:
-        """Whether somebody waits for more of it now."""
+        """Whether a reader is waiting for more of it."""
         return self._waiter is not None
 
     async def wait_for_head(self) -> None:
@@ -230,7 +230,7 @@ class HttpResponse:
             self._waiter = None
 
     def add(self, data: bytes) -> None:
-        """Some of the body has come."""
+        """Some of the body has arrived."""
         self._pending.append(data)
         self._buffered += len(data)
         if self._buffered > _MAX_BUFFERED_BYTES:
@@ -238,19 +238,19 @@ class HttpResponse:
         self.wake()
 
     def fail(self, error: HttpConnectionError) -> None:
-        """No more will come, though more was to come."""
+        """The rest will not arrive."""
         if not self.complete and self.error is None:
             self.error = error
         self.wake()
 
     def wake(self) -> None:
-        """Let whoever waits look again."""
+        """Wake the waiting reader."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
 
 class _ClientConnection(SharedBufferProtocol):
-    """One connection, with at most one answer under way."""
+    """One connection, with at most one response at a time."""
 
     def __init__(self, client: HttpClient, idle_seconds: float) -> None:
         super().__init__(client.buffer)
@@ -263,7 +263,7 @@ class _ClientConnection(SharedBufferProtocol):
         self._current: HttpResponse | None = None
 
     async def send_request(self, head: bytes, body: bytes, *, with_body: bool) -> HttpResponse:
-        """Send a request and wait for the head of its answer."""
+        """Send a request and wait for the head of its response."""
         self._parser = httptools.HttpResponseParser(self)
         self._headers: dict[str, str] = {}
         self._unframed_bytes = 0
@@ -278,31 +278,31 @@ class _ClientConnection(SharedBufferProtocol):
         return response
 
     def abort(self) -> None:
-        """End the connection at once."""
+        """Close the connection at once."""
         self.alive = False
         self._transport.abort()
 
     def set_paused(self, *, paused: bool) -> None:
-        """Have the other side wait, or go on."""
+        """Stop reading, or continue."""
         if paused:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
 
     def new_waiter(self) -> asyncio.Future[None]:
-        """Something to wait on; the wait must not last longer than the other side may be silent."""
+        """A future for the next bytes; it fails when none arrive within `idle_seconds`."""
         self.last_active = self._loop.time()
         if self._timer is None:
             self._timer = self._loop.call_at(self.last_active + self._idle_seconds, self._check_idle)
         return self._loop.create_future()
 
     def _check_idle(self) -> None:
-        """Has it been silent for too long? Only time in which somebody waited counts."""
+        """Fail when nothing has arrived for too long while a reader was waiting."""
         self._timer = None
         if self._current is None or not self._current.is_awaited:
             return
         if self._loop.time() >= self.last_active + self._idle_seconds:
-            self._fail(HttpConnectionError(f"nothing came for {self._idle_seconds:g} s"))
+            self._fail(HttpConnectionError(f"nothing was received for {self._idle_seconds:g} s"))
         else:
             self._timer = self._loop.call_at(self.last_active + self._idle_seconds, self._check_idle)
 
@@ -327,9 +327,9 @@ class _ClientConnection(SharedBufferProtocol):
             return
         framed = "content-length" in response.headers or "transfer-encoding" in response.headers
         if response.status and not framed and error is None:
-            self._end(keep_alive=False)  # where nothing tells the length, the end of the connection is the end
+            self._end(keep_alive=False)  # without a length, the end of the connection is the end of the body
             return
-        what = "the answer broke off" if response.status else "the connection ended without an answer"
+        what = "the response broke off" if response.status else "the connection ended without a response"
         crossed = (
             not self._unframed_bytes
             and not response.status
@@ -340,21 +340,21 @@ class _ClientConnection(SharedBufferProtocol):
     def on_data(self, data: memoryview) -> None:
         response = self._current
         if response is None:
-            self.abort()  # nobody asked
+            self.abort()  # bytes without a request
             return
         self._unframed_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._fail(HttpConnectionError("the answer changes the protocol, which was not asked for"))
+            self._fail(HttpConnectionError("the response changes the protocol, which was not requested"))
         except httptools.HttpParserError as error:
-            self._fail(HttpConnectionError(f"the answer is not HTTP: {error}"))
+            self._fail(HttpConnectionError(f"the response is not HTTP: {error}"))
         if self._unframed_bytes > MAX_RESPONSE_HEAD_BYTES and self._current is response:
-            self._fail(HttpConnectionError("the headers of the answer have no end"))
+            self._fail(HttpConnectionError("the headers of the response are too long"))
 
     def on_message_begin(self) -> None:
         if self._current is None:
-            self.abort()  # one more answer than there were requests
+            self.abort()  # more responses than requests
         self._headers = {}
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -363,13 +363,13 @@ class _ClientConnection(SharedBufferProtocol):
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
         if self._current is None or status < _FIRST_FINAL_STATUS:
-            return  # told on the way; the answer itself is still to come
-        # What stands behind the body looks like headers too, and comes when these have been looked at, or not yet.
+            return  # informational; the final response is still to come
+        # Trailers arrive through the same callback, before or after these headers have been read.
         self._current.headers, self._headers = self._headers, {}
         self._current.status = status
         self._current.wake()
         if not self._current.with_body:
-            self._end(keep_alive=False)  # its head may announce a body that never comes: not fit to be used again
+            self._end(keep_alive=False)  # its head may announce a body that never arrives: not reusable
 
     def on_body(self, data: bytes) -> None:
         self._unframed_bytes = 0
@@ -386,7 +386,7 @@ class _ClientConnection(SharedBufferProtocol):
             self._current.wake()
             self._current = None
         if self._transport.get_write_buffer_size():
-            self.abort()  # answered before it had heard all: whether it listens to the rest, nobody knows
+            self.abort()  # it responded before it had received all of the request, and may not read the rest
         elif keep_alive and self.alive:
             self._transport.resume_reading()
             self.last_active = self._loop.time()

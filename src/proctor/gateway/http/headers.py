@@ -1,16 +1,14 @@
-"""The head of a message: what stands before its body."""
+"""The head of an HTTP message: its first line and its headers."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
 
-# What ends a line or a text must not come from a value: the rest of it would be read as something else.
-_FORBIDDEN: Final = ("\r", "\n", "\0")
 _REASONS: Final = {status.value: status.phrase for status in HTTPStatus}
 
 
 def add_header(headers: dict[str, str], name: bytes, value: bytes) -> None:
-    """Take a header in under its lower-case name; one that comes twice is one list, as the standard has it."""
+    """Add a header under its lower-case name; repeated ones are joined to a list, as the standard says."""
     key, text = name.decode("latin-1").lower(), value.decode("latin-1")
     before = headers.get(key)
     headers[key] = text if before is None else f"{before}, {text}"

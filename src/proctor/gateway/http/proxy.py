@@ -1,4 +1,4 @@
-"""The way to a place that can only be reached through a proxy, as the environment names one."""
+"""Connections through an HTTP proxy that the environment names."""
 
 import asyncio
 import base64
@@ -15,7 +15,7 @@ _MAX_HEAD_BYTES: Final = 64 * 1024
 
 
 class Proxy(NamedTuple):
-    """A proxy that is spoken to in plain HTTP."""
+    """A proxy that is reached over plain HTTP."""
 
     host: str
     port: int
@@ -26,11 +26,11 @@ class Proxy(NamedTuple):
         """Read `[http://][USER:PASSWORD@]HOST[:PORT]`.
 
         Raises:
-            ValueError: it is something else.
+            ValueError: it has another form.
         """
         parts = urlsplit(address if "://" in address else f"http://{address}")
         if parts.scheme != "http" or not parts.hostname:
-            # Not quoted: it may hold a password.
+            # Not quoted: it may contain a password.
             raise ValueError("the proxy's address does not begin with http:// and a host's name")
         headers = {}
         if parts.username is not None:
@@ -39,19 +39,19 @@ class Proxy(NamedTuple):
         return cls(parts.hostname, parts.port or _DEFAULT_PORT, headers)
 
     async def tunnel(self, host: str, port: int) -> asyncio.Transport:
-        """A connection to this place that the proxy carries.
+        """A connection to this host through the proxy.
 
         Raises:
-            OSError: the proxy cannot be reached, or will not.
+            OSError: the proxy cannot be reached, or refuses.
         """
         loop = asyncio.get_running_loop()
-        place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        transport, asked = await loop.create_connection(_ConnectProtocol, self.host, self.port)
+        authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        transport, protocol = await loop.create_connection(_ConnectProtocol, self.host, self.port)
         try:
-            transport.write(request_head("CONNECT", place, {"host": place, **self.headers}))
-            answer = await asked.status_line
-            if not answer.partition(b"/")[2][3:].startswith(_OK):
-                raise OSError(f"the proxy says {answer.decode('latin-1')!r}")
+            transport.write(request_head("CONNECT", authority, {"host": authority, **self.headers}))
+            status_line = await protocol.status_line
+            if not status_line.partition(b"/")[2][3:].startswith(_OK):
+                raise OSError(f"the proxy responded {status_line.decode('latin-1')!r}")
         except BaseException:
             transport.abort()
             raise
@@ -59,7 +59,7 @@ class Proxy(NamedTuple):
 
 
 class _ConnectProtocol(asyncio.Protocol):
-    """Waits for the proxy's one answer, of which the first line says all."""
+    """Waits for the proxy's response, of which only the first line matters."""
 
     def __init__(self) -> None:
         self.status_line: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -72,21 +72,21 @@ class _ConnectProtocol(asyncio.Protocol):
         elif len(self._data) > _MAX_HEAD_BYTES:
             self._fail()
 
-    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - all ends are alike
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - the reason does not matter
         self._fail()
 
     def _fail(self) -> None:
         if not self.status_line.done():
-            self.status_line.set_exception(OSError("the proxy does not answer"))
+            self.status_line.set_exception(OSError("the proxy does not respond"))
 
 
 def proxy_for(scheme: str, host: str, environ: Mapping[str, str]) -> Proxy | None:
-    """The proxy that the environment names for a place: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY.
+    """The proxy that the environment names for a host: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY.
 
-    This machine itself is never asked through a proxy.
+    Loopback addresses are never reached through a proxy.
 
     Raises:
-        ValueError: what is named is no proxy that can be used here.
+        ValueError: the named proxy cannot be used here.
     """
     named = {name.lower(): value for name, value in environ.items() if value}
     address = named.get(f"{scheme}_proxy") or named.get("all_proxy")

@@ -1,4 +1,4 @@
-"""The server's side: requests are read whole, answers leave piece by piece."""
+"""The HTTP server: requests are read whole, responses are sent in pieces."""
 
 import asyncio
 import resource
@@ -33,7 +33,7 @@ class HttpRequest(NamedTuple):
 
 
 class HttpResponseWriter:
-    """The way back to the client, for one request. A client that has left cancels whoever writes to it."""
+    """Writes the response to one request. When the client disconnects, the task that writes is cancelled."""
 
     def __init__(self, connection: "_ServerConnection", *, with_body: bool, chunked: bool, keep_alive: bool) -> None:
         self.started = False
@@ -62,7 +62,7 @@ class HttpResponseWriter:
         self._connection.transport.write(response_head(status, sent))
 
     async def write(self, data: bytes) -> None:
-        """Send some of the body; waits while the client does not take what it was sent before."""
+        """Send some of the body; waits while the client does not read what was sent before."""
         if not data or not self._with_body:
             return
         transport = self._connection.transport
@@ -71,27 +71,27 @@ class HttpResponseWriter:
             await self._connection.write_paused
 
     def end(self) -> None:
-        """The answer is complete."""
+        """The response is complete."""
         if self._chunked:
             self._connection.transport.write(b"0\r\n\r\n")
         if not self._keep_alive:
             self._connection.transport.close()
 
     def send(self, status: int, headers: Mapping[str, str], body: bytes = b"") -> None:
-        """Send a whole answer."""
+        """Send a whole response."""
         self.start(status, {**headers, "content-length": str(len(body))})
         if body and self._with_body:
             self._connection.transport.write(body)
         self.end()
 
     def abort(self, *, reset: bool) -> None:
-        """End the connection without the rest of the answer."""
+        """End the connection without the rest of the response."""
         transport = self._connection.transport
         if not reset:
             transport.close()
             return
         raw = transport.get_extra_info("socket")
-        with suppress(OSError):  # a unix socket has no reset; it just ends
+        with suppress(OSError):  # a unix socket has no reset; it is closed
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         transport.abort()
 
@@ -100,15 +100,14 @@ Handler = Callable[[HttpRequest, HttpResponseWriter], Coroutine[Any, Any, None]]
 
 
 class HttpServer:
-    """Listens anywhere and hands every request to its handler, in a task of its own.
+    """Listens on any number of addresses and calls its handler for every request, in a task of its own.
 
     Args:
-        handler: answers, and raises nothing but `CancelledError`.
-        longest_body: a longer one is refused with 413.
-        most_connections: where there would be more, the one that has asked for nothing for the longest time is ended;
-            as many as the process can have if not given.
-        most_held: so many bytes of requests that nothing was answered to are kept; what would be more is refused
-            with 503.
+        handler: responds, and raises nothing but `CancelledError`.
+        max_body_bytes: a longer body is refused with 413.
+        max_connections: beyond it, the connection that has been idle for the longest time is closed; by default, as
+            many as the process can have.
+        max_buffered_bytes: of all requests without a response yet; what exceeds it is refused with 503.
     """
 
     def __init__(
@@ -130,7 +129,7 @@ class HttpServer:
         self._closed = False
 
     async def listen(self, host: str, port: int, *, backlog: int) -> int:
-        """Listen on an address; gives the port."""
+        """Listen on an address; returns the port."""
         loop = asyncio.get_running_loop()
         listener = await loop.create_server(lambda: _ServerConnection(self), host, port, backlog=backlog)
         self._listeners.append(listener)
@@ -142,12 +141,12 @@ class HttpServer:
         self._listeners.append(await loop.create_unix_server(lambda: _ServerConnection(self), path, backlog=backlog))
 
     async def close(self) -> None:
-        """Listen no more and end what is under way."""
+        """Stop listening, and cancel the requests that are being handled."""
         self._closed = True
         loop = asyncio.get_running_loop()
-        for listening in (place for listener in self._listeners for place in listener.sockets):
+        for listening in (sock for listener in self._listeners for sock in listener.sockets):
             loop.remove_reader(listening.fileno())
-        await asyncio.sleep(0)  # asyncio loses a connection that it accepted in the turn in which it stops to listen
+        await asyncio.sleep(0)  # asyncio loses a connection accepted in the iteration in which it stops listening
         for listener in self._listeners:
             listener.close()
         self._listeners.clear()
@@ -157,26 +156,26 @@ class HttpServer:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0)  # one turn, in which connections learn of their end
+        await asyncio.sleep(0)  # one iteration, in which connections are notified
 
     def connection_opened(self, connection: "_ServerConnection") -> None:
-        """A client is there."""
+        """A client has connected."""
         self.connections.add(connection)
         if self._closed:
-            connection.transport.abort()  # it was let in just before the door was shut
+            connection.transport.abort()  # it was accepted just before closing
         elif len(self.connections) > self._max_connections:
             idle = (other for other in self.connections if other.task is None)
-            longest = min(idle, key=lambda other: other.idle_since)
-            self.connections.discard(longest)
-            longest.transport.abort()
+            oldest = min(idle, key=lambda other: other.idle_since)
+            self.connections.discard(oldest)
+            oldest.transport.abort()
 
     def connection_closed(self, connection: "_ServerConnection") -> None:
-        """A client is no more there."""
+        """A client has disconnected."""
         self.connections.discard(connection)
 
 
 class _ServerConnection(SharedBufferProtocol):
-    """One client. Its requests are answered one after the other."""
+    """One client. Its requests are handled one after the other."""
 
     transport: asyncio.Transport
 
@@ -200,7 +199,7 @@ class _ServerConnection(SharedBufferProtocol):
         self.idle_since = self._loop.time()
         self._server.connection_opened(self)
 
-    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - all ends are alike
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - the reason does not matter
         self._server.connection_closed(self)
         self._discard_pending()
         self._rejected = True
@@ -209,12 +208,12 @@ class _ServerConnection(SharedBufferProtocol):
         self.resume_writing()
 
     def release_request(self) -> None:
-        """The request under way is needed no more."""
+        """The current request is no longer needed."""
         self._server.buffered_bytes -= self._request_bytes
         self._request_bytes = 0
 
     def _discard_pending(self) -> None:
-        """Let go of what was not begun to be answered."""
+        """Drop the requests that are not being handled yet."""
         self._server.buffered_bytes -= self._length + sum(len(request.body) for request, _ in self._pending)
         self._length = 0
         self._body = b""
@@ -241,7 +240,7 @@ class _ServerConnection(SharedBufferProtocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._reject(400)
         if self._unframed_bytes > MAX_REQUEST_HEAD_BYTES:
-            self._reject(431)  # a head without an end, or what stands behind a body
+            self._reject(431)  # an endless head, or endless trailers
 
     def on_message_begin(self) -> None:
         self._url = b""
@@ -265,7 +264,7 @@ class _ServerConnection(SharedBufferProtocol):
             return
         length = self._headers.get("content-length", "0")
         if self._parser.should_upgrade():
-            self._reject(400)  # nothing else is spoken here
+            self._reject(400)  # no other protocol is supported
         elif int(length) > self._server.max_body_bytes:
             self._reject(413)
         elif self._headers.get("expect", "").lower() == "100-continue" and self.task is None:
@@ -278,7 +277,7 @@ class _ServerConnection(SharedBufferProtocol):
         if not self._body:
             self._body = data
         else:
-            # Not a list of pieces: those of a body that comes two by two bytes would take twenty times its length.
+            # Not a list of pieces: a body that arrives in pieces of two bytes would take twenty times its length.
             if isinstance(self._body, bytes):
                 self._body = bytearray(self._body)
             self._body += data
@@ -297,17 +296,17 @@ class _ServerConnection(SharedBufferProtocol):
         request = HttpRequest(method, self._url.decode("latin-1"), self._headers, bytes(self._body))
         self._body = b""
         self._length = 0
-        answer = HttpResponseWriter(
+        response = HttpResponseWriter(
             self,
             with_body=method != "HEAD",
             chunked=self._parser.get_http_version() == "1.1",
             keep_alive=self._parser.should_keep_alive(),
         )
         if self.task is None:
-            self._serve(request, answer)
+            self._serve(request, response)
         else:
-            # One that asks before it was answered has to wait, and to be read no further.
-            self._pending.append((request, answer))
+            # A pipelined request waits for the response to the one before, and nothing more is read until then.
+            self._pending.append((request, response))
             self.transport.pause_reading()
 
     def _serve(self, request: HttpRequest, response: HttpResponseWriter) -> None:
@@ -320,12 +319,12 @@ class _ServerConnection(SharedBufferProtocol):
         self.idle_since = self._loop.time()
         self.release_request()
         if task.cancelled():
-            self.transport.abort()  # what is left of the answer is not the whole of it, and may be waited for for ever
+            self.transport.abort()  # the response is incomplete, and the client may wait for the rest for ever
         else:
             self._serve_next()
 
     def _serve_next(self) -> None:
-        """Turn to the next request, unless the client has yet to take what it was answered before."""
+        """Handle the next request, unless the client has not read the previous response yet."""
         if self.write_paused is not None or self.transport.is_closing():
             self.transport.pause_reading()
         elif self._pending:
@@ -334,7 +333,7 @@ class _ServerConnection(SharedBufferProtocol):
             self.transport.resume_reading()
 
     def _reject(self, status: int) -> None:
-        """Turn down what cannot be read, and whatever may follow it."""
+        """Refuse a request that cannot be read, and everything after it."""
         if self._rejected:
             return
         self._rejected = True
@@ -344,7 +343,7 @@ class _ServerConnection(SharedBufferProtocol):
             return
         self.transport.write(response_head(status, {"content-length": "0", "connection": "close"}))
         self.transport.write_eof()
-        # To close while the client still sends would take the answer back from it.
+        # Closing while the client still sends would reset the connection before it has read the response.
         self._loop.call_later(_LINGER_SECONDS, self.transport.abort)
 
 
@@ -352,5 +351,5 @@ def _connection_limit() -> int:
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if descriptors == resource.RLIM_INFINITY:
         return _MAX_CONNECTIONS
-    # An answer may take three: the client's, the provider's, and a file for what it says.
+    # A response may take three: the client's, the provider's, and a temporary file.
     return min(_MAX_CONNECTIONS, descriptors // 3)

@@ -1,4 +1,4 @@
-"""How bytes come in: into one buffer that all connections of a place share."""
+"""A protocol that receives into one buffer, which all connections of a server or client share."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -8,13 +8,12 @@ _BUFFER_BYTES: Final = 256 * 1024
 
 
 class SharedBufferProtocol(asyncio.BufferedProtocol, ABC):
-    """A protocol that is shown what came, for as long as it looks at it.
+    """A protocol that gets a view of received bytes instead of a copy.
 
-    A plain protocol is given its bytes in an object of its own; to make that, for every event of a stream, takes a
-    third of all that passing the event on does.
+    A plain protocol gets a new `bytes` object for every read, which takes a third of the time to relay an event.
 
     Args:
-        buffer: from `new_buffer`. What is in it is looked at before the next read, so those of one loop can share it.
+        buffer: from `new_buffer`. It is processed before the next read, so the connections of one loop can share it.
     """
 
     def __init__(self, buffer: memoryview) -> None:
@@ -28,9 +27,9 @@ class SharedBufferProtocol(asyncio.BufferedProtocol, ABC):
 
     @abstractmethod
     def on_data(self, data: memoryview) -> None:
-        """Some bytes came. They are overwritten by the next."""
+        """Process received bytes; the next read overwrites them."""
 
 
 def new_buffer() -> memoryview:
-    """Room for what one read brings."""
+    """A buffer for one read."""
     return memoryview(bytearray(_BUFFER_BYTES))

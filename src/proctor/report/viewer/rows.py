@@ -1,6 +1,5 @@
 """A run in memory, as far as its table needs it: read once, then kept up to date from what the journal adds."""
 
-import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -232,14 +231,12 @@ class RunTable:
     def _read_all(self) -> bool:
         """A run without a journal: what lies in its folder is all that there is."""
         self._rows = {key: _pending_row(*key) for key in self._trial_keys()}
-        for folder, _, files in os.walk(self.store.folder / "tasks"):
-            for name in files:
-                if name.endswith(".json") and not name.startswith("."):
-                    try:
-                        row = _row(from_json(Path(folder, name).read_bytes(), _StoredResult))
-                    except (OSError, InvalidData):
-                        continue
-                    self._rows[row.task_id, row.trial] = row
+        for file in self.store.result_files():
+            try:
+                row = _row(from_json(Path(file).read_bytes(), _StoredResult))
+            except (OSError, InvalidData):
+                continue
+            self._rows[row.task_id, row.trial] = row
         self._rebuild()
         return True
 

@@ -1,8 +1,11 @@
 """Official conda environments, read."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
-from paths import shared_data
+from paths import sample_data, shared_data
 from proctor.benchmarks.swe.local.pins import read_pins
 from proctor.core.errors import InvalidData
 
@@ -65,11 +68,20 @@ def test_what_is_no_environment_is_said_so(text: str, message: str) -> None:
         read_pins(text, where="x")
 
 
-def test_every_official_environment_at_hand_can_be_read() -> None:
-    files = sorted(shared_data("swe_bench_tasks").glob("*/environment.yml"))
+@pytest.mark.parametrize(
+    ("data", "count", "by_conda", "by_pip", "pin"),
+    [
+        pytest.param(sample_data, 3, "acme__abacus-31", "acme__abacus-7", "pytest==8.3.2", id="our-sample"),
+        pytest.param(shared_data, 10, "sympy__sympy-20590", "pallets__flask-5014", "werkzeug==2.3.7", id="real-sample"),
+    ],
+)
+def test_every_official_environment_at_hand_can_be_read(
+    data: Callable[..., Path], count: int, by_conda: str, by_pip: str, pin: str
+) -> None:
+    files = sorted(data("swe_bench_tasks").glob("*/environment.yml"))
     read = {file.parent.name: read_pins(file.read_text(), where=file) for file in files}
-    assert len(read) == 10
-    assert read["sympy__sympy-20590"].python == "3.9"
-    assert any(pin.startswith("mpmath==") for pin in read["sympy__sympy-20590"].packages)
-    assert "werkzeug==2.3.7" in read["pallets__flask-5014"].packages
+    assert len(read) == count
+    assert read[by_conda].python == "3.9"
+    assert any(found.startswith("mpmath==") for found in read[by_conda].packages)
+    assert pin in read[by_pip].packages
     assert all(pins.tools and not pins.conda_only for pins in read.values())
