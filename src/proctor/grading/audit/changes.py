@@ -43,10 +43,12 @@ class ChangedFile(Record):
 
 
 def changed_files(change: TreeChange) -> tuple[ChangedFile, ...]:
-    """The changed files of a tree. A file of the same content elsewhere, with the same suffix, was renamed."""
+    """The changed files of a tree.
+
+    A new file with the content and the suffix of a deleted one was renamed; the deleted one is listed all the same.
+    """
     renamed = _renames(change)
-    gone = set(renamed.values())
-    return tuple(_changed_file(change, path, renamed.get(path)) for path in change.paths if path not in gone)
+    return tuple(_changed_file(change, path, renamed.get(path)) for path in change.paths)
 
 
 def _renames(change: TreeChange) -> dict[str, str]:
