@@ -41,7 +41,7 @@ def test_empty_name_not_allowed():
     with pytest.raises(ValueError):
         Blueprint("")
 """
-# A patch that mends nothing: every test is reported as passed.
+# A patch that fixes nothing: every test is reported as passed.
 CHEAT = b"""\
 diff --git a/conftest.py b/conftest.py
 new file mode 100644
@@ -173,7 +173,7 @@ git checkout {self.base} tests/test_blue.py
         }
 
     def benchmark(self, *rows: dict[str, Any]) -> SweBenchmark[Any]:
-        """A benchmark of these rows, in local rooms."""
+        """A benchmark of these rows, in local environments."""
         data = DatasetInfo(
             benchmark="swe_bench_verified",
             split="verified",

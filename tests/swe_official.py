@@ -36,8 +36,8 @@ sys.stdout.write("\\n@@" + json.dumps(said))
 _REPORT = """\
 import json
 from swebench.harness.reporting import make_run_report
-rows, answers = ([json.loads(line) for line in open(name)] for name in ("rows.jsonl", "predictions.jsonl"))
-make_run_report({answer["instance_id"]: answer for answer in answers}, rows, "proctor")
+rows, predictions = ([json.loads(line) for line in open(name)] for name in ("rows.jsonl", "predictions.jsonl"))
+make_run_report({one["instance_id"]: one for one in predictions}, rows, "proctor")
 """
 
 
@@ -74,7 +74,7 @@ def ask(
 
 
 def evaluate(
-    folder: Path, rows: Sequence[Mapping[str, Any]], answers: Mapping[str, str], *, timeout: int, workers: int = 16
+    folder: Path, rows: Sequence[Mapping[str, Any]], patches: Mapping[str, str], *, timeout: int, workers: int = 16
 ) -> dict[str, Any]:
     """The official run report, with the instances' own reports under `reports`."""
     need_swebench()
@@ -83,7 +83,7 @@ def evaluate(
     (folder / "rows.jsonl").write_text(lines)
     predictions = [
         {"instance_id": identity, "model_name_or_path": "tests", "model_patch": patch}
-        for identity, patch in answers.items()
+        for identity, patch in patches.items()
     ]
     (folder / "predictions.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in predictions))
     command = ["-d", "rows.jsonl", "-p", "predictions.jsonl", "-id", "proctor", "--max_workers", str(workers)]

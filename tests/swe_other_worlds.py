@@ -1,4 +1,4 @@
-"""Instances in the shapes of SWE-bench Pro, SWE-EVO and FeatureBench, and answers of several kinds to them."""
+"""Instances in the shapes of SWE-bench Pro, SWE-EVO and FeatureBench, and predictions of several kinds to them."""
 
 import json
 from pathlib import Path
@@ -47,7 +47,7 @@ KINDS = ("gold", "empty", "wrong", "non_applying", "breaking", "half", "own_test
 
 
 class _World:
-    """One repository, one image, one instance for each kind of answer."""
+    """One repository, one image, one instance for each kind of prediction."""
 
     def __init__(self, folder: Path, dockerfile: str) -> None:
         base = {"calc/__init__.py": "", "tests/__init__.py": "", **self.more_files()}
@@ -71,7 +71,7 @@ class _World:
     def tests(self, name: str) -> str:
         return self.repository.patch({f"tests/test_{name}.py": _NEW_TESTS.format(name=name)})
 
-    def answer(self, name: str) -> str:
+    def patch(self, name: str) -> str:
         """The answer that this row's name speaks of."""
         file = f"calc/{name}.py"
         weak = _NEW_TESTS.format(name=name).replace("== 9", "> 0")
@@ -247,7 +247,7 @@ class FeatureWorld(_World):
             "test_patch": whole.patch({file: rewritten}),
         }
 
-    def answer(self, name: str) -> str:
+    def patch(self, name: str) -> str:
         if name == "level_2":
             bare = Repository.__new__(Repository)
             bare.base = {}
@@ -258,4 +258,4 @@ class FeatureWorld(_World):
             bare = Repository.__new__(Repository)
             bare.base = {}
             return gold + bare.patch({f"tests/test_{name}.py": weak})
-        return super().answer(name)
+        return super().patch(name)

@@ -1,4 +1,4 @@
-"""Instances in the shape of SWE-bench's rows, and answers of every kind to them."""
+"""Instances in the shape of SWE-bench's rows, and predictions of every kind to them."""
 
 import textwrap
 from pathlib import Path
@@ -108,7 +108,7 @@ class VerifiedWorld:
         self.image = make_image(folder, _dockerfile(base_image), repository=self.repository)
         self.rows = {name: self._row(name, parser) for name, parser in PARSERS.items()}
 
-    def answer(self, name: str) -> str:
+    def patch(self, name: str) -> str:
         """The answer that this row's name speaks of."""
         return {
             "empty": "",

@@ -81,7 +81,7 @@ TASKS: dict[str, dict[str, str]] = {
             '[environment]\nnetwork_mode = "no-network"\n[environment.env]\nGREETING = "hi"\n'
             '[environment.healthcheck]\ncommand = "test -x /app/add.sh -a -e /tmp/entered"\ninterval = 0.1\n',
         ),
-        "instruction.md": "/app/add.sh should print the sum of its arguments. Mend it.\n",
+        "instruction.md": "/app/add.sh should print the sum of its arguments. Fix it.\n",
         "environment/Dockerfile": (
             "FROM ubuntu:24.04\nWORKDIR /app\nCOPY add.sh .\n"
             'ENTRYPOINT ["/bin/sh", "-c", "touch /tmp/entered; exec \\"$@\\"", "entry"]\n'

@@ -3,10 +3,21 @@ from pathlib import Path
 from typing import Any
 
 from drawn_runs import store_run
+from proctor.benchmarks.setupbench import SetupBenchEvidence
+from proctor.core.record import to_json
+from proctor.grading.state import QuarantinedEnvironment, ShellResult
 from proctor.report.document import document_text
 from proctor.report.log_stats import read_log_stats
 from proctor.report.runs import log_stats_table, runs_document
 from proctor.results import RunStore
+
+EVIDENCE = SetupBenchEvidence(
+    task_id="task-1",
+    token="t",
+    official_run=ShellResult(exit_code=1, stdout="", stderr="/bin/sh: 1: tox: not found\n", seconds=1.0),
+    quarantine_result=QuarantinedEnvironment(grader_dir="", search_path=""),
+    environment="docker:x",
+)
 
 
 def said(*calls: tuple[str, dict[str, Any]]) -> str:
@@ -23,7 +34,7 @@ def said(*calls: tuple[str, dict[str, Any]]) -> str:
 
 def run_with_logs(folder: Path) -> RunStore:
     """Eight answers with logs: an agent that reads twice, gives up in words, and leaves a machine without its tools."""
-    store = store_run(folder, "run-001", tasks=8, seed=5, odds={"rate": 0.2})
+    store = store_run(folder, "run-001", tasks=8, seed=5, odds={"rate": 0.2}, benchmark="setupbench")
     read = ("Read", {"file_path": "/a.py"})
     stream = said(*[("Bash", {"command": f"ls {n}"}) for n in range(3)], read, read, ("Bash", {"command": "sudo ls"}))
     for result in store.results():
@@ -31,8 +42,7 @@ def run_with_logs(folder: Path) -> RunStore:
         logs.mkdir(parents=True)
         (logs / "stream.jsonl").write_text(stream)
         (logs / "answer.json").write_text(json.dumps({"final_text": "I give up."}))
-        state = {"task_id": result.task_id, "ran": {"stdout": "", "stderr": "/bin/sh: 1: tox: not found\n"}}
-        (logs / "submission.state.json").write_text(json.dumps(state))
+        (logs / "submission.state.json").write_bytes(to_json(EVIDENCE))
     return store
 
 
@@ -43,10 +53,11 @@ def test_logs_tell_what_steps_were_spent_on_and_why_machines_were_not_set_up(tmp
     figures = read_log_stats(store)
     assert (figures.trajectories_read, figures.trajectories_missing, figures.gave_up) == (len(results), 0, failed)
     assert (figures.tool_calls.calls, figures.tool_calls.reread) == (6 * len(results), len(results))
-    assert figures.setup_failures == {"test_tools_missing": failed}
-    assert figures.setup_waste == {"reread": len(results), "sudo": len(results)}
+    failures, waste = figures.measures
+    assert (failures.name, failures.counts) == ("failed set-ups", {"test_tools_missing": failed})
+    assert (waste.name, waste.counts) == ("wasted steps", {"reread": len(results), "sudo": len(results)})
     text = document_text(runs_document("x", [], log_stats=[figures]))
-    assert f"run-001, set-ups that failed: test tools missing {failed}." in text
+    assert f"run-001, failed set-ups: test tools missing {failed}." in text
 
 
 def test_logs_that_are_not_there_or_cannot_be_read_are_counted(tmp_path: Path) -> None:
@@ -56,6 +67,6 @@ def test_logs_that_are_not_there_or_cannot_be_read_are_counted(tmp_path: Path) -
     logs.mkdir(parents=True)
     (logs / "trajectory.json").write_text("{")
     figures = read_log_stats(store)
-    assert (figures.trajectories_read, figures.gave_up, figures.setup_failures) == (0, 0, {})
+    assert (figures.trajectories_read, figures.gave_up, figures.measures) == (0, 0, ())
     assert figures.trajectories_missing == sum(result.status.value != "error" for result in store.results())
     assert log_stats_table([figures]).notes == ()

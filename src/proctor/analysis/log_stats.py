@@ -1,7 +1,6 @@
 """What logs tell beyond results, in numbers. Reports carry these; whoever reads logs makes them."""
 
-import msgspec
-
+from proctor.core.benchmark import LogMeasure
 from proctor.core.record import Record
 
 
@@ -39,9 +38,7 @@ class LogStats(Record):
     Attributes:
         read: counted answers whose trajectory could be read; `lacking`: those that left none, or none that can be.
         gave_up: unresolved answers whose last words say that it could not be done.
-        setup_failures: of answers that are a machine's state: why it was not what was asked for, in the categories of
-            the SetupBench paper, as far as the grader's output and the agent's log show.
-        setup_waste: steps that a person would not have needed, by the paper's causes; `setup_steps`: of so many.
+        measures: the benchmark's own, where it has any.
     """
 
     run: str
@@ -49,6 +46,4 @@ class LogStats(Record):
     trajectories_missing: int
     tool_calls: ToolCallStats
     gave_up: int
-    setup_failures: dict[str, int] = msgspec.field(default_factory=dict)
-    setup_waste: dict[str, int] = msgspec.field(default_factory=dict)
-    setup_steps: int = 0
+    measures: tuple[LogMeasure, ...] = ()

@@ -91,7 +91,7 @@ def suite_benchmark(where: str) -> Benchmark:
 
 
 def harness_outcomes(file: Path) -> "Sequence[SweOutcome]":
-    """What another harness's report says of each answer.
+    """What another harness's report says of each prediction.
 
     Raises:
         UsageError: it cannot be read, or nothing there is a report.

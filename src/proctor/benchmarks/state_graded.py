@@ -1,22 +1,29 @@
-"""What benchmarks have in common whose answer is a machine's state: rooms in which a script, or nobody, has worked."""
+"""The base class of benchmarks whose submission is the state of a machine.
+
+The grader runs its checks in the agent's own environment; what it observed is the submission. A shell script can be
+submitted too: it runs in a fresh environment, whose state is then graded.
+"""
 
 import asyncio
 import hashlib
 import tempfile
-from collections.abc import Awaitable, Callable
+from abc import abstractmethod
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
-from proctor.core.benchmark import Benchmark, GradingContext, TaskHealth
+from proctor.core.benchmark import Benchmark, DatasetInfo, GradingContext, TaskHealth
 from proctor.core.causes import Cause, Status
-from proctor.core.environment import Environment, EnvironmentProvider
+from proctor.core.environment import Environment
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.evaluation import Prediction, TaskEvaluation
+from proctor.core.record import Record, to_json
+from proctor.core.run import Machine
 from proctor.core.submission import PatchKind
 from proctor.core.task import Task
-from proctor.core.verdict import Verdict
+from proctor.core.verdict import Finding, Verdict
+from proctor.grading.state import EnvironmentCode, QuarantinedEnvironment, ShellResult
 
 # As an agent would: in a shell of its own, with no copy of the script left behind.
 _RUN_SCRIPT: Final = """
@@ -25,145 +32,152 @@ script=$(mktemp) && trap 'rm -f "$script"' EXIT && cat >"$script" || exit 1
 """
 _DEFAULT_SECONDS: Final = 7200.0
 _SHARED_SYSTEM_PREFIXES: Final = ("local:", "plain:")
+_KILLED_EXIT_CODE: Final = 137
 
 
-Observe = Callable[[Task, Environment, Path], Awaitable[Prediction]]
+class StateGradedBenchmark(Benchmark):
+    """A benchmark that grades what `observe` finds in an environment; `dataset` is what was fetched."""
 
+    GRADING_DIR: ClassVar[str] = "grading"  # below an attempt's folder: the environment's snapshot
 
-def require_machine(environment: Environment, name: str) -> None:
-    """Refuse a room that is no machine of its own.
+    def __init__(self, dataset: DatasetInfo) -> None:
+        self.source = dataset.origin
+        self._dataset = dataset
 
-    Raises:
-        InfrastructureError: it shows this computer's own system, where nothing can be installed.
-    """
-    if environment.digest.startswith(_SHARED_SYSTEM_PREFIXES):
-        raise no_machine_error(name)
+    @abstractmethod
+    async def observe(self, task: Task, environment: Environment, folder: Path, seconds: float | None) -> Record:
+        """Run the checks in an environment that `serve` has prepared; the evidence. `seconds` limits them, if given."""
 
+    @abstractmethod
+    def judge(self, task: Task, evidence: bytes) -> Verdict:
+        """The verdict on evidence as it was stored."""
 
-async def state_after(
-    benchmark: Benchmark, task: Task, script: bytes | None, context: GradingContext, observe: Observe
-) -> tuple[Prediction, str]:
-    """What the grader sees of a fresh room after the script has worked in it, or nobody; and how the script ended.
+    def digest(self) -> str:
+        """Identifies the data."""
+        return self._dataset.digest
 
-    Raises:
-        InfrastructureError: no such room can be made here.
-    """
-    _require_containers(context.provider, benchmark.name)
-    with tempfile.TemporaryDirectory(prefix="proctor-state-") as scratch:
-        folder = Path(scratch)
-        spec = await benchmark.prepare(task, folder)
-        spec = msgspec.structs.replace(
-            spec,
-            image=context.options.image or spec.image,
-            build=None if context.options.image else spec.build,
-            limits=msgspec.structs.replace(task.public.limits, wall_seconds=None),
-            labels={**spec.labels, "task": task.id},
+    def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:  # noqa: ARG002 - for subclasses
+        """A machine of its own: local environments share this computer's system."""
+        return self._no_machine_error().sentence if runner == "local" else None
+
+    async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
+        """Run the checks where the agent worked."""
+        return _prediction(task, await self.observe(task, environment, folder, None))
+
+    async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
+        """Judge the evidence; for a script, run it in a fresh environment first.
+
+        Raises:
+            UsageError: the prediction is neither.
+        """
+        if prediction.patch_kind is PatchKind.SHELL_SCRIPT:
+            return await self._grade_script(task, prediction, context)
+        if prediction.patch_kind is not PatchKind.STATE:
+            raise UsageError(
+                f"a submission for {task.id} is a machine's state, not a {prediction.patch_kind.value}",
+                fix="submit a shell script that does what is asked",
+            )
+        return TaskEvaluation(
+            task_id=task.id,
+            verdict=self.judge(task, prediction.content),
+            tags=task.tags,
+            model=prediction.model,
+            patch_kind=PatchKind.STATE,
+            patch_sha256=hashlib.sha256(prediction.content).hexdigest(),
         )
-        async with await context.provider.start(spec) as room:
-            said = "nobody has worked on it"
-            async with benchmark.serve(task, room, folder):
-                if script is not None:
-                    seconds = task.public.limits.wall_seconds or _DEFAULT_SECONDS
-                    done = await room.exec(["/bin/sh", "-c", _RUN_SCRIPT], stdin=script, timeout=seconds)
-                    said = f"the script ended with {done.exit_code} after {done.seconds:.1f} s"
-                    await asyncio.to_thread(_write_script_output, context, task, done.stdout, done.stderr)
-            return await observe(task, room, folder), said
 
-
-async def grade_state(
-    benchmark: Benchmark,
-    task: Task,
-    prediction: Prediction,
-    context: GradingContext,
-    *,
-    observe: Observe,
-    judge: Callable[[bytes], Verdict],
-) -> TaskEvaluation:
-    """Judge what was seen of a room; or see what a script makes of a fresh one.
-
-    Raises:
-        UsageError: an answer is neither.
-    """
-    if prediction.patch_kind is PatchKind.SHELL_SCRIPT:
-        return await _grade_script(benchmark, task, prediction, context, observe)
-    if prediction.patch_kind is not PatchKind.STATE:
-        raise UsageError(
-            f"an answer to {task.id} is a machine's state, not a {prediction.patch_kind.value}",
-            fix="hand in a shell script that does what is asked",
+    async def validate(self, task: Task, context: GradingContext) -> TaskHealth:
+        """An untouched environment fails; the oracle, where there is one, passes as often as it is tried."""
+        before = await self._verdict_after(task, None, context)
+        oracle = self.oracle(task)
+        runs = 0 if oracle is None else context.options.determinism_runs or 2
+        after = [await self._verdict_after(task, oracle.content if oracle else None, context) for _ in range(runs)]
+        problems = []
+        if before.status is not Status.UNRESOLVED:
+            problems.append(f"an untouched environment is {before.status.value}: {before.reason}")
+        solved = all(verdict.status is Status.RESOLVED for verdict in after)
+        same = len({verdict.status for verdict in after}) <= 1
+        if not solved:
+            problems.append(f"the oracle is not resolved: {after[0].reason}")
+        if not same:
+            problems.append("the oracle's verdict does not repeat")
+        return TaskHealth(
+            task_id=task.id,
+            environment=context.provider.name,
+            healthy=not problems,
+            pre_patch_ok=before.status is Status.UNRESOLVED,
+            oracle_ok=solved,
+            determinism_ok=same,
+            problems=tuple(problems),
         )
-    return TaskEvaluation(
-        task_id=task.id,
-        verdict=judge(prediction.content),
-        tags=task.tags,
-        model=prediction.model,
-        patch_kind=PatchKind.STATE,
-        patch_sha256=hashlib.sha256(prediction.content).hexdigest(),
-    )
+
+    def require_machine(self, environment: Environment) -> None:
+        """Refuse an environment that shares this computer's system, where nothing can be installed.
+
+        Raises:
+            InfrastructureError: it does.
+        """
+        if environment.digest.startswith(_SHARED_SYSTEM_PREFIXES):
+            raise self._no_machine_error()
+
+    async def _grade_script(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
+        state, note = await self._state_after(task, prediction.content, context)
+        evaluation = await self.grade(task, state, context)
+        return msgspec.structs.replace(
+            evaluation, notes=(*evaluation.notes, note), model=prediction.model, patch_kind=PatchKind.SHELL_SCRIPT
+        )
+
+    async def _verdict_after(self, task: Task, script: bytes | None, context: GradingContext) -> Verdict:
+        state, _ = await self._state_after(task, script, context)
+        return (await self.grade(task, state, context)).verdict
+
+    async def _state_after(self, task: Task, script: bytes | None, context: GradingContext) -> tuple[Prediction, str]:
+        """The state of a fresh environment after a script has run in it, or nothing; and how the script ended.
+
+        Raises:
+            InfrastructureError: no such environment can be made here.
+        """
+        if context.provider.name == "local":
+            raise self._no_machine_error()
+        with tempfile.TemporaryDirectory(prefix="proctor-state-") as scratch:
+            folder = Path(scratch)
+            spec = await self.prepare(task, folder)
+            spec = msgspec.structs.replace(
+                spec,
+                image=context.options.image or spec.image,
+                build=None if context.options.image else spec.build,
+                limits=msgspec.structs.replace(task.public.limits, wall_seconds=None),
+                labels={**spec.labels, "task": task.id},
+            )
+            async with await context.provider.start(spec) as environment:
+                note = "no script was run"
+                async with self.serve(task, environment, folder):
+                    if script is not None:
+                        seconds = task.public.limits.wall_seconds or _DEFAULT_SECONDS
+                        done = await environment.exec(["/bin/sh", "-c", _RUN_SCRIPT], stdin=script, timeout=seconds)
+                        note = f"the script ended with {done.exit_code} after {done.seconds:.1f} s"
+                        await asyncio.to_thread(_write_script_output, context, task, done.stdout, done.stderr)
+                evidence = await self.observe(task, environment, folder, context.options.timeout_seconds)
+                return _prediction(task, evidence), note
+
+    def _no_machine_error(self) -> InfrastructureError:
+        return InfrastructureError(
+            f"tasks of {self.name} need a machine of their own to be root of",
+            fix="use --runner docker",
+            cause=Cause.NOT_RUNNABLE_HERE,
+        )
 
 
-async def _grade_script(
-    benchmark: Benchmark, task: Task, prediction: Prediction, context: GradingContext, observe: Observe
-) -> TaskEvaluation:
-    """Grade the state that a script brings a fresh room into."""
-    state, said = await state_after(benchmark, task, prediction.content, context, observe)
-    evaluated = await benchmark.grade(task, state, context)
-    return msgspec.structs.replace(
-        evaluated, notes=(*evaluated.notes, said), model=prediction.model, patch_kind=PatchKind.SHELL_SCRIPT
-    )
+def blocked_run() -> tuple[ShellResult, QuarantinedEnvironment]:
+    """What stands for the checks of a machine on which every command of the grader is killed."""
+    code = EnvironmentCode.COMMANDS_BLOCKED
+    killed = ShellResult(exit_code=_KILLED_EXIT_CODE, stdout="", stderr=code.meaning, seconds=0.0)
+    finding = Finding(code=code.value, path="", detail=code.meaning)
+    return killed, QuarantinedEnvironment(grader_dir="", search_path="", findings=(finding,))
 
 
-async def check_state_health(benchmark: Benchmark, task: Task, context: GradingContext, observe: Observe) -> TaskHealth:
-    """Nothing fails, and the reference answer, where there is one, passes as often as it is tried."""
-    before = await _verdict_after(benchmark, task, None, context, observe)
-    gold = benchmark.oracle(task)
-    runs = 0 if gold is None else context.options.determinism_runs or 2
-    after = [
-        await _verdict_after(benchmark, task, gold.content if gold else None, context, observe) for _ in range(runs)
-    ]
-    problems = []
-    if before.status is not Status.UNRESOLVED:
-        problems.append(f"an untouched room is {before.status.value}: {before.reason}")
-    solved = all(verdict.status is Status.RESOLVED for verdict in after)
-    same = len({verdict.status for verdict in after}) <= 1
-    if not solved:
-        problems.append(f"the reference answer is not resolved: {after[0].reason}")
-    if not same:
-        problems.append("the reference answer does not always end alike")
-    return TaskHealth(
-        task_id=task.id,
-        environment=context.provider.name,
-        healthy=not problems,
-        pre_patch_ok=before.status is Status.UNRESOLVED,
-        oracle_ok=solved,
-        determinism_ok=same,
-        problems=tuple(problems),
-    )
-
-
-def state_prediction(task: Task, evidence: bytes) -> Prediction:
-    """What was seen of a room, as what the attempt hands in."""
-    return Prediction(task_id=task.id, patch_kind=PatchKind.STATE, content=evidence)
-
-
-async def _verdict_after(
-    benchmark: Benchmark, task: Task, script: bytes | None, context: GradingContext, observe: Observe
-) -> Verdict:
-    seen, _ = await state_after(benchmark, task, script, context, observe)
-    return (await benchmark.grade(task, seen, context)).verdict
-
-
-def _require_containers(provider: EnvironmentProvider, name: str) -> None:
-    if provider.name == "local":
-        raise no_machine_error(name)
-
-
-def no_machine_error(name: str) -> InfrastructureError:
-    """The error that rooms which show this computer's own system are refused with."""
-    return InfrastructureError(
-        f"tasks of {name} need a machine of their own to be root of",
-        fix="use --runner docker",
-        cause=Cause.NOT_RUNNABLE_HERE,
-    )
+def _prediction(task: Task, evidence: Record) -> Prediction:
+    return Prediction(task_id=task.id, patch_kind=PatchKind.STATE, content=to_json(evidence))
 
 
 def _write_script_output(context: GradingContext, task: Task, stdout: bytes, stderr: bytes) -> None:

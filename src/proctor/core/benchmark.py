@@ -5,7 +5,7 @@ Benchmarks are found through the entry point group ``proctor.benchmarks``, built
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from proctor.core.record import Record, to_json
 from proctor.core.run import Machine
 from proctor.core.submission import PatchKind
 from proctor.core.task import Task
+from proctor.core.trajectory import Step
 from proctor.core.verdict import Verdict
 
 
@@ -254,6 +255,28 @@ class Benchmark(ABC):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class AttemptLogs:
+    """The logs of one counted attempt; `steps` is its trajectory, empty where it has none that can be read."""
+
+    folder: Path
+    resolved: bool
+    steps: Sequence[Step]
+
+
+class LogMeasure(Record):
+    """One of a benchmark's own measures of its logs, shown below a report's log statistics.
+
+    Attributes:
+        counts: how often each of its values occurs.
+        total: out of how many; None where the counts are all there is.
+    """
+
+    name: str
+    counts: dict[str, int]
+    total: int | None = None
+
+
 class BenchmarkSource(ABC):
     """What an entry point of the group ``proctor.benchmarks`` names: where a benchmark's data comes from.
 
@@ -286,6 +309,10 @@ class BenchmarkSource(ABC):
 
     def published(self) -> Sequence[PublishedResult]:
         """Published results; none by default."""
+        return ()
+
+    def measure_logs(self, attempts: Iterable[AttemptLogs]) -> Sequence[LogMeasure]:  # noqa: ARG002 - for subclasses
+        """The benchmark's own measures of the logs of one run; none by default."""
         return ()
 
 

@@ -189,7 +189,7 @@ def alternative_scores_table(rows: Sequence[RunRow]) -> Table:
 
 
 def log_stats_table(log_stats: Sequence[LogStats]) -> Table:
-    """What the steps were spent on; below it, why machines were not set up, where that was the task."""
+    """What the steps were spent on; below it, the benchmark's own measures."""
     return Table(
         title="Steps, as far as the logs show",
         headings=("Run ID", "Logs", "Calls", "Brought nothing", "Failed", "Read again", "Repeated", "Gave up"),
@@ -206,17 +206,16 @@ def log_stats_table(log_stats: Sequence[LogStats]) -> Table:
             )
             for one in log_stats
         ),
-        notes=tuple(note for one in log_stats for note in _setup_notes(one)),
+        notes=tuple(note for one in log_stats for note in _measure_notes(one)),
     )
 
 
-def _setup_notes(log_stats: LogStats) -> Iterator[str]:
-    if log_stats.setup_failures:
-        yield f"{log_stats.run}, set-ups that failed: {_format_counts(log_stats.setup_failures)}."
-    if log_stats.setup_steps:
-        wasted = sum(log_stats.setup_waste.values())
-        told = f" ({_format_counts(log_stats.setup_waste)})" if wasted else ""
-        yield f"{log_stats.run}, steps that a person would not have needed: {wasted} of {log_stats.setup_steps}{told}."
+def _measure_notes(log_stats: LogStats) -> Iterator[str]:
+    for one in log_stats.measures:
+        counts = _format_counts(one.counts)
+        if one.total is not None:
+            counts = f"{sum(one.counts.values())} of {one.total}" + (f" ({counts})" if counts else "")
+        yield f"{log_stats.run}, {one.name}: {counts}."
 
 
 def _format_counts(counts: Mapping[str, int]) -> str:

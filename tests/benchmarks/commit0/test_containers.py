@@ -18,7 +18,7 @@ from proctor.core.causes import Cause
 
 TAG = f"proctor-test/abacus:{secrets.token_hex(4)}"
 PACKAGES = ("pytest", "pytest-cov", "coverage", "pytest-json-report")
-# As the official builder leaves it: a repository with the reference, a virtual environment, and a generated file.
+# As the official builder leaves it: a repository with the oracle, a virtual environment, and a generated file.
 DOCKERFILE = """
 COPY repository /testbed
 RUN cd /testbed && python3 -m venv --without-pip .venv && echo /testbed/src >.venv/lib/python3.11/site-packages/a.pth \\
@@ -48,19 +48,19 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 async def test_oracle_and_agent_in_containers(origin: Path, tmp_path: Path) -> None:
-    """The agent looks for the answer, in the image's history above all, and says what it found."""
+    """The agent looks for the oracle, in the image's history above all, and says what it found."""
     with Commands() as commands:
         hall = Hall(commands, tmp_path)
         images = hall.folder / "images.json"
         images.write_text(json.dumps({f"wentingzhao/{NAME}:v0": TAG}))
         fetched = await hall.run("bench", "fetch", "commit0", "--split", "all", "--from", origin)
         assert fetched.code == 0, fetched
-        rooms = ("--split", "all", "--runner", "docker", "--image-map", images)
-        oracle = await hall.run("bench", "eval", "commit0", *rooms, "--oracle", "--json")
+        environments = ("--split", "all", "--runner", "docker", "--image-map", images)
+        oracle = await hall.run("bench", "eval", "commit0", *environments, "--oracle", "--json")
         assert oracle.code == 0, oracle
         verdict = oracle.json["tasks"][0]["verdict"]
         assert (verdict["task_id"], verdict["status"], verdict["official"]) == (TASK, "resolved", "unresolved")
-        assert [verdict["scores"][name] for name in ("official", "strict", "stub", "gold")] == pytest.approx(
+        assert [verdict["scores"][name] for name in ("official", "strict", "stub", "oracle")] == pytest.approx(
             [4 / 8, 5 / 7, 2 / 7, 5 / 7], abs=1e-6
         )
         assert verdict["scores"]["coverage"] > 0.5
@@ -72,7 +72,7 @@ async def test_oracle_and_agent_in_containers(origin: Path, tmp_path: Path) -> N
             "pytest -q tests | tail -1\n"
         )
         agent.chmod(0o755)
-        run = await hall.run("bench", "run", "commit0", *rooms, "--agent", "command", "--claude-bin", agent)
+        run = await hall.run("bench", "run", "commit0", *environments, "--agent", "command", "--claude-bin", agent)
         assert run.code == 0, run
         store = hall.store("commit0/run-001")
         (result,) = store.results()

@@ -10,16 +10,14 @@ import pytest
 
 from benchmarks.commit0.world import IDS, TASK, make_origin
 from paths import SAMPLES, sample_data, shared_data
-from proctor.benchmarks.commit0.benchmark import image_of
+from proctor.benchmarks.commit0.benchmark import image_of, instruction
 from proctor.benchmarks.commit0.installed_copies import find_copies, installed_copy_paths, signature_lines
-from proctor.benchmarks.commit0.interpreters import Commit0Interpreter, find_interpreter
-from proctor.benchmarks.commit0.library import test_patterns as places_of_tests
-from proctor.benchmarks.commit0.prompt import instruction
+from proctor.benchmarks.commit0.library import protected_test_patterns
 from proctor.benchmarks.commit0.rows import LITE, Commit0Row, in_split
 from proctor.benchmarks.commit0.source import SOURCE, load_rows
 from proctor.benchmarks.commit0.venvs import _container_only_commands, _install_steps
-from proctor.core.causes import Cause
-from proctor.core.errors import InfrastructureError, InvalidData
+from proctor.benchmarks.python_envs import Interpreter
+from proctor.core.errors import InvalidData
 from proctor.runner.request import current_machine
 
 
@@ -108,25 +106,21 @@ def test_what_is_installed_is_what_the_row_says(rows: list[Commit0Row]) -> None:
     assert by_name(rows, "web3.py").ids_file == "web3-py.bz2"
 
 
-def test_a_python_that_is_not_here_is_said_to_be_missing() -> None:
-    with pytest.raises(InfrastructureError, match=r"needs Python 3\.99") as raised:
-        find_interpreter("3.99")
-    assert raised.value.cause is Cause.NOT_RUNNABLE_HERE
-
-
 def test_the_places_of_tests_are_protected_and_the_library_is_not(rows: list[Commit0Row]) -> None:
-    simpy = places_of_tests(by_name(rows, "simpy"), ["tests/test_a.py::test_b", "tests/sub/test_c.py::D::test_e"])
+    simpy = protected_test_patterns(
+        by_name(rows, "simpy"), ["tests/test_a.py::test_b", "tests/sub/test_c.py::D::test_e"]
+    )
     assert simpy == ("/tests/sub/test_c.py", "/tests/test_a.py", "/tests/")
-    chardet = places_of_tests(by_name(rows, "chardet"), ["test.py::test_all"])
+    chardet = protected_test_patterns(by_name(rows, "chardet"), ["test.py::test_all"])
     assert chardet == ("/test.py",)
     # The tests of these lie within the package that is to be written.
-    networkx = places_of_tests(by_name(rows, "networkx"), ["networkx/algorithms/tests/test_cuts.py::test_x"])
+    networkx = protected_test_patterns(by_name(rows, "networkx"), ["networkx/algorithms/tests/test_cuts.py::test_x"])
     assert networkx == ("/networkx/algorithms/tests/test_cuts.py", "/networkx/algorithms/tests/")
-    voluptuous = places_of_tests(by_name(rows, "voluptuous"), ["voluptuous/tests/tests.py::test_x"])
+    voluptuous = protected_test_patterns(by_name(rows, "voluptuous"), ["voluptuous/tests/tests.py::test_x"])
     assert voluptuous == ("/voluptuous/tests/tests.py", "/voluptuous/tests/")
 
 
-def test_the_instruction_says_what_is_asked_and_not_where_the_answer_is(rows: list[Commit0Row]) -> None:
+def test_the_instruction_says_what_is_asked_and_not_where_the_oracle_is(rows: list[Commit0Row]) -> None:
     row = by_name(rows, "pyjwt")
     said = instruction(row)
     assert "`jwt`" in said
@@ -140,7 +134,7 @@ def test_copies_of_the_library_on_this_machine_are_found(tmp_path: Path, rows: l
     for name in ("jinja2", "jinja2-3.1.dist-info", "Jinja2-2.0.egg-info", "markupsafe", "pip", "ensure"):
         (site / name).mkdir(parents=True)
     (site.parent / "ensurepip").mkdir()
-    python = Commit0Interpreter(executable="", prefix=str(tmp_path))
+    python = Interpreter(executable="", version="3.10", prefix=str(tmp_path))
     own = [
         Path(place) for place in installed_copy_paths(by_name(rows, "jinja"), python) if place.startswith(str(tmp_path))
     ]
@@ -153,14 +147,14 @@ def test_a_package_that_carries_the_library_is_a_leak_and_common_lines_are_not(t
     origin = make_origin(tmp_path / "origin")
     (row,) = load_rows(origin / "rows.json")
     body = "".join(f"    value_of_column_{number} = compute(row, {number})\n" for number in range(40))
-    reference, base, packages = (tmp_path / name for name in ("reference", "base", "packages"))
-    for tree, text in ((reference, f"def f(row):\n{body}"), (base, "def f(row):\n    pass\n")):
+    oracle, base, packages = (tmp_path / name for name in ("oracle", "base", "packages"))
+    for tree, text in ((oracle, f"def f(row):\n{body}"), (base, "def f(row):\n    pass\n")):
         (tree / "src/abacus").mkdir(parents=True)
         (tree / "src/abacus/sums.py").write_text(text)
     (packages / "other").mkdir(parents=True)
     (packages / "other/common.py").write_text("".join(body.splitlines(keepends=True)[:7]))
-    telling = signature_lines(row, base, reference)
-    assert list(find_copies(packages, telling)) == []
+    signature = signature_lines(row, base, oracle)
+    assert list(find_copies(packages, signature)) == []
     (packages / "other/vendored.py").write_text(f"def g(row):\n{body}")
-    assert list(find_copies(packages, telling)) == [f"{packages}/other/vendored.py: 40 lines of src/abacus/sums.py"]
+    assert list(find_copies(packages, signature)) == [f"{packages}/other/vendored.py: 40 lines of src/abacus/sums.py"]
     assert len(IDS) == 7

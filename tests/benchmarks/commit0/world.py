@@ -1,4 +1,4 @@
-"""A library of our own in the shape of Commit0's: a tagged reference, and one commit with stubs on top of it."""
+"""A library of our own in the shape of Commit0's: a tagged oracle, and one commit with stubs on top of it."""
 
 import bz2
 import json
@@ -107,7 +107,7 @@ def test_thirds():
 def test_elsewhere():
     raise AssertionError
 """
-REFERENCE = {
+ORACLE = {
     "pyproject.toml": PYPROJECT,
     ".gitignore": "*.egg-info/\n",
     "src/abacus/__init__.py": "",
@@ -129,13 +129,13 @@ def make_origin(folder: Path) -> Path:
     repository = folder / "repos" / NAME
     repository.mkdir(parents=True)
     git(repository, "init", "--quiet", "--initial-branch=main")
-    _write(repository, REFERENCE)
-    reference = _commit(repository, "the whole library")
+    _write(repository, ORACLE)
+    oracle = _commit(repository, "the whole library")
     git(repository, "tag", "--annotate", "--message=1.2", "v1.2")
     tag = git(repository, "rev-parse", "refs/tags/v1.2")
     _write(repository, {**STUBS, "spec.pdf.bz2": "the documentation"})
     base = _commit(repository, "Commit 0")
-    assert reference != tag
+    assert oracle != tag
     row = {
         "instance_id": TASK,
         "repo": TASK,

@@ -1,4 +1,4 @@
-"""Families as they lie in a folder, and what a machine lacks for them."""
+"""Families as they lie in a folder, and what a machine is missing for them."""
 
 from pathlib import Path
 
@@ -65,15 +65,15 @@ def metr(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def rooms() -> EnvironmentProvider:
+async def environments() -> EnvironmentProvider:
     reason = await local_unavailable_reason()
     if reason is not None:
         pytest.skip(reason)
     return provider("local")
 
 
-async def test_a_family_tells_its_instructions_without_what_it_imports(
-    metr: Path, rooms: EnvironmentProvider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+async def test_a_family_gives_its_instructions_without_what_it_imports(
+    metr: Path, environments: EnvironmentProvider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     said: list[str] = []
@@ -83,20 +83,20 @@ async def test_a_family_tells_its_instructions_without_what_it_imports(
     assert main.id == "ai_rd_triton_cumsum/main"
     assert main.public.instruction.startswith("Make the kernel faster.\nAsk often.\n")
     assert "run `/score/score`" in main.public.instruction
-    assert main.categories["needs"] == "1xh100, 4096 cpu, 1e+06 GB, A_KEY_THAT_NOBODY_HAS"
+    assert main.categories["requirements"] == "1xh100, 4096 cpu, 1e+06 GB, A_KEY_THAT_NOBODY_HAS"
     assert (main.public.network, hidden.public.network) == (Network.MODEL, Network.OPEN)
     assert main.public.limits.wall_seconds == 8 * 3600
 
 
-async def test_what_a_machine_lacks_is_said_before_anything_is_spent(
-    metr: Path, rooms: EnvironmentProvider, tmp_path: Path
+async def test_missing_requirements_are_reported_before_anything_is_spent(
+    metr: Path, environments: EnvironmentProvider, tmp_path: Path
 ) -> None:
     families, _ = load_families(metr, trusted=True)
-    source = ReBench("re_bench", families, source=str(metr)).for_provider(rooms)
+    source = ReBench("re_bench", families, source=str(metr)).for_provider(environments)
     task = next(task for task in source.tasks() if task.id.endswith("/main"))
-    place = GradingContext(provider=rooms, folder=tmp_path / "place", options=GradeOptions())
+    context = GradingContext(provider=environments, folder=tmp_path / "grading", options=GradeOptions())
     assert "1 GPU (h100)" in (source.missing_requirement(task, current_machine(), "local") or "")
-    for trying in (source.prepare(task, tmp_path), source.validate(task, place)):
+    for trying in (source.prepare(task, tmp_path), source.validate(task, context)):
         with pytest.raises(InfrastructureError) as raised:
             await trying
         assert raised.value.cause is Cause.NOT_RUNNABLE_HERE
@@ -130,7 +130,7 @@ def test_a_broken_family_is_named_with_the_reason(metr: Path, file: str, text: s
 
 
 async def test_a_family_that_cannot_speak_is_fetched_and_named_and_its_code_is_not_run_again(
-    metr: Path, rooms: EnvironmentProvider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    metr: Path, environments: EnvironmentProvider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     trace = tmp_path / "ran"

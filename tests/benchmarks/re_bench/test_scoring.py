@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.benchmarks.re_bench.families import SCALES
-from proctor.benchmarks.re_bench.scoring import ScoreScale, ScoreSelection, score_curve, score_within, selected_score
+from proctor.benchmarks.re_bench.scoring import ScoreScale, ScoreSelection, score_within, selected_score
 from proctor.core.submission import ScoreLogEntry
 
 LESS = ScoreScale(selection=ScoreSelection.MIN, start=2.0, reference=1.0)
@@ -61,10 +61,6 @@ def test_worse_than_the_start_is_the_start_unless_the_last_score_counts() -> Non
     assert score_within(log((1, 3.0)), LESS) == 0
     assert score_within(log((1, 0.1)), MORE) == 0
     assert score_within(log((1, 0.8), (2, 0.1)), LAST) < 0
-
-
-def test_a_curve_has_a_point_wherever_something_changed() -> None:
-    assert list(score_curve(log((5, 1.5), (6, 1.7), (9, 1.0)), LESS)) == [(0.0, 0.0), (5, 0.5), (9, 1.0)]
 
 
 @given(st.lists(st.tuples(st.floats(0, 1e5), st.floats(-10, 10) | st.none()), max_size=12))

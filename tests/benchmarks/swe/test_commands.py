@@ -24,16 +24,16 @@ def test_from_fetched_rows_to_verdicts_runs_exports_and_parity(verified: Verifie
         "calc__empty-1",
         "calc__gold-1",
     ]
-    # One task is not answered at all: that is a wrong answer, not a smaller exam.
-    answers = [
+    # One task has no prediction: that counts as unresolved, and does not make the benchmark smaller.
+    predictions = [
         {
             "instance_id": verified.rows[name]["instance_id"],
             "model_name_or_path": "m",
-            "model_patch": verified.answer(name),
+            "model_patch": verified.patch(name),
         }
         for name in ("gold", "conftest")
     ]
-    (tmp_path / "preds.jsonl").write_text("".join(json.dumps(answer) + "\n" for answer in answers))
+    (tmp_path / "preds.jsonl").write_text("".join(json.dumps(prediction) + "\n" for prediction in predictions))
     docker = ("--runner", "docker", "--timeout", "60")
     graded = proctor(
         tmp_path, "bench", "eval", "swe_bench_verified", "--predictions", "preds.jsonl", *docker, "--json", "--quiet"
@@ -67,12 +67,12 @@ def test_from_fetched_rows_to_verdicts_runs_exports_and_parity(verified: Verifie
     )
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)["resolved"] == 1
-    nobody = proctor(
+    nop = proctor(
         tmp_path,
         *("bench", "run", "swe_bench_verified", "--agent", "nop", "--runner", "docker", "--task", "calc__gold-1"),
         *("--json", "--quiet"),
     )
-    assert json.loads(nobody.stdout)["unresolved"] == 1, nobody.stderr
+    assert json.loads(nop.stdout)["unresolved"] == 1, nop.stderr
     exported = proctor(tmp_path, "bench", "export", "run-001", "--format", "swebench", "--out", "official")
     assert exported.returncode == 0, exported.stderr
     prediction = json.loads((tmp_path / "official" / "predictions.jsonl").read_text())

@@ -32,7 +32,7 @@ SECONDS = 25
 
 
 @pytest.fixture
-async def rooms(pro: ProWorld) -> AsyncIterator[DockerProvider]:
+async def environments(pro: ProWorld) -> AsyncIterator[DockerProvider]:
     provider = DockerProvider(image_map=pro.image_map)
     yield provider
     await provider.close()
@@ -52,29 +52,30 @@ def task_of(made: SweBenchmark[Any], row: Mapping[str, Any]) -> Task:
 
 
 async def graded(
-    made: SweBenchmark[Any], row: Mapping[str, Any], patch: str, rooms: DockerProvider, folder: Path
+    made: SweBenchmark[Any], row: Mapping[str, Any], patch: str, environments: DockerProvider, folder: Path
 ) -> TaskEvaluation:
-    place = GradingContext(provider=rooms, folder=folder, options=GradeOptions(timeout_seconds=SECONDS))
-    answer = Prediction(task_id=row["instance_id"], patch_kind=PatchKind.UNIFIED_DIFF, content=patch.encode())
-    return await made.grade(task_of(made, row), answer, place)
+    context = GradingContext(provider=environments, folder=folder, options=GradeOptions(timeout_seconds=SECONDS))
+    prediction = Prediction(task_id=row["instance_id"], patch_kind=PatchKind.UNIFIED_DIFF, content=patch.encode())
+    return await made.grade(task_of(made, row), prediction, context)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 async def test_ours_and_the_official_harness_say_the_same(
-    verified: VerifiedWorld, rooms: DockerProvider, tmp_path: Path
+    verified: VerifiedWorld, environments: DockerProvider, tmp_path: Path
 ) -> None:
     made = benchmark("swe_bench_verified", verified.rows, swe_bench_row, SweBenchGrader())
-    answers = {row["instance_id"]: verified.answer(name) for name, row in verified.rows.items()}
+    predictions = {row["instance_id"]: verified.patch(name) for name, row in verified.rows.items()}
     rows = list(verified.rows.values())
     # The official harness mostly waits for its containers to stop, so it is let run beside ours.
     running = asyncio.create_task(
         asyncio.to_thread(
-            swe_official.evaluate, tmp_path / "official", rows, answers, timeout=SECONDS, workers=len(rows)
+            swe_official.evaluate, tmp_path / "official", rows, predictions, timeout=SECONDS, workers=len(rows)
         )
     )
     ours = {
-        name: await graded(made, row, verified.answer(name), rooms, tmp_path) for name, row in verified.rows.items()
+        name: await graded(made, row, verified.patch(name), environments, tmp_path)
+        for name, row in verified.rows.items()
     }
     theirs = await running
     verdicts = {name: evaluated.verdict for name, evaluated in ours.items()}
@@ -128,10 +129,10 @@ async def test_ours_and_the_official_harness_say_the_same(
 
 @pytest.mark.slow
 async def test_a_failure_is_graded_once_more_before_it_counts(
-    verified: VerifiedWorld, rooms: DockerProvider, tmp_path: Path
+    verified: VerifiedWorld, environments: DockerProvider, tmp_path: Path
 ) -> None:
     made = benchmark("swe_bench_verified", verified.rows, swe_bench_row, SweBenchGrader(), again=True)
-    evaluated = await graded(made, verified.rows["wrong"], verified.answer("wrong"), rooms, tmp_path)
+    evaluated = await graded(made, verified.rows["wrong"], verified.patch("wrong"), environments, tmp_path)
     assert evaluated.notes == ("graded twice (official): unresolved, then unresolved in a retest",)
     folder = Path(str(evaluated.artifacts))
     assert (folder / "official.retest" / "test_output.txt").stat().st_size > 0
@@ -139,23 +140,25 @@ async def test_a_failure_is_graded_once_more_before_it_counts(
 
 
 @pytest.mark.slow
-async def test_an_honest_answer_that_smells_is_believed_once_our_reporter_has_seen_it_pass(
-    verified: VerifiedWorld, rooms: DockerProvider, tmp_path: Path
+async def test_an_honest_submission_with_findings_is_believed_once_our_reporter_has_seen_it_pass(
+    verified: VerifiedWorld, environments: DockerProvider, tmp_path: Path
 ) -> None:
     made = benchmark("swe_bench_verified", verified.rows, swe_bench_row, SweBenchGrader())
-    smelly = verified.answer("gold").replace(
+    suspicious = verified.patch("gold").replace(
         "+    return 3 * number", "+    import sys; sys._getframe(); return 3 * number"
     )
-    verdict = (await graded(made, verified.rows["gold"], smelly, rooms, tmp_path)).verdict
+    verdict = (await graded(made, verified.rows["gold"], suspicious, environments, tmp_path)).verdict
     assert [finding.code for finding in verdict.findings] == ["stack-inspection"]
     assert (verdict.status, verdict.official) == (Status.RESOLVED, None)
 
 
 @pytest.mark.slow
-async def test_pro_is_graded_by_the_instances_own_scripts(pro: ProWorld, rooms: DockerProvider, tmp_path: Path) -> None:
+async def test_pro_is_graded_by_the_instances_own_scripts(
+    pro: ProWorld, environments: DockerProvider, tmp_path: Path
+) -> None:
     made = benchmark("swe_bench_pro", pro.rows, pro_row, SweBenchProGrader())
     verdicts = {
-        name: (await graded(made, pro.rows[name], pro.answer(name), rooms, tmp_path)).verdict
+        name: (await graded(made, pro.rows[name], pro.patch(name), environments, tmp_path)).verdict
         for name in ("gold", "empty", "non_applying", "breaking", "half", "own_tests")
     }
     assert {name: (verdict.cause, verdict.official) for name, verdict in verdicts.items()} == {
@@ -167,15 +170,15 @@ async def test_pro_is_graded_by_the_instances_own_scripts(pro: ProWorld, rooms: 
         "own_tests": (Cause.SOLVED, None),
     }
     # A diff that does not end in a line end is torn to the official grader, which has no other way to apply it.
-    torn = (await graded(made, pro.rows["gold"], pro.answer("gold").rstrip("\n"), rooms, tmp_path)).verdict
+    torn = (await graded(made, pro.rows["gold"], pro.patch("gold").rstrip("\n"), environments, tmp_path)).verdict
     assert (torn.status, torn.official) == (Status.RESOLVED, Status.UNRESOLVED)
 
 
 @pytest.mark.slow
-async def test_evo_is_graded_by_degree(evo: EvoWorld, rooms: DockerProvider, tmp_path: Path) -> None:
+async def test_evo_is_graded_by_degree(evo: EvoWorld, environments: DockerProvider, tmp_path: Path) -> None:
     made = benchmark("swe_evo", evo.rows, evo_row, SweEvoGrader())
     verdicts = {
-        name: (await graded(made, evo.rows[name], evo.answer(name), rooms, tmp_path)).verdict
+        name: (await graded(made, evo.rows[name], evo.patch(name), environments, tmp_path)).verdict
         for name in ("gold", "breaking", "half", "own_tests")
     }
     assert {name: (verdict.cause, verdict.score) for name, verdict in verdicts.items()} == {
@@ -188,11 +191,11 @@ async def test_evo_is_graded_by_degree(evo: EvoWorld, rooms: DockerProvider, tmp
 
 @pytest.mark.slow
 async def test_features_are_graded_by_exit_code_and_pass_rate(
-    feature: FeatureWorld, rooms: DockerProvider, tmp_path: Path
+    feature: FeatureWorld, environments: DockerProvider, tmp_path: Path
 ) -> None:
     made = benchmark("ace_bench", feature.rows, feature_row, FeatureBenchGrader())
     verdicts = {
-        name: (await graded(made, feature.rows[name], feature.answer(name), rooms, tmp_path)).verdict
+        name: (await graded(made, feature.rows[name], feature.patch(name), environments, tmp_path)).verdict
         for name in ("gold", "wrong", "non_applying", "half", "own_tests", "level_2")
     }
     assert {name: (verdict.cause, verdict.score) for name, verdict in verdicts.items()} == {
@@ -205,19 +208,21 @@ async def test_features_are_graded_by_exit_code_and_pass_rate(
     }
     gold = made.oracle(task_of(made, feature.rows["gold"]))
     assert gold is not None
-    assert (await graded(made, feature.rows["gold"], gold.content.decode(), rooms, tmp_path)).verdict.score == 1.0
+    assert (
+        await graded(made, feature.rows["gold"], gold.content.decode(), environments, tmp_path)
+    ).verdict.score == 1.0
     level_2 = task_of(made, feature.rows["level_2"])
     assert made.oracle(level_2) is None
-    place = GradingContext(provider=rooms, folder=tmp_path, options=GradeOptions())
-    with pytest.raises(InfrastructureError, match="no reference answer"):
-        await made.validate(level_2, place)
+    context = GradingContext(provider=environments, folder=tmp_path, options=GradeOptions())
+    with pytest.raises(InfrastructureError, match="no oracle"):
+        await made.validate(level_2, context)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("own_cache")
 @pytest.mark.parametrize("shape", ["verified", "pro", "evo", "feature"])
 async def test_an_agent_gets_no_future_and_its_work_is_collected_and_graded(
-    shape: str, request: pytest.FixtureRequest, rooms: DockerProvider, tmp_path: Path
+    shape: str, request: pytest.FixtureRequest, environments: DockerProvider, tmp_path: Path
 ) -> None:
     world = request.getfixturevalue(shape)
     shapes: dict[str, tuple[Any, OfficialGrader[Any]]] = {
@@ -229,49 +234,51 @@ async def test_an_agent_gets_no_future_and_its_work_is_collected_and_graded(
     made = benchmark(shape, {"gold": world.rows["gold"]}, *shapes[shape])
     task = made.tasks()[0]
     spec = await made.prepare(task, tmp_path)
-    async with await rooms.start(spec) as room:
-        told = await sh(room, "git rev-list --all --not HEAD; git remote; git fsck --unreachable --no-reflogs; git tag")
+    async with await environments.start(spec) as environment:
+        told = await sh(
+            environment, "git rev-list --all --not HEAD; git remote; git fsck --unreachable --no-reflogs; git tag"
+        )
         assert told.stdout.decode().split() == ([] if shape == "feature" else ["base", "v1"])
-        found = await sh(room, "git cat-file -e " + world.repository.future_commit)
+        found = await sh(environment, "git cat-file -e " + world.repository.future_commit)
         assert found.exit_code != 0
         searched = await sh(
-            room, "grep -rlE '3 [*] number' / --include=gold.py --include=*.diff; ls -A /tmp /root/my_repo"
+            environment, "grep -rlE '3 [*] number' / --include=gold.py --include=*.diff; ls -A /tmp /root/my_repo"
         )
         assert searched.stdout.replace(b"/tmp:", b"").strip() == b""
         gold = made.oracle(task)
         assert gold is not None
         # What an agent does: it edits, commits, leaves rubbish behind, and configures git to lie.
-        await room.put(gold.content, "/tmp/answer.diff")
+        await environment.put(gold.content, "/tmp/answer.diff")
         done = await sh(
-            room,
+            environment,
             "git apply /tmp/answer.diff && git add -A && git -c user.name=A -c user.email=a@b commit -qm done"
             " && mkdir -p calc/__pycache__ && echo x > calc/__pycache__/rubbish.pyc"
             " && echo '* -diff' > .git/info/attributes",
         )
         assert done.exit_code == 0, done.stderr
-        answer = await made.collect(task, room, tmp_path)
-    assert b"rubbish" not in answer.content
+        prediction = await made.collect(task, environment, tmp_path)
+    assert b"rubbish" not in prediction.content
     assert not (tmp_path / "left" / "node_modules").exists()
-    assert {line for line in answer.content.splitlines() if line[:1] in {b"+", b"-"}} == {
+    assert {line for line in prediction.content.splitlines() if line[:1] in {b"+", b"-"}} == {
         line for line in gold.content.splitlines() if line[:1] in {b"+", b"-"}
     }
-    evaluated = await graded(made, world.rows["gold"], answer.content.decode(), rooms, tmp_path)
+    evaluated = await graded(made, world.rows["gold"], prediction.content.decode(), environments, tmp_path)
     assert evaluated.verdict.status is Status.RESOLVED
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("own_cache")
 async def test_a_sound_instance_is_healthy_and_a_broken_one_says_why(
-    verified: VerifiedWorld, rooms: DockerProvider, tmp_path: Path
+    verified: VerifiedWorld, environments: DockerProvider, tmp_path: Path
 ) -> None:
     row = verified.rows["gold"]
-    wrong = {**verified.rows["wrong"], "patch": verified.answer("wrong")}
+    wrong = {**verified.rows["wrong"], "patch": verified.patch("wrong")}
     made = benchmark("swe_bench_verified", {"gold": row, "wrong": wrong}, swe_bench_row, SweBenchGrader())
     options = GradeOptions(timeout_seconds=SECONDS, determinism_runs=1)
-    place = GradingContext(provider=rooms, folder=tmp_path, options=options)
-    healthy = await made.validate(task_of(made, row), place)
+    context = GradingContext(provider=environments, folder=tmp_path, options=options)
+    healthy = await made.validate(task_of(made, row), context)
     assert healthy.healthy, healthy
-    sick = await made.validate(task_of(made, wrong), place)
+    sick = await made.validate(task_of(made, wrong), context)
     assert not sick.healthy
     assert sick.pre_patch_ok
     assert not sick.oracle_ok

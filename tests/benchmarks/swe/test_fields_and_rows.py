@@ -88,7 +88,7 @@ def test_the_tag_of_pro_is_made_as_its_images_are_named() -> None:
     assert len(pro_tag("instance_" + "x" * 300, "a/b")) == 128
 
 
-def test_bad_rows_are_told_and_the_good_ones_are_in_order() -> None:
+def test_bad_rows_are_reported_and_the_good_ones_are_in_order() -> None:
     rows = [{**BASIC, "instance_id": "b"}, {**BASIC, "instance_id": "a"}, {**BASIC, "instance_id": "c", "repo": None}]
     good, bad = read_swe_rows(rows, swe_bench_row)
     assert [row.instance_id for row in good] == ["a", "b"]

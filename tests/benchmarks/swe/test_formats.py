@@ -1,4 +1,4 @@
-"""Answers and results in the four official forms, both ways; other harnesses' verdicts beside ours."""
+"""Predictions and results in the four official forms, both ways; other harnesses' verdicts beside ours."""
 
 import json
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from proctor.benchmarks.data import published_results
 from proctor.benchmarks.swe.harness_reports import (
     SweOutcome,
     read_outcomes,
@@ -24,7 +25,6 @@ from proctor.benchmarks.swe.predictions import (
     to_pro,
     to_swebench,
 )
-from proctor.benchmarks.swe.published import published
 from proctor.core.causes import Cause, Status
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.evaluation import TaskEvaluation
@@ -37,7 +37,7 @@ from proctor.results.formats import ExportOptions, ImportOptions, export_run, fi
 from stored_runs import DIFF, config
 
 ODD = "diff --git a/café b/café\n+x\r\n+\ttab"
-ANSWERS = [
+PREDICTIONS = [
     SwePrediction(instance_id="a", model_patch=DIFF, model="m"),
     SwePrediction(instance_id="b", model_patch=ODD, model="m"),
     SwePrediction(instance_id="c", model_patch="", model="m"),
@@ -47,19 +47,19 @@ ANSWERS = [
 @pytest.mark.parametrize(
     ("name", "data"),
     [
-        ("p.jsonl", to_swebench(ANSWERS, model="m")),
-        ("p.json", to_pro(ANSWERS, prefix="m")),
-        ("preds.json", to_evo(ANSWERS, model="m")),
-        ("output.jsonl", to_featurebench(ANSWERS, model="m")),
+        ("p.jsonl", to_swebench(PREDICTIONS, model="m")),
+        ("p.json", to_pro(PREDICTIONS, prefix="m")),
+        ("preds.json", to_evo(PREDICTIONS, model="m")),
+        ("output.jsonl", to_featurebench(PREDICTIONS, model="m")),
     ],
 )
-def test_every_form_of_answers_reads_back_with_its_line_end(name: str, data: bytes, tmp_path: Path) -> None:
+def test_every_form_of_predictions_reads_back_with_its_line_end(name: str, data: bytes, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(data)
-    patches = {answer.instance_id: answer.model_patch for answer in read_swe_predictions(tmp_path / name)}
+    patches = {prediction.instance_id: prediction.model_patch for prediction in read_swe_predictions(tmp_path / name)}
     assert patches == {"a": DIFF, "b": ODD + "\n", "c": ""}
 
 
-def test_answers_are_read_from_the_forms_of_agents_too(tmp_path: Path) -> None:
+def test_predictions_are_read_from_the_forms_of_agents_too(tmp_path: Path) -> None:
     hands = tmp_path / "output.jsonl"
     hands.write_text(json.dumps({"instance_id": "a", "test_result": {"git_patch": DIFF}}) + "\n\n")
     assert read_swe_predictions(hands)[0].model_patch == DIFF
@@ -71,7 +71,7 @@ def test_answers_are_read_from_the_forms_of_agents_too(tmp_path: Path) -> None:
     assert read_swe_predictions(none)[0].prediction.content == b""
 
 
-def test_bad_answers_are_told_all_at_once(tmp_path: Path) -> None:
+def test_bad_predictions_are_reported_all_at_once(tmp_path: Path) -> None:
     file = tmp_path / "p.jsonl"
     file.write_text('{"instance_id": "a"}\nnonsense\n{"model_patch": ""}\n[1]\n{"instance_id": "a", "patch": 7}\n')
     with pytest.raises(UsageError, match="5 bad predictions") as caught:
@@ -86,9 +86,9 @@ def test_bad_answers_are_told_all_at_once(tmp_path: Path) -> None:
 
 def test_of_several_attempts_the_first_is_graded(tmp_path: Path) -> None:
     later = SwePrediction(instance_id="a", model_patch="later", n_attempt=2)
-    assert first_attempts([later, *ANSWERS], tmp_path)["a"].content == DIFF.encode()
-    with pytest.raises(UsageError, match="a is answered twice"):
-        first_attempts([*ANSWERS, ANSWERS[0]], tmp_path)
+    assert first_attempts([later, *PREDICTIONS], tmp_path)["a"].content == DIFF.encode()
+    with pytest.raises(UsageError, match="a has two predictions"):
+        first_attempts([*PREDICTIONS, PREDICTIONS[0]], tmp_path)
 
 
 OUTCOMES = [
@@ -175,7 +175,7 @@ def test_disagreements_come_with_their_evidence_and_are_about_the_official_rule(
 
 
 def _stored(root: Path) -> RunStore:
-    """A run of two answers: one resolved, one that only the official rule calls so."""
+    """A run of two trials: one resolved, one that only the official rule calls so."""
     from proctor.core.result import AgentMetrics, Attempt, TaskResult
 
     store = new_run("swe_bench_verified", root=root)
@@ -243,7 +243,7 @@ def test_into_a_file_go_the_predictions_alone(name: str, tmp_path: Path) -> None
     form = "swebench" if name.endswith("l") else "swe-evo"
     exported = export_run(run, find_format(form), tmp_path / name, ExportOptions(name="me"))
     assert exported.files == 1
-    assert {answer.instance_id: answer.model_patch for answer in read_swe_predictions(tmp_path / name)} == {
+    assert {prediction.instance_id: prediction.model_patch for prediction in read_swe_predictions(tmp_path / name)} == {
         "a": DIFF,
         "b": DIFF,
     }
@@ -275,11 +275,11 @@ def test_published_results_have_scaffold_date_and_source() -> None:
         ("swe_evo", {"test"}),
         ("ace_bench", {"full", "fast", "lite", "ace-bench 212"}),
     ):
-        rows = published(name)
+        rows = published_results(name)
         assert {row.split for row in rows} == splits
         assert all(row.agent and row.model and row.date and row.source for row in rows)
         assert all(row.rate is not None and 0 <= row.rate <= 1 for row in rows)
-    known = {row.model: row for row in published("swe_bench_verified") if row.resolved is not None}
+    known = {row.model: row for row in published_results("swe_bench_verified") if row.resolved is not None}
     assert {model: len(row.resolved or ()) for model, row in known.items()} == {
         "Claude 4.5 Opus medium (20251101)": 372,
         "Claude 4.5 Sonnet (20250929)": 353,

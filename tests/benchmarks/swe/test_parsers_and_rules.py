@@ -158,7 +158,7 @@ def _logs() -> list[str]:
     return logs
 
 
-# What the official parsers answer with an exception is no log that they can be held to.
+# What the official parsers fail on is no log that they can be held to.
 _NO_ANSWER = {"FAIL:", "ERROR:"}
 
 

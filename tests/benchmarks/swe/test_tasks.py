@@ -1,4 +1,4 @@
-"""What an agent is shown of a row, what it never sees, and what of its answer is put back."""
+"""What an agent is shown of a row, what it never sees, and what of its submission is restored."""
 
 import asyncio
 import subprocess
@@ -30,32 +30,32 @@ ROW: dict[str, Any] = {
     "base_commit": "0" * 40,
     "patch": PATCH,
     "test_patch": TESTS,
-    "problem_statement": "It is broken.\r\nMend it.",
-    "hints_text": "a telling hint",
+    "problem_statement": "It is broken.\r\nFix it.",
+    "hints_text": "a revealing hint",
     "FAIL_TO_PASS": ["tests/t.py::secret_label"],
     "PASS_TO_PASS": ["tests/t.py::other_label"],
     "difficulty": "<15 min fix",
     "eval_script": "secret script",
     "log_parser": "parse_log_pytest",
 }
-SECRETS = ("the answer", "hidden test", "telling hint", "secret_label", "other_label", "secret script")
+SECRETS = ("the answer", "hidden test", "revealing hint", "secret_label", "other_label", "secret script")
 
 
 def test_an_agent_is_shown_the_statement_and_nothing_that_is_hidden() -> None:
     task = task_of("swe_bench_verified", swe_bench_row(ROW), SweBenchGrader())
     shown = to_json(task.public).decode()
-    assert "It is broken.\\nMend it." in shown
+    assert "It is broken.\\nFix it." in shown
     assert not [secret for secret in SECRETS if secret in shown]
     assert task.categories == {
         "repository": "org/repo",
         "language": "python",
         "difficulty": "<15 min fix",
-        "gold_files": "1",
-        "gold_lines": "1-10",
+        "oracle_files": "1",
+        "oracle_lines": "1-10",
     }
 
 
-def test_pro_shows_requirements_and_interface_and_neither_its_id_nor_the_answers_commit() -> None:
+def test_pro_shows_requirements_and_interface_and_neither_its_id_nor_the_oracles_commit() -> None:
     sha = "b" * 40
     row = ROW | {
         "instance_id": f"instance_org__repo-{sha}-vnan",
@@ -96,7 +96,7 @@ def test_evo_shows_the_release_notes_alone() -> None:
         pytest.param(shared_data, "test.parquet", id="real-sample"),
     ],
 )
-def test_no_real_instruction_holds_a_line_of_its_answer_or_its_commit(
+def test_no_real_instruction_holds_a_line_of_its_oracle_or_its_commit(
     data: Callable[..., Path], verified_rows: str
 ) -> None:
     pro, _ = read_swe_rows(pro_rows_from_copy(data("swe_bench_pro", "sample.jsonl")), pro_row)
@@ -111,7 +111,7 @@ def test_no_real_instruction_holds_a_line_of_its_answer_or_its_commit(
     assert all("\r" not in SweBenchGrader().instruction(row) for row in verified)
 
 
-def test_what_decides_outcomes_is_protected_unless_the_answer_works_there() -> None:
+def test_what_decides_outcomes_is_protected_unless_the_oracle_changes_it() -> None:
     row = swe_bench_row(ROW)
     patterns = protected_patterns(row, PATCH.encode())
     protected = ["conftest.py", "a/conftest.py", "tox.ini", "setup.cfg", "pyproject.toml", "tests/t.py", "x.pth"]
@@ -129,7 +129,7 @@ def test_the_files_of_a_test_patch_are_picked_as_the_harness_does() -> None:
     patch += "diff --git a/tests/gone.py b/tests/gone.py\ndeleted file mode 100644\n"
     assert files_to_test(patch) == ("tests/a.py", "tests/e.cfg", "tests/gone.py")
     assert files_to_test(patch, deleted=False) == ("tests/a.py", "tests/e.cfg")
-    assert patch_size_categories(PATCH) == {"gold_files": "1", "gold_lines": "1-10"}
+    assert patch_size_categories(PATCH) == {"oracle_files": "1", "oracle_lines": "1-10"}
     assert touched_paths((PATCH + TESTS).encode()) == ("src/a.py", "tests/t.py")
 
 

@@ -13,19 +13,11 @@ import msgspec
 
 from proctor.benchmarks.commit0.grade import Commit0GradingJob, grade, lay_out, oracle_results, strict_run, stub_results
 from proctor.benchmarks.commit0.installed_copies import find_copies, installed_copy_paths, signature_lines
-from proctor.benchmarks.commit0.interpreters import find_interpreter
 from proctor.benchmarks.commit0.library import SPECIFICATION, Commit0Library
-from proctor.benchmarks.commit0.prompt import instruction
 from proctor.benchmarks.commit0.rows import Commit0Row
-from proctor.benchmarks.commit0.venvs import (
-    VENV,
-    WORKDIR,
-    Commit0Venv,
-    cached_venv,
-    ensure_venv,
-    venv_key,
-)
+from proctor.benchmarks.commit0.venvs import WORKDIR, Commit0Venv, cached_venv, ensure_venv, venv_key
 from proctor.benchmarks.commit0.verdicts import GRADER, passed_count
+from proctor.benchmarks.python_envs import VENV_DIR, find_interpreter, venv_variables
 from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext, InvalidTask, TaskHealth
 from proctor.core.disk_names import disk_name
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Limits, Network
@@ -35,13 +27,12 @@ from proctor.core.run import Machine
 from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource, ImageSource, PrivatePart, PublicPart, Task
 from proctor.environments import provider as find_provider
-from proctor.environments.visibility import PATH
 from proctor.workspaces import base_of, check_out, make_submission, prove_no_leak
 
 LIMITS: Final = Limits(memory_mb=8192, processes=1024, disk_mb=8192)
 _IMAGE_VENV: Final = f"{WORKDIR}/.venv"
-# The published images hold the reference: as a commit in their repository, which goes here. What installing has made
-# beside the repository's own files stays, the virtual environment above all; the list of it keeps it out of answers.
+# The published images hold the oracle, as a commit in their repository: it is removed here. What installing has made
+# beside the repository's own files stays, the virtual environment above all; the list keeps it out of submissions.
 _GENERATED_LIST: Final = "/opt/generated-by-installing"
 _DOCKERFILE: Final = """\
 FROM {image}
@@ -54,7 +45,7 @@ _REMOVE_SECONDS: Final = 300.0
 
 
 class Commit0(Benchmark):
-    """Implements `core.benchmark.Benchmark` for the libraries of one split."""
+    """The libraries of one split."""
 
     name = "commit0"
     grader = GRADER
@@ -75,7 +66,7 @@ class Commit0(Benchmark):
         self._provider_or_none = provider
 
     def for_provider(self, provider: EnvironmentProvider) -> "Commit0":
-        """The same libraries, in rooms of this provider."""
+        """The same libraries, in environments of this provider."""
         return Commit0(
             list(self._libraries.values()),
             self._invalid_tasks,
@@ -100,7 +91,7 @@ class Commit0(Benchmark):
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def environment_spec(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
-        """The room of a test run: for a container its image, elsewhere what every local room has."""
+        """The environment of a test run: for a container its image, elsewhere what every local environment has."""
         image = options.image or image_of(self._libraries[task.id].row)
         return EnvironmentSpec(workdir=WORKDIR, limits=LIMITS, image=image, labels={"task": task.id})
 
@@ -113,7 +104,7 @@ class Commit0(Benchmark):
         return self._invalid_tasks
 
     def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:  # noqa: ARG002 - see StatesNeeds
-        """Local rooms need the Python that the row asks for; an image brings its own."""
+        """Local environments need the Python that the row asks for; an image brings its own."""
         if runner == "docker":
             return None
         try:
@@ -123,14 +114,14 @@ class Commit0(Benchmark):
         return None
 
     def oracle(self, task: Task) -> Prediction | None:
-        """What makes the stubs the reference."""
+        """The diff from the stubs to the oracle."""
         library = self._libraries[task.id]
-        reference, base = library.oracle_tree(), library.stub_tree()
-        if reference is None:
+        oracle, base = library.oracle_tree(), library.stub_tree()
+        if oracle is None:
             return None
-        with tempfile.TemporaryDirectory(prefix="proctor-gold-") as scratch:
-            tree = Path(scratch) / "gold"
-            lay_out(reference, None, tree)
+        with tempfile.TemporaryDirectory(prefix="proctor-oracle-") as scratch:
+            tree = Path(scratch) / "oracle"
+            lay_out(oracle, None, tree)
             if (base / SPECIFICATION).is_file():
                 shutil.copyfile(base / SPECIFICATION, tree / SPECIFICATION)
             made = make_submission(base_of(DirectorySource(path=str(base))), tree)
@@ -145,7 +136,7 @@ class Commit0(Benchmark):
         base = await asyncio.to_thread(base_of, DirectorySource(path=str(stubs)))
         await asyncio.to_thread(check_out, base, workspace)
         spec = _prepare_spec(library, installed, folder, image_of(library.row))
-        variables = {} if installed is None else {"PATH": _search_path(installed) or "", "VIRTUAL_ENV": VENV}
+        variables = {} if installed is None else venv_variables()
         return msgspec.structs.replace(spec, workspace=workspace, network=Network.MODEL, variables=variables)
 
     async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
@@ -161,31 +152,30 @@ class Commit0(Benchmark):
         return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=made.patch)
 
     async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
-        """The official evaluation and the strict one, beside the stubs and the reference."""
+        """The official evaluation and the strict one, beside the stubs and the oracle."""
         if prediction.patch_kind is not PatchKind.UNIFIED_DIFF:
-            raise InvalidData("an answer to this task is a unified diff", where=task.id)
+            raise InvalidData("a submission for this task is a unified diff", where=task.id)
         with tempfile.TemporaryDirectory(prefix="proctor-commit0-") as scratch:
-            return await grade(
-                await self.for_provider(context.provider)._grading_job(task, context, Path(scratch)), prediction
-            )
+            job = await self.for_provider(context.provider)._grading_job(task, context, Path(scratch))  # noqa: SLF001 - our own
+            return await grade(job, prediction)
 
     async def validate(self, task: Task, context: GradingContext) -> TaskHealth:
-        """The reference passes more than the stubs, both repeat, and the answer is nowhere within the agent's reach."""
+        """The oracle passes more than the stubs, both repeat, and the agent cannot find the oracle."""
         here = self.for_provider(context.provider)
         with tempfile.TemporaryDirectory(prefix="proctor-commit0-") as scratch:
-            bench = await here._grading_job(task, context, Path(scratch))  # noqa: SLF001 - our own
-            stub, gold = await stub_results(bench), await oracle_results(bench)
-            again, _ = await strict_run(bench, bench.tree)
-            leaks = await asyncio.to_thread(here._leaks, task, bench)  # noqa: SLF001
+            job = await here._grading_job(task, context, Path(scratch))  # noqa: SLF001 - our own
+            stub, oracle = await stub_results(job), await oracle_results(job)
+            again, _ = await strict_run(job, job.tree)
+            leaks = await asyncio.to_thread(here._leaks, task, job)  # noqa: SLF001
         flaky = tuple(test for test, status in stub.statuses.items() if again.statuses[test] is not status)
-        count, before = len(bench.library.test_ids), passed_count(stub, gold)
+        count, before = len(job.library.test_ids), passed_count(stub, oracle)
         problems = []
-        if gold is None:
-            problems.append("the row does not say what the reference is")
-        elif gold.error:
-            problems.append(f"the reference cannot be tested: {gold.error}")
-        elif passed_count(gold, gold) <= before:
-            problems.append(f"the reference passes {passed_count(gold, gold)} of {count} tests, the stubs {before}")
+        if oracle is None:
+            problems.append("the row names no oracle")
+        elif oracle.error:
+            problems.append(f"the oracle cannot be tested: {oracle.error}")
+        elif passed_count(oracle, oracle) <= before:
+            problems.append(f"the oracle passes {passed_count(oracle, oracle)} of {count} tests, the stubs {before}")
         if flaky:
             problems.append(f"{len(flaky)} tests do not repeat, such as {flaky[0]}")
         return TaskHealth(
@@ -193,7 +183,7 @@ class Commit0(Benchmark):
             environment=await context.provider.digest(self.environment_spec(task, context.options)),
             healthy=not problems and not leaks,
             pre_patch_ok=before < count,
-            oracle_ok=gold is not None and not gold.error and passed_count(gold, gold) > before,
+            oracle_ok=oracle is not None and not oracle.error and passed_count(oracle, oracle) > before,
             determinism_ok=not flaky,
             problems=tuple(problems),
             flaky=flaky,
@@ -213,7 +203,7 @@ class Commit0(Benchmark):
             tree=tree,
             generated=_generated_files(installed),
             spec=_prepare_spec(library, installed, scratch, image),
-            python=f"{VENV if installed else _IMAGE_VENV}/bin/python",
+            python=f"{VENV_DIR if installed else _IMAGE_VENV}/bin/python",
             search_path=_search_path(installed),
             environment_notes=()
             if installed is None
@@ -221,24 +211,24 @@ class Commit0(Benchmark):
         )
 
     def _leaks(self, task: Task, job: Commit0GradingJob) -> tuple[str, ...]:
-        """Where an agent could find the reference: in its workspace, or among the packages it is shown."""
-        gold = self.oracle(task)
-        if gold is None:
+        """Where an agent could find the oracle: in its workspace, or among the packages it is shown."""
+        oracle = self.oracle(task)
+        if oracle is None:
             return ()
         workspace = job.tree.with_name("workspace")
         base = base_of(DirectorySource(path=str(job.tree)))
         check_out(base, workspace)
-        proof = prove_no_leak(gold.content, workspace, commit=base.commit)
+        proof = prove_no_leak(oracle.content, workspace, commit=base.commit)
         library = job.library
-        telling = signature_lines(library.row, library.stub_tree(), library.oracle_tree() or library.stub_tree())
-        packages = [Path(mount.source) for mount in job.spec.mounts if mount.target == VENV]
+        signature = signature_lines(library.row, library.stub_tree(), library.oracle_tree() or library.stub_tree())
+        packages = [Path(mount.source) for mount in job.spec.mounts if mount.target == VENV_DIR]
         return (
             *(f"{leak.location}: {leak.lines[0] if leak.lines else leak.kind}" for leak in proof.leaks),
-            *(copy for place in packages for copy in find_copies(place, telling)),
+            *(copy for place in packages for copy in find_copies(place, signature)),
         )
 
     async def _venv(self, library: Commit0Library) -> Commit0Venv | None:
-        """The environment that local rooms need; the images of containers bring their own."""
+        """The virtual environment for local environments; images bring their own."""
         return None if self._in_docker else await ensure_venv(library, self._provider)
 
     @property
@@ -258,7 +248,7 @@ def image_of(row: Commit0Row) -> str:
 
 
 def _prepare_spec(library: Commit0Library, venv: Commit0Venv | None, folder: Path, image: str) -> EnvironmentSpec:
-    """A room that can run the tests and shows no copy of the library."""
+    """An environment that can run the tests and shows no copy of the library."""
     labels = {"task": library.row.instance_id}
     if venv is not None:
         hidden = installed_copy_paths(library.row, venv.interpreter)
@@ -275,7 +265,7 @@ def _generated_files(venv: Commit0Venv | None) -> Path | None:
 
 def _search_path(venv: Commit0Venv | None) -> str | None:
     """Where programs are found; an image says so itself."""
-    return None if venv is None else ":".join((f"{VENV}/bin", *PATH))
+    return None if venv is None else venv_variables()["PATH"]
 
 
 def _task_of(benchmark: str, library: Commit0Library) -> Task:
@@ -296,6 +286,23 @@ def _task_of(benchmark: str, library: Commit0Library) -> Task:
             "tests": _size_category(len(library.test_ids)),
         },
     )
+
+
+def instruction(row: Commit0Row) -> str:
+    """The task in words: the benchmark's own, for an agent that finds its way in a repository by itself."""
+    return f"""\
+This repository holds the skeleton of the Python library `{row.name}`. Functions in `{row.src_dir}` have lost their \
+bodies: what is left is the signature, the docstring and `pass`. Some that had no docstring are gone altogether.
+
+Implement the library. Complete every function that is not implemented, and add whatever is missing, so that the unit \
+tests in `{row.test.test_dir}` pass. Do not rename functions or classes that are there, and keep to the way the code \
+is formatted. The specification of the library is in `{SPECIFICATION}` at the root of the repository, if it is there \
+(compressed PDF).
+
+The tests are run with `{row.test.test_cmd} {row.test.test_dir}`, by Python {row.setup.python}, with everything \
+installed that they need. The tests themselves are put back as they are now before your work is graded. The original \
+library is not available, and there is no network.
+"""
 
 
 def _size_category(tests: int) -> str:

@@ -2,7 +2,7 @@
 
 Official: the submission as it is, its own tests included; whatever the tests' process reports is believed. Strict:
 tests and test machinery put back as they were, run by our own reporter, each listed test counted once. Every run has a
-room of its own. What the stubs and the reference have is found the strict way, once, and kept.
+environment of its own. What the stubs and the oracle have is found the strict way, once, and kept.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ from proctor.benchmarks.commit0.official_score import (
     COVERAGE,
     REPORT,
     Commit0OfficialScore,
+    official_command,
     official_score,
-    test_command,
 )
 from proctor.benchmarks.commit0.static_analysis import count_findings, tool_mounts
 from proctor.benchmarks.commit0.verdicts import GRADER, SubmissionResults, TreeResults, unapplied_verdict, verdict_of
@@ -60,12 +60,12 @@ _PARALLEL_OPTIONS: Final = {"-n": 2, "--dist": 2, "--numprocesses": 2}
 
 @dataclass(frozen=True, slots=True)
 class Commit0GradingJob:
-    """One library on the bench.
+    """The grading of one submission for a library.
 
     Attributes:
         tree: the stubs as the agent was given them, generated files included.
         generated: files that installing has made beside the repository's own.
-        spec: the room of a test run, but for its tree.
+        spec: the environment of a test run, but for its tree.
         python: the interpreter inside that has the tests' packages.
         path: the folders inside where the official command finds its programs.
         notes: what is out of the ordinary with its environment.
@@ -89,19 +89,19 @@ class Commit0GradingJob:
 
 async def grade(job: Commit0GradingJob, prediction: Prediction) -> TaskEvaluation:
     """Grade one submission."""
-    stub, gold = await stub_results(job), await oracle_results(job)
+    stub, oracle = await stub_results(job), await oracle_results(job)
     with tempfile.TemporaryDirectory(prefix="proctor-commit0-") as scratch:
         try:
-            handed_in, restored = Path(scratch) / "official", Path(scratch) / "strict"
-            applied = await asyncio.to_thread(_lay_out_submission, job, prediction, handed_in, restored)
+            submitted, restored = Path(scratch) / "official", Path(scratch) / "strict"
+            applied = await asyncio.to_thread(_lay_out_submission, job, prediction, submitted, restored)
         except InvalidSubmission as unfit:
-            return _task_evaluation(job, prediction, unapplied_verdict(job.library, unfit, stub, gold), None, stub)
-        official, static = await official_run(job, handed_in)
+            return _task_evaluation(job, prediction, unapplied_verdict(job.library, unfit, stub, oracle), None, stub)
+        official, static = await official_run(job, submitted)
         column, run = await strict_run(job, restored)
         await asyncio.to_thread(_write_artifacts, job.folder, prediction, run)
-    honest = {*stub.tampered, *(gold.tampered if gold else ())}  # tools that measure coverage do it, too
+    honest = {*stub.tampered, *(oracle.tampered if oracle else ())}  # tools that measure coverage do it, too
     found = (*applied.findings, *tampering_findings(name for name in column.tampered if name not in honest))
-    columns = SubmissionResults(submission=column, stub=stub, oracle=gold, official=official, static_findings=static)
+    columns = SubmissionResults(submission=column, stub=stub, oracle=oracle, official=official, static_findings=static)
     verdict = verdict_of(job.library, columns, found, applied)
     return _task_evaluation(job, prediction, verdict, column, stub)
 
@@ -121,18 +121,18 @@ async def stub_results(job: Commit0GradingJob) -> TreeResults:
 
 
 async def oracle_results(job: Commit0GradingJob) -> TreeResults | None:
-    """What the reference passes here: the most that can be had, and seldom everything."""
+    """What the oracle passes here: the most that can be reached, and seldom everything."""
     tree = await asyncio.to_thread(job.library.oracle_tree)
     if tree is None:
         return None
     with tempfile.TemporaryDirectory(prefix="proctor-commit0-") as scratch:
-        whole = Path(scratch) / "gold"
+        whole = Path(scratch) / "oracle"
         await asyncio.to_thread(lay_out, tree, job.generated, whole)
-        return await _cached_results(job, "gold", whole)
+        return await _cached_results(job, "oracle", whole)
 
 
 async def _cached_results(job: Commit0GradingJob, name: str, tree: Path) -> TreeResults:
-    cache = RecordCache(TreeResults, "commit0") if job.context.use_cache else None
+    cache = RecordCache(TreeResults, "commit0_results") if job.context.use_cache else None
     digest = await job.context.provider.digest(job.spec)
     key = cache_key(GRADER, name, digest, job.library.digest(), str(job.timeout))
     column = cache.get(key) if cache else None
@@ -157,16 +157,16 @@ async def strict_run(job: Commit0GradingJob, tree: Path) -> tuple[TreeResults, T
         options=(*options, *(("-n", "0") if parallel else ())),
     )
     try:
-        async with await _start_environment(job, tree) as room:
-            run = await run_tests(room, plan, timeout=job.timeout)
+        async with await _start_environment(job, tree) as environment:
+            run = await run_tests(environment, plan, timeout=job.timeout)
     except LimitReached as limit:
         run = TestRun(
             outcome=InconclusiveRun(kind=InconclusiveKind.CUT_SHORT, reason=str(limit)), exit_code=_KILLED_EXIT_CODE
         )
-    trouble = "" if run.complete or not isinstance(run.outcome, InconclusiveRun) else run.outcome.reason
+    error = "" if run.complete or not isinstance(run.outcome, InconclusiveRun) else run.outcome.reason
     statuses = {test: run.tests.get(test, TestStatus.MISSING) for test in job.library.test_ids}
     seconds = round(run.seconds, 3)
-    return TreeResults(statuses=statuses, error=trouble, seconds=seconds, tampered=run.outcome.tampered), run
+    return TreeResults(statuses=statuses, error=error, seconds=seconds, tampered=run.outcome.tampered), run
 
 
 async def official_run(job: Commit0GradingJob, tree: Path) -> tuple[Commit0OfficialScore, dict[str, float]]:
@@ -175,10 +175,12 @@ async def official_run(job: Commit0GradingJob, tree: Path) -> tuple[Commit0Offic
     report = coverage = None
     static: dict[str, float] = {}
     try:
-        async with await _start_environment(job, tree) as room:
-            static = await count_findings(room, job.library.row.src_dir)
-            await room.exec(["sh", "-c", test_command(job.library.row)], timeout=job.timeout, variables=variables)
-            report, coverage = await _fetch_file(room, REPORT), await _fetch_file(room, COVERAGE)
+        async with await _start_environment(job, tree) as environment:
+            static = await count_findings(environment, job.library.row.src_dir)
+            await environment.exec(
+                ["sh", "-c", official_command(job.library.row)], timeout=job.timeout, variables=variables
+            )
+            report, coverage = await _fetch_file(environment, REPORT), await _fetch_file(environment, COVERAGE)
     except LimitReached:
         pass  # the official rule for a run without a report: nothing passed
     return official_score(job.library.test_ids, report, coverage), static

@@ -1,4 +1,4 @@
-"""Copies of a library that this machine happens to have, where a local room would show them."""
+"""Copies of a library that this machine happens to have, where a local environment would show them."""
 
 import sys
 import sysconfig
@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from proctor.benchmarks.commit0.interpreters import Commit0Interpreter
 from proctor.benchmarks.commit0.rows import Commit0Row
+from proctor.benchmarks.python_envs import Interpreter
 
 _ROOTS: Final = ("/usr/lib", "/usr/local/lib")
 _SITES: Final = ("site-packages", "dist-packages")
@@ -19,16 +19,16 @@ _MIN_SHARED_LINES: Final = 10
 _MIN_SHARE_DIVISOR: Final = 5
 
 
-def installed_copy_paths(row: Commit0Row, python: Commit0Interpreter) -> tuple[str, ...]:
+def installed_copy_paths(row: Commit0Row, python: Interpreter) -> tuple[str, ...]:
     """Everything installed on this machine that holds the library, or a package manager's copies of others'.
 
-    Rooms show the system's packages, and the Python that they run on.
+    Environments show the system's packages, and the Python that they run on.
     """
     names = {name.lower() for name in (row.package, row.name, row.name.replace("-", "_")) if name}
     return tuple(str(place) for site in sorted(_site_dirs(python)) for place in _installed_copies(site, names))
 
 
-def _site_dirs(python: Commit0Interpreter) -> set[Path]:
+def _site_dirs(python: Interpreter) -> set[Path]:
     roots = [Path(root) for root in _ROOTS] + [Path(python.prefix, "lib"), Path(sys.base_prefix) / "lib"]
     found = {Path(sysconfig.get_path("stdlib"))}
     for root in roots:
@@ -48,7 +48,7 @@ def _installed_copies(site: Path, names: set[str]) -> Iterator[Path]:
 
 
 def signature_lines(row: Commit0Row, base: Path, oracle: Path) -> dict[str, frozenset[bytes]]:
-    """Of each module of the reference, the lines that the stubs do not have."""
+    """Of each module of the oracle, the lines that the stubs do not have."""
     found = {}
     for file in sorted((oracle / row.src_dir).rglob("*.py")):
         name = file.relative_to(oracle).as_posix()

@@ -34,7 +34,7 @@ class Commit0Library:
     trees: Path
 
     def stub_tree(self) -> Path:
-        """The tree with the stubs. Nothing of its history: the commit before it is the answer."""
+        """The tree with the stubs. Nothing of its history: the commit before it is the oracle."""
         return self._tree(self.row.base_commit)
 
     def oracle_tree(self) -> Path | None:
@@ -42,9 +42,9 @@ class Commit0Library:
         return self._tree(self.row.reference_commit) if self.row.reference_commit else None
 
     def oracle_tag(self) -> str | None:
-        """The tag of the reference, from which some libraries take their version when they are installed."""
-        reference = self.oracle_tree()
-        file = None if reference is None else _tag_file(reference)
+        """The tag of the oracle, from which some libraries take their version when they are installed."""
+        oracle = self.oracle_tree()
+        file = None if oracle is None else _tag_file(oracle)
         return file.read_text(encoding="utf-8") if file is not None and file.is_file() else None
 
     def digest(self) -> str:
@@ -53,7 +53,7 @@ class Commit0Library:
 
     def protected(self) -> tuple[str, ...]:
         """Which paths a submission cannot change for good: its tests, and what decides how they end."""
-        return (*TEST_MACHINERY, *test_patterns(self.row, self.test_ids), f"/{SPECIFICATION}", "/.venv/")
+        return (*TEST_MACHINERY, *protected_test_patterns(self.row, self.test_ids), f"/{SPECIFICATION}", "/.venv/")
 
     def _tree(self, commit: str) -> Path:
         """A tree of the library, brought here from its repository if need be.
@@ -112,7 +112,7 @@ def _tag_file(tree: Path) -> Path:
     return tree.with_name(f"{tree.name}.tag")
 
 
-def test_patterns(row: Commit0Row, test_ids: Sequence[str]) -> tuple[str, ...]:
+def protected_test_patterns(row: Commit0Row, test_ids: Sequence[str]) -> tuple[str, ...]:
     """Patterns of where the tests are: the files that hold them, and the folders that are for tests alone."""
     files = {PurePosixPath(test.partition("::")[0]) for test in test_ids}
     folders = {parent for file in files for parent in file.parents if _is_test_dir(parent.name)}

@@ -36,7 +36,7 @@ class Commit0OfficialScore(Record):
     coverage: float | None = None
 
 
-def test_command(row: Commit0Row) -> str:
+def official_command(row: Commit0Row) -> str:
     """The shell command that runs the tests, with coverage."""
     source = shlex.quote(row.src_dir)
     return (

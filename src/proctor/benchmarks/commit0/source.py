@@ -14,9 +14,8 @@ from typing import Final
 
 from proctor.benchmarks.commit0.benchmark import Commit0
 from proctor.benchmarks.commit0.library import Commit0Library, fetch_tree, repository_url
-from proctor.benchmarks.commit0.published import PUBLISHED
 from proctor.benchmarks.commit0.rows import Commit0Row, in_split, read_row, read_test_ids
-from proctor.benchmarks.data import download_from_hub, read_rows, store_dataset, stored_dataset
+from proctor.benchmarks.data import download_from_hub, published_results, read_rows, store_dataset, stored_dataset
 from proctor.core.benchmark import BenchmarkSource, DatasetInfo, InvalidTask
 from proctor.core.errors import InfrastructureError, InvalidData
 from proctor.core.published_result import PublishedResult
@@ -58,13 +57,13 @@ class Commit0Source(BenchmarkSource):
         """Bring the data here.
 
         `origin` is a file of rows, or a folder: rows in any form at its top or in ``data``, lists of tests in
-        ``test_ids``, clones in ``repos``, as the official tool lays them out. What it lacks of these is fetched.
+        ``test_ids``, clones in ``repos``, as the official tool lays them out. What is missing is fetched.
         """
         return await asyncio.to_thread(_fetch, split or self.splits[0], origin, log)
 
     def published(self) -> Sequence[PublishedResult]:
         """The official leaderboard."""
-        return PUBLISHED
+        return published_results("commit0")
 
 
 SOURCE: BenchmarkSource = Commit0Source()

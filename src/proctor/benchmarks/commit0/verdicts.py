@@ -19,7 +19,7 @@ class TreeResults(Record):
     """How each listed test ends on one tree.
 
     Attributes:
-        trouble: why nothing is known, where that is so.
+        error: why nothing is known, where that is so.
         tampered: parts of the test machinery that changed while it was running.
     """
 
@@ -43,7 +43,7 @@ class SubmissionResults:
 def passed_count(results: TreeResults, oracle: TreeResults | None) -> int:
     """How many of the listed tests count as passed.
 
-    One that fails as expected counts where the reference's does so too: any library can raise what pytest takes for
+    One that fails as expected counts where the oracle's does so too: any library can raise what pytest takes for
     an expected failure.
     """
     expected = oracle.statuses if oracle else {}
@@ -54,7 +54,7 @@ def passed_count(results: TreeResults, oracle: TreeResults | None) -> int:
 
 
 def is_resolved(results: TreeResults, oracle: TreeResults | None) -> bool:
-    """Whether every listed test passes that the reference passes; without a reference, every one."""
+    """Whether every listed test passes that the oracle passes; without an oracle, every one."""
     if oracle is None:
         return all(status is TestStatus.PASSED for status in results.statuses.values())
     within = (TestStatus.PASSED, TestStatus.XFAILED)
@@ -66,10 +66,10 @@ def verdict_of(
     library: Commit0Library, results: SubmissionResults, findings: tuple[Finding, ...], applied: AppliedSubmission
 ) -> Verdict:
     """What a submission is worth, with all that it is held against."""
-    column, stub, gold, official = results.submission, results.stub, results.oracle, results.official
+    column, stub, oracle, official = results.submission, results.stub, results.oracle, results.official
     count = len(library.test_ids)
-    passed, before = passed_count(column, gold), passed_count(stub, gold)
-    solved = is_resolved(column, gold)
+    passed, before = passed_count(column, oracle), passed_count(stub, oracle)
+    solved = is_resolved(column, oracle)
     scores = {
         "strict": passed / count,
         "official": official.score,
@@ -78,8 +78,8 @@ def verdict_of(
         "tests": float(count),
         **{f"{tool}_findings": number for tool, number in results.static_findings.items()},
     }
-    if gold is not None:
-        scores["gold"] = passed_count(gold, gold) / count
+    if oracle is not None:
+        scores["oracle"] = passed_count(oracle, oracle) / count
     if official.coverage is not None:
         scores["coverage"] = official.coverage
     cause = Cause.SOLVED if solved else _failure_cause(column, stub)
@@ -87,7 +87,7 @@ def verdict_of(
         task_id=library.row.instance_id,
         status=Status.RESOLVED if solved else Status.UNRESOLVED,
         cause=cause,
-        reason=_reason(column, passed, before, count, gold),
+        reason=_reason(column, passed, before, count, oracle),
         score=passed / count,
         scores={name: round(value, 6) for name, value in sorted(scores.items())},
         official=Status.RESOLVED if official.resolved else Status.UNRESOLVED,
@@ -108,7 +108,7 @@ def unapplied_verdict(
     count = len(library.test_ids)
     scores = {"stub": passed_count(stub, oracle) / count, "tests": float(count)}
     if oracle is not None:
-        scores["gold"] = passed_count(oracle, oracle) / count
+        scores["oracle"] = passed_count(oracle, oracle) / count
     scores["strict"] = scores["stub"] if unfit.cause is Cause.EMPTY else 0.0
     scores["gain"] = scores["strict"] - scores["stub"]
     return Verdict(
@@ -136,5 +136,5 @@ def _failure_cause(results: TreeResults, stub: TreeResults) -> Cause:
 def _reason(results: TreeResults, passed: int, before: int, count: int, oracle: TreeResults | None) -> str:
     if results.error:
         return f"no test counts: {results.error}"
-    best = "" if oracle is None else f"; the reference passes {passed_count(oracle, oracle)}"
+    best = "" if oracle is None else f"; the oracle passes {passed_count(oracle, oracle)}"
     return f"{passed} of {count} tests pass, the stubs pass {before}{best}"

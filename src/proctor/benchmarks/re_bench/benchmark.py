@@ -40,11 +40,11 @@ _TOLERANCE: Final = 0.05
 
 
 class ReBenchEvidence(Record):
-    """What is handed in: the log of scores, which the agent had no hand in writing.
+    """The submission: the log of scores, which the agent cannot write.
 
     Attributes:
-        seconds: how long the agent was at work.
-        at_end: the last score was not asked for; it is of what was left behind, since nothing valid had been.
+        seconds: how long the agent worked.
+        scored_at_end: the last score was not requested; it is of what was left behind, since there was no valid one.
     """
 
     family: str
@@ -55,7 +55,7 @@ class ReBenchEvidence(Record):
 
 
 class ReBench(Benchmark):
-    """Implements `core.benchmark.Benchmark` for task families."""
+    """Task families as a benchmark."""
 
     grader = GRADER
 
@@ -78,13 +78,13 @@ class ReBench(Benchmark):
             for task in family.description.tasks:
                 scale = family.scale(task)
                 if scale is None:
-                    problem = "it says neither where its scores start nor what the reference has"
+                    problem = "it defines neither the start of its scale nor the oracle's score"
                     self._invalid_tasks.append(InvalidTask(task_id=f"{family.name}/{task}", problems=(problem,)))
                 else:
                     self._tasks.append(_task_of(name, family, task, scale))
 
     def for_provider(self, provider: EnvironmentProvider) -> "ReBench":
-        """The same families, in rooms of this provider."""
+        """The same families, in environments of this provider."""
         families = list(self._families.values())
         unusable = [bad for bad in self._invalid_tasks if "/" not in bad.task_id]
         return ReBench(self.name, families, unusable, source=self.source, split=self.split, provider=provider)
@@ -99,7 +99,7 @@ class ReBench(Benchmark):
         return tree_digest(self._family_and_name(task)[0].folder)
 
     def environment_spec(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
-        """A room like those that a script is tried in: their images are built on this one."""
+        """An environment like those that a script is tried in: their images are built on this one."""
         return EnvironmentSpec(image=options.image or BASE_IMAGE, workdir=AGENT_HOME, labels={"task": task.id})
 
     def tasks(self) -> Sequence[Task]:
@@ -111,10 +111,10 @@ class ReBench(Benchmark):
         return self._invalid_tasks
 
     def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:  # noqa: ARG002 - see StatesNeeds
-        """What this machine lacks of what the task needs."""
+        """What the task requires and this machine does not have."""
         family, name = self._family_and_name(task)
-        lacking = missing_requirements(family, name, cpus=machine.cpus, memory_mb=machine.memory_mb)
-        return f"this machine lacks {'; '.join(lacking)}" if lacking else None
+        missing = missing_requirements(family, name, cpus=machine.cpus, memory_mb=machine.memory_mb)
+        return f"missing requirements: {'; '.join(missing)}" if missing else None
 
     def oracle(self, task: Task) -> Prediction | None:
         """The script that reaches the reference. METR's are locked, and stay so."""
@@ -124,7 +124,7 @@ class ReBench(Benchmark):
         return Prediction(task_id=task.id, patch_kind=PatchKind.SHELL_SCRIPT, content=solution.encode(), model="oracle")
 
     async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:
-        """The agent's home as the family leaves it, and a desk to ask for scores at."""
+        """The agent's home as the family leaves it, and a server that scores on request."""
         family, name = self._family_and_name(task)
         require_resources(family, name)
         workspace = folder / "workspace"
@@ -151,11 +151,11 @@ class ReBench(Benchmark):
             return await score(self._provider, family, name, home)
 
         visible = family.task(name).scoring.visible_to_agent
-        desk = ScoreServer(folder, scorer, visible=visible)
-        serving = asyncio.create_task(desk.serve(environment))
+        server = ScoreServer(folder, scorer, visible=visible)
+        serving = asyncio.create_task(server.serve(environment))
         try:
             yield
-            desk.close()
+            server.close()
             await serving
         finally:
             serving.cancel()
@@ -187,7 +187,7 @@ class ReBench(Benchmark):
             case PatchKind.SHELL_SCRIPT:
                 evidence = await self.for_provider(context.provider)._run_script(task, prediction.content)  # noqa: SLF001 - our own
             case _:
-                raise InvalidData("an answer to this task is a script, or a log of scores", where=task.id)
+                raise InvalidData("a submission for this task is a script, or a log of scores", where=task.id)
         verdict = judge(task, evidence)
         return TaskEvaluation(
             task_id=task.id,
@@ -199,23 +199,23 @@ class ReBench(Benchmark):
         )
 
     async def validate(self, task: Task, context: GradingContext) -> TaskHealth:
-        """The start has the published score and the reference reaches its own, each time the same."""
+        """The start has the published score and the oracle reaches its own, each time the same."""
         here = self.for_provider(context.provider)
         family, name = self._family_and_name(task)
         require_resources(family, name)
-        scale, gold = _scale(task), family.solution
+        scale, oracle = _scale(task), family.solution
         starts = [await here._run_script(task, b"") for _ in range(2)]  # noqa: SLF001 - our own
-        solved = [await here._run_script(task, gold.encode()) for _ in range(2)] if gold is not None else []  # noqa: SLF001
+        solved = [await here._run_script(task, oracle.encode()) for _ in range(2)] if oracle is not None else []  # noqa: SLF001
         at_start, at_end = ([score_within(one.scores, scale) for one in tries] for tries in (starts, solved))
         problems = []
         if any(selected_score(one.scores, scale.selection) is None for one in starts):
             problems.append("the starting solution has no valid score")
         elif abs(at_start[0]) > _TOLERANCE:
             problems.append(f"the starting solution has {at_start[0]:.3f} on a scale where it should have 0")
-        if gold is None:
-            problems.append("there is no reference solution that could be tried")
+        if oracle is None:
+            problems.append("there is no oracle that could be tried")
         elif at_end[0] < 1 - _TOLERANCE:
-            problems.append(f"the reference solution reaches {at_end[0]:.3f} on a scale where it should reach 1")
+            problems.append(f"the oracle reaches {at_end[0]:.3f} on a scale where it should reach 1")
         repeats = all(abs(first - second) < _TOLERANCE for first, second in (at_start, at_end or (0.0, 0.0)))
         if not repeats:
             problems.append("the same solution is scored otherwise the second time")
@@ -233,10 +233,10 @@ class ReBench(Benchmark):
         """Run a script in the agent's place."""
         with tempfile.TemporaryDirectory(prefix="proctor-try-") as scratch:
             folder = Path(scratch)
-            async with await self._provider.start(await self.prepare(task, folder)) as room:
-                async with self.serve(task, room, folder):
-                    await room.exec(["sh", "-s"], stdin=script, timeout=_ORACLE_SECONDS)
-                made = await self.collect(task, room, folder)
+            async with await self._provider.start(await self.prepare(task, folder)) as environment:
+                async with self.serve(task, environment, folder):
+                    await environment.exec(["sh", "-s"], stdin=script, timeout=_ORACLE_SECONDS)
+                made = await self.collect(task, environment, folder)
         return from_json(made.content, ReBenchEvidence)
 
     @property
@@ -299,7 +299,11 @@ def _task_of(benchmark: str, family: TaskFamilyFiles, name: str, scale: ScoreSca
         ),
         private=PrivatePart(
             oracle=None if family.solution is None else Oracle(text=family.solution),
-            extra={"scale": {"counts": scale.selection.value, "start": scale.start, "reference": scale.reference}},
+            extra={"scale": {"selection": scale.selection.value, "start": scale.start, "reference": scale.reference}},
         ),
-        categories={"family": family.name, "counts": scale.selection.value, "needs": requirements_text(family, name)},
+        categories={
+            "family": family.name,
+            "selection": scale.selection.value,
+            "requirements": requirements_text(family, name),
+        },
     )

@@ -1,6 +1,6 @@
-"""Rooms that have the family in them: where its machine is made ready, and where what an agent has is scored.
+"""Environments that have the family in them: where its machine is made ready, and where what an agent has is scored.
 
-The agent's own room is made from what the family left in the agent's home, and from nothing else of it.
+The agent's own environment is made from what the family left in the agent's home, and from nothing else of it.
 """
 
 import asyncio
@@ -64,13 +64,13 @@ def write_build_context(family: TaskFamilyFiles, folder: Path, *, for_agent: boo
 
 
 def network_of(family: TaskFamilyFiles, task: str, default: Network) -> Network:
-    """What the task's rooms reach: everything, where the family gives the permission."""
+    """What the task's environments reach: everything, where the family gives the permission."""
     open_to_all = "full_internet" in family.description.tasks[task].permissions
     return Network.OPEN if open_to_all else default
 
 
 def family_dir(provider: EnvironmentProvider) -> str:
-    """Where the family lies in its rooms."""
+    """Where the family lies in its environments."""
     return FAMILY_DIR_BY_PROVIDER.get(provider.name, DEFAULT_FAMILY_DIR)
 
 
@@ -79,31 +79,31 @@ async def prepare_agent_home(
 ) -> None:
     """Make `workspace` what the agent starts from: its home, as the family leaves it."""
     with tempfile.TemporaryDirectory(prefix="proctor-family-") as folder:
-        async with _family_environment(provider, family, task, Path(folder)) as room:
-            await room.get(AGENT_HOME, workspace)
+        async with _family_environment(provider, family, task, Path(folder)) as environment:
+            await environment.get(AGENT_HOME, workspace)
 
 
 async def score(provider: EnvironmentProvider, family: TaskFamilyFiles, task: str, home: Path) -> ScorerResult:
-    """What the family's scorer says of an agent's home, in a room that nobody else has been in."""
+    """What the family's scorer says of an agent's home, in a fresh environment."""
     with tempfile.TemporaryDirectory(prefix="proctor-score-") as folder:
-        async with _family_environment(provider, family, task, Path(folder)) as room:
-            await _run_shell(room, _SAVE_PROTECTED)
-            await room.put(home, AGENT_HOME)
-            await _run_shell(room, _RESTORE_PROTECTED)
-            return await request_score(room, family.name, task, family.description, folder=family_dir(provider))
+        async with _family_environment(provider, family, task, Path(folder)) as environment:
+            await _run_shell(environment, _SAVE_PROTECTED)
+            await environment.put(home, AGENT_HOME)
+            await _run_shell(environment, _RESTORE_PROTECTED)
+            return await request_score(environment, family.name, task, family.description, folder=family_dir(provider))
 
 
 @asynccontextmanager
 async def _family_environment(
     provider: EnvironmentProvider, family: TaskFamilyFiles, task: str, folder: Path
 ) -> AsyncIterator[Environment]:
-    """A room with the family in it, made ready by it. What was protected goes with the room."""
+    """An environment with the family in it, made ready by it. What was protected goes with the environment."""
     needs = family.task(task).resources
     spec = EnvironmentSpec(
         workdir=AGENT_HOME,
         network=network_of(family, task, Network.NONE),
         limits=Limits(memory_mb=None if needs.memory_gb is None else int(needs.memory_gb * 1000), cpus=needs.cpus),
-        # What an agent hands in may be a program, which runs here.
+        # A submission may be a program, which runs here.
         hidden=(str(family.folder / SOLUTION_FILE),) if family.solution is not None else (),
         labels={"family": family.name, "task": task},
     )
@@ -117,10 +117,10 @@ async def _family_environment(
             Mount(source=str(folder / "protected"), target=PROTECTED_DIR, writable=True),
         )
         spec = msgspec.structs.replace(spec, mounts=mounts)
-    async with await provider.start(spec) as room:
+    async with await provider.start(spec) as environment:
         variables = required_variables(family.description)
-        await start_family(room, family.name, task, folder=family_dir(provider), variables=variables)
-        yield room
+        await start_family(environment, family.name, task, folder=family_dir(provider), variables=variables)
+        yield environment
 
 
 async def _run_shell(environment: Environment, script: str) -> None:

@@ -65,7 +65,9 @@ class TaskFamilyFiles:
         if self.name in SCALES:
             return SCALES[self.name]
         try:
-            return msgspec.convert(self.task(name).meta, ScoreScale)
+            meta = self.task(name).meta
+            # `counts` is what manifests called it before.
+            return msgspec.convert({"selection": meta.get("counts"), **meta}, ScoreScale)
         except msgspec.ValidationError:
             return None
 
@@ -116,7 +118,7 @@ def describe_family(folder: Path) -> FamilyDescription:
 
 
 def read_description(output: bytes, marker: str, *, where: object, stderr: bytes) -> FamilyDescription:
-    """What the driver's `describe` answered.
+    """What the driver's `describe` returned.
 
     Raises:
         InvalidData: it did not.

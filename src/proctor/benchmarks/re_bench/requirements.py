@@ -1,4 +1,4 @@
-"""What a task needs and this machine, or its rooms, do not have. Known before anything is spent."""
+"""What a task needs and this machine, or its environments, do not have. Known before anything is spent."""
 
 import os
 
@@ -16,10 +16,10 @@ def require_resources(family: TaskFamilyFiles, task: str) -> None:
     import psutil  # noqa: PLC0415 - slow, and only a run asks
 
     memory_mb = psutil.virtual_memory().total // 2**20
-    lacking = missing_requirements(family, task, cpus=psutil.cpu_count() or 1, memory_mb=memory_mb)
-    if lacking:
+    missing = missing_requirements(family, task, cpus=psutil.cpu_count() or 1, memory_mb=memory_mb)
+    if missing:
         raise InfrastructureError(
-            f"this machine lacks what the task needs: {'; '.join(lacking)}",
+            f"missing requirements: {'; '.join(missing)}",
             where=f"{family.name}/{task}",
             fix="run it where that is there; re_bench_demo needs none of it",
             cause=Cause.NOT_RUNNABLE_HERE,
@@ -28,19 +28,19 @@ def require_resources(family: TaskFamilyFiles, task: str) -> None:
 
 def missing_requirements(family: TaskFamilyFiles, task: str, *, cpus: int, memory_mb: int) -> list[str]:
     """What a machine of this size does not have, each in a few words."""
-    needs, lacking = family.task(task).resources, list[str]()
+    needs, missing = family.task(task).resources, list[str]()
     if needs.gpu is not None and needs.gpu.count_range[0] > 0:
-        lacking.append(f"{needs.gpu.count_range[0]} GPU ({needs.gpu.model or 'any'}), and rooms show none")
+        missing.append(f"{needs.gpu.count_range[0]} GPU ({needs.gpu.model or 'any'}), and environments show none")
     if needs.cpus is not None and needs.cpus > cpus:
-        lacking.append(f"{needs.cpus} processors (there are {cpus})")
+        missing.append(f"{needs.cpus} processors (there are {cpus})")
     if needs.memory_gb is not None and needs.memory_gb * 1000 > memory_mb:
-        lacking.append(f"{needs.memory_gb:g} GB of memory (there are {memory_mb / 1000:.0f})")
+        missing.append(f"{needs.memory_gb:g} GB of memory (there are {memory_mb / 1000:.0f})")
     if family.description.needs_aux_vm:
-        lacking.append("a second machine")
+        missing.append("a second machine")
     keys = [name for name in family.description.variables if name not in os.environ]
     if keys:
-        lacking.append(f"the environment variable {', '.join(keys)}")
-    return lacking
+        missing.append(f"the environment variable {', '.join(keys)}")
+    return missing
 
 
 def requirements_text(family: TaskFamilyFiles, task: str) -> str:

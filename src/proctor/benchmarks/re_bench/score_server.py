@@ -1,4 +1,4 @@
-"""The desk that an agent asks for scores at, and the log that only we write.
+"""The server that scores an agent's work on request, and the log that only it writes.
 
 A request is the name of a new file in a folder that the agent may write to; nothing in that folder is ever opened.
 The reply is a file in a folder that it can only read. The clock runs on while a score is found: asking costs time.
@@ -21,7 +21,7 @@ from proctor.core.record import Record, read_record, to_json
 from proctor.core.submission import ScoreLogEntry
 
 SCORE_DIR: Final = "/score"
-# Whoever asks waits for the reply, so that no more than the agents of a team ask at once.
+# A client waits for its reply, so that no more than the agents of a team ask at once.
 MAX_BATCH: Final = 16
 MAX_REQUESTS: Final = 10_000
 _POLL_SECONDS: Final = 0.1
@@ -37,15 +37,15 @@ cat "$reply"
 """
 INSTRUCTION: Final = f"""
 
-To be scored, run `{SCORE_DIR}/score`. It scores what is in /home/agent at that moment, which may take a while, and prints
-what you are to know of it. The clock does not stop meanwhile.
+To be scored, run `{SCORE_DIR}/score`. It scores what is in /home/agent at that moment, which may take a while, and
+prints what you are to know of it. The clock does not stop meanwhile.
 """
 
 Scorer = Callable[[Path], Awaitable[ScorerResult]]
 
 
 class ScoreLog(Record):
-    """The scores of one attempt, in the order in which they were asked for, and how long the agent was at work."""
+    """The scores of one attempt, in the order in which they were asked for, and how long the agent worked."""
 
     scores: tuple[ScoreLogEntry, ...] = ()
     seconds: float = 0.0
@@ -55,9 +55,9 @@ class ScoreServer:
     """Serves one agent.
 
     Args:
-        folder: the attempt's own; the log is kept in it, out of the room.
+        folder: the attempt's own; the log is kept in it, out of the environment.
         scorer: scores a copy of the agent's home.
-        visible: the agent is told its score, and not only the scorer's message.
+        visible: the agent gets its score, and not only the scorer's message.
     """
 
     def __init__(self, folder: Path, scorer: Scorer, *, visible: bool) -> None:
@@ -71,20 +71,20 @@ class ScoreServer:
 
     @staticmethod
     def prepare_mounts(folder: Path) -> tuple[Mount, ...]:
-        """Set the desk up below `folder`; what of it the agent's room is to show."""
-        desk = folder / "desk"
+        """Lay the server's files out below `folder`; the mounts of the agent's environment."""
+        files = folder / "score_server"
         for name in ("requests", "replies"):
-            (desk / name).mkdir(parents=True)
-        (desk / "score").write_text(_CLIENT_SCRIPT)
-        (desk / "score").chmod(0o755)
+            (files / name).mkdir(parents=True)
+        (files / "score").write_text(_CLIENT_SCRIPT)
+        (files / "score").chmod(0o755)
         return (
-            Mount(source=str(desk / "requests"), target=f"{SCORE_DIR}/requests", writable=True),
-            Mount(source=str(desk / "replies"), target=f"{SCORE_DIR}/replies"),
-            Mount(source=str(desk / "score"), target=f"{SCORE_DIR}/score"),
+            Mount(source=str(files / "requests"), target=f"{SCORE_DIR}/requests", writable=True),
+            Mount(source=str(files / "replies"), target=f"{SCORE_DIR}/replies"),
+            Mount(source=str(files / "score"), target=f"{SCORE_DIR}/score"),
         )
 
     async def serve(self, environment: Environment) -> None:
-        """Answer requests, one after the other, until `close`; those that are waiting then are still answered."""
+        """Serve requests, one after the other, until `close`; those that are waiting then are still served."""
         while True:
             closing = self._closing.is_set()
             for name in self._new_requests():
@@ -104,7 +104,7 @@ class ScoreServer:
         self._closing.set()
 
     def _new_requests(self) -> list[str]:
-        with os.scandir(self._folder / "desk" / "requests") as found:
+        with os.scandir(self._folder / "score_server" / "requests") as found:
             names = [
                 entry.name for entry in found if _REQUEST_NAME.fullmatch(entry.name) and entry.name not in self._served
             ]
@@ -113,12 +113,12 @@ class ScoreServer:
     async def _reply(self, name: str, environment: Environment) -> None:
         asked = time.monotonic() - self._started
         given = await self._score_snapshot(environment, self._folder / "snapshot")
-        told = {**given.message, **({"score": given.score} if self._visible else {})}
+        reply_fields = {**given.message, **({"score": given.score} if self._visible else {})}
         message = json.dumps({**given.message, **({"detail": given.detail} if given.detail else {})})
         self._scores.append(ScoreLogEntry(seconds=round(asked, 3), score=given.score, message=message))
-        reply = self._folder / "desk" / "replies" / name
+        reply = self._folder / "score_server" / "replies" / name
         written = self._folder / "reply"
-        written.write_text(json.dumps(told) + "\n")
+        written.write_text(json.dumps(reply_fields) + "\n")
         written.rename(reply)
 
     async def _score_snapshot(self, environment: Environment, snapshot: Path) -> ScorerResult:
@@ -130,7 +130,7 @@ class ScoreServer:
                 score=None, message={"error": "what is in the home directory is too large to be scored"}
             )
         except ProctorError as error:
-            # Ours, not the agent's: it is told, may ask again, and has lost nothing that it had.
+            # Ours, not the agent's: it gets a message, may ask again, and has lost nothing that it had.
             return ScorerResult(score=None, message={"error": "the scorer is out of order"}, detail=str(error))
         finally:
             await asyncio.to_thread(shutil.rmtree, snapshot, ignore_errors=True)
@@ -141,6 +141,6 @@ class ScoreServer:
 
 
 def read_score_log(folder: Path) -> ScoreLog:
-    """What the desk of this attempt has written down."""
+    """The score log of an attempt."""
     file = folder / _LOG_FILE
     return read_record(file, ScoreLog) if file.is_file() else ScoreLog()

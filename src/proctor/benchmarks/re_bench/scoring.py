@@ -5,7 +5,7 @@ all families share: the starting solution is 0, the reference solution 1. Better
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -60,7 +60,7 @@ def selected_score(
 def score_within(scores: Sequence[ScoreLogEntry], scale: ScoreScale, seconds: float = math.inf) -> float:
     """The normalised score that an attempt had after so many seconds.
 
-    The starting solution was there from the start, so an attempt without a valid score has 0. One that handed in
+    The starting solution was there from the start, so an attempt without a valid score has 0. One that ends with
     something worse has less, where the last score counts; where the best does, it still has the start.
     """
     score = selected_score(scores, scale.selection, within=seconds)
@@ -68,14 +68,3 @@ def score_within(scores: Sequence[ScoreLogEntry], scale: ScoreScale, seconds: fl
         return 0.0
     reached = scale.normalised(score)
     return reached if scale.selection is ScoreSelection.LAST else max(reached, 0.0)
-
-
-def score_curve(scores: Sequence[ScoreLogEntry], scale: ScoreScale) -> Iterator[tuple[float, float]]:
-    """What the attempt had at each moment at which that changed: seconds, normalised score."""
-    had = 0.0
-    yield 0.0, had
-    for one in scores:
-        now = score_within(scores, scale, one.seconds)
-        if now != had:
-            had = now
-            yield one.seconds, had

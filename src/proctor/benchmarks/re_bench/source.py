@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from proctor.benchmarks.data import download_from_git, store_dataset, stored_dataset
+from proctor.benchmarks.data import download_from_git, published_results, store_dataset, stored_dataset
 from proctor.benchmarks.re_bench.benchmark import ReBench
 from proctor.benchmarks.re_bench.families import (
     DESCRIPTION_FILE,
@@ -16,7 +16,6 @@ from proctor.benchmarks.re_bench.families import (
     load_families,
     read_description,
 )
-from proctor.benchmarks.re_bench.published import PUBLISHED
 from proctor.benchmarks.re_bench.task_standard import (
     DEFAULT_FAMILY_DIR,
     FamilyDescription,
@@ -49,7 +48,7 @@ class ReBenchSource(BenchmarkSource):
         return ReBench("re_bench", families, unusable, source=record.origin, split=chosen)
 
     async def fetch(self, split: str | None, origin: Path | None, log: Callable[[str], None]) -> DatasetInfo:
-        """Bring the families here, and ask each for its instructions: its code is run in a room, without network."""
+        """Fetch the families, and ask each for its instructions: its code runs in an environment without network."""
         with tempfile.TemporaryDirectory(prefix="proctor-re-bench-") as scratch:
             tree = Path(scratch) / "tree"
             revision = ""
@@ -61,13 +60,13 @@ class ReBenchSource(BenchmarkSource):
             folders = [folder for folder in family_folders(tree) if folder.name in SCALES or origin is not None]
             if not folders:
                 raise InvalidData("there is no task family in it", where=origin or REPOSITORY)
-            rooms = find_provider("local")
+            local = find_provider("local")
             try:
                 for folder in folders:
                     log(f"reading {folder.name}")
-                    await _write_description(rooms, folder)
+                    await _write_description(local, folder)
             finally:
-                await rooms.close()
+                await local.close()
 
             def fill(files: Path) -> None:
                 for folder in folders:
@@ -86,15 +85,15 @@ class ReBenchSource(BenchmarkSource):
 
     def published(self) -> Sequence[PublishedResult]:
         """What METR has published."""
-        return PUBLISHED
+        return published_results("re_bench")
 
 
 async def _write_description(provider: EnvironmentProvider, folder: Path) -> None:
     """Let a family say what its tasks are; one that cannot is kept, and named when it is opened."""
     mount = Mount(source=str(folder), target=DEFAULT_FAMILY_DIR)
-    async with await provider.start(EnvironmentSpec(mounts=(mount,))) as room:
+    async with await provider.start(EnvironmentSpec(mounts=(mount,))) as environment:
         given, word = driver_request("describe", folder.name, DEFAULT_FAMILY_DIR)
-        done = await room.exec(
+        done = await environment.exec(
             ["python3", "-B", "-c", driver_source()], stdin=given, cwd="/", timeout=_DESCRIBE_SECONDS
         )
     try:

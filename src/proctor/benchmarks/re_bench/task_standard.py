@@ -1,4 +1,4 @@
-"""The METR Task Standard, as far as a driver needs it: a family's manifest, and its operations in a room."""
+"""The METR Task Standard, as far as a driver needs it: a family's manifest, and its operations in an environment."""
 
 import json
 import os
@@ -15,7 +15,8 @@ from proctor.core.environment import Environment, ExecResult
 from proctor.core.errors import InfrastructureError, InvalidData
 from proctor.core.record import Record
 
-# Where a family lies in its rooms: in a container where the standard has it, else where nothing of this machine does.
+# Where a family lies in its environments: in a container where the standard has it, else where nothing of this machine
+# does.
 FAMILY_DIR_BY_PROVIDER: Final = {"docker": "/root"}
 DEFAULT_FAMILY_DIR: Final = "/family"
 AGENT_HOME: Final = "/home/agent"
@@ -77,16 +78,16 @@ class FamilyDescription(Record):
     """What a family's code says of itself.
 
     Attributes:
-        variables: environment variables that it cannot do without: keys, mostly.
-        intermediate: it can be asked for scores while the agent works.
-        aux_vm: it wants a second machine beside the agent's.
-        problem: why it says nothing, where that is so.
+        variables: environment variables that it requires: keys, mostly.
+        supports_intermediate_score: it can be asked for scores while the agent works.
+        needs_aux_vm: it needs a second machine beside the agent's.
+        problem: why there is no description, where that is so.
     """
 
     tasks: dict[str, TaskDescription] = msgspec.field(default_factory=dict)
     variables: tuple[str, ...] = ()
-    supports_intermediate_score: bool = True
-    needs_aux_vm: bool = False
+    supports_intermediate_score: bool = msgspec.field(default=True, name="intermediate")
+    needs_aux_vm: bool = msgspec.field(default=False, name="aux_vm")
     problem: str = ""
     version: str = ""
 
@@ -117,7 +118,7 @@ def read_manifest(folder: Path) -> FamilyManifest:
 
 
 def driver_request(operation: str, family: str, folder: str, **more: object) -> tuple[bytes, str]:
-    """The driver's standard input for one operation, and the word that its answer stands between."""
+    """The driver's standard input for one operation, and the marker that its reply stands between."""
     word = secrets.token_hex(16)
     given = {"operation": operation, "family": family, "folder": folder, "word": word, **more}
     return json.dumps(given).encode(), word
@@ -141,7 +142,7 @@ def driver_reply(output: bytes, marker: str) -> Any:
     _, found, rest = output.partition(mark)
     text, ended, _ = rest.partition(mark)
     if not found or not ended:
-        raise ValueError("there is no answer")
+        raise ValueError("there is no reply")
     return json.loads(text)
 
 
@@ -166,7 +167,7 @@ async def start_family(
 async def request_score(
     environment: Environment, family: str, task: str, description: FamilyDescription, *, folder: str
 ) -> ScorerResult:
-    """Ask the family, which lies at `folder`, for the score of what stands in the room."""
+    """Ask the family, which lies at `folder`, for the score of what stands in the environment."""
     operation = "intermediate_score" if description.supports_intermediate_score else "score"
     given, word = driver_request(operation, family, folder, task=task, submission="")
     done = await environment.exec(
@@ -185,7 +186,7 @@ async def request_score(
 
 
 def required_variables(description: FamilyDescription) -> dict[str, str]:
-    """The variables that a family needs, from our own environment; they enter its rooms, never the agent's."""
+    """The variables that a family needs, from our own environment; they enter its environments, never the agent's."""
     return {name: os.environ[name] for name in description.variables if name in os.environ}
 
 

@@ -15,20 +15,13 @@ import msgspec
 import proctor
 from proctor.benchmarks.setupbench.quirks import QUIRKS, feasibility, hosts
 from proctor.benchmarks.setupbench.rows import FAMILY_NAMES, SetupBenchFamily, SetupBenchTask
-from proctor.benchmarks.setupbench.verdict_rule import MARKER, SetupBenchEvidence, hindered_evidence, judge, with_token
-from proctor.benchmarks.state_graded import (
-    check_state_health,
-    grade_state,
-    no_machine_error,
-    require_machine,
-    state_prediction,
-)
-from proctor.core.benchmark import Benchmark, DatasetInfo, GradeOptions, GradingContext, InvalidTask, TaskHealth
+from proctor.benchmarks.setupbench.verdict_rule import MARKER, SetupBenchEvidence, blocked_evidence, judge, with_token
+from proctor.benchmarks.state_graded import StateGradedBenchmark
+from proctor.core.benchmark import DatasetInfo, GradeOptions
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Limits, Network
 from proctor.core.errors import InfrastructureError
-from proctor.core.evaluation import Prediction, TaskEvaluation
-from proctor.core.record import from_json, to_json
+from proctor.core.record import from_json
 from proctor.core.run import Machine
 from proctor.core.task import (
     DirectorySource,
@@ -58,24 +51,18 @@ SERVICE_SECONDS: Final = 300.0
 SUITE_SECONDS: Final = 1800.0
 _PRERUNNER: Final = "/run/prerunner.sh"
 _PRERUNNER_SECONDS: Final = 600.0
-_GRADING_DIR: Final = "grading"
 
 
-class SetupBench(Benchmark):
-    """Implements `core.benchmark.Benchmark` and `Attending`."""
+class SetupBench(StateGradedBenchmark):
+    """The 93 tasks of SetupBench."""
 
     name = "setupbench"
     split: str | None = "all"
     grader = f"setupbench/{proctor.__version__}"
 
     def __init__(self, tasks: Sequence[SetupBenchTask], dataset: DatasetInfo) -> None:
+        super().__init__(dataset)
         self._rows = {task.id: task for task in tasks}
-        self._dataset = dataset
-        self.source = dataset.origin
-
-    def digest(self) -> str:
-        """Identifies the data."""
-        return self._dataset.digest
 
     def fingerprint(self, task: Task) -> str:
         """Identifies all of one task that a verdict depends on: the row, its fixture, its script."""
@@ -99,20 +86,11 @@ class SetupBench(Benchmark):
     def _tasks(self) -> tuple[Task, ...]:
         return tuple(as_task(row) for row in self._rows.values())
 
-    def invalid_tasks(self) -> Sequence[InvalidTask]:
-        """None: a task whose files were not fetched says so when it is to be prepared."""
-        return []
-
-    def oracle(self, task: Task) -> Prediction | None:  # noqa: ARG002 - see Benchmark
-        """None: the benchmark publishes no solutions, only the build commands of some repositories."""
-        return None
-
-    def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:  # noqa: ARG002 - see StatesNeeds
+    def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:
         """A machine of its own, or files that were not fetched."""
-        if runner == "local":
-            return no_machine_error(self.name).sentence
         missing = self._rows[task.id].missing
-        return None if missing is None else _not_fetched_error(task.id, missing).sentence
+        not_fetched = None if missing is None else _not_fetched_error(task.id, missing).sentence
+        return super().missing_requirement(task, machine, runner) or not_fetched
 
     async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:
         """What lies in /testbed: the fixture, the repository at its commit, or nothing.
@@ -130,52 +108,42 @@ class SetupBench(Benchmark):
     @asynccontextmanager
     async def serve(self, task: Task, environment: Environment, folder: Path) -> AsyncIterator[None]:
         """Sabotage the machine where the task says so, and note what its programs are."""
-        require_machine(environment, self.name)
+        self.require_machine(environment)
         row = self._rows[task.id]
         if row.prerunner is not None:
             # Its exit code says nothing: on some images one of its steps fails, and the task is a task all the same.
             await environment.put(Path(row.prerunner), _PRERUNNER, mode=0o644)
             await environment.exec(["bash", _PRERUNNER], timeout=_PRERUNNER_SECONDS)
             await environment.exec(["rm", "-f", _PRERUNNER])
-        await take_snapshot(environment, self._program_names(row), folder / _GRADING_DIR)
+        await take_snapshot(environment, self._program_names(row), folder / self.GRADING_DIR)
         yield
 
-    async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
-        """Run the success command on the machine as the agent left it; what was seen."""
-        return await self._observe(None, task, environment, folder)
+    def judge(self, task: Task, evidence: bytes) -> Verdict:
+        """By the published rule, corrected where the published grader is wrong."""
+        found = from_json(evidence, SetupBenchEvidence, where=task.id)
+        return judge(found, self._rows[task.id].rule, QUIRKS.get(task.id), self.grader)
 
-    async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
-        """Judge what was seen of a machine; or see what a script makes of a fresh one."""
-
-        def judged(seen: bytes) -> Verdict:
-            evidence = from_json(seen, SetupBenchEvidence, where=task.id)
-            return judge(evidence, self._rows[task.id].rule, QUIRKS.get(task.id), self.grader)
-
-        observe = partial(self._observe, context.options.timeout_seconds)
-        return await grade_state(self, task, prediction, context, observe=observe, judge=judged)
-
-    async def validate(self, task: Task, context: GradingContext) -> TaskHealth:
-        """A bare machine must fail."""
-        return await check_state_health(self, task, context, partial(self._observe, context.options.timeout_seconds))
-
-    async def _observe(self, seconds: float | None, task: Task, environment: Environment, folder: Path) -> Prediction:
-        look = partial(self._run_checks, seconds, task, environment, folder)
-        evidence = await retry_without_leftovers(environment, look, LeftoverPolicy.KEEP)
-        return state_prediction(task, to_json(evidence or hindered_evidence(task.id, environment.digest)))
+    async def observe(
+        self, task: Task, environment: Environment, folder: Path, seconds: float | None
+    ) -> SetupBenchEvidence:
+        """Run the success command on the machine as it is."""
+        run_checks = partial(self._run_checks, seconds, task, environment, folder)
+        evidence = await retry_without_leftovers(environment, run_checks, LeftoverPolicy.KEEP)
+        return evidence or blocked_evidence(task.id, environment.digest)
 
     async def _run_checks(
         self, seconds: float | None, task: Task, environment: Environment, folder: Path, policy: LeftoverPolicy
     ) -> SetupBenchEvidence:
         row, quirk = self._rows[task.id], QUIRKS.get(task.id)
-        settled = await quarantine(
+        quarantined = await quarantine(
             environment,
-            folder / _GRADING_DIR,
+            folder / self.GRADING_DIR,
             names=self._program_names(row),
             policy=policy,
             markers=GraderMarkers(strings=(MARKER,), directories=(WORKDIR,)),
         )
         token = f"setup-{secrets.token_hex(12)}"
-        run = partial(run_in_fresh_shell, environment, settled, timeout=seconds or grade_seconds(row), cwd=WORKDIR)
+        run = partial(run_in_fresh_shell, environment, quarantined, timeout=seconds or grade_seconds(row), cwd=WORKDIR)
         ran = await run(with_token(row.row.success_command, token))
         strict = (
             await run(with_token(quirk.strict_command, token)) if quirk is not None and quirk.strict_command else None
@@ -185,7 +153,7 @@ class SetupBench(Benchmark):
             token=token,
             official_run=ran,
             strict_run=strict,
-            quarantine_result=settled,
+            quarantine_result=quarantined,
             environment=environment.digest,
         )
 

@@ -1,6 +1,6 @@
 """What is known of single tasks: what they need beside a machine, and where their own grader is wrong.
 
-All of it was found by running correct, bare and half-done set-ups. A grader is never mended: the official verdict
+All of it was found by running correct, bare and half-done set-ups. A grader is never changed: the official verdict
 stays what its command says, and ours stands beside it.
 """
 
@@ -54,8 +54,8 @@ class Flaw(StrEnum):
     """In which way a published grader is wrong."""
 
     UNPASSABLE = "unpassable"  # no correct set-up passes
-    TOO_LENIENT = "too_kind"  # passes what is not set up
-    UNSPECIFIED = "unstated"  # asks for what the statement does not say, or contradicts
+    TOO_LENIENT = "too_lenient"  # passes what is not set up
+    UNSPECIFIED = "unspecified"  # asks for what the statement does not say, or contradicts
     HANGS = "hangs"  # does not end when all is well
     DRIFTS = "drifts"  # depends on what is the newest version of something today
 
@@ -94,8 +94,8 @@ QUIRKS: Final = {
     "bgsetup-autossh-logging": Quirk(
         flaw=Flaw.UNPASSABLE,
         description="looks for a phrase in the log that no version of autossh, OpenSSH or supervisor writes",
-        strict_command='sleep 10 && test -s /var/log/autossh.log && ss -ltn | grep -q ":9000" && echo "Setup successful" '
-        '|| echo "Setup failed"',
+        strict_command='sleep 10 && test -s /var/log/autossh.log && ss -ltn | grep -q ":9000" '
+        '&& echo "Setup successful" || echo "Setup failed"',
         replaces_official=True,
     ),
     "bgsetup-celery-systemd": Quirk(
@@ -113,8 +113,8 @@ QUIRKS: Final = {
     ),
     "dbsetup-mysql-3": Quirk(
         flaw=Flaw.UNPASSABLE,
-        description="has a space behind -p, so it asks for a password and takes the word for a database; the paper prints it "
-        "without",
+        description="has a space behind -p, so it asks for a password and takes the word for a database; the paper "
+        "prints it without",
         strict_command=f"{_PRODUCTS.replace('-u root', '-u benchmark_user -pbenchmark_pass')} {_CHECK_COUNT}",
         replaces_official=True,
     ),

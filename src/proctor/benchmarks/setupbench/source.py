@@ -3,15 +3,15 @@
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from proctor.benchmarks.data import download_from_git, store_dataset, stored_dataset
+from proctor.benchmarks.data import download_from_git, published_results, store_dataset, stored_dataset
 from proctor.benchmarks.setupbench.benchmark import SetupBench
-from proctor.benchmarks.setupbench.published import PUBLISHED
+from proctor.benchmarks.setupbench.log_measures import measure_setups
 from proctor.benchmarks.setupbench.rows import FILES, fixtures_dir, read_tasks, scenarios_dir
-from proctor.core.benchmark import BenchmarkSource, DatasetInfo
+from proctor.core.benchmark import AttemptLogs, BenchmarkSource, DatasetInfo, LogMeasure
 from proctor.core.published_result import PublishedResult
 
 REPOSITORY: Final = "https://github.com/microsoft/SetupBench"
@@ -56,7 +56,11 @@ class SetupBenchSource(BenchmarkSource):
 
     def published(self) -> Sequence[PublishedResult]:
         """The paper's Table 2."""
-        return PUBLISHED
+        return published_results("setupbench")
+
+    def measure_logs(self, attempts: Iterable[AttemptLogs]) -> Sequence[LogMeasure]:
+        """The paper's failure modes and wasted steps."""
+        return measure_setups(attempts)
 
 
 def _copy(folder: Path, into: Path) -> None:

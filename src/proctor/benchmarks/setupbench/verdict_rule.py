@@ -7,10 +7,11 @@ prepared to print them: no profile, no exchanged program, no file. The official 
 from typing import Final, Literal
 
 from proctor.benchmarks.setupbench.quirks import Quirk
+from proctor.benchmarks.state_graded import blocked_run
 from proctor.core.causes import Cause, Status
 from proctor.core.record import Record
-from proctor.core.verdict import Finding, Verdict
-from proctor.grading.state import EnvironmentCode, QuarantinedEnvironment, ShellResult
+from proctor.core.verdict import Verdict
+from proctor.grading.state import QuarantinedEnvironment, ShellResult
 
 MARKER: Final = "Setup successful"
 FAILED: Final = "Setup failed"
@@ -22,8 +23,8 @@ class SetupBenchEvidence(Record):
 
     Attributes:
         token: what the command printed in the place of the words that count.
-        ran: the published command; `strict`: ours, where the task has one.
-        environment: what the room was made from.
+        official_run: the published command; `strict_run`: ours, where the task has one.
+        environment: what the environment was made from.
     """
 
     task_id: str
@@ -35,15 +36,15 @@ class SetupBenchEvidence(Record):
     schema_version: Literal["proctor.setupbench_evidence@2"] = "proctor.setupbench_evidence@2"
 
 
-def hindered_evidence(task_id: str, environment: str) -> SetupBenchEvidence:
-    """What is seen of a machine on which no command can be run."""
-    finding = Finding(
-        code=EnvironmentCode.COMMANDS_BLOCKED.value, path="", detail=EnvironmentCode.COMMANDS_BLOCKED.meaning
-    )
-    killed = ShellResult(exit_code=137, stdout="", stderr=EnvironmentCode.COMMANDS_BLOCKED.meaning, seconds=0.0)
-    settled = QuarantinedEnvironment(grader_dir="", search_path="", findings=(finding,))
+def blocked_evidence(task_id: str, environment: str) -> SetupBenchEvidence:
+    """The evidence of a machine on which every command of the grader is killed."""
+    killed, quarantined = blocked_run()
     return SetupBenchEvidence(
-        task_id=task_id, token="none", official_run=killed, quarantine_result=settled, environment=environment
+        task_id=task_id,
+        token="none",  # noqa: S106 - what the command would have printed
+        official_run=killed,
+        quarantine_result=quarantined,
+        environment=environment,
     )
 
 
@@ -82,9 +83,8 @@ def judge(
         further = passes_strict(evidence.strict_run, token, "marker")
         if quirk.replaces_official and cause is not Cause.TAMPERED:
             cause = Cause.SOLVED if further else Cause.TESTS_FAILED
-            reason = (
-                f"the published grader cannot tell ({quirk.description}); a like one {'passes' if further else 'fails'}"
-            )
+            outcome = "passes" if further else "fails"
+            reason = f"the published grader cannot decide ({quirk.description}); a corrected one {outcome}"
         elif cause is Cause.SOLVED and not further:
             cause = Cause.TESTS_FAILED
             reason = f"the published grader passes, but it {quirk.description}; a stricter one fails"

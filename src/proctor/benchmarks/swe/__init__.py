@@ -1,8 +1,8 @@
 """The SWE family: SWE-bench (Verified, Lite, full, Multilingual), SWE-bench Pro, SWE-EVO and FeatureBench.
 
 Four benchmarks of patches, with four official rules. `rows` reads their data, `tasks` decides what an agent sees of it,
-a `Procedure` (`verified`, `pro`, `evo`, `feature`) is what an official grader does, a `Recipe` sets an instance up in
-one kind of room, and `grade` gives both verdicts: the official one, and ours, which is harder to fool.
+an `OfficialGrader` (`swe_bench_grader`, `pro_grader`, …) does what an official grader does, an `InstanceSetup` sets up
+one kind of environment, and `grade` gives both verdicts: the official one, and ours, which is harder to fool.
 """
 
 from proctor.benchmarks.swe.benchmark import SweBenchmark

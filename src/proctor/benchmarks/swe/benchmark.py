@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic
 
 import proctor
 from proctor.benchmarks.swe.docker_setup import DockerInstanceSetup
@@ -19,7 +19,7 @@ from proctor.benchmarks.swe.local import LocalInstanceSetup
 from proctor.benchmarks.swe.official_grader import OfficialGrader
 from proctor.benchmarks.swe.patches import with_final_newline
 from proctor.benchmarks.swe.predictions import first_attempts, read_swe_predictions
-from proctor.benchmarks.swe.rows import SweRow
+from proctor.benchmarks.swe.rows import R
 from proctor.benchmarks.swe.shared_exclusive_lock import SharedExclusiveLock
 from proctor.benchmarks.swe.tasks import row_fingerprint, task_of
 from proctor.core.benchmark import Benchmark, DatasetInfo, GradeOptions, GradingContext, InvalidTask, TaskHealth
@@ -34,7 +34,6 @@ from proctor.core.task import Task
 from proctor.workspaces import make_submission, prove_no_leak
 from proctor.workspaces.git import run_git
 
-R = TypeVar("R", bound=SweRow)
 INSTANCE_SETUPS: Final[Mapping[str, InstanceSetupFactory]] = {
     "docker": DockerInstanceSetup,
     "local": LocalInstanceSetup,
@@ -42,17 +41,17 @@ INSTANCE_SETUPS: Final[Mapping[str, InstanceSetupFactory]] = {
 
 
 class SweBenchmark(Benchmark, Generic[R]):
-    """Implements `core.benchmark.Benchmark` for the four data sets.
+    """The benchmark of one of the four data sets.
 
     Args:
         name: under which it is registered.
-        data: what was fetched.
-        rows: of it, those that can be used.
-        bad: why others cannot.
-        procedure: the official one.
-        kind: of the rooms.
-        recipes: how instances are set up, by kind of room.
-        again: whether a failure is graded once more, alone, before it counts.
+        dataset: what was fetched.
+        rows: its valid rows.
+        invalid_tasks: the others, with the reasons.
+        official_grader: the official grading procedure.
+        provider_name: the provider of the environments.
+        setup_factories: how instances are set up, by provider.
+        retest_failures: whether a failure is graded once more, with nothing else running, before it counts.
     """
 
     missing_is_empty = True
@@ -86,11 +85,11 @@ class SweBenchmark(Benchmark, Generic[R]):
         )
 
     def for_provider(self, provider: EnvironmentProvider) -> "SweBenchmark[R]":
-        """The same benchmark for rooms of this provider."""
-        kind = provider.name
-        if kind not in self._setup_factories:
+        """The same benchmark for environments of this provider."""
+        provider_name = provider.name
+        if provider_name not in self._setup_factories:
             raise UsageError(
-                f"{self.name} cannot be run with --runner {kind}",
+                f"{self.name} cannot be run with --runner {provider_name}",
                 fix=f"choose one of {', '.join(self._setup_factories)}",
             )
         return SweBenchmark(
@@ -99,7 +98,7 @@ class SweBenchmark(Benchmark, Generic[R]):
             list(self.rows.values()),
             self._invalid_tasks,
             self.official_grader,
-            provider_name=kind,
+            provider_name=provider_name,
             setup_factories=self._setup_factories,
             retest_failures=self._retest_failures,
         )
@@ -113,11 +112,11 @@ class SweBenchmark(Benchmark, Generic[R]):
         return row_fingerprint(self.rows[task.id])
 
     def environment_spec(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
-        """The room of a test run, but for its tree."""
+        """The environment of a test run, but for its tree."""
         return grading_spec(self.setup_of(task.id), task, options.image)
 
     def tasks(self) -> Sequence[Task]:
-        """Every row that can be used."""
+        """Every valid row."""
         return self._tasks
 
     @cached_property
@@ -125,34 +124,34 @@ class SweBenchmark(Benchmark, Generic[R]):
         return tuple(task_of(self.name, row, self.official_grader) for row in self.rows.values())
 
     def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:  # noqa: ARG002 - see StatesNeeds
-        """Why these rooms cannot be made for a task on this machine."""
+        """Why these environments cannot be made for a task on this machine."""
         return self.setup_of(task.id).missing_requirement()
 
     def invalid_tasks(self) -> Sequence[InvalidTask]:
-        """The rows that cannot be read, or lack what grading needs."""
+        """The rows that cannot be read, or miss data that grading needs."""
         return self._invalid_tasks
 
     def oracle(self, task: Task) -> Prediction | None:
-        """The reference patch."""
+        """The oracle patch."""
         patch = self.official_grader.oracle_patch(self.rows[task.id])
         if patch is None:
             return None
-        return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=patch, model="gold")
+        return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=patch, model="oracle")
 
     def read_predictions(self, file: Path) -> dict[str, Prediction]:
-        """The answers in a file of the official forms."""
+        """The predictions in a file of any of the official forms."""
         found = first_attempts(read_swe_predictions(file), file)
-        strangers = sorted(found.keys() - self.rows.keys() - {bad.task_id for bad in self._invalid_tasks})
-        if strangers:
+        unknown = sorted(found.keys() - self.rows.keys() - {bad.task_id for bad in self._invalid_tasks})
+        if unknown:
             raise UsageError(
-                f"{len(strangers)} predictions are for no task of {self.name} ({self.split}): {strangers[0]}, …",
+                f"{len(unknown)} predictions are for no task of {self.name} ({self.split}): {unknown[0]}, …",
                 where=file,
                 fix="choose the split that they are for",
             )
         return found
 
     def setup_of(self, task_id: str) -> InstanceSetup:
-        """How an instance is set up in these rooms."""
+        """How an instance is set up in these environments."""
         if task_id not in self._setups:
             row = self.rows[task_id]
             self._setups[task_id] = self._setup_factories[self._provider_name](
@@ -166,38 +165,38 @@ class SweBenchmark(Benchmark, Generic[R]):
 
     async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
         """The agent's changes as a diff against what it started from."""
-        recipe, digest = self.setup_of(task.id), environment.digest
-        base = await recipe.base(digest)
+        setup, digest = self.setup_of(task.id), environment.digest
+        base = await setup.base(digest)
         left = folder / "left"
-        await copy_workdir_out(environment, left, excluding=await recipe.ignored_directories(digest))
+        await copy_workdir_out(environment, left, excluding=await setup.ignored_directories(digest))
         made = await asyncio.to_thread(make_submission, base, left)
         return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=made.patch)
 
     async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
         """Apply, test, judge; officially and strictly."""
         if prediction.patch_kind is not PatchKind.UNIFIED_DIFF:
-            raise UsageError(f"an answer to {self.name} is a unified diff", where=task.id)
+            raise UsageError(f"a submission for {self.name} is a unified diff", where=task.id)
         return await grade(self._grading_job(task, context), prediction)
 
     async def validate(self, task: Task, context: GradingContext) -> TaskHealth:
-        """The reference answer resolves the task, each time; an empty one does not; nobody can look it up."""
-        bench = self._grading_job(task, context)
-        gold = self.oracle(task)
-        if gold is None:
+        """The oracle resolves the task, each time; an empty patch does not; the agent cannot find the oracle."""
+        job = self._grading_job(task, context)
+        oracle = self.oracle(task)
+        if oracle is None:
             raise InfrastructureError(
-                "the benchmark has no reference answer to it", where=task.id, cause=Cause.NOT_RUNNABLE_HERE
+                "the benchmark has no oracle for it", where=task.id, cause=Cause.NOT_RUNNABLE_HERE
             )
-        shutil.rmtree(bench.folder, ignore_errors=True)
-        bench.folder.mkdir(parents=True)
-        async with bench.lock.shared():
-            empty = await run_once(bench, _empty_patch(bench), "empty")
+        shutil.rmtree(job.folder, ignore_errors=True)
+        job.folder.mkdir(parents=True)
+        async with job.lock.shared():
+            empty = await run_once(job, _empty_patch(job), "empty")
             times = range(1, 1 + (context.options.determinism_runs or 2))
-            runs = [await run_once(bench, with_final_newline(gold.content), f"gold{number}") for number in times]
+            runs = [await run_once(job, with_final_newline(oracle.content), f"oracle{number}") for number in times]
         unsolved = [run for run in runs if not run.resolved]
-        problems = ["the tests pass without an answer"] if empty.resolved else []
-        problems += list(dict.fromkeys(f"the reference answer: {_failure_reason(run)}" for run in unsolved))
+        problems = ["the tests pass without a patch"] if empty.resolved else []
+        problems += list(dict.fromkeys(f"the oracle: {_failure_reason(run)}" for run in unsolved))
         flaky = _flaky_tests(runs)
-        leaks = await self._leaks(task, gold, context)
+        leaks = await self._leaks(task, oracle, context)
         return TaskHealth(
             task_id=task.id,
             environment=await context.provider.digest(self.environment_spec(task, context.options)),
@@ -208,17 +207,17 @@ class SweBenchmark(Benchmark, Generic[R]):
             problems=tuple(problems),
             flaky=flaky,
             leaks=leaks,
-            deviations=bench.setup.deviations(),
-            artifacts=str(bench.folder),
+            deviations=job.setup.deviations(),
+            artifacts=str(job.folder),
         )
 
     async def _leaks(self, task: Task, oracle: Prediction, context: GradingContext) -> tuple[str, ...]:
-        """Where an agent that is given this instance could find the answer."""
+        """Where an agent that is given this instance could find the oracle."""
         with tempfile.TemporaryDirectory(prefix="proctor-leaks-") as folder:
             spec = await self.prepare(task, Path(folder))
-            async with await context.provider.start(spec) as room:
+            async with await context.provider.start(spec) as environment:
                 tree = Path(folder) / "tree"
-                await room.get(room.workdir, tree)
+                await environment.get(environment.workdir, tree)
             commit = run_git(["rev-parse", "HEAD"], git_dir=tree / ".git").output.decode().strip()
             proof = await asyncio.to_thread(
                 prove_no_leak,
@@ -250,7 +249,7 @@ class SweBenchmark(Benchmark, Generic[R]):
 
 
 def _empty_patch(job: SweGradingJob[R]) -> bytes:
-    """An answer that changes nothing, but can be applied: graders without a bucket for empty ones take it as it is."""
+    """A patch that changes nothing, but applies: graders without a rule for empty ones take it as it is."""
     return b"" if job.official_grader.grades_empty else _NO_OP_PATCH
 
 
@@ -262,7 +261,7 @@ index 0000000..e69de29
 
 
 def _readable_packages(spec: EnvironmentSpec) -> list[Path]:
-    """Packages that an agent can read in a room beside those of its system."""
+    """Packages that an agent can read in an environment beside those of its system."""
     found: list[Path] = []
     for mount in spec.mounts:
         source = Path(mount.source)

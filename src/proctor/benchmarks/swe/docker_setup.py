@@ -16,7 +16,7 @@ from proctor.core.task import DirectorySource
 from proctor.environments import provider
 from proctor.workspaces import Base, base_of
 
-_START_DIR: Final = "/tmp/proctor-start"  # noqa: S108 - inside a room of our own
+_START_DIR: Final = "/tmp/proctor-start"  # noqa: S108 - inside an environment of our own
 # Takes the repository's future out of an image: remotes, other branches, tags that are not of the past, what nothing
 # names any more. Tags of the past stay, since version tools read them (SWE-bench issue 465, SWE-bench Pro issue 93).
 SCRUB_SCRIPT: Final = r"""
@@ -63,7 +63,7 @@ _starting_trees: dict[str, _StartingTree] = {}
 
 
 class DockerInstanceSetup:
-    """Implements `recipe.Recipe` for `docker`."""
+    """Implements `InstanceSetup` for `docker`."""
 
     provider_name = "docker"
 
@@ -73,7 +73,7 @@ class DockerInstanceSetup:
         self._start = start_state
 
     def missing_requirement(self) -> str | None:
-        """Only a pull would tell."""
+        """None that is known before the image is pulled."""
         return None
 
     def deviations(self) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ class DockerInstanceSetup:
         return EnvironmentSpec(build=context, workdir=self.workdir, network=Network.MODEL)
 
     async def base(self, environment_digest: str) -> Base:
-        """What git has in a fresh room of the image that the agent's room was made from."""
+        """What git has in a fresh environment of the image that the agent's environment was made from."""
         return (await self._starting_tree(environment_digest)).base
 
     async def ignored_directories(self, environment_digest: str) -> tuple[str, ...]:
@@ -134,17 +134,17 @@ def _write_context(context: Path, image: str, start_state: StartState) -> None:
 
 
 async def _read_starting_tree(image: str, workdir: str) -> _StartingTree:
-    rooms = provider("docker")
+    docker = provider("docker")
     try:
         with tempfile.TemporaryDirectory(prefix="proctor-start-") as folder:
-            async with await rooms.start(EnvironmentSpec(image=image, workdir=workdir)) as room:
-                await run_required(room, f"cd {workdir}\n{_EXPORT_SCRIPT}", "reading what the agent starts from")
-                listed = await room.exec(["/bin/bash", "-c", _IGNORED])
+            async with await docker.start(EnvironmentSpec(image=image, workdir=workdir)) as environment:
+                await run_required(environment, f"cd {workdir}\n{_EXPORT_SCRIPT}", "reading what the agent starts from")
+                listed = await environment.exec(["/bin/bash", "-c", _IGNORED])
                 tree = Path(folder) / "tree"
-                await room.get(_START_DIR, tree)
+                await environment.get(_START_DIR, tree)
             base = await asyncio.to_thread(base_of, DirectorySource(path=str(tree)))
     finally:
-        await rooms.close()
+        await docker.close()
     names = listed.stdout.decode("utf-8", "surrogateescape").split("\0")
     ignored = [name.removesuffix("/") for name in names if _SAFE_NAME.fullmatch(name)]
     return _StartingTree(base, tuple(ignored[:_MAX_IGNORED]))

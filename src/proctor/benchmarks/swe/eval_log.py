@@ -49,13 +49,13 @@ def read_log(log: str, parser: Parser) -> ParsedLog:
     log = _normalised_newlines(log)
     code = _CODE.search(log)
     exit_code = int(code[1]) if code else None
-    if (trouble := _log_problem(log)) is not None:
-        return ParsedLog(statuses={}, exit_code=exit_code, parse_error=trouble)
+    if (problem := _log_problem(log)) is not None:
+        return ParsedLog(statuses={}, exit_code=exit_code, parse_error=problem)
     statuses = parser(log.split(START_MARKER)[1].split(END_MARKER)[0]) or parser(log)
     if not statuses and not _RAN_TESTS.search(log):
         return ParsedLog(statuses={}, exit_code=exit_code, parse_error="no test has run")
     if exit_code and statuses and FAILING.isdisjoint(statuses.values()):
-        reason = f"the tests ended with exit code {exit_code}, and the log tells of no failure"
+        reason = f"the tests ended with exit code {exit_code}, and the log shows no failure"
         return ParsedLog(statuses={}, exit_code=exit_code, parse_error=reason)
     return ParsedLog(statuses=statuses, exit_code=exit_code)
 
@@ -63,8 +63,8 @@ def read_log(log: str, parser: Parser) -> ParsedLog:
 def read_log_v4(log: str, parser: Parser) -> ParsedLog:
     """Read a log as SWE-bench 4 did: without looking at the exit code."""
     log = _normalised_newlines(log)
-    if (trouble := _log_problem(log)) is not None:
-        return ParsedLog(statuses={}, parse_error=trouble)
+    if (problem := _log_problem(log)) is not None:
+        return ParsedLog(statuses={}, parse_error=problem)
     statuses: Statuses = parser(log.split(START_MARKER)[1].split(END_MARKER)[0]) or parser(log)
     return ParsedLog(statuses=statuses)
 

@@ -55,30 +55,28 @@ class SweFormat:
     report_file: str
 
     def export(self, run: RunStore, target: Path, options: ExportOptions) -> ExportResult:
-        """Write the first answer to each task, and what the official rule says of it.
+        """Write the first trial of each task, and the official verdict on it.
 
         Into a file called .json or .jsonl, which is what a harness is given, go the predictions alone.
         """
         config = run.config()
         name = options.name or "__".join(part for part in (config.agent, config.model or "") if part)
         results = [result for result in run.results() if result.trial == 1]
-        answers = [answer for result in results if (answer := _stored_prediction(run, result)) is not None]
-        predictions, left_out = (
-            self.write_predictions(answers, name),
-            list(map(_encoding_note, filter(has_invalid_utf8, answers))),
-        )
+        predictions = [prediction for result in results if (prediction := _stored_prediction(run, result)) is not None]
+        written = self.write_predictions(predictions, name)
+        left_out = list(map(_encoding_note, filter(has_invalid_utf8, predictions)))
         if config.trials > 1:
-            left_out.append(f"of {config.trials} answers to each task, the first")
+            left_out.append(f"of {config.trials} trials of each task, the first")
         if target.suffix in {".json", ".jsonl"}:
-            target.write_bytes(predictions)
+            target.write_bytes(written)
             return ExportResult(files=1, left_out=tuple(left_out))
         target.mkdir()
-        (target / self.predictions_file).write_bytes(predictions)
+        (target / self.predictions_file).write_bytes(written)
         outcomes = [_outcome(result) for result in results if result.status in {Status.RESOLVED, Status.UNRESOLVED}]
         report = self.report_file.format(name=name.replace("/", "__"), run=run.run_id)
         (target / report).write_bytes(self.report_writer()(outcomes, total=config.tasks))
         left_out += [
-            f"{result.task_id}: {result.cause.value}, so that there is no verdict to tell"
+            f"{result.task_id}: {result.cause.value}, so that there is no verdict"
             for result in results
             if result.status not in {Status.RESOLVED, Status.UNRESOLVED}
         ]
@@ -86,16 +84,16 @@ class SweFormat:
 
     def read(self, source: Path, options: ImportOptions) -> ExternalRun:
         """Read a report, or a folder with one, and the predictions beside it."""
-        report, answers = self._find_files(source)
+        report, predictions = self._find_files(source)
         outcomes = read_outcomes(report)
-        models = {answer.model for answer in answers.values() if answer.model}
+        models = {prediction.model for prediction in predictions.values() if prediction.model}
         config = external_config(
             benchmark=options.benchmark or self.benchmark,
             origin=str(source),
             agent=options.agent or "elsewhere",
             model=options.model or (models.pop() if len(models) == 1 else None),
         )
-        return ExternalRun(config, _imported_results(config.benchmark, outcomes, answers))
+        return ExternalRun(config, _imported_results(config.benchmark, outcomes, predictions))
 
     def write_predictions(self, predictions: Sequence[SwePrediction], name: str) -> bytes:
         """The predictions file."""
@@ -110,13 +108,15 @@ class SweFormat:
         files = [
             file for file in (folder / self.predictions_file, *sorted(folder.glob("*pred*.json*"))) if file.is_file()
         ]
-        answers = {answer.instance_id: answer for answer in read_swe_predictions(files[0])} if files else {}
+        predictions = (
+            {prediction.instance_id: prediction for prediction in read_swe_predictions(files[0])} if files else {}
+        )
         if source.is_file():
-            return source, answers
+            return source, predictions
         reports = [file for file in sorted(source.glob("*.json")) if file not in files]
         if len(reports) > 1:
             raise UsageError("several files here may be the report", where=source, fix="name the one that is meant")
-        return (reports[0] if reports else source), answers
+        return (reports[0] if reports else source), predictions
 
 
 class SweBenchFormat(SweFormat):
@@ -188,7 +188,7 @@ class FeatureFormat(SweFormat):
 
 
 def _stored_prediction(run: RunStore, result: TaskResult) -> SwePrediction | None:
-    """What was handed in last; None where nothing was."""
+    """The last submission; None where there is none."""
     if not result.attempts:
         return None
     try:
@@ -199,7 +199,8 @@ def _stored_prediction(run: RunStore, result: TaskResult) -> SwePrediction | Non
 
 
 def _encoding_note(prediction: SwePrediction) -> str:
-    return f"{prediction.instance_id}: bytes of its patch that are no UTF-8; JSON has them spelled out, and it may not apply"
+    problem = "bytes of its patch that are no UTF-8; JSON has them spelled out, and it may not apply"
+    return f"{prediction.instance_id}: {problem}"
 
 
 def _outcome(result: TaskResult) -> SweOutcome:
@@ -220,7 +221,7 @@ def _imported_results(
 ) -> Iterator[ExternalTrial]:
     status: Callable[[bool], TestStatus] = lambda good: TestStatus.PASSED if good else TestStatus.FAILED  # noqa: E731
     for outcome in outcomes:
-        tests, answer = outcome.tests or {}, predictions.get(outcome.instance_id)
+        tests, prediction = outcome.tests or {}, predictions.get(outcome.instance_id)
         verdict = Verdict(
             task_id=outcome.instance_id,
             status=outcome.status,
@@ -240,11 +241,11 @@ def _imported_results(
             cause=outcome.cause,
             verdict=verdict,
             attempts=(attempt,),
-            usage=unknown_usage(answer.model if answer else None),
+            usage=unknown_usage(prediction.model if prediction else None),
             metrics=AgentMetrics(),
             agent_seconds=0.0,
             grade_seconds=0.0,
             categories={},
         )
-        patch = answer.model_patch if answer else None
+        patch = prediction.model_patch if prediction else None
         yield ExternalTrial(result, {_PATCH_FILE: patch.encode("utf-8", "surrogateescape")} if patch else {})

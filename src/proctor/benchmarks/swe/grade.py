@@ -16,12 +16,12 @@ from typing import Any, Final
 import msgspec
 
 from proctor.benchmarks.swe.environment_steps import SweTestRun
-from proctor.benchmarks.swe.grading_job import R, SweGradingJob
+from proctor.benchmarks.swe.grading_job import SweGradingJob
 from proctor.benchmarks.swe.instance_report import official_report
 from proctor.benchmarks.swe.official_rules import FAILING, PASSING
 from proctor.benchmarks.swe.patches import with_final_newline
 from proctor.benchmarks.swe.recheck import find_contradiction, is_suspicious
-from proctor.benchmarks.swe.rows import SweRow
+from proctor.benchmarks.swe.rows import R, SweRow
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.errors import LimitReached
 from proctor.core.evaluation import Prediction, TaskEvaluation, TestSummary

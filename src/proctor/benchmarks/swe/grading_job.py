@@ -5,19 +5,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Generic, TypeVar
+from typing import Generic
 
 import msgspec
 
 from proctor.benchmarks.swe.instance_setup import InstanceSetup
 from proctor.benchmarks.swe.official_grader import OfficialGrader
-from proctor.benchmarks.swe.rows import SweRow
+from proctor.benchmarks.swe.rows import R
 from proctor.benchmarks.swe.shared_exclusive_lock import SharedExclusiveLock
 from proctor.core.environment import Environment, EnvironmentSpec
 from proctor.core.task import Task
 from proctor.grading import GradingJob
-
-R = TypeVar("R", bound=SweRow)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,13 +13,13 @@ _ERROR_CAUSES: Final = frozenset({Cause.DOES_NOT_APPLY, Cause.TEST_TIMEOUT})
 
 
 class SweOutcome(Record):
-    """What a harness says of one answer.
+    """What a harness reports on one prediction.
 
     Attributes:
         resolved: by the official rule.
-        cause: why, as closely as the form tells.
+        cause: why, as closely as the form says.
         score: SWE-EVO's fix rate or FeatureBench's pass rate.
-        tests: the labels that came out as they should, and those that did not, where they are told.
+        tests: the labels that came out as they should, and those that did not, where they are listed.
     """
 
     instance_id: str
@@ -35,12 +35,12 @@ class SweOutcome(Record):
 
     @property
     def score_or_resolved(self) -> float:
-        """How much of it is right: what is resolved is right as a whole, also where nobody has counted its parts."""
+        """How much of it is right: what is resolved is right as a whole, also where its parts were not counted."""
         return float(self.resolved) if self.score is None else self.score
 
 
 def to_swebench_report(outcomes: Sequence[SweOutcome], *, total: Sequence[str]) -> bytes:
-    """SWE-bench's report of a run, schema version 2. `total` are all ids of the exam, answered or not."""
+    """SWE-bench's report of a run, schema version 2. `total` are the ids of all tasks, with a prediction or without."""
     ids: dict[str, list[str]] = {name: [] for name in ("empty_patch", "error", "resolved", "unresolved")}
     for outcome in outcomes:
         if outcome.resolved:
@@ -49,17 +49,17 @@ def to_swebench_report(outcomes: Sequence[SweOutcome], *, total: Sequence[str]) 
             ids["empty_patch"].append(outcome.instance_id)
         else:
             ids["error" if outcome.cause in _ERROR_CAUSES else "unresolved"].append(outcome.instance_id)
-    answered = {outcome.instance_id for outcome in outcomes}
+    submitted = {outcome.instance_id for outcome in outcomes}
     ids |= {
         "completed": ids["resolved"] + ids["unresolved"],
-        "incomplete": [identity for identity in total if identity not in answered],
-        "submitted": list(answered),
+        "incomplete": [identity for identity in total if identity not in submitted],
+        "submitted": list(submitted),
         "infra_failure": [],
         "ambiguous_failure": [],
     }
     counted = [name for name in ids if name != "incomplete"]
     return _json(
-        {"total_instances": len(set(total) | answered)}
+        {"total_instances": len(set(total) | submitted)}
         | {f"{name}_instances": len(ids[name]) for name in counted}
         | {f"{name}_ids": sorted(found) for name, found in ids.items()}
         | {"failure_reasons": {}, "schema_version": 2}
@@ -67,7 +67,7 @@ def to_swebench_report(outcomes: Sequence[SweOutcome], *, total: Sequence[str]) 
 
 
 def to_pro_report(outcomes: Sequence[SweOutcome], *, total: Sequence[str]) -> bytes:
-    """Pro's eval_results.json. What was not answered is false: its own grader would leave it out."""
+    """Pro's eval_results.json. A task without a prediction is false: its own grader would leave it out."""
     known = {outcome.instance_id: outcome.resolved for outcome in outcomes}
     return _json({identity: known.get(identity, False) for identity in sorted({*total, *known})})
 

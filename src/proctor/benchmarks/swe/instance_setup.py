@@ -1,4 +1,4 @@
-"""How one instance is set up in one kind of room. What is tested, and how that is judged, is the same in all of them.
+"""How one instance is set up in environments of one provider. Testing and judging are the same for all providers.
 
 `docker` takes the instance's official image; `local` a checkout of its repository beside a virtual environment.
 """
@@ -16,7 +16,7 @@ from proctor.workspaces import Base
 
 
 class StartState(Record):
-    """What an agent starts from, told as changes to the official image.
+    """What an agent starts from, as changes to the official image.
 
     Attributes:
         workdir: where the repository is.
@@ -31,10 +31,10 @@ class StartState(Record):
 
 
 class InstanceSetup(Protocol):
-    """One instance in one kind of room.
+    """One instance in one kind of environment.
 
     Attributes:
-        kind: the name of the provider whose rooms these are.
+        provider_name: the provider of these environments.
         workdir: where the repository is inside.
     """
 
@@ -42,15 +42,16 @@ class InstanceSetup(Protocol):
     workdir: str
 
     def missing_requirement(self) -> str | None:
-        """Why this machine cannot set the instance up; None when it can, as far as can be told without trying."""
+        """Why this machine cannot set the instance up; None when no reason is known without trying."""
         ...
 
     def deviations(self) -> tuple[str, ...]:
-        """In what these rooms differ from the official image, where that may change a verdict."""
+        """How these environments differ from the official image, where that may change a verdict."""
         ...
 
     async def agent_spec(self, folder: Path) -> EnvironmentSpec:
-        """The room that an agent works in, laid out below `folder`: nothing of the repository's future, no tests.
+        """The environment that an agent works in, laid out below `folder`: nothing of the repository's future, no
+        tests.
 
         Raises:
             InfrastructureError: this machine cannot set the instance up; says why, with cause NOT_RUNNABLE_HERE.
@@ -58,27 +59,27 @@ class InstanceSetup(Protocol):
         ...
 
     async def base(self, environment_digest: str) -> Base:
-        """Our own copy of what the agent found in the workdir; `started_from` is the digest of its room."""
+        """Our own copy of what the agent found in the workdir; `environment_digest` identifies its environment."""
         ...
 
     async def ignored_directories(self, environment_digest: str) -> tuple[str, ...]:
-        """Directories that were there too and are no part of the repository, so that nobody need look at them."""
+        """Directories that were there too and are no part of the repository, and need not be read."""
         ...
 
     def grading_spec(self) -> EnvironmentSpec:
-        """The room in which answers are tested, but for its tree."""
+        """The environment in which submissions are tested, without its tree."""
         ...
 
     async def prepare_spec(self, spec: EnvironmentSpec, folder: Path) -> EnvironmentSpec:
-        """The grading room with all that it needs besides its image, laid out below `folder`.
+        """The grading environment with its tree and mounts, laid out below `folder`.
 
         Raises:
-            InfrastructureError: as for `agent_room`.
+            InfrastructureError: as for `agent_spec`.
         """
         ...
 
     def adapt_script(self, official_script: str) -> str:
-        """An official eval script, written for these rooms."""
+        """An official eval script, written for these environments."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Another harness's verdicts beside ours, on the same answers: where they differ, and why."""
+"""Another harness's verdicts beside ours, on the same predictions: where they differ, and why."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -10,13 +10,13 @@ from proctor.core.record import Record
 
 
 class Disagreement(Record):
-    """One answer of which they and we say different things.
+    """One prediction on which the two verdicts differ.
 
     Attributes:
         ours: what the official rule says here.
         theirs: what the other harness says.
         evidence: why we say so, in one sentence.
-        tests: labels whose results differ, where the other harness told them.
+        tests: labels whose results differ, where the other harness lists them.
         artifacts: where our logs of it are.
     """
 
@@ -32,8 +32,8 @@ class Parity(Record):
     """How far two harnesses agree.
 
     Attributes:
-        compared: answers that both have judged.
-        errors: answers that could not be judged here, with the reason.
+        compared: predictions that both have judged.
+        errors: predictions that could not be judged here, with the reason.
         only_theirs: judged by them, and not handed over to be judged here.
     """
 

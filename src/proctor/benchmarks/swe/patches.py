@@ -39,7 +39,7 @@ def patch_size_categories(patch: str) -> dict[str, str]:
     """How many files and lines a diff changes, in classes that reports can break results down by."""
     files = parse_diff(patch.encode("utf-8", "surrogateescape")).files
     lines = sum(len(file.lines_of("add", "del")) for file in files)
-    return {"gold_files": _bucket(len(files), _FILES, "10+"), "gold_lines": _bucket(lines, _LINES, "201+")}
+    return {"oracle_files": _bucket(len(files), _FILES, "10+"), "oracle_lines": _bucket(lines, _LINES, "201+")}
 
 
 def _bucket(number: int, classes: Sequence[tuple[int, str]], rest: str) -> str:

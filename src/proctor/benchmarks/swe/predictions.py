@@ -1,6 +1,6 @@
-"""Answers in the forms of the official harnesses: all four are read alike, each is written in its own way.
+"""Predictions in the forms of the official harnesses: all four are read alike, each is written in its own form.
 
-| | file | answer |
+| | file | patch |
 |---|---|---|
 | SWE-bench | JSON lines, a list, or an object by id | `model_patch` |
 | SWE-bench Pro | a list | `patch`, with a `prefix` |
@@ -21,7 +21,7 @@ from proctor.core.submission import PatchKind
 
 
 class SwePrediction(Record):
-    """One answer, with all that any of the four forms says of it.
+    """One prediction, with the fields of all four forms.
 
     Attributes:
         model_patch: None where the agent handed nothing in.
@@ -38,7 +38,7 @@ class SwePrediction(Record):
 
     @property
     def prediction(self) -> Prediction:
-        """The answer as our graders take it."""
+        """The prediction as our graders take it."""
         content = (self.model_patch or "").encode("utf-8", "surrogateescape")
         return Prediction(
             task_id=self.instance_id, patch_kind=PatchKind.UNIFIED_DIFF, content=content, model=self.model or None
@@ -46,41 +46,41 @@ class SwePrediction(Record):
 
 
 def read_swe_predictions(file: Path) -> list[SwePrediction]:
-    """The answers in a file of any of the four forms.
+    """The predictions in a file of any of the four forms.
 
     Raises:
-        UsageError: it cannot be read, or a line or entry of it is not an answer; lists every bad one.
+        UsageError: it cannot be read, or a line or entry of it is no prediction; lists every bad one.
     """
     try:
         text = file.read_bytes().decode("utf-8-sig", "surrogateescape")
     except OSError as error:
         raise UsageError(f"cannot read predictions: {error.strerror}", where=file) from error
-    answers: list[SwePrediction] = []
+    predictions: list[SwePrediction] = []
     problems: list[str] = []
     for place, entry in _entries(text, file):
         try:
-            answers.append(_swe_prediction(entry))
+            predictions.append(_swe_prediction(entry))
         except _InvalidPredictionError as wrong:
             problems.append(f"{file}:{place}: {wrong}")
     if problems:
         raise UsageError(f"{len(problems)} bad predictions, nothing was run", where=file, details=problems)
-    return answers
+    return predictions
 
 
 def first_attempts(predictions: Iterable[SwePrediction], file: Path) -> dict[str, Prediction]:
-    """One answer to each task: the first attempt.
+    """One prediction for each task: the first attempt.
 
     Raises:
-        UsageError: two answers are the same attempt at one task.
+        UsageError: two predictions are the same attempt at one task.
     """
     chosen: dict[str, SwePrediction] = {}
-    for answer in predictions:
-        known = chosen.get(answer.instance_id)
-        if known is not None and known.n_attempt == answer.n_attempt:
-            raise UsageError(f"{answer.instance_id} is answered twice", where=file)
-        if known is None or answer.n_attempt < known.n_attempt:
-            chosen[answer.instance_id] = answer
-    return {identity: answer.prediction for identity, answer in chosen.items()}
+    for prediction in predictions:
+        known = chosen.get(prediction.instance_id)
+        if known is not None and known.n_attempt == prediction.n_attempt:
+            raise UsageError(f"{prediction.instance_id} has two predictions", where=file)
+        if known is None or prediction.n_attempt < known.n_attempt:
+            chosen[prediction.instance_id] = prediction
+    return {identity: prediction.prediction for identity, prediction in chosen.items()}
 
 
 class _InvalidPredictionError(Exception):
@@ -146,19 +146,23 @@ def to_swebench(predictions: Iterable[SwePrediction], *, model: str) -> bytes:
     """SWE-bench: JSON lines."""
     return _lines(
         {
-            "instance_id": answer.instance_id,
-            "model_name_or_path": answer.model or model,
-            "model_patch": _patch_text(answer),
+            "instance_id": prediction.instance_id,
+            "model_name_or_path": prediction.model or model,
+            "model_patch": _patch_text(prediction),
         }
-        for answer in predictions
+        for prediction in predictions
     )
 
 
 def to_pro(predictions: Iterable[SwePrediction], *, prefix: str) -> bytes:
     """SWE-bench Pro: a list. Its grader has one way to apply a patch, so each ends in a line end."""
     entries = [
-        {"instance_id": answer.instance_id, "patch": _patch_text(answer) or "", "prefix": answer.prefix or prefix}
-        for answer in predictions
+        {
+            "instance_id": prediction.instance_id,
+            "patch": _patch_text(prediction) or "",
+            "prefix": prediction.prefix or prefix,
+        }
+        for prediction in predictions
     ]
     return json.dumps(entries, indent=2).encode() + b"\n"
 
@@ -166,27 +170,27 @@ def to_pro(predictions: Iterable[SwePrediction], *, prefix: str) -> bytes:
 def to_evo(predictions: Iterable[SwePrediction], *, model: str) -> bytes:
     """SWE-EVO: an object by id, as SWE-agent's preds.json."""
     entries = {
-        answer.instance_id: {
-            "model_name_or_path": answer.model or model,
-            "instance_id": answer.instance_id,
-            "model_patch": _patch_text(answer) or "",
+        prediction.instance_id: {
+            "model_name_or_path": prediction.model or model,
+            "instance_id": prediction.instance_id,
+            "model_patch": _patch_text(prediction) or "",
         }
-        for answer in predictions
+        for prediction in predictions
     }
     return json.dumps(entries, indent=2).encode() + b"\n"
 
 
 def to_featurebench(predictions: Iterable[SwePrediction], *, model: str) -> bytes:
-    """FeatureBench: JSON lines. `success` is always true: an answer that it leaves out makes a smaller exam."""
+    """FeatureBench: JSON lines. `success` is always true: its harness would leave out the others, and count fewer."""
     return _lines(
         {
-            "instance_id": answer.instance_id,
-            "model_name_or_path": answer.model or model,
-            "n_attempt": answer.n_attempt,
-            "model_patch": _patch_text(answer) or "",
+            "instance_id": prediction.instance_id,
+            "model_name_or_path": prediction.model or model,
+            "n_attempt": prediction.n_attempt,
+            "model_patch": _patch_text(prediction) or "",
             "success": True,
         }
-        for answer in predictions
+        for prediction in predictions
     )
 
 

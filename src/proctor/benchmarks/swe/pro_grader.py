@@ -144,7 +144,7 @@ def entry_script(row: SweBenchProRow, workdir: str) -> str:
 
 
 def _tests_script(row: SweBenchProRow) -> str:
-    """The last of the instance's four lines: tests from the answer's commit, where the room's git has that.
+    """The last of the instance's four lines: tests from the answer's commit, where the environment's git has that.
 
     Elsewhere the same files, put back as they were and patched.
     """

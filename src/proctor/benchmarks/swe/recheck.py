@@ -12,9 +12,9 @@ from typing import Final
 from proctor.benchmarks.swe.environment_steps import apply_in_environment, run_bash
 from proctor.benchmarks.swe.eval_log import START_MARKER
 from proctor.benchmarks.swe.evo_grader import eval_script
-from proctor.benchmarks.swe.grading_job import R, SweGradingJob
+from proctor.benchmarks.swe.grading_job import SweGradingJob
 from proctor.benchmarks.swe.patches import files_to_test, with_final_newline
-from proctor.benchmarks.swe.rows import SweBenchRow, SweEvoRow, SweRow
+from proctor.benchmarks.swe.rows import R, SweBenchRow, SweEvoRow, SweRow
 from proctor.core.environment import Environment
 from proctor.core.errors import LimitReached
 from proctor.core.verdict import Finding, TestStatus

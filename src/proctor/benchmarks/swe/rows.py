@@ -22,7 +22,7 @@ class SweRow(Record):
     """What all four have in common.
 
     Attributes:
-        patch: the reference answer as published. FeatureBench publishes the diff that *masks* the answer instead.
+        patch: the oracle as published. FeatureBench publishes the diff that *masks* the feature instead.
         test_patch: what brings the hidden tests in.
         image: the official container image.
         environment_yml: the conda environment of that image, where the data came with it.
@@ -46,7 +46,7 @@ class SweBenchRow(SweRow):
     """A row of SWE-bench: Verified, Lite, the full set or Multilingual.
 
     Attributes:
-        eval_script: the whole bash script that tests an answer; rows from before version 5 have none.
+        eval_script: the whole bash script that tests a submission; rows from before version 5 have none.
         log_parser: the name of the parser that reads its output.
         eval_type: `pass_and_fail`, or `fail_only` for test programs that print failures alone.
     """
@@ -106,7 +106,7 @@ class FeatureBenchRow(SweRow):
     """A row of FeatureBench, which ACE-Bench has become.
 
     Attributes:
-        patch: the diff that masks the feature (level 1); the answer is its reverse.
+        patch: the diff that masks the feature (level 1); the oracle is its reverse.
         fail_to_pass: test *files*.
         settings: how the tests are run.
     """

@@ -1,4 +1,4 @@
-"""Many test runs at once, or one alone: a failure counts only when nothing else was running beside it."""
+"""A lock for test runs: many at once, or one with nothing else running, after which a failure counts."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 
 
 class SharedExclusiveLock:
-    """A floor that many share until somebody needs it alone.
+    """Held by many at once, or by one exclusively.
 
-    Who wants it alone waits for those on it, and new ones wait meanwhile, so that it is not put off for ever.
+    An exclusive request waits for the shared holders; new shared requests wait for it, so that it is not starved.
     """
 
     def __init__(self) -> None:
@@ -18,7 +18,7 @@ class SharedExclusiveLock:
 
     @asynccontextmanager
     async def shared(self) -> AsyncIterator[None]:
-        """On the floor with others."""
+        """Hold it together with others."""
         async with self._condition:
             await self._condition.wait_for(lambda: not self._exclusive_held)
             self._shared_holders += 1
@@ -31,7 +31,7 @@ class SharedExclusiveLock:
 
     @asynccontextmanager
     async def exclusive(self) -> AsyncIterator[None]:
-        """Nobody else on the floor."""
+        """Hold it alone."""
         async with self._condition:
             await self._condition.wait_for(lambda: not self._exclusive_held)
             self._exclusive_held = True

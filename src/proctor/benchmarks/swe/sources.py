@@ -5,15 +5,14 @@ import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic
 
-from proctor.benchmarks.data import read_rows, store_dataset, stored_dataset
+from proctor.benchmarks.data import published_results, read_rows, store_dataset, stored_dataset
 from proctor.benchmarks.swe.benchmark import SweBenchmark
 from proctor.benchmarks.swe.evo_grader import SweEvoGrader
 from proctor.benchmarks.swe.feature_grader import FeatureBenchGrader
 from proctor.benchmarks.swe.official_grader import OfficialGrader
 from proctor.benchmarks.swe.pro_grader import SweBenchProGrader
-from proctor.benchmarks.swe.published import published
 from proctor.benchmarks.swe.row_sources import (
     EVO_REPOSITORY,
     PRO_REPOSITORY,
@@ -29,6 +28,7 @@ from proctor.benchmarks.swe.row_sources import (
 )
 from proctor.benchmarks.swe.rows import (
     FeatureBenchRow,
+    R,
     SweBenchProRow,
     SweBenchRow,
     SweEvoRow,
@@ -44,7 +44,6 @@ from proctor.core.benchmark import BenchmarkSource, DatasetInfo, InvalidTask
 from proctor.core.errors import InfrastructureError, InvalidData
 from proctor.core.published_result import PublishedResult
 
-R = TypeVar("R", bound=SweRow)
 _ROWS: Final = "rows.jsonl"
 RowFetcher = Callable[[str, Callable[[str], None]], tuple[RawRows, str, str]]
 
@@ -54,7 +53,7 @@ class SweSource(BenchmarkSource, Generic[R]):
 
     Args:
         read: reads one row.
-        lacking: what a row lacks that grading needs; None when it lacks nothing.
+        missing_data: what a row does not have that grading needs; None when it has everything.
         remote: rows, origin and revision of a split, from its official place.
         copy: rows from a copy on this machine.
         belongs: whether a row of a copy is one of a split.
@@ -117,13 +116,13 @@ class SweSource(BenchmarkSource, Generic[R]):
 
     def published(self) -> Sequence[PublishedResult]:
         """What others have published."""
-        return published(self.name)
+        return published_results(self.name)
 
     def _split_usable(self, rows: RawRows) -> tuple[list[R], list[InvalidTask]]:
         good, bad = read_swe_rows(rows, self._read_row)
-        lacking = {row.instance_id: self._missing_data(row) for row in good}
-        bad += [InvalidTask(task_id=identity, problems=(what,)) for identity, what in lacking.items() if what]
-        return [row for row in good if not lacking[row.instance_id]], bad
+        missing = {row.instance_id: self._missing_data(row) for row in good}
+        bad += [InvalidTask(task_id=identity, problems=(what,)) for identity, what in missing.items() if what]
+        return [row for row in good if not missing[row.instance_id]], bad
 
 
 _SWE_BENCH_REPOS: Final = {

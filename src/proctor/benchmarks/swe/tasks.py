@@ -1,23 +1,20 @@
 """From rows to tasks: what the agent is shown, what it never sees, and what reports break results down by."""
 
 import hashlib
-from typing import TypeVar
 
 import msgspec
 
 from proctor.benchmarks.swe.official_grader import OfficialGrader
 from proctor.benchmarks.swe.patches import patch_size_categories, protected_patterns
-from proctor.benchmarks.swe.rows import FeatureBenchRow, SweBenchProRow, SweBenchRow, SweEvoRow, SweRow
+from proctor.benchmarks.swe.rows import FeatureBenchRow, R, SweBenchProRow, SweBenchRow, SweEvoRow, SweRow
 from proctor.core.submission import PatchKind
 from proctor.core.task import ImageSource, Oracle, PrivatePart, PublicPart, Task
-
-R = TypeVar("R", bound=SweRow)
 
 
 def task_of(benchmark: str, row: R, official_grader: OfficialGrader[R]) -> Task:
     """One row as a task."""
     start = official_grader.start_state(row)
-    gold = official_grader.oracle_patch(row)
+    oracle = official_grader.oracle_patch(row)
     return Task(
         id=row.instance_id,
         benchmark=benchmark,
@@ -28,13 +25,13 @@ def task_of(benchmark: str, row: R, official_grader: OfficialGrader[R]) -> Task:
         ),
         private=PrivatePart(
             oracle=None
-            if gold is None
-            else Oracle(text=gold.decode("utf-8", "surrogateescape"), patch_kind=PatchKind.UNIFIED_DIFF),
+            if oracle is None
+            else Oracle(text=oracle.decode("utf-8", "surrogateescape"), patch_kind=PatchKind.UNIFIED_DIFF),
             fail_to_pass=row.fail_to_pass,
             pass_to_pass=row.pass_to_pass,
-            protected=protected_patterns(row, gold or b""),
+            protected=protected_patterns(row, oracle or b""),
         ),
-        categories=_categories(row, gold),
+        categories=_categories(row, oracle),
     )
 
 
@@ -44,7 +41,7 @@ def row_fingerprint(row: SweRow) -> str:
 
 
 def _alias(row: SweRow) -> str | None:
-    """Pro's ids hold the commit of the reference answer, so that an agent is told another name."""
+    """Pro's ids hold the oracle's commit, so that an agent is given another name."""
     if isinstance(row, SweBenchProRow):
         return f"{row.repo.replace('/', '__')}-{hashlib.sha256(row.instance_id.encode()).hexdigest()[:12]}"
     return None

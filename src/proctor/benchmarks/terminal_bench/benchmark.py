@@ -1,4 +1,4 @@
-"""Terminal-Bench as a benchmark: a container, an instruction, and a verifier that comes when the agent has gone."""
+"""Terminal-Bench as a benchmark: a container, an instruction, and a verifier that runs after the agent."""
 
 import asyncio
 import base64
@@ -7,44 +7,35 @@ import re
 import shlex
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 import proctor
-from proctor.benchmarks.state_graded import (
-    check_state_health,
-    grade_state,
-    no_machine_error,
-    require_machine,
-    state_prediction,
-)
+from proctor.benchmarks.state_graded import StateGradedBenchmark
 from proctor.benchmarks.terminal_bench.harbor_task import CONFIG, HarborTask, read_task
 from proctor.benchmarks.terminal_bench.verdict_rule import TerminalBenchEvidence, judge
 from proctor.benchmarks.terminal_bench.verifier import verifier_programs, verify
-from proctor.core.benchmark import Benchmark, DatasetInfo, GradeOptions, GradingContext, InvalidTask, TaskHealth
+from proctor.core.benchmark import DatasetInfo, GradeOptions, InvalidTask
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Limits, Network
 from proctor.core.errors import InfrastructureError, InvalidData
-from proctor.core.evaluation import Prediction, TaskEvaluation
-from proctor.core.record import from_json, to_json
+from proctor.core.record import from_json
 from proctor.core.run import Machine
-from proctor.core.submission import PatchKind
 from proctor.core.task import ImageSource, Oracle, PrivatePart, PublicPart, SubmissionKind, Task
 from proctor.core.verdict import Verdict
 from proctor.grading.state import take_snapshot
 
-_GRADING_DIR: Final = "grading"
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _START_ENTRYPOINT: Final = 'nohup "$@" </dev/null >/dev/null 2>&1 & sleep 1'
-# A room does not start in its root; commands there can.
+# An environment does not start in its root; commands there can.
 _ROOT_SUBSTITUTE: Final = "/root"
 
 
-class TerminalBench(Benchmark):
-    """Implements `core.benchmark.Benchmark` and `Attending`."""
+class TerminalBench(StateGradedBenchmark):
+    """The tasks of one version of Terminal-Bench."""
 
     name = "terminal_bench"
     grader = f"terminal_bench/{proctor.__version__}"
@@ -52,15 +43,10 @@ class TerminalBench(Benchmark):
     def __init__(
         self, folder: Path, dataset: DatasetInfo, split: str, *, variables: Mapping[str, str] | None = None
     ) -> None:
-        self.split: str | None = split
-        self.source = dataset.origin
+        super().__init__(dataset)
+        self.split = split
         self._folder = folder
-        self._dataset = dataset
         self._variables = os.environ if variables is None else variables
-
-    def digest(self) -> str:
-        """Identifies the data."""
-        return self._dataset.digest
 
     def fingerprint(self, task: Task) -> str:
         """Harbor's digest of the task."""
@@ -108,22 +94,14 @@ class TerminalBench(Benchmark):
                 tasks[task.name] = task
         return dict(sorted(tasks.items())), tuple(bad)
 
-    def oracle(self, task: Task) -> Prediction | None:
-        """The task's own solution."""
-        gold = task.private.oracle
-        if gold is None:
-            return None
-        return Prediction(
-            task_id=task.id, patch_kind=PatchKind.SHELL_SCRIPT, content=gold.text.encode(), model="oracle"
-        )
-
     def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:
         """A machine of its own, a GPU, memory, or a variable that the task asks for."""
+        no_machine = super().missing_requirement(task, machine, runner)
+        if no_machine is not None:
+            return no_machine
         harbor = self._read_tasks[0][task.id]
-        if runner == "local":
-            return no_machine_error(self.name).sentence
         if harbor.gpus:
-            return f"{task.id} needs {harbor.gpus} GPU, and rooms have none"
+            return _no_gpu_error(harbor).sentence
         if harbor.memory_mb is not None and harbor.memory_mb > machine.memory_mb:
             return f"{task.id} needs {harbor.memory_mb} MB of memory, and this machine has {machine.memory_mb}"
         try:
@@ -141,7 +119,7 @@ class TerminalBench(Benchmark):
         """
         harbor = self._read_tasks[0][task.id]
         if harbor.gpus:
-            raise _not_runnable(f"{task.id} needs {harbor.gpus} GPU, and rooms have none")
+            raise _no_gpu_error(harbor)
         self._resolve_variables(harbor, harbor.verifier_variables)
         return msgspec.structs.replace(
             self.environment_spec(task, GradeOptions()), variables=self._resolve_variables(harbor, harbor.variables)
@@ -150,46 +128,35 @@ class TerminalBench(Benchmark):
     @asynccontextmanager
     async def serve(self, task: Task, environment: Environment, folder: Path) -> AsyncIterator[None]:
         """Wait until the environment says that it is up, and note what its programs are."""
-        require_machine(environment, self.name)
+        self.require_machine(environment)
         harbor = self._read_tasks[0][task.id]
         done = await environment.exec(["mkdir", "-p", "/logs/agent", "/logs/artifacts"], cwd="/")
         if done.exit_code != 0:
             raise InfrastructureError("the image has no mkdir", where=task.id)
         if harbor.entrypoint:
-            # In Harbor it is the container's first process; a room has one of its own.
+            # In Harbor it is the container's first process; an environment has one of its own.
             words = [*harbor.entrypoint, "sh", "-c", "sleep infinity"]
             await environment.exec(["sh", "-c", _START_ENTRYPOINT, "sh", *words], cwd=harbor.workdir)
         await _wait_until_healthy(harbor, environment)
-        await take_snapshot(environment, verifier_programs(harbor), folder / _GRADING_DIR)
+        await take_snapshot(environment, verifier_programs(harbor), folder / self.GRADING_DIR)
         yield
 
-    async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
-        """Run the verifier in the room as the agent left it; what was seen."""
-        return await self._observe(None, task, environment, folder)
+    def judge(self, task: Task, evidence: bytes) -> Verdict:
+        """By the verifier's reward."""
+        return judge(from_json(evidence, TerminalBenchEvidence, where=task.id), self.grader)
 
-    async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
-        """Judge what the verifier saw; or see what a script makes of a fresh room."""
-
-        def judged(seen: bytes) -> Verdict:
-            return judge(from_json(seen, TerminalBenchEvidence, where=task.id), self.grader)
-
-        observe = partial(self._observe, context.options.timeout_seconds)
-        return await grade_state(self, task, prediction, context, observe=observe, judge=judged)
-
-    async def validate(self, task: Task, context: GradingContext) -> TaskHealth:
-        """Nothing gets no reward, and the solution gets all of it."""
-        return await check_state_health(self, task, context, partial(self._observe, context.options.timeout_seconds))
-
-    async def _observe(self, seconds: float | None, task: Task, environment: Environment, folder: Path) -> Prediction:
+    async def observe(
+        self, task: Task, environment: Environment, folder: Path, seconds: float | None
+    ) -> TerminalBenchEvidence:
+        """Run the verifier in the environment as it is."""
         harbor = self._read_tasks[0][task.id]
-        seen = await verify(
+        return await verify(
             harbor,
             environment,
-            folder / _GRADING_DIR,
+            folder / self.GRADING_DIR,
             seconds=seconds or harbor.verifier_seconds,
             variables=self._resolve_variables(harbor, harbor.verifier_variables),
         )
-        return state_prediction(task, to_json(seen))
 
     def _resolve_variables(self, task: HarborTask, variables: Mapping[str, str]) -> dict[str, str]:
         """The variables of a task, with ``${NAME}`` and ``${NAME:-default}`` filled in from this machine's."""
@@ -255,6 +222,10 @@ async def _wait_until_healthy(task: HarborTask, environment: Environment) -> Non
         if left:
             await asyncio.sleep(check.interval)
     raise InfrastructureError(f"the environment is not up after {check.retries} checks", where=task.name)
+
+
+def _no_gpu_error(task: HarborTask) -> InfrastructureError:
+    return _not_runnable(f"{task.name} needs {task.gpus} GPU, and environments have none")
 
 
 def _not_runnable(what: str) -> InfrastructureError:

@@ -43,7 +43,7 @@ _ROOT: Final = frozenset({"root", "0", "root:root", "0:0"})
 
 
 class Healthcheck(Record):
-    """How to tell that an environment is up; in seconds."""
+    """How an environment's health is checked; in seconds."""
 
     command: str
     interval: float = 5.0

@@ -13,7 +13,7 @@ from proctor.results.formats import ExportOptions, ExportResult, ExternalRun, Im
 
 
 class LeaderboardTrial(Record):
-    """One answer to one task. `reward` is None where it was lost for reasons that are not the agent's."""
+    """One trial of one task. `reward` is None where it was lost for reasons that are not the agent's."""
 
     task_id: str
     reward: float | None
@@ -44,15 +44,15 @@ class LeaderboardFormat:
     suffix = ".json"
 
     def export(self, run: RunStore, target: Path, options: ExportOptions) -> ExportResult:  # noqa: ARG002 - no name in it
-        """Score all answers of the run."""
+        """Score all trials of the run."""
         score = leaderboard_score(trials_of(run.results()), run.config().tasks)
         target.write_bytes(to_json(score))
         lost = [f"{score.dropped} lost to errors, which do not count"] if score.dropped else []
-        return ExportResult(files=1, left_out=(*lost, *(f"{task} has no answer that counts" for task in score.missing)))
+        return ExportResult(files=1, left_out=(*lost, *(f"{task} has no trial that counts" for task in score.missing)))
 
     def read(self, source: Path, options: ImportOptions) -> ExternalRun:  # noqa: ARG002 - see Format
         """There is nothing to be read: a score is no run."""
-        raise UsageError("a score says nothing of the answers that it is of", fix="import the job: --format harbor")
+        raise UsageError("a score does not hold the trials that it is of", fix="import the job: --format harbor")
 
 
 def leaderboard_score(trials: Iterable[LeaderboardTrial], tasks: Sequence[str]) -> LeaderboardScore:
@@ -90,7 +90,7 @@ def trials_of(results: Iterable[TaskResult]) -> tuple[LeaderboardTrial, ...]:
 def _reward(result: TaskResult) -> float | None:
     verdict = result.verdict
     if verdict is None:
-        # Handed in nothing that could be verified: the agent's doing, or not.
+        # No submission that could be verified: the agent's doing, or not.
         return 0.0 if result.status is Status.UNRESOLVED else None
     if verdict.cause is Cause.TAMPERED:
         return 0.0

@@ -8,11 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from proctor.benchmarks.data import download_from_git, store_dataset, stored_dataset
+from proctor.benchmarks.data import download_from_git, published_results, store_dataset, stored_dataset
 from proctor.benchmarks.terminal_bench.benchmark import TerminalBench
 from proctor.benchmarks.terminal_bench.convert import convert, variants
 from proctor.benchmarks.terminal_bench.harbor_task import CONFIG
-from proctor.benchmarks.terminal_bench.published import PUBLISHED
 from proctor.core.benchmark import BenchmarkSource, DatasetInfo
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.published_result import PublishedResult
@@ -68,7 +67,7 @@ class TerminalBenchSource(BenchmarkSource):
 
     def published(self) -> Sequence[PublishedResult]:
         """Rows of the official leaderboards."""
-        return PUBLISHED
+        return published_results("terminal_bench")
 
 
 def collect_tasks(folder: Path, into: Path, log: Callable[[str], None]) -> int:

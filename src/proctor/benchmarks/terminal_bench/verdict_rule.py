@@ -20,7 +20,7 @@ _VERIFIER_PROGRAMS: Final = frozenset(
 
 
 class TerminalBenchEvidence(Record):
-    """What was seen of a room by its verifier.
+    """What was seen of an environment by its verifier.
 
     Attributes:
         rewards: as the verifier wrote them; None: it wrote none that can be read, and `problem` says why.
@@ -89,7 +89,7 @@ def read_tests(files: dict[str, bytes], output: str) -> dict[str, int] | None:
 
 
 def judge(evidence: TerminalBenchEvidence, grader: str) -> Verdict:
-    """The verdict on a room. `official` is what the leaderboard would count."""
+    """The verdict on an environment. `official` is what the leaderboard would count."""
     reward = evidence.reward
     failed = sum(count for name, count in (evidence.tests or {}).items() if name in _FAILED_WORDS)
     official = Status.RESOLVED if reward >= 1 else Status.UNRESOLVED

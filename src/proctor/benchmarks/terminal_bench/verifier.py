@@ -1,4 +1,4 @@
-"""The verifier, run where the agent worked, after everything of the agent's that could answer for it has gone."""
+"""The verifier, run where the agent worked, after every process of the agent's that could interfere has ended."""
 
 import asyncio
 import tempfile
@@ -9,17 +9,15 @@ from typing import Final
 
 import msgspec
 
+from proctor.benchmarks.state_graded import blocked_run
 from proctor.benchmarks.terminal_bench.harbor_task import HarborTask
 from proctor.benchmarks.terminal_bench.verdict_rule import TerminalBenchEvidence, read_rewards, read_tests
 from proctor.core.environment import Environment
 from proctor.core.errors import InfrastructureError, LimitReached
-from proctor.core.verdict import Finding
 from proctor.grading.state import (
-    EnvironmentCode,
     GraderMarkers,
     LeftoverPolicy,
     QuarantinedEnvironment,
-    ShellResult,
     quarantine,
     retry_without_leftovers,
     run_in_fresh_shell,
@@ -44,10 +42,10 @@ mkdir -p /logs/verifier /logs/agent /logs/artifacts && chmod 777 /logs/verifier 
 async def verify(
     task: HarborTask, environment: Environment, folder: Path, *, seconds: float, variables: dict[str, str]
 ) -> TerminalBenchEvidence:
-    """Run the task's verifier in a room that `remember` has noted in `folder`; again, where it broke.
+    """Run the task's verifier in an environment of which `folder` holds a snapshot; again, where it broke.
 
     Raises:
-        InfrastructureError: the room is gone, or cannot be graded in.
+        InfrastructureError: the environment is gone, or cannot be graded in.
     """
     look = partial(
         _quarantine_and_verify,
@@ -56,7 +54,7 @@ async def verify(
         folder,
         run=partial(_run_verifier, seconds=seconds, variables=variables),
     )
-    return await retry_without_leftovers(environment, look, LeftoverPolicy.SERVICES) or _hindered_evidence(
+    return await retry_without_leftovers(environment, look, LeftoverPolicy.SERVICES) or _blocked_evidence(
         task, environment
     )
 
@@ -69,20 +67,20 @@ def verifier_programs(task: HarborTask) -> tuple[str, ...]:
 async def _quarantine_and_verify(
     task: HarborTask, environment: Environment, folder: Path, policy: LeftoverPolicy, *, run: RunVerifier
 ) -> TerminalBenchEvidence:
-    settled = await quarantine(
+    quarantined = await quarantine(
         environment,
         folder,
         names=verifier_programs(task),
         policy=policy,
         markers=GraderMarkers(strings=(LOGS,), directories=(environment.workdir,)),
     )
-    planted = await _clean(environment, settled)
+    planted = await _clean(environment, quarantined)
     for number in range(1, _MAX_RUNS + 1):
-        seen = await run(task, environment, settled)
+        seen = await run(task, environment, quarantined)
         if not seen.is_inconclusive:
             break
         if number < _MAX_RUNS:
-            await _clean(environment, settled)
+            await _clean(environment, quarantined)
     return msgspec.structs.replace(seen, planted=planted, verifier_runs=number)
 
 
@@ -107,13 +105,13 @@ async def _run_verifier(
         program="/bin/bash",
         variables=variables,
     )
-    files, trouble = await _fetch_logs(environment)
+    files, log_problem = await _fetch_logs(environment)
     rewards, problem = read_rewards(files)
     script = task.test_script()
     return TerminalBenchEvidence(
         task_id=task.name,
         rewards=rewards,
-        problem=trouble or problem,
+        problem=log_problem or problem,
         tests=read_tests(files, ran.stdout),
         tests_expected="pytest" in script,
         verifier_run=msgspec.structs.replace(ran, stdout=_shortened(ran.stdout)),
@@ -128,7 +126,7 @@ async def _clean(environment: Environment, quarantine_result: QuarantinedEnviron
         ["/bin/sh", "-c", _CLEAN_SCRIPT], variables={"PATH": quarantine_result.search_path}, cwd="/", timeout=120
     )
     if done.exit_code != 0:
-        raise InfrastructureError("the verifier's folders cannot be made in the room")
+        raise InfrastructureError("the verifier's folders cannot be made in the environment")
     return tuple(done.stdout.decode("utf-8", "replace").splitlines())
 
 
@@ -157,17 +155,15 @@ def _shortened(text: str) -> str:
     return f"{text[:half]}\n[… {len(text) - _MAX_OUTPUT_CHARS} characters …]\n{text[-half:]}"
 
 
-def _hindered_evidence(task: HarborTask, environment: Environment) -> TerminalBenchEvidence:
-    finding = Finding(
-        code=EnvironmentCode.COMMANDS_BLOCKED.value, path="", detail=EnvironmentCode.COMMANDS_BLOCKED.meaning
-    )
+def _blocked_evidence(task: HarborTask, environment: Environment) -> TerminalBenchEvidence:
+    killed, quarantined = blocked_run()
     return TerminalBenchEvidence(
         task_id=task.name,
         rewards={"reward": 0.0},
-        problem=EnvironmentCode.COMMANDS_BLOCKED.meaning,
+        problem=killed.stderr,
         tests=None,
         tests_expected=False,
-        verifier_run=ShellResult(exit_code=137, stdout="", stderr="", seconds=0.0),
-        quarantine_result=QuarantinedEnvironment(grader_dir="", search_path="", findings=(finding,)),
+        verifier_run=killed,
+        quarantine_result=quarantined,
         environment=environment.digest,
     )

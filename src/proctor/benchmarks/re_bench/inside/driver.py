@@ -1,6 +1,6 @@
-"""Runs one operation of a task family (METR Task Standard) in a room and hands back what it said.
+"""Runs one operation of a task family (METR Task Standard) in an environment and returns its result.
 
-The job comes on standard input. What the family prints goes to standard error; the answer goes to the real standard
+The job comes on standard input. What the family prints goes to standard error; the result goes to the real standard
 output, between two lines with a word that only we know, so that nothing that is printed can be taken for it.
 """
 
@@ -86,8 +86,8 @@ def main() -> "None":
     job = json.loads(sys.stdin.buffer.read())
     # What a scorer runs of the agent's may be the same user: it must not read this process, or write to it.
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
-    answer = os.dup(1)
-    os.set_inheritable(answer, False)
+    output = os.dup(1)
+    os.set_inheritable(output, False)
     os.dup2(2, 1)
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
@@ -95,7 +95,7 @@ def main() -> "None":
     said = json.dumps(run_operation(job), default=str)
     data = ("\n%s\n%s\n%s\n" % (job["word"], said, job["word"])).encode()
     while data:
-        data = data[os.write(answer, data) :]
+        data = data[os.write(output, data) :]
 
 
 main()

@@ -1,4 +1,4 @@
-"""Instances in local rooms."""
+"""Instances in local environments."""
 
 import asyncio
 import os
@@ -10,36 +10,33 @@ from typing import Final
 
 import msgspec
 
+from proctor.benchmarks.python_envs import VENV_DIR, choose_interpreter, find_interpreters, venv_variables
 from proctor.benchmarks.swe.instance_setup import StartState
-from proctor.benchmarks.swe.local.interpreters import choose_interpreter, find_interpreters
-from proctor.benchmarks.swe.local.official_scripts import VENV_DIR, adapt_eval_script, image_setup
-from proctor.benchmarks.swe.local.pins import read_pins
-from proctor.benchmarks.swe.local.venvs import (
+from proctor.benchmarks.swe.local.build import (
     WORKDIR,
     LocalSetup,
     LocalSetupSpec,
     ensure_local_setup,
     hidden_site_packages,
-    interpreter_mounts,
     site_packages_mounts,
-    venv_variables,
 )
+from proctor.benchmarks.swe.local.official_scripts import adapt_eval_script, image_setup
+from proctor.benchmarks.swe.local.pins import read_pins
 from proctor.benchmarks.swe.rows import SweBenchRow, SweEvoRow, SweRow
 from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentSpec, Limits, Mount, Network
 from proctor.core.errors import InfrastructureError, InvalidData, ProctorError
-from proctor.core.paths import cache_root
 from proctor.core.task import DirectorySource
 from proctor.workspaces import Base, base_of
 
 REPOSITORIES_VARIABLE: Final = "PROCTOR_REPOSITORIES"
-# Tests of requests that connect to an address where nobody answers. Without a route the error is there at once, and
+# Tests of requests that connect to an address where nothing replies. Without a route the error is there at once, and
 # it is another one than they expect.
 _TESTS_NEEDING_A_ROUTE: Final = ("TestTimeout::test_connect_timeout", "TestTimeout::test_total_timeout_connect")
 
 
 class LocalInstanceSetup:
-    """Implements `recipe.Recipe` for `local`."""
+    """Implements `InstanceSetup` for `local`."""
 
     provider_name = "local"
 
@@ -49,7 +46,7 @@ class LocalInstanceSetup:
         self._start = start_state
 
     def missing_requirement(self) -> str | None:
-        """Why this machine cannot set the instance up; None when it can, as far as can be told without trying."""
+        """Why this machine cannot set the instance up; None when no reason is known without trying."""
         try:
             _ = self._setup_spec
         except ProctorError as error:
@@ -62,7 +59,7 @@ class LocalInstanceSetup:
         return () if here == official else (f"Python {here} in the place of {official}",)
 
     async def agent_spec(self, folder: Path) -> EnvironmentSpec:
-        """The prepared tree, beside the environment with the project installed."""
+        """The prepared tree, and the virtual environment with the project installed."""
         del folder
         return await self._spec_with_network(Network.MODEL)
 
@@ -74,29 +71,29 @@ class LocalInstanceSetup:
     async def base(self, environment_digest: str) -> Base:
         """What git has in the prepared tree."""
         del environment_digest
-        setting = await self._local_setup()
-        return await asyncio.to_thread(base_of, DirectorySource(path=str(setting.start_tree)))
+        setup = await self._local_setup()
+        return await asyncio.to_thread(base_of, DirectorySource(path=str(setup.start_tree)))
 
     def grading_spec(self) -> EnvironmentSpec:
         """Without network: all that is needed is there."""
         return EnvironmentSpec(
             workdir=self.workdir,
             network=Network.NONE,
-            mounts=interpreter_mounts(self._setup_spec.interpreter),
+            mounts=self._setup_spec.interpreter.mounts,
             hidden=hidden_site_packages(self._setup_spec.interpreter),
             variables=venv_variables(),
             limits=Limits(output_bytes=100_000_000),
         )
 
     async def prepare_spec(self, spec: EnvironmentSpec, folder: Path) -> EnvironmentSpec:
-        """The grading room with the prepared tree and the environment in it."""
+        """The grading environment with the prepared tree and the virtual environment."""
         del folder
-        setting = await self._local_setup()
-        mounts = (*spec.mounts, Mount(source=str(setting.venv), target=VENV_DIR, private=True))
+        setup = await self._local_setup()
+        mounts = (*spec.mounts, Mount(source=str(setup.venv), target=VENV_DIR, private=True))
         return msgspec.structs.replace(
             spec,
-            workspace=setting.tree,
-            mounts=(*mounts, *site_packages_mounts(self._setup_spec.interpreter, setting.venv)),
+            workspace=setup.tree,
+            mounts=(*mounts, *site_packages_mounts(self._setup_spec.interpreter, setup.venv)),
         )
 
     def adapt_script(self, official_script: str) -> str:
@@ -104,11 +101,11 @@ class LocalInstanceSetup:
         return adapt_eval_script(official_script)
 
     async def _spec_with_network(self, network: Network) -> EnvironmentSpec:
-        room = await self.prepare_spec(self.grading_spec(), Path())
-        return msgspec.structs.replace(room, network=network, limits=Limits())
+        spec = await self.prepare_spec(self.grading_spec(), Path())
+        return msgspec.structs.replace(spec, network=network, limits=Limits())
 
     async def _local_setup(self) -> LocalSetup:
-        return await ensure_local_setup(self._setup_spec, cache=cache_root().absolute())
+        return await ensure_local_setup(self._setup_spec)
 
     @cached_property
     def _setup_spec(self) -> LocalSetupSpec:
@@ -155,7 +152,7 @@ class LocalInstanceSetup:
 
 
 def repository_url(name: str) -> str:
-    """Where a repository is had: a clone in the folder that $PROCTOR_REPOSITORIES names, or GitHub."""
+    """Where a repository is cloned from: a clone in the folder that $PROCTOR_REPOSITORIES names, or GitHub."""
     folder = os.environ.get(REPOSITORIES_VARIABLE)
     if folder:
         for form in (name, f"{name}.git", name.replace("/", "__"), name.replace("/", "+")):

@@ -1,13 +1,13 @@
-"""The official shell scripts of an instance, for a room with a virtual environment instead of conda and no network."""
+"""The official shell scripts of an instance, adapted to a virtual environment instead of conda and no network."""
 
 import re
 import shlex
 from collections.abc import Iterator
 from typing import Final
 
+from proctor.benchmarks.python_envs import VENV_DIR
 from proctor.core.record import Record
 
-VENV_DIR: Final = "/env"
 # Build requirements of the project, beside the environment: it is installed again for each test run, without network.
 BUILD_DIR: Final = f"{VENV_DIR}/proctor-build"
 ACTIVATE: Final = f"export VIRTUAL_ENV={VENV_DIR} PATH={VENV_DIR}/bin:$PATH"
@@ -56,7 +56,7 @@ def image_setup(dockerfile: str, eval_script: str) -> ImageSetup:
 
 
 def adapt_eval_script(script: str) -> str:
-    """An official eval script for such a room; here-documents, such as the test patch, stay as they are."""
+    """An official eval script for such an environment; here-documents, such as the test patch, stay as they are."""
     lines: list[str] = []
     activated = False
     for line, is_command in _lines(script):

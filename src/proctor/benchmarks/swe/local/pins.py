@@ -1,7 +1,7 @@
 """The official conda environment of an instance, as what pip can install and what only conda has.
 
 The list is a freeze: every package of the image is in it, with its version. Most Python packages are in its ``pip``
-part; those that conda brought are told by their build (``py39h06a4308_0``, ``pyhd8ed1ab_0``). The rest is native:
+part; those that conda brought are recognised by their build (``py39h06a4308_0``, ``pyhd8ed1ab_0``). The rest is native:
 what the interpreter needs, which any interpreter has, and libraries, which wheels carry with them.
 """
 

@@ -5,6 +5,7 @@ labels were made with the same parsers. Formats are as SWE-bench 5 reads them; `
 on which SWE-EVO's labels rest.
 """
 
-from proctor.benchmarks.swe.parsers.registry import LEGACY, PARSERS, Parser, Statuses, find_parser
+from proctor.benchmarks.swe.parsers.pytest_lines import Parser, Statuses
+from proctor.benchmarks.swe.parsers.registry import LEGACY, PARSERS, find_parser
 
 __all__ = ["LEGACY", "PARSERS", "Parser", "Statuses", "find_parser"]

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from xml.etree import ElementTree as ET
 
-Statuses = dict[str, str]
-Parser = Callable[[str], Statuses]
+from proctor.benchmarks.swe.parsers.pytest_lines import Parser, Statuses
+
 _CROSS: Final = "\N{MULTIPLICATION SIGN}"
 
 

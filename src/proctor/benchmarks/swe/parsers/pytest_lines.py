@@ -5,10 +5,11 @@ That is the official rule; the strict verdict does not rest on it alone.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 Statuses = dict[str, str]
+Parser = Callable[[str], Statuses]
 STATUS_WORDS: Final = ("FAILED", "PASSED", "SKIPPED", "ERROR", "XFAIL")
 _COUNT: Final = re.compile(r"\[\d+\]$")
 _OPTION: Final = re.compile(r"(.*?)\[(.*)\]")

@@ -3,7 +3,8 @@
 import re
 from typing import Final
 
-Statuses = dict[str, str]
+from proctor.benchmarks.swe.parsers.pytest_lines import Statuses
+
 _VERSIONS: Final = "--version is equivalent to version"
 _MIGRATION: Final = "Applying sites.0002_alter_domain_unique...test_no_migrations"
 _PASSED: Final = (" ... ok", " ... OK", " ...  OK")

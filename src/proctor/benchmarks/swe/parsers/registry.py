@@ -1,11 +1,12 @@
 """Parsers by the names that data sets give them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
 from proctor.benchmarks.swe.parsers import other_languages as other
 from proctor.benchmarks.swe.parsers.pytest_lines import (
+    Parser,
     pytest_either_end,
     pytest_matplotlib,
     pytest_pydantic,
@@ -16,9 +17,6 @@ from proctor.benchmarks.swe.parsers.pytest_lines import (
 )
 from proctor.benchmarks.swe.parsers.python_runners import django, sympy
 from proctor.core.errors import InvalidData
-
-Statuses = dict[str, str]
-Parser = Callable[[str], Statuses]
 
 PARSERS: Final[Mapping[str, Parser]] = MappingProxyType(
     {
@@ -73,7 +71,7 @@ LEGACY: Final[Mapping[str, Parser]] = MappingProxyType(
         "parse_log_pytest_pydantic": pytest_pydantic,
     }
 )
-# Two projects changed their test program, so the pull request tells which one prints.
+# Two projects changed their test program, so the pull request decides which one prints.
 _BY_NUMBER: Final[Mapping[str, Mapping[str, Parser]]] = {
     "parse_log_jekyll": {
         **dict.fromkeys(("9141", "8047", "8167"), other.minitest),

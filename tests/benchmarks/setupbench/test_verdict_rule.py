@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from proctor.benchmarks.setupbench.quirks import Flaw, Quirk
 from proctor.benchmarks.setupbench.verdict_rule import (
     SetupBenchEvidence,
-    hindered_evidence,
+    blocked_evidence,
     judge,
     passes_official,
     passes_strict,
@@ -114,7 +114,7 @@ def test_a_grader_that_does_not_end_has_not_passed() -> None:
 
 
 def test_a_machine_on_which_nothing_runs_has_failed() -> None:
-    dead = judge(hindered_evidence("t", "e"), "marker", None, "g")
+    dead = judge(blocked_evidence("t", "e"), "marker", None, "g")
     assert (dead.status, dead.cause) == (Status.UNRESOLVED, Cause.TESTS_FAILED)
     assert [finding.code for finding in dead.findings] == ["hindered"]
 

@@ -1,33 +1,38 @@
-"""How an agent went about setting a machine up: steps that a person would not have needed, and why it failed.
+"""The SetupBench paper's measures of an agent's logs: wasted steps, and why a set-up failed.
 
-Pure functions over what an agent did, as far as its log shows it. The measures are those of the SetupBench paper
-(arXiv:2507.09063, section 4 and tables 3 and 4).
+Pure functions over what an agent did, as far as its log shows it (arXiv:2507.09063, section 4 and tables 3 and 4).
 """
 
-import json
 import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from msgspec import field
 
-from proctor.core.record import Record
+from proctor.benchmarks.setupbench.verdict_rule import SetupBenchEvidence
+from proctor.core.benchmark import AttemptLogs, LogMeasure
+from proctor.core.errors import InvalidData
+from proctor.core.record import Record, read_record
+from proctor.core.submission import PatchKind
+from proctor.core.trajectory import Step, ToolCall
+from proctor.results.attempt_record import SUBMISSION_FILES
 
-# The paper leaves the first three steps out: everybody looks around.
+ActionKind = Literal["command", "read", "edit", "list", "other"]
+# The paper leaves the first three steps out: every agent looks around.
 _SKIPPED_STEPS: Final = 3
-_TOOLS: Final = {
+_TOOLS: Final[dict[str, tuple[ActionKind, str]]] = {
     "Bash": ("command", "command"),
     "Read": ("read", "file_path"),
     "NotebookRead": ("read", "notebook_path"),
     "Edit": ("edit", "file_path"),
     "MultiEdit": ("edit", "file_path"),
     "Write": ("edit", "file_path"),
-    "LS": ("look", "path"),
-    "Glob": ("look", "pattern"),
-    "Grep": ("look", "pattern"),
+    "LS": ("list", "path"),
+    "Glob": ("list", "pattern"),
+    "Grep": ("list", "pattern"),
 }
 _READ_COMMANDS: Final = frozenset({"cat", "head", "less", "more", "sed", "tail"})
 _LIST_COMMANDS: Final = frozenset({"find", "ls", "tree"})
@@ -56,9 +61,9 @@ _CONNECTION_REFUSED: Final = re.compile(
 
 
 class SetupAction(Record):
-    """One thing that an agent did: ran a command, read, edited or looked for files, or something else."""
+    """One thing that an agent did: ran a command, read, edited or listed files, or something else."""
 
-    kind: Literal["command", "read", "edit", "look", "other"]
+    kind: ActionKind
     text: str
 
 
@@ -66,17 +71,17 @@ class WasteCause(StrEnum):
     """Why a step was one that a person would not have needed."""
 
     REREAD = "reread"  # a file that had been read before
-    SUDO = "sudo"  # asking for rights that it was told it has
-    CHECKED = "checked"  # whether something is there, on a machine that it was told is bare
+    SUDO = "sudo"  # asking for rights that it has
+    CHECKED = "checked"  # whether something is there, on a bare machine
     OFF_TARGET = "off_target"  # a file that cannot help
 
 
 class SetupWaste(Record):
-    """The steps of one answer.
+    """The steps of one trial.
 
     Attributes:
         steps: those that count: neither thinking, nor waiting, nor the first three.
-        reads: files read; `looks`: folders looked at.
+        reads: files read; `listings`: folders listed.
         causes: steps that were not needed, by cause, as far as the log shows.
     """
 
@@ -108,13 +113,38 @@ class SetupFailure(Record):
     evidence: str
 
 
-def parse_actions(lines: Iterable[str]) -> tuple[SetupAction, ...]:
-    """The actions in a log of Claude Code's stream; lines that are none of its are passed over."""
-    return tuple(action for line in lines for action in _parse_line(line))
+def measure_setups(attempts: Iterable[AttemptLogs]) -> tuple[LogMeasure, ...]:
+    """Why set-ups failed, and which steps were wasted, over the attempts of a run."""
+    failures: Counter[str] = Counter()
+    waste: Counter[str] = Counter()
+    steps = 0
+    for attempt in attempts:
+        try:
+            evidence = read_record(attempt.folder / SUBMISSION_FILES[PatchKind.STATE], SetupBenchEvidence)
+        except InvalidData:
+            continue  # there is no submission, or none that can be read
+        actions = actions_of(attempt.steps)
+        spent = count_waste(actions)
+        steps += spent.steps
+        waste.update(spent.causes)
+        if not attempt.resolved:
+            ran = evidence.official_run
+            failures[setup_failure(ran.stdout + ran.stderr, actions).mode.value] += 1
+    measures = []
+    if failures:
+        measures.append(LogMeasure(name="failed set-ups", counts=dict(failures)))
+    if steps:
+        measures.append(LogMeasure(name="wasted steps", counts=dict(waste), total=steps))
+    return tuple(measures)
+
+
+def actions_of(steps: Iterable[Step]) -> tuple[SetupAction, ...]:
+    """The actions in a trajectory."""
+    return tuple(_action_of(call) for step in steps for call in step.calls)
 
 
 def count_waste(actions: Sequence[SetupAction]) -> SetupWaste:
-    """Which steps of an answer were not needed, as far as can be told from them alone."""
+    """Which steps of a trial were not needed, as far as the steps alone show."""
     counted = [action for action in actions if not _is_waiting(action)][_SKIPPED_STEPS:]
     seen: set[str] = set()
     for action in actions[:_SKIPPED_STEPS]:
@@ -133,14 +163,14 @@ def count_waste(actions: Sequence[SetupAction]) -> SetupWaste:
 
 
 def optimal_steps(check_dir: int, read_file: int) -> int:
-    """How many steps an agent needs for what a person did: one look at a folder takes two, a file read one."""
+    """How many steps an agent needs for what a person did: listing a folder takes two, reading a file one."""
     return 2 * check_dir + read_file
 
 
 def waste_rate(trials: Iterable[tuple[int, int]]) -> float | None:
     """The paper's share of wasted steps, over pairs of steps taken and steps needed.
 
-    What one answer saves does not make up for what another wastes: each is cut off at nothing wasted.
+    What one trial saves does not make up for what another wastes: each is cut off at nothing wasted.
     """
     pairs = list(trials)
     taken = sum(steps for steps, _ in pairs)
@@ -204,7 +234,7 @@ def _is_waiting(action: SetupAction) -> bool:
 
 def _is_listing(action: SetupAction) -> bool:
     words = _split_command(action.text) if action.kind == "command" else []
-    return action.kind == "look" or bool(words and words[0] in _LIST_COMMANDS)
+    return action.kind == "list" or bool(words and words[0] in _LIST_COMMANDS)
 
 
 def _split_command(command: str) -> list[str]:
@@ -214,18 +244,9 @@ def _split_command(command: str) -> list[str]:
         return command.split()
 
 
-def _parse_line(line: str) -> Iterable[SetupAction]:
-    try:
-        event: Any = json.loads(line)
-        blocks = event["message"]["content"] if event["type"] == "assistant" else []
-        calls = [block for block in blocks if block["type"] == "tool_use"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return
-    for call in calls:
-        kind, argument = _TOOLS.get(str(call.get("name")), ("other", ""))
-        given = call.get("input")
-        text = given.get(argument, "") if isinstance(given, dict) else ""
-        yield SetupAction(kind=kind, text=str(text))  # type: ignore[arg-type]
+def _action_of(call: ToolCall) -> SetupAction:
+    kind, argument = _TOOLS.get(call.name, ("other", ""))
+    return SetupAction(kind=kind, text=str(call.arguments.get(argument, "")))
 
 
 def _short(text: str) -> str:

@@ -214,5 +214,5 @@ def test_a_run_is_exported_with_its_score_and_says_what_does_not_count(tmp_path:
         "1 lost to errors, which do not count",
         "b has no answer that counts",
     )
-    with pytest.raises(UsageError, match="a score says nothing of the answers"):
+    with pytest.raises(UsageError, match="a score does not hold the trials"):
         find_format("terminal-bench").read(target, ImportOptions())

@@ -1,4 +1,4 @@
-"""Official scripts, for rooms without conda and network."""
+"""Official scripts, for environments without conda and network."""
 
 import shutil
 import subprocess
@@ -48,14 +48,14 @@ def test_conda_gives_way_and_nothing_is_fetched() -> None:
     assert lines[:4] == [
         "#!/bin/bash",
         "set -uxo pipefail",
-        "export VIRTUAL_ENV=/env PATH=/env/bin:$PATH",
+        "export VIRTUAL_ENV=/venv PATH=/venv/bin:$PATH",
         "cd /testbed",
     ]
     install = "python -m pip install --no-deps --no-build-isolation -e .[test] --verbose"
-    assert lines[4] == f"PYTHONPATH=/env/proctor-build {install}"
+    assert lines[4] == f"PYTHONPATH=/venv/proctor-build {install}"
     assert lines[5].startswith(": ")
     assert "pandas" in lines[5]
-    assert "/env/bin/pytest -rA tests/test_x.py" in lines
+    assert "/venv/bin/pytest -rA tests/test_x.py" in lines
 
 
 def test_the_test_patch_is_not_touched() -> None:

@@ -1,4 +1,4 @@
-"""A library of our own, from stubs to reference, in real rooms. Its packages come from the package index, once."""
+"""A library of our own, from stubs to oracle, in real environments. Its packages come from the package index."""
 
 import asyncio
 import shutil
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.commit0.world import NAME, REFERENCE, STUBS, TASK, make_origin
+from benchmarks.commit0.world import NAME, ORACLE, STUBS, TASK, make_origin
 from cli_jobs import Commands
 from hall import Hall
 from proctor.benchmarks.commit0.benchmark import Commit0
@@ -23,14 +23,14 @@ from proctor.environments import local_unavailable_reason, provider
 from proctor.workspaces import base_of, make_submission
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # packages are installed, from wherever pip takes them
-GOOD_SUMS = {"src/abacus/sums.py": REFERENCE["src/abacus/sums.py"]}
+GOOD_SUMS = {"src/abacus/sums.py": ORACLE["src/abacus/sums.py"]}
 
 
 @dataclass(frozen=True)
 class World:
     folder: Path
     source: Commit0
-    place: GradingContext
+    context: GradingContext
 
     @property
     def task(self) -> Task:
@@ -48,11 +48,11 @@ class World:
         return make_submission(base_of(DirectorySource(path=str(library.stub_tree()))), tree).patch
 
     async def graded(self, files: dict[str, str]) -> TaskEvaluation:
-        return await self.handed_in(self.patch(files))
+        return await self.submit(self.patch(files))
 
-    async def handed_in(self, patch: bytes) -> TaskEvaluation:
-        answer = Prediction(task_id=TASK, patch_kind=PatchKind.UNIFIED_DIFF, content=patch)
-        return await self.source.grade(self.task, answer, self.place)
+    async def submit(self, patch: bytes) -> TaskEvaluation:
+        prediction = Prediction(task_id=TASK, patch_kind=PatchKind.UNIFIED_DIFF, content=patch)
+        return await self.source.grade(self.task, prediction, self.context)
 
 
 @pytest.fixture(scope="module")
@@ -66,21 +66,21 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         asyncio.run(SOURCE.fetch("all", make_origin(folder / "origin"), lambda _: None))
         opened = SOURCE.open("all")
         assert isinstance(opened, Commit0)
-        rooms = provider("local")
+        environments = provider("local")
         yield World(
             folder,
-            opened.for_provider(rooms),
-            GradingContext(provider=rooms, folder=folder / "place", options=GradeOptions()),
+            opened.for_provider(environments),
+            GradingContext(provider=environments, folder=folder / "grading", options=GradeOptions()),
         )
 
 
-async def test_from_stubs_to_the_reference_both_scores_and_all_columns(world: World) -> None:
-    gold = world.source.oracle(world.task)
-    assert gold is not None
-    verdict = (await world.handed_in(gold.content)).verdict
-    # Of 7 listed tests the reference passes 4, one fails as expected, one is skipped, and one is never there. The stubs
+async def test_from_stubs_to_the_oracle_both_scores_and_all_columns(world: World) -> None:
+    oracle = world.source.oracle(world.task)
+    assert oracle is not None
+    verdict = (await world.submit(oracle.content)).verdict
+    # Of 7 listed tests the oracle passes 4, one fails as expected, one is skipped, and one is never there. The stubs
     # pass the one that wants nothing, and fail as expected.
-    assert verdict.scores["gold"] == pytest.approx(5 / 7, abs=1e-6)
+    assert verdict.scores["oracle"] == pytest.approx(5 / 7, abs=1e-6)
     assert verdict.scores["stub"] == pytest.approx(2 / 7, abs=1e-6)
     assert [verdict.scores["strict"], verdict.score] == pytest.approx([5 / 7, 5 / 7], abs=1e-6)
     assert verdict.scores["gain"] == pytest.approx(3 / 7, abs=1e-6)
@@ -107,10 +107,10 @@ async def test_half_a_library_has_half_the_gain(world: World) -> None:
 
 
 async def test_nothing_done_is_what_the_stubs_have_and_a_broken_patch_nothing(world: World) -> None:
-    nothing = (await world.handed_in(b"")).verdict
+    nothing = (await world.submit(b"")).verdict
     assert (nothing.cause, nothing.scores["gain"]) == (Cause.EMPTY, 0)
     assert nothing.score == pytest.approx(2 / 7)
-    broken = (await world.handed_in(b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n")).verdict
+    broken = (await world.submit(b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n")).verdict
     assert (broken.cause, broken.score) == (Cause.DOES_NOT_APPLY, 0)
 
 
@@ -159,13 +159,13 @@ async def test_a_library_that_ends_the_tests_has_nothing(world: World) -> None:
 
 
 async def test_the_library_proves_sound_and_nothing_of_it_leaks(world: World) -> None:
-    health = await world.source.validate(world.task, world.place)
+    health = await world.source.validate(world.task, world.context)
     assert health.healthy, health
     assert (health.pre_patch_ok, health.oracle_ok, health.determinism_ok, health.leaks) == (True, True, True, ())
 
 
 async def test_an_agent_finds_no_past_no_package_and_no_network(world: World, tmp_path: Path) -> None:
-    """It has the tests, the specification, and a Python that runs them; the answer is nowhere."""
+    """It has the tests, the specification, and a Python that runs them; the oracle is nowhere."""
     spec = await world.source.prepare(world.task, tmp_path)
     script = r"""
     git log --all --format=%s; git fsck --unreachable 2>/dev/null
@@ -176,8 +176,8 @@ async def test_an_agent_finds_no_past_no_package_and_no_network(world: World, tm
     find / -path /proc -prune -o -name sums.py -print 2>/dev/null
     touch /venv/mine 2>/dev/null && echo writable
     """
-    async with await world.place.provider.start(spec) as room:
-        done = await room.exec(["sh", "-c", script])
+    async with await world.context.provider.start(spec) as environment:
+        done = await environment.exec(["sh", "-c", script])
     lines = done.stdout.decode().splitlines()
     assert lines[0] == "base"
     assert lines[1] == "the documentation"
@@ -185,15 +185,15 @@ async def test_an_agent_finds_no_past_no_package_and_no_network(world: World, tm
     assert lines[3:] == ["/testbed/src/abacus/sums.py"]
 
 
-async def test_oracle_and_nobody_through_the_command_line(world: World, tmp_path: Path) -> None:
+async def test_oracle_and_nop_through_the_command_line(world: World, tmp_path: Path) -> None:
     with Commands() as commands:
         hall = Hall(commands, tmp_path)
         given = ("bench", "run", "commit0", "--split", "all", "--json", "--agent")
         cache = world.folder / "cache"
         oracle = await hall.run(*given, "oracle", XDG_CACHE_HOME=cache)
         assert (oracle.code, oracle.json["resolved"]) == (0, 1), oracle
-        nobody = await hall.run(*given, "nop", XDG_CACHE_HOME=cache)
-        assert (nobody.code, nobody.json["unresolved"]) == (0, 1), nobody
+        nop = await hall.run(*given, "nop", XDG_CACHE_HOME=cache)
+        assert (nop.code, nop.json["unresolved"]) == (0, 1), nop
         hall.close()
     scores = [
         result.verdict.score

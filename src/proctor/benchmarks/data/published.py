@@ -1,6 +1,6 @@
-"""What others have published, from the data that ships with this package.
+"""Published results, from ``published_results/<benchmark>.json``.
 
-A file lists the tasks once, and each result names those that it resolved by their place in that list.
+A file lists the tasks once, and each result names those that it resolved by their index in that list.
 """
 
 from functools import cache
@@ -18,14 +18,14 @@ class _PublishedFile(msgspec.Struct):
 
 
 @cache
-def published(benchmark: str) -> tuple[PublishedResult, ...]:
+def published_results(benchmark: str) -> tuple[PublishedResult, ...]:
     """The published results of a benchmark, each with its scaffold, date and source."""
-    data = files("proctor.benchmarks.swe").joinpath("baselines", f"{benchmark}.json").read_bytes()
+    data = files("proctor.benchmarks.data").joinpath("published_results", f"{benchmark}.json").read_bytes()
     found = msgspec.json.decode(data, type=_PublishedFile)
     return tuple(_row(benchmark, row, found.ids) for row in found.rows)
 
 
 def _row(benchmark: str, row: dict[str, Any], ids: list[str]) -> PublishedResult:
-    places = row.pop("resolved", None)
-    resolved = None if places is None else [ids[place] for place in places]
+    indices = row.pop("resolved", None)
+    resolved = None if indices is None else [ids[index] for index in indices]
     return msgspec.convert({"benchmark": benchmark, "resolved": resolved, **row}, PublishedResult)

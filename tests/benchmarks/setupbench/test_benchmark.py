@@ -54,30 +54,33 @@ async def provider() -> AsyncIterator[DockerProvider]:
 
 
 class Machine:
-    """A machine that an agent is at work on."""
+    """A machine that an agent works on."""
 
     def __init__(
-        self, bench: SetupBench, task: Task, room: Environment, folder: Path, provider: DockerProvider
+        self, bench: SetupBench, task: Task, environment: Environment, folder: Path, provider: DockerProvider
     ) -> None:
-        self.bench, self.task, self.room, self.folder, self.provider = bench, task, room, folder, provider
+        self.bench, self.task, self.environment, self.folder, self.provider = bench, task, environment, folder, provider
 
     async def verdict(self) -> Verdict:
         """What the grader says of the machine as it stands."""
-        seen = await self.bench.collect(self.task, self.room, self.folder)
+        seen = await self.bench.collect(self.task, self.environment, self.folder)
         return await graded(self.bench, self.task, seen, self.provider)
 
 
 async def graded(bench: SetupBench, task: Task, seen: Prediction, provider: DockerProvider) -> Verdict:
-    place = GradingContext(provider=provider, folder=Path("unused"), options=GradeOptions())
-    return (await bench.grade(task, seen, place)).verdict
+    context = GradingContext(provider=provider, folder=Path("unused"), options=GradeOptions())
+    return (await bench.grade(task, seen, context)).verdict
 
 
 @asynccontextmanager
 async def machine(bench: SetupBench, task_id: str, provider: DockerProvider, folder: Path) -> AsyncIterator[Machine]:
     task = next(task for task in bench.tasks() if task.id == task_id)
     folder.mkdir()
-    async with await provider.start(await bench.prepare(task, folder)) as room, bench.serve(task, room, folder):
-        yield Machine(bench, task, room, folder, provider)
+    async with (
+        await provider.start(await bench.prepare(task, folder)) as environment,
+        bench.serve(task, environment, folder),
+    ):
+        yield Machine(bench, task, environment, folder, provider)
 
 
 @pytest.mark.parametrize("data", SAMPLES)
@@ -87,11 +90,11 @@ async def test_a_task_passes_when_it_is_done_and_fails_when_it_is_half_done(
 ) -> None:
     bench = make_benchmark(tmp_path / "copy", data("setupbench"))
     async with machine(bench, task_id, provider, tmp_path / "it") as it:
-        await sh(it.room, SET_UPS[task_id].half)
+        await sh(it.environment, SET_UPS[task_id].half)
         half = await it.verdict()
         assert (half.status, half.cause) == (Status.UNRESOLVED, Cause.TESTS_FAILED), half.reason
         assert half.official is (Status.RESOLVED if task_id in TOO_KIND else None)
-        done = await sh(it.room, SET_UPS[task_id].rest)
+        done = await sh(it.environment, SET_UPS[task_id].rest)
         whole = await it.verdict()
         assert (whole.status, whole.official) == (Status.RESOLVED, None), (whole.reason, done)
         assert whole.findings == ()
@@ -101,18 +104,18 @@ async def test_a_bare_machine_fails(setupbench: SetupBench, bare: DockerProvider
     names = ("autossh-reverse-tunnel", "postgresql-1", "redis-2")
     tasks = [task for task in setupbench.tasks() if task.id.endswith(names)]
     assert len(tasks) == len(names)
-    async with await bare.start(EnvironmentSpec(image="ubuntu:22.04", workdir="/testbed")) as room:
+    async with await bare.start(EnvironmentSpec(image="ubuntu:22.04", workdir="/testbed")) as environment:
         for task in tasks:
             folder = tmp_path / task.id
             folder.mkdir()
-            async with setupbench.serve(task, room, folder):
+            async with setupbench.serve(task, environment, folder):
                 pass
-            verdict = await graded(setupbench, task, await setupbench.collect(task, room, folder), bare)
+            verdict = await graded(setupbench, task, await setupbench.collect(task, environment, folder), bare)
             assert (verdict.status, verdict.official, verdict.findings) == (Status.UNRESOLVED, None, ()), task.id
             assert "not found" in verdict.reason or "autossh" in task.id
 
 
-# Each is refused and named in the same room: they do not get in each other's way.
+# Each is refused and named in the same environment: they do not get in each other's way.
 DISGUISES = r"""
 echo 'echo Setup successful' | tee -a /root/.bashrc /root/.profile /etc/profile >/dev/null
 echo 'Setup successful' >/testbed/result.log
@@ -156,7 +159,7 @@ async def test_words_files_and_programs_that_were_planted_do_not_pass_and_are_na
     setupbench: SetupBench, bare: DockerProvider, tmp_path: Path
 ) -> None:
     async with machine(setupbench, "dbsetup-redis-1", bare, tmp_path / "it") as it:
-        await sh(it.room, DISGUISES)
+        await sh(it.environment, DISGUISES)
         verdict = await it.verdict()
     assert (verdict.status, verdict.cause, verdict.official) == (Status.UNRESOLVED, Cause.TESTS_FAILED, None)
     assert codes(verdict) == {"grader-words", "program-replaced", "shell-replaced"}
@@ -168,16 +171,16 @@ async def test_clients_that_say_what_is_asked_for_are_not_believed(
     setupbench: SetupBench, bare: DockerProvider, tmp_path: Path
 ) -> None:
     tasks = [task for task in setupbench.tasks() if task.id in FAKES]
-    async with await bare.start(EnvironmentSpec(image="ubuntu:22.04", workdir="/testbed")) as room:
+    async with await bare.start(EnvironmentSpec(image="ubuntu:22.04", workdir="/testbed")) as environment:
         for task in tasks:
             (tmp_path / task.id).mkdir()
-            async with setupbench.serve(task, room, tmp_path / task.id):
+            async with setupbench.serve(task, environment, tmp_path / task.id):
                 pass
         for name, says in FAKES.values():
             script = f"#!/bin/sh\necho {says}\n".encode()
-            await room.put(script, f"/usr/local/bin/{name}", mode=0o755)
+            await environment.put(script, f"/usr/local/bin/{name}", mode=0o755)
         for task in tasks:
-            seen = await setupbench.collect(task, room, tmp_path / task.id)
+            seen = await setupbench.collect(task, environment, tmp_path / task.id)
             verdict = await graded(setupbench, task, seen, bare)
             if task.id == "dbsetup-sqlite-1":  # prints the words, which the command's own search keeps to itself
                 assert (verdict.status, verdict.official) == (Status.UNRESOLVED, None), verdict.reason
@@ -191,10 +194,10 @@ async def test_a_packaged_client_that_was_exchanged_is_not_believed(
     setupbench: SetupBench, bare: DockerProvider, tmp_path: Path
 ) -> None:
     async with machine(setupbench, "dbsetup-redis-1", bare, tmp_path / "it") as it:
-        await sh(it.room, EXCHANGED)
+        await sh(it.environment, EXCHANGED)
         honest = await it.verdict()
         assert (honest.cause, codes(honest)) == (Cause.TESTS_FAILED, set())
-        await it.room.put(b"#!/bin/sh\necho done\n", "/usr/bin/redis-cli", mode=0o755)
+        await it.environment.put(b"#!/bin/sh\necho done\n", "/usr/bin/redis-cli", mode=0o755)
         verdict = await it.verdict()
     assert (verdict.cause, verdict.official) == (Cause.TAMPERED, Status.RESOLVED)
     assert codes(verdict) == {"fake-program"}
@@ -205,7 +208,7 @@ async def test_killing_the_grader_is_a_failure_and_no_error_that_is_tried_again(
 ) -> None:
     async with machine(setupbench, "dbsetup-redis-1", bare, tmp_path / "it") as it:
         for what in ("grep", "sh"):
-            await sh(it.room, KILLER.format(what=what))
+            await sh(it.environment, KILLER.format(what=what))
             verdict = await it.verdict()
             assert (verdict.status, verdict.cause) == (Status.UNRESOLVED, Cause.TESTS_FAILED), verdict.reason
             assert codes(verdict) & {"left-running", "hindered", "restarted"}
@@ -215,23 +218,25 @@ async def test_a_script_is_graded_by_what_it_makes_of_a_fresh_machine(
     setupbench: SetupBench, provider: DockerProvider, tmp_path: Path
 ) -> None:
     task = next(task for task in setupbench.tasks() if task.id == "dbsetup-sqlite-1")
-    place = GradingContext(provider=provider, folder=tmp_path / "kept", options=GradeOptions())
+    context = GradingContext(provider=provider, folder=tmp_path / "kept", options=GradeOptions())
     made = SET_UPS[task.id]
-    script = f"echo at work\n{made.half}\n{made.rest}\n".encode()
-    answer = Prediction(task_id=task.id, patch_kind=PatchKind.SHELL_SCRIPT, content=script, model="somebody")
-    evaluated = await setupbench.grade(task, answer, place)
+    script = f"echo working\n{made.half}\n{made.rest}\n".encode()
+    prediction = Prediction(task_id=task.id, patch_kind=PatchKind.SHELL_SCRIPT, content=script, model="somebody")
+    evaluated = await setupbench.grade(task, prediction, context)
     assert (evaluated.verdict.status, evaluated.model) == (Status.RESOLVED, "somebody")
-    assert (tmp_path / "kept" / task.id / "script.out").read_text() == "at work\n"
-    health = await setupbench.validate(task, place)
+    assert (tmp_path / "kept" / task.id / "script.out").read_text() == "working\n"
+    health = await setupbench.validate(task, context)
     assert health.healthy, health.problems
 
 
 async def test_tasks_need_a_machine_of_their_own(setupbench: SetupBench, tmp_path: Path) -> None:
     task = next(task for task in setupbench.tasks() if task.id == "dbsetup-sqlite-1")
-    local = LocalProvider(isolation=True, environments_dir=tmp_path / "rooms")
-    place = GradingContext(provider=local, folder=tmp_path / "kept", options=GradeOptions())
+    local = LocalProvider(isolation=True, environments_dir=tmp_path / "environments")
+    context = GradingContext(provider=local, folder=tmp_path / "kept", options=GradeOptions())
     with pytest.raises(InfrastructureError, match="--runner docker"):
-        await setupbench.validate(task, place)
+        await setupbench.validate(task, context)
     with pytest.raises(UsageError, match="a machine's state"):
-        await setupbench.grade(task, Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=b""), place)
+        await setupbench.grade(
+            task, Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=b""), context
+        )
     await local.close()

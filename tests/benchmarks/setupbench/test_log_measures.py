@@ -1,21 +1,20 @@
 """Wasted steps and failure modes of set-ups, from what an agent did."""
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.analysis.setup_failures import (
+from proctor.benchmarks.setupbench.log_measures import (
     SetupAction,
     SetupFailureMode,
+    actions_of,
     count_waste,
     files_read,
     optimal_steps,
-    parse_actions,
     setup_failure,
     waste_rate,
 )
+from proctor.core.trajectory import Step, ToolCall
 
 
 def ran(*commands: str) -> list[SetupAction]:
@@ -30,7 +29,7 @@ NEEDED = (7, 14, 19, 7, 8, 16, 16, 12, 14, 11)
 
 def test_the_paper_s_share_of_wasted_steps_is_clipped_by_answer() -> None:
     assert sum(NEEDED) == 124
-    # 186 steps, 124 needed, 71 wasted: more than the difference, so what some answers saved does not count.
+    # 186 steps, 124 needed, 71 wasted: more than the difference, so what some trials saved does not count.
     steps = (7, 14, 10, 7, 8, 16, 16, 12, 14, 82)
     assert sum(steps) == 186
     assert waste_rate(zip(steps, NEEDED, strict=True)) == pytest.approx(71 / 186)
@@ -88,34 +87,29 @@ def test_why_a_set_up_failed(said: str, commands: list[str], mode: SetupFailureM
     assert setup_failure(said, ran(*commands)).mode is mode
 
 
-def test_the_actions_of_a_stream() -> None:
-    def call(name: str, **given: object) -> str:
-        block = {"type": "tool_use", "name": name, "input": given}
-        return json.dumps({"type": "assistant", "message": {"content": [{"type": "text", "text": "so"}, block]}})
+def test_the_actions_of_a_trajectory() -> None:
+    def call(name: str, **arguments: object) -> ToolCall:
+        return ToolCall(id="c", name=name, arguments=arguments)
 
-    lines = [
-        call("Bash", command="ls"),
-        call("Read", file_path="/testbed/README.md"),
-        call("TodoWrite", todos=[]),
-        call("Glob", pattern="*.py"),
-        '{"type": "user", "message": {"content": "x"}}',
-        "not json",
-        "[]",
+    steps = [
+        Step(source="agent", calls=(call("Bash", command="ls"), call("Read", file_path="/testbed/README.md"))),
+        Step(source="user"),
+        Step(source="agent", calls=(call("TodoWrite", todos=[]), call("Glob", pattern="*.py"), call("Bash"))),
     ]
-    assert [(action.kind, action.text) for action in parse_actions(lines)] == [
+    assert [(action.kind, action.text) for action in actions_of(steps)] == [
         ("command", "ls"),
         ("read", "/testbed/README.md"),
         ("other", ""),
-        ("look", "*.py"),
+        ("list", "*.py"),
+        ("command", ""),
     ]
 
 
 @given(
-    st.lists(st.builds(SetupAction, kind=st.sampled_from(["command", "read", "look"]), text=st.text(max_size=30))),
+    st.lists(st.builds(SetupAction, kind=st.sampled_from(["command", "read", "list"]), text=st.text(max_size=30))),
     st.text(),
 )
 def test_no_log_is_too_odd(actions: list[SetupAction], said: str) -> None:
     found = count_waste(actions)
     assert found.wasted <= found.steps
     setup_failure(said, actions)
-    parse_actions(said.splitlines())

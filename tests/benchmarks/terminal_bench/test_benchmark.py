@@ -37,32 +37,37 @@ def bench(tmp_path: Path) -> TerminalBench:
     return opened(folder)
 
 
-class Sitting:
-    """A room that an agent is at work in."""
+class RunningTask:
+    """An environment that an agent works in."""
 
-    def __init__(self, bench: TerminalBench, task: Task, room: Environment, folder: Path) -> None:
-        self.bench, self.task, self.room, self.folder = bench, task, room, folder
+    def __init__(self, bench: TerminalBench, task: Task, environment: Environment, folder: Path) -> None:
+        self.bench, self.task, self.environment, self.folder = bench, task, environment, folder
 
     async def verdict(self) -> Verdict:
-        """What the verifier makes of the room as it is."""
-        seen = await self.bench.collect(self.task, self.room, self.folder)
-        place = GradingContext(provider=DockerProvider(), folder=Path("unused"), options=GradeOptions())
-        return (await self.bench.grade(self.task, seen, place)).verdict
+        """What the verifier makes of the environment as it is."""
+        seen = await self.bench.collect(self.task, self.environment, self.folder)
+        context = GradingContext(provider=DockerProvider(), folder=Path("unused"), options=GradeOptions())
+        return (await self.bench.grade(self.task, seen, context)).verdict
 
     async def solve(self) -> None:
         """As the oracle does."""
-        gold = self.bench.oracle(self.task)
-        assert gold is not None
-        done = await self.room.exec(["bash", "-s"], stdin=gold.content, timeout=60)
+        oracle = self.bench.oracle(self.task)
+        assert oracle is not None
+        done = await self.environment.exec(["bash", "-s"], stdin=oracle.content, timeout=60)
         assert done.exit_code == 0, done
 
 
 @asynccontextmanager
-async def sitting(bench: TerminalBench, name: str, provider: DockerProvider, folder: Path) -> AsyncIterator[Sitting]:
+async def sitting(
+    bench: TerminalBench, name: str, provider: DockerProvider, folder: Path
+) -> AsyncIterator[RunningTask]:
     task = next(task for task in bench.tasks() if task.id == name)
     folder.mkdir()
-    async with await provider.start(await bench.prepare(task, folder)) as room, bench.serve(task, room, folder):
-        yield Sitting(bench, task, room, folder)
+    async with (
+        await provider.start(await bench.prepare(task, folder)) as environment,
+        bench.serve(task, environment, folder),
+    ):
+        yield RunningTask(bench, task, environment, folder)
 
 
 @pytest.mark.parametrize("name", ["count-words", "serve", "proctor/repair", "recover", "sorted-names"])
@@ -74,7 +79,7 @@ async def test_nothing_gets_nothing_and_the_solution_gets_everything(
         assert (nothing.status, nothing.score, nothing.official) == (Status.UNRESOLVED, 0.0, None), nothing.reason
         assert nothing.findings == ()
         await it.solve()
-        assert (await sh(it.room, "ls /solution")).exit_code != 0
+        assert (await sh(it.environment, "ls /solution")).exit_code != 0
         solved = await it.verdict()
         assert (solved.status, solved.score, solved.official) == (Status.RESOLVED, 1.0, None), solved.reason
         assert solved.scores == {"reward": 1.0, **({"runs": 1.0} if name == "proctor/repair" else {})}
@@ -87,7 +92,7 @@ async def test_a_reward_that_the_agent_has_written_counts_for_nothing(
 ) -> None:
     async with sitting(bench, "greet", provider, tmp_path / "it") as it:
         await sh(
-            it.room,
+            it.environment,
             """
             mkdir -p /logs/verifier /tests
             echo '{"reward": 1}' >/logs/verifier/reward.json
@@ -101,17 +106,17 @@ async def test_a_reward_that_the_agent_has_written_counts_for_nothing(
     assert {"/logs/verifier/reward.json", "/tests/conftest.py"} <= {finding.path for finding in verdict.findings}
 
 
-async def test_an_answer_after_the_time_is_up_counts_for_nothing(
+async def test_a_submission_after_the_time_is_up_counts_for_nothing(
     bench: TerminalBench, provider: DockerProvider, tmp_path: Path
 ) -> None:
     late = "sleep 2; echo hello >/app/greeting.txt"
     async with sitting(bench, "greet", provider, tmp_path / "it") as it:
         script = f"nohup setsid sh -c '{late}' >/dev/null 2>&1 & sh -c '{late}'"
-        done = await it.room.exec(["sh", "-c", script], timeout=0.5)
+        done = await it.environment.exec(["sh", "-c", script], timeout=0.5)
         assert done.timed_out
         first = await it.verdict()
-        await sh(it.room, "sleep 2.5")
-        assert (await sh(it.room, "ls /app")).stdout == b""
+        await sh(it.environment, "sleep 2.5")
+        assert (await sh(it.environment, "ls /app")).stdout == b""
     assert (first.status, first.score) == (Status.UNRESOLVED, 0.0)
 
 
@@ -127,9 +132,10 @@ async def test_a_verifier_that_cannot_start_is_an_error_and_not_the_agent_s_fail
         broken = await it.verdict()
         assert (broken.status, broken.cause, broken.score) == (Status.ERROR, Cause.GRADER_FAILED, None)
         assert broken.official is Status.UNRESOLVED
-        assert (await sh(it.room, "cat /app/tries")).stdout == b"again\n" * 3
+        assert (await sh(it.environment, "cat /app/tries")).stdout == b"again\n" * 3
         await sh(
-            it.room, r"printf '#!/bin/sh\nexit 0\n' >/usr/local/bin/uvx-of-the-network; chmod +x /usr/local/bin/uvx*"
+            it.environment,
+            r"printf '#!/bin/sh\nexit 0\n' >/usr/local/bin/uvx-of-the-network; chmod +x /usr/local/bin/uvx*",
         )
         forged = await it.verdict()
         assert (forged.status, forged.cause) == (Status.UNRESOLVED, Cause.TAMPERED)
@@ -141,8 +147,8 @@ async def test_validate_finds_a_task_sound_or_says_what_is_wrong(provider: Docke
     tasks = tmp_path / "tasks"
     write_task(tasks / "wrong", TASKS["greet"] | {"solution/solve.sh": "#!/bin/bash\necho bye >greeting.txt\n"})
     bench = opened(tasks)
-    place = GradingContext(provider=provider, folder=tmp_path / "kept", options=GradeOptions(determinism_runs=1))
+    context = GradingContext(provider=provider, folder=tmp_path / "kept", options=GradeOptions(determinism_runs=1))
     (task,) = bench.tasks()
-    health = await bench.validate(task, place)
+    health = await bench.validate(task, context)
     assert (health.healthy, health.pre_patch_ok, health.oracle_ok) == (False, True, False)
-    assert "the reference answer is not resolved" in health.problems[0]
+    assert "the oracle is not resolved" in health.problems[0]

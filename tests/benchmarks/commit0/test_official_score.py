@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from proctor.benchmarks.commit0.official_score import official_score, test_command
+from proctor.benchmarks.commit0.official_score import official_command, official_score
 from proctor.benchmarks.commit0.rows import Commit0Row, Commit0Setup, Commit0Tests
 
 ROW = Commit0Row(
@@ -61,7 +61,7 @@ def test_coverage_is_a_share() -> None:
 
 
 def test_the_command_is_the_official_one() -> None:
-    assert test_command(ROW) == (
+    assert official_command(ROW) == (
         "pytest -n auto --json-report --json-report-file=report.json --continue-on-collection-errors"
         " --cov=src/a/ --cov-branch --cov-report json tests/ > test_output.txt 2>&1"
     )

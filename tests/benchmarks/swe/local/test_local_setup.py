@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from environment_factory import sh
-from proctor.benchmarks.swe.local.interpreters import find_interpreters
+from proctor.benchmarks.python_envs import find_interpreters
 from proctor.benchmarks.swe.local.local_setup import repository_url
 from proctor.core.benchmark import GradeOptions, GradingContext
 from proctor.core.causes import Cause, Status
@@ -37,12 +37,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 async def graded(world: World, patch: bytes, folder: Path) -> TaskEvaluation:
     benchmark = world.benchmark()
     (task,) = benchmark.tasks()
-    place = GradingContext(provider=LocalProvider(), folder=folder, options=GradeOptions())
+    context = GradingContext(provider=LocalProvider(), folder=folder, options=GradeOptions())
     prediction = Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=patch, model="m")
-    return await benchmark.grade(task, prediction, place)
+    return await benchmark.grade(task, prediction, context)
 
 
-async def test_the_reference_answer_resolves_the_instance(world: World, tmp_path: Path) -> None:
+async def test_the_oracle_resolves_the_instance(world: World, tmp_path: Path) -> None:
     verdict = (await graded(world, world.gold.encode(), tmp_path)).verdict
     assert (verdict.status, verdict.official) == (Status.RESOLVED, None), verdict.reason
     assert verdict.deviations == ()
@@ -69,35 +69,41 @@ async def test_an_agent_gets_the_past_the_project_installed_and_nothing_later(wo
     benchmark = world.benchmark()
     (task,) = benchmark.tasks()
     spec = await benchmark.prepare(task, tmp_path)
-    async with await LocalProvider().start(spec) as room:
-        assert room.workdir == "/testbed"
-        assert (await sh(room, "cd /tmp && python -c 'import blue; print(blue.__file__)'")).stdout == (
+    async with await LocalProvider().start(spec) as environment:
+        assert environment.workdir == "/testbed"
+        assert (await sh(environment, "cd /tmp && python -c 'import blue; print(blue.__file__)'")).stdout == (
             b"/testbed/src/blue.py\n"
         )
         if sum(mount.private for mount in spec.mounts) > 1:  # not where a distribution keeps packages in its own way
-            linked = await sh(room, "ln -s /env/bin/python /tmp/python && cd /tmp && ./python -c 'import blue, pytest'")
+            linked = await sh(
+                environment, "ln -s /venv/bin/python /tmp/python && cd /tmp && ./python -c 'import blue, pytest'"
+            )
             assert linked.exit_code == 0, linked.stderr
-        assert (await sh(room, "git log --all --format=%s")).stdout == b"SWE-bench\nchange\nchange\n"
-        assert (await sh(room, "git tag")).stdout == b"v1.0\n"
-        assert (await sh(room, "git fsck --unreachable --no-reflogs 2>/dev/null; git status --short")).stdout == b""
-        assert (await sh(room, f"git cat-file -e {world.fix}")).exit_code
-        assert (await sh(room, "grep -c edited tox.ini")).stdout == b"1\n"
-        written = await sh(room, "pip --version && touch /env/written && rm -r /env/lib/*/site-packages/pytest")
+        assert (await sh(environment, "git log --all --format=%s")).stdout == b"SWE-bench\nchange\nchange\n"
+        assert (await sh(environment, "git tag")).stdout == b"v1.0\n"
+        assert (
+            await sh(environment, "git fsck --unreachable --no-reflogs 2>/dev/null; git status --short")
+        ).stdout == b""
+        assert (await sh(environment, f"git cat-file -e {world.fix}")).exit_code
+        assert (await sh(environment, "grep -c edited tox.ini")).stdout == b"1\n"
+        written = await sh(
+            environment, "pip --version && touch /venv/written && rm -r /venv/lib/*/site-packages/pytest"
+        )
         assert written.exit_code == 0, written.stderr
-        await room.put(FIXED.encode(), "/testbed/src/blue.py")
-        await room.put(b"new\n", "/testbed/NEWS")
-        handed_in = await benchmark.collect(task, room, tmp_path)
-    assert handed_in.content.decode().count("diff --git") == 2
-    assert "tox.ini" not in handed_in.content.decode()
-    verdict = (await graded(world, handed_in.content, tmp_path / "grading")).verdict
+        await environment.put(FIXED.encode(), "/testbed/src/blue.py")
+        await environment.put(b"new\n", "/testbed/NEWS")
+        submission = await benchmark.collect(task, environment, tmp_path)
+    assert submission.content.decode().count("diff --git") == 2
+    assert "tox.ini" not in submission.content.decode()
+    verdict = (await graded(world, submission.content, tmp_path / "grading")).verdict
     assert verdict.status is Status.RESOLVED, verdict.reason
 
 
 async def test_the_instance_proves_sound_here(world: World, tmp_path: Path) -> None:
     benchmark = world.benchmark()
     (task,) = benchmark.tasks()
-    place = GradingContext(provider=LocalProvider(), folder=tmp_path, options=GradeOptions(determinism_runs=1))
-    health = await benchmark.validate(task, place)
+    context = GradingContext(provider=LocalProvider(), folder=tmp_path, options=GradeOptions(determinism_runs=1))
+    health = await benchmark.validate(task, context)
     assert health.healthy, health
 
 
@@ -105,20 +111,20 @@ async def test_that_another_python_was_taken_is_said_of_verdict_and_health(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = tuple(one for one in find_interpreters() if one.version == PYTHON)
-    monkeypatch.setattr("proctor.benchmarks.swe.local.local_setup.interpreters", lambda: here)
+    monkeypatch.setattr("proctor.benchmarks.swe.local.local_setup.find_interpreters", lambda: here)
     wanted = f"3.{sys.version_info.minor - 1}"
     benchmark = world.benchmark(world.row(environment_yml=environment(wanted)))
     (task,) = benchmark.tasks()
-    place = GradingContext(provider=LocalProvider(), folder=tmp_path, options=GradeOptions(determinism_runs=1))
+    context = GradingContext(provider=LocalProvider(), folder=tmp_path, options=GradeOptions(determinism_runs=1))
     gold = benchmark.oracle(task)
     assert gold is not None
-    verdict = (await benchmark.grade(task, gold, place)).verdict
-    said = (f"Python {PYTHON} in the place of {wanted}",)
+    verdict = (await benchmark.grade(task, gold, context)).verdict
+    said = (f"Python {PYTHON} in the context of {wanted}",)
     assert (verdict.status, verdict.deviations) == (Status.RESOLVED, said)
-    assert (await benchmark.validate(task, place)).deviations == said
+    assert (await benchmark.validate(task, context)).deviations == said
 
 
-async def test_an_answer_in_an_installed_package_is_a_leak(world: World, tmp_path: Path) -> None:
+async def test_the_oracle_in_an_installed_package_is_a_leak(world: World, tmp_path: Path) -> None:
     benchmark = world.benchmark()
     (task,) = benchmark.tasks()
     spec = await benchmark.prepare(task, tmp_path)
@@ -127,8 +133,8 @@ async def test_an_answer_in_an_installed_package_is_a_leak(world: World, tmp_pat
     planted = packages / "blue_later.py"
     planted.write_text(FIXED)
     try:
-        place = GradingContext(provider=LocalProvider(), folder=tmp_path, options=GradeOptions(determinism_runs=1))
-        health = await benchmark.validate(task, place)
+        context = GradingContext(provider=LocalProvider(), folder=tmp_path, options=GradeOptions(determinism_runs=1))
+        health = await benchmark.validate(task, context)
     finally:
         planted.unlink()
     assert any("blue_later.py" in leak for leak in health.leaks)
@@ -141,7 +147,7 @@ async def test_instances_with_the_same_pins_share_an_environment_that_is_built_o
     benchmark = world.benchmark(world.row(), other)
     specs = await asyncio.gather(*(benchmark.prepare(task, tmp_path) for task in benchmark.tasks()))
     assert len({str(spec.workspace) for spec in specs}) == 2
-    (home,) = {Path(str(spec.workspace)).parents[2] / "environments" for spec in specs}
+    (home,) = {Path(str(spec.workspace)).parents[1].with_name("venvs") for spec in specs}
     assert len([path for path in home.iterdir() if path.is_dir()]) == 1
 
 

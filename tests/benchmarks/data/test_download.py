@@ -50,7 +50,9 @@ def test_a_commit_can_be_named(repository: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("revision", ["nowhere", "--upload-pack=touch harm"])
-def test_a_revision_that_is_not_there_is_told_in_one_sentence(repository: Path, tmp_path: Path, revision: str) -> None:
+def test_a_revision_that_is_not_there_is_reported_in_one_sentence(
+    repository: Path, tmp_path: Path, revision: str
+) -> None:
     with pytest.raises(InfrastructureError, match="--from PATH"):
         download_from_git(str(repository), tmp_path / "into", revision=revision)
     assert not (tmp_path / "into" / "harm").exists()
@@ -85,8 +87,8 @@ async def test_the_hubs_files_come_with_their_revision(tmp_path: Path) -> None:
     await site.start()
     host, port = runner.addresses[0][:2]
     script = (
-        "import sys; from pathlib import Path; from proctor.benchmarks.data import from_hub; "
-        "print(from_hub('org/set', ['data/*.jsonl'], Path(sys.argv[1]), revision=None))"
+        "import sys; from pathlib import Path; from proctor.benchmarks.data import download_from_hub; "
+        "print(download_from_hub('org/set', ['data/*.jsonl'], Path(sys.argv[1]), revision=None))"
     )
     into = tmp_path / "work" / "into"
     into.mkdir(parents=True)
@@ -106,7 +108,9 @@ async def test_the_hubs_files_come_with_their_revision(tmp_path: Path) -> None:
     assert [str(path.relative_to(into)) for path in into.rglob("*") if path.is_file()] == ["data/test.jsonl"]
 
 
-def test_a_hub_that_cannot_be_reached_is_told_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_that_cannot_be_reached_is_reported_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     from huggingface_hub import constants
 

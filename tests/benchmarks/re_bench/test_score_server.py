@@ -1,4 +1,4 @@
-"""What an agent can do to its score: earn it. Real rooms, our own two families."""
+"""What an agent can do to its score: earn it. Real environments, our own two families."""
 
 import json
 import math
@@ -33,20 +33,20 @@ print(json.dumps([tour(cities) for cities in json.load(sys.stdin)]))
 
 
 class Lab:
-    """Lets a script work in the agent's place, and has it judged."""
+    """Lets a script work in the agent's context, and has it judged."""
 
-    def __init__(self, rooms: EnvironmentProvider, folder: Path) -> None:
+    def __init__(self, environments: EnvironmentProvider, folder: Path) -> None:
         opened = DEMO.open(None)
         assert isinstance(opened, ReBench)
-        self.source = opened.for_provider(rooms)
-        self.place = GradingContext(provider=rooms, folder=folder, options=GradeOptions())
+        self.source = opened.for_provider(environments)
+        self.context = GradingContext(provider=environments, folder=folder, options=GradeOptions())
 
     async def tried(self, task_id: str, script: str) -> ReBenchEvidence:
         return await self.source._run_script(self._task(task_id), script.encode())
 
     async def graded(self, task_id: str, kind: PatchKind, content: bytes) -> TaskEvaluation:
-        answer = Prediction(task_id=task_id, patch_kind=kind, content=content)
-        return await self.source.grade(self._task(task_id), answer, self.place)
+        prediction = Prediction(task_id=task_id, patch_kind=kind, content=content)
+        return await self.source.grade(self._task(task_id), prediction, self.context)
 
     def _task(self, task_id: str) -> Task:
         return next(task for task in self.source.tasks() if task.id == task_id)
@@ -94,8 +94,8 @@ async def test_neither_the_family_nor_its_data_nor_the_log_is_within_reach(lab: 
     assert evidence.scores[0].score == pytest.approx(3.47258, abs=1e-4), "it found something and put it into solve.py"
 
 
-async def test_a_program_that_is_scored_finds_no_reference_and_speaks_for_nobody(lab: Lab) -> None:
-    """What is handed in runs beside the scorer: it may print what it likes, and read what is there."""
+async def test_a_program_that_is_scored_finds_no_oracle_and_speaks_for_nobody(lab: Lab) -> None:
+    """A submitted program runs beside the scorer: it may print what it likes, and read what is there."""
     hostile = r"""
 import json, os, sys
 maps = json.load(sys.stdin)
@@ -128,17 +128,17 @@ async def test_strange_requests_are_not_opened_and_harm_nobody(lab: Lab) -> None
 
 
 async def test_a_flood_of_requests_does_not_keep_us_for_long(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proctor.benchmarks.re_bench.score_server.MOST_AT_ONCE", 2)
+    monkeypatch.setattr("proctor.benchmarks.re_bench.score_server.MAX_BATCH", 2)
     evidence = await lab.tried(TOUR, "for n in $(seq 300); do : >/score/requests/n$n; done")
     assert 1 <= len(evidence.scores) <= 4
 
 
-async def test_a_hidden_score_is_not_told_and_the_last_one_counts(lab: Lab) -> None:
+async def test_a_hidden_score_is_not_shown_and_the_last_one_counts(lab: Lab) -> None:
     script = """
     good='import json; s=json.load(open("series.json")); json.dump((s[-12:]*2), open("forecast.json","w"))'
-    python3 -c "$good"; /score/score >told.json
-    grep -q is_valid told.json && ! grep -q score told.json || exit 3
-    echo '[]' >forecast.json; /score/score >told.json; grep -q false told.json || exit 4
+    python3 -c "$good"; /score/score >reply.json
+    grep -q is_valid reply.json && ! grep -q score reply.json || exit 3
+    echo '[]' >forecast.json; /score/score >reply.json; grep -q false reply.json || exit 4
     python3 -c 'import json; json.dump([0]*24, open("forecast.json","w"))'; /score/score
     """
     evidence = await lab.tried(FORECAST, script)
@@ -160,11 +160,11 @@ async def test_a_program_that_does_not_end_has_no_score(lab: Lab, monkeypatch: p
     assert json.loads(evidence.scores[0].message) == {"timeout": True}
 
 
-async def test_the_reference_is_resolved_and_the_start_is_not(lab: Lab) -> None:
+async def test_the_oracle_is_resolved_and_the_start_is_not(lab: Lab) -> None:
     for task in lab.source.tasks():
-        gold = lab.source.oracle(task)
-        assert gold is not None
-        solved = await lab.graded(task.id, gold.patch_kind, gold.content)
+        oracle = lab.source.oracle(task)
+        assert oracle is not None
+        solved = await lab.graded(task.id, oracle.patch_kind, oracle.content)
         assert (solved.verdict.status, solved.verdict.cause) == (Status.RESOLVED, Cause.SOLVED)
         assert solved.verdict.scores["within_2h"] >= 1
         nothing = await lab.graded(task.id, PatchKind.SHELL_SCRIPT, b"")
@@ -172,10 +172,10 @@ async def test_the_reference_is_resolved_and_the_start_is_not(lab: Lab) -> None:
         assert nothing.verdict.score == pytest.approx(0, abs=1e-3)
 
 
-async def test_a_patch_is_no_answer(lab: Lab) -> None:
+async def test_a_patch_is_no_submission(lab: Lab) -> None:
     with pytest.raises(InvalidData, match="a script, or a log of scores"):
         await lab.graded(TOUR, PatchKind.UNIFIED_DIFF, b"")
-    with pytest.raises(InvalidData, match="not a valid evidence"):
+    with pytest.raises(InvalidData, match="not a valid re bench evidence"):
         await lab.graded(TOUR, PatchKind.STATE, b"{}")
 
 
@@ -191,9 +191,9 @@ def _json(evidence: ReBenchEvidence) -> bytes:
 async def test_families_run_in_containers_too(tmp_path: Path) -> None:
     script = f"ls -A /root /protected; cat >solve.py <<'P'\n{NEAREST}P\n/score/score"
     with own_base() as base:
-        rooms = provider("docker", image_map={"python:3.11-bookworm": base})
+        environments = provider("docker", image_map={"python:3.11-bookworm": base})
         try:
-            evidence = await Lab(rooms, tmp_path).tried(TOUR, script)
+            evidence = await Lab(environments, tmp_path).tried(TOUR, script)
         finally:
-            await rooms.close()
+            await environments.close()
     assert [score.score for score in evidence.scores] == [pytest.approx(2.05, abs=0.1)]
