@@ -1,4 +1,4 @@
-"""Where cheats are graded for real: a small suite, rooms on this machine, and a host that would notice any harm."""
+"""Where cheats are graded for real: a small suite, environments on this machine, and a host that would notice harm."""
 
 import asyncio
 import hashlib
@@ -55,7 +55,7 @@ class Outcome(NamedTuple):
 
 
 class Arena:
-    """Grades cheats in rooms below `folder`, on a host that is watched."""
+    """Grades cheats in environments below `folder`, on a host that is watched."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -66,7 +66,7 @@ class Arena:
         for place in (self.cache, self.outside):
             place.mkdir()
             (place / "canary").write_text("still here\n")
-        self.rooms = folder / f"rooms-{secrets.token_hex(8)}"
+        self.environments = folder / f"environments-{secrets.token_hex(8)}"
         self.benchmark: Benchmark = suite_benchmark(str(self.suite))
         self.listener = Listener()
 
@@ -77,7 +77,7 @@ class Arena:
         self.listener.close()
 
     def submission(self, cheat: Cheat) -> bytes:
-        """The cheat as its author would hand it in."""
+        """The cheat as its author would submit it."""
         if cheat.patch is not None:
             return self._filled(cheat.patch)
         task = TASKS[cheat.task]
@@ -85,17 +85,17 @@ class Arena:
         return diff(task.repo, {**task.repo, **files}, self.folder / f"diff-{secrets.token_hex(4)}")
 
     async def grade(self, cheat: Cheat) -> Outcome:
-        """Grade a cheat beside an honest answer to another task, and look at the host afterwards."""
+        """Grade a cheat beside an honest submission to another task, and look at the host afterwards."""
         before = self._host()
-        # Nothing known of it: each time, the honest answer is another one.
-        honest = {path: f"{text}# {cheat.name}\n" for path, text in TASKS["unittest"].answer.items()}
+        # Nothing known of it: each time, the honest submission is another one.
+        honest = {path: f"{text}# {cheat.name}\n" for path, text in TASKS["unittest"].solution.items()}
         repo = TASKS["unittest"].repo
         predictions = {
             cheat.task: self.submission(cheat),
             BYSTANDER: diff(repo, {**repo, **honest}, self.folder / f"diff-{secrets.token_hex(4)}"),
         }
         started = time.monotonic()
-        rooms = Rooms(self.rooms)
+        provider = ArenaProvider(self.environments)
         with variable("PROCTOR_CACHE", str(self.cache)):
             done = await evaluate(
                 self.benchmark,
@@ -104,14 +104,14 @@ class Arena:
                     name: Prediction(task_id=name, patch_kind=PatchKind.UNIFIED_DIFF, content=patch)
                     for name, patch in predictions.items()
                 },
-                provider=rooms,
+                provider=provider,
                 options=GradeOptions(),
                 artifacts=self.folder / "artifacts" / secrets.token_hex(8),
                 jobs=2,
                 cache=RecordCache(TaskEvaluation, "evaluations"),
                 on_evaluated=lambda _: None,
             )
-        await rooms.close()
+        await provider.close()
         seconds = time.monotonic() - started
         graded = {one.task_id: one for one in done}
         harm = [*self._harm(before), *await self._survivors()]
@@ -143,7 +143,7 @@ class Arena:
         return text
 
     def _host(self) -> dict[str, str]:
-        """What nothing in a room may change."""
+        """What nothing in an environment may change."""
         watched = [*self.suite.parent.rglob("*"), *self.outside.rglob("*"), self.cache / "canary"]
         return {str(file): digest(file) for file in watched if not file.is_dir()}
 
@@ -152,29 +152,31 @@ class Arena:
         for file in sorted({*before, *after}):
             if before.get(file) != after.get(file):
                 yield f"{file} on the host changed"
-        if self.listener.heard:
+        if self.listener.connections:
             yield "something called the host over the network"
-        if self.rooms.is_dir() and any(self.rooms.iterdir()):
-            yield "a room was left behind"
+        if self.environments.is_dir() and any(self.environments.iterdir()):
+            yield "an environment was left behind"
 
     async def _survivors(self) -> list[str]:
-        """Processes that see a room's folder long after the room is gone."""
+        """Processes that see an environment's folder long after the environment is gone."""
         for _ in range(200):
-            found = [f"process {pid} outlived its room" for pid in processes_with(self.rooms.name.encode())]
+            found = [
+                f"process {pid} outlived its environment" for pid in processes_with(self.environments.name.encode())
+            ]
             if not found:
                 break
             await asyncio.sleep(0.05)
         return found
 
 
-class Rooms(EnvironmentProvider):
-    """Local rooms that also show the interpreter that has pytest, which is this one."""
+class ArenaProvider(EnvironmentProvider):
+    """Local environments that also show the interpreter that has pytest, which is this one."""
 
     name = "local"
     supports_run_once = True
 
-    def __init__(self, rooms: Path) -> None:
-        self._inner = LocalProvider(environments_dir=rooms)
+    def __init__(self, environments: Path) -> None:
+        self._inner = LocalProvider(environments_dir=environments)
 
     async def run_once(
         self,
@@ -201,12 +203,12 @@ class Rooms(EnvironmentProvider):
 
 
 class Listener:
-    """A server on this host's loopback that nobody in a room should reach."""
+    """A server on this host's loopback that nobody in an environment should reach."""
 
     def __init__(self) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port = self._socket.getsockname()[1]
-        self.heard = 0
+        self.connections = 0
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
 
@@ -221,7 +223,7 @@ class Listener:
                 connection, _ = self._socket.accept()
             except OSError:
                 return
-            self.heard += 1
+            self.connections += 1
             connection.close()
 
 
@@ -243,7 +245,7 @@ def write_instance(folder: Path, name: str, task: ArenaTask) -> None:
     write_files(folder / "repo", task.repo)
     write_files(folder / "hidden", task.hidden)
     (folder / "issue.md").write_text("It is wrong. Make it right.\n")
-    (folder / "oracle.diff").write_bytes(diff(task.repo, {**task.repo, **task.answer}, folder / "scratch"))
+    (folder / "oracle.diff").write_bytes(diff(task.repo, {**task.repo, **task.solution}, folder / "scratch"))
     variables = {}
     if task.evaluation["format"] == "pytest":
         variables["PATH"] = f"{sys.prefix}/bin:/usr/bin:/bin"

@@ -29,12 +29,12 @@ class Cheat(NamedTuple):
     the host listens, ``@SUITE@`` and ``@CACHE@`` the host's folders of the suite and of verdicts.
 
     Attributes:
-        task: which task of the arena it is handed in for.
+        task: which task of the arena it is submitted for.
         tries: how it hopes to pass.
         defence: what stops it, or gives it away.
         files: what it changes in the repository; None deletes.
         patch: the submission itself, where its form is the trick.
-        cause: how it must be graded: unresolved, for this cause. `Cause.SOLVED` marks what cannot be told apart from
+        cause: how it must be graded: unresolved, for this cause. `Cause.SOLVED` marks what cannot be distinguished from
             a solution inside one process, and so must be named.
         named: audit findings that must be among those of its verdict.
         seconds: how long grading it may take, on a busy machine.

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 
 class ArenaTask(NamedTuple):
-    """A task: the repository, the hidden files, how they are run, and the files of an honest answer."""
+    """A task: the repository, the hidden files, how they are run, and the files of an honest submission."""
 
     repo: Mapping[str, str]
     hidden: Mapping[str, str]
     evaluation: Mapping[str, Any]
-    answer: Mapping[str, str]
+    solution: Mapping[str, str]
 
 
 TILL = '''\
@@ -85,7 +85,7 @@ UNITTEST = ArenaTask(
             "tests.test_total.TotalTest.test_nothing_costs_nothing",
         ],
     },
-    answer={"till.py": TILL_SOLVED},
+    solution={"till.py": TILL_SOLVED},
 )
 
 _PYTEST_PARSE = """\
@@ -138,7 +138,7 @@ PYTEST = ArenaTask(
             "tests/test_total.py::test_nothing_costs_nothing",
         ],
     },
-    answer={"till.py": TILL_SOLVED},
+    solution={"till.py": TILL_SOLVED},
 )
 
 _WORDS = """\
@@ -179,7 +179,7 @@ echo "1..$number"
         "fail_to_pass": ["the function counts", "the function counts nothing", "the program counts"],
         "pass_to_pass": ["the program says something"],
     },
-    answer={"lib/words.sh": _WORDS.replace('"$(($# + 1))"', '"$#"')},
+    solution={"lib/words.sh": _WORDS.replace('"$(($# + 1))"', '"$#"')},
 )
 
 _SLUG = """\
@@ -226,7 +226,7 @@ console.log(`1..${number}`);
         "fail_to_pass": ["spaces become hyphens"],
         "pass_to_pass": ["letters become small", "shouting"],
     },
-    answer={"lib/slug.js": _SLUG.replace("toLowerCase()", "toLowerCase().replace(/ /g, '-')")},
+    solution={"lib/slug.js": _SLUG.replace("toLowerCase()", "toLowerCase().replace(/ /g, '-')")},
 )
 
 _GREET = """\
@@ -240,7 +240,7 @@ EXIT_CODE = ArenaTask(
         "tests/check.sh": '. ./lib/greet.sh\n[ "$(greet Ada)" = "hello Ada" ] && [ "$(sh bin/greet B)" = "hello B" ]\n'
     },
     evaluation={"format": "exit-code", "command": ["sh", "tests/check.sh"], "protected": ["tests/**"]},
-    answer={"lib/greet.sh": _GREET.replace('"hello"', '"hello $1"')},
+    solution={"lib/greet.sh": _GREET.replace('"hello"', '"hello $1"')},
 )
 
 JUNIT = ArenaTask(
@@ -269,7 +269,7 @@ with open(sys.argv[1], "w") as file:
         "fail_to_pass": ["till::total"],
         "pass_to_pass": ["till::parse"],
     },
-    answer={"till.py": TILL_SOLVED},
+    solution={"till.py": TILL_SOLVED},
 )
 
 _BUILD = 'with open("built.txt", "w") as file:\n    file.write("yes")\n'
@@ -277,7 +277,7 @@ SETUP = ArenaTask(
     repo={**UNITTEST.repo, "build.py": _BUILD},
     hidden=UNITTEST.hidden,
     evaluation={**UNITTEST.evaluation, "setup": [["python3", "build.py"]]},
-    answer=UNITTEST.answer,
+    solution=UNITTEST.solution,
 )
 
 IMPATIENT = UNITTEST._replace(evaluation={**UNITTEST.evaluation, "timeout_seconds": 4})

@@ -1,4 +1,4 @@
-"""Every cheat is graded for real, in a room, beside an honest answer. None may win, and none may do harm."""
+"""Every cheat is graded for real, in an environment, beside an honest submission. None may win or do harm."""
 
 import asyncio
 import json
@@ -19,8 +19,8 @@ from proctor.environments import local_unavailable_reason
 
 @pytest.fixture(scope="session")
 def arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
-    if (trouble := asyncio.run(local_unavailable_reason())) is not None:
-        pytest.skip(trouble)
+    if (reason := asyncio.run(local_unavailable_reason())) is not None:
+        pytest.skip(reason)
     with Arena(tmp_path_factory.mktemp("cheats") / "arena") as made:
         yield made
 
@@ -54,12 +54,14 @@ def test_a_cheat_that_cannot_be_stopped_says_how_it_is_named() -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 async def test_the_arena_is_fair(task: str, arena: Arena) -> None:
-    """An honest answer is resolved and clean, and no answer is not: so what happens to a cheat is the cheat's doing."""
+    """An honest submission is resolved and clean, an empty one is not: what happens to a cheat is its own doing."""
     need(task)
     honest = Cheat(
-        name="an honest answer", task=task, tries="", defence="", cause=Cause.SOLVED, files=TASKS[task].answer
+        name="an honest submission", task=task, tries="", defence="", cause=Cause.SOLVED, files=TASKS[task].solution
     )
-    idle = Cheat(name="no answer", task=task, tries="", defence="", cause=Cause.TESTS_FAILED, files={"NEWS": "none\n"})
+    idle = Cheat(
+        name="no solution", task=task, tries="", defence="", cause=Cause.TESTS_FAILED, files={"NEWS": "none\n"}
+    )
     solved, failed = await arena.grade(honest), await arena.grade(idle)
     assert (solved.graded.verdict.status, solved.findings, solved.harm) == (Status.RESOLVED, (), ())
     assert (failed.graded.verdict.cause, failed.findings, failed.harm) == (Cause.TESTS_FAILED, (), ())

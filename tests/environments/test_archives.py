@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from proctor.core.errors import LimitReached, RetryableError
 from proctor.environments.archives import ChunkPipe, pack, unpack
-from proctor.environments.trees import CopyStopped
+from proctor.environments.tree_copy import CopyStopped
 
 
 def unpacked(data: bytes, target: Path, max_bytes: int = 10_000_000) -> None:

@@ -188,7 +188,7 @@ FILES = [
 
 
 @pytest.mark.parametrize(("given_change", "code"), FILES)
-def test_files_that_smell_by_their_name_or_kind_are_named(given_change: ChangedFile, code: AuditCode) -> None:
+def test_files_that_are_suspicious_by_their_name_or_kind_are_named(given_change: ChangedFile, code: AuditCode) -> None:
     assert code.value in codes(given_change)
 
 

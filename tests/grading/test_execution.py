@@ -34,18 +34,18 @@ def shell(form: TestFormat, script: str) -> TestPlan:
     return TestPlan(format=form, command=("sh", "-c", script, "{report}"))
 
 
-def trouble(run: TestRun) -> InconclusiveKind:
+def kind_of(run: TestRun) -> InconclusiveKind:
     assert isinstance(run.outcome, InconclusiveRun), run.outcome
     return run.outcome.kind
 
 
 async def test_a_report_is_read_from_the_path_that_the_command_was_given(tmp_path: Path) -> None:
-    room = room_of(tmp_path, {"r.xml": JUNIT})
-    run = await run_tests(room, shell(TestFormat.JUNIT, 'cp r.xml "$0"; echo out; echo err >&2; exit 3'))
+    environment = room_of(tmp_path, {"r.xml": JUNIT})
+    run = await run_tests(environment, shell(TestFormat.JUNIT, 'cp r.xml "$0"; echo out; echo err >&2; exit 3'))
     assert run.outcome == TestResults(tests={"a": TestStatus.PASSED})
     assert run.exit_code == 3
     assert run.log == b"out\nerr\n"
-    report = Path(room.ran[0][-1])
+    report = Path(environment.ran[0][-1])
     assert re.fullmatch(r"/tmp/proctor-[0-9a-f]{32}", str(report.parent))
     assert not report.parent.exists()
 
@@ -61,22 +61,23 @@ async def test_a_directory_of_reports_is_read_whole(tmp_path: Path) -> None:
 
 
 async def test_a_report_that_lies_about_is_never_read(tmp_path: Path) -> None:
-    room = room_of(tmp_path, {"report": JUNIT, "junit.xml": JUNIT})
-    assert trouble(await run_tests(room, shell(TestFormat.JUNIT, "true"))) is InconclusiveKind.NO_REPORT
+    environment = room_of(tmp_path, {"report": JUNIT, "junit.xml": JUNIT})
+    assert kind_of(await run_tests(environment, shell(TestFormat.JUNIT, "true"))) is InconclusiveKind.NO_REPORT
 
 
 @pytest.mark.parametrize("script", ['ln -s "$PWD/r.xml" "$0"', 'mkfifo "$0"', 'ln -s /nowhere "$0"'])
 async def test_a_link_or_a_pipe_is_no_report(script: str, tmp_path: Path) -> None:
-    room = room_of(tmp_path, {"r.xml": JUNIT})
+    environment = room_of(tmp_path, {"r.xml": JUNIT})
     assert (
-        trouble(await run_tests(room, shell(TestFormat.JUNIT, script), timeout=PATIENCE)) is InconclusiveKind.NO_REPORT
+        kind_of(await run_tests(environment, shell(TestFormat.JUNIT, script), timeout=PATIENCE))
+        is InconclusiveKind.NO_REPORT
     )
 
 
 async def test_a_link_among_reports_is_passed_over(tmp_path: Path) -> None:
-    room = room_of(tmp_path, {"r.xml": JUNIT})
+    environment = room_of(tmp_path, {"r.xml": JUNIT})
     script = 'mkdir "$0"; ln -s "$PWD/r.xml" "$0/r.xml"'
-    assert trouble(await run_tests(room, shell(TestFormat.JUNIT, script))) is InconclusiveKind.NO_REPORT
+    assert kind_of(await run_tests(environment, shell(TestFormat.JUNIT, script))) is InconclusiveKind.NO_REPORT
 
 
 def test_every_run_has_a_path_and_a_key_of_its_own() -> None:
@@ -104,19 +105,19 @@ async def test_an_exit_code_is_one_test(script: str, status: TestStatus, tmp_pat
 @pytest.mark.parametrize("form", [TestFormat.EXIT_CODE, TestFormat.TAP, TestFormat.JUNIT, TestFormat.GO])
 async def test_a_missing_program_is_not_a_failed_test(form: TestFormat, tmp_path: Path) -> None:
     plan = TestPlan(format=form, command=("no-such-program", "{report}"))
-    assert trouble(await run_tests(room_of(tmp_path, {}), plan)) is InconclusiveKind.NOT_STARTED
+    assert kind_of(await run_tests(room_of(tmp_path, {}), plan)) is InconclusiveKind.NOT_STARTED
 
 
 @pytest.mark.parametrize("form", [TestFormat.UNITTEST, TestFormat.TAP])
 def test_output_with_its_middle_left_out_is_nobodys_forgery(form: TestFormat) -> None:
     prepared = build_test_command(TestPlan(format=form, command=("x",)), workdir="/w")
     ended = ExecResult(exit_code=0, stdout=b"head\ntail\n", stderr=b"", seconds=1.0, truncated=True)
-    assert trouble(read_outcome(prepared, ended, None)) is InconclusiveKind.MALFORMED
+    assert kind_of(read_outcome(prepared, ended, None)) is InconclusiveKind.MALFORMED
 
 
 async def test_the_clock_ends_a_command(tmp_path: Path) -> None:
     plan = TestPlan(format=TestFormat.EXIT_CODE, command=("sleep", "30"))
-    assert trouble(await run_tests(room_of(tmp_path, {}), plan, timeout=0.3)) is InconclusiveKind.TIMED_OUT
+    assert kind_of(await run_tests(room_of(tmp_path, {}), plan, timeout=0.3)) is InconclusiveKind.TIMED_OUT
 
 
 async def test_a_plan_without_a_command_is_invalid(tmp_path: Path) -> None:
@@ -201,22 +202,22 @@ PASSES = "import unittest\n\nclass T(unittest.TestCase):\n    def test_it(self) 
 
 @pytest.mark.parametrize("isolation", [True, False])
 @pytest.mark.parametrize("form", [TestFormat.UNITTEST, TestFormat.EXIT_CODE])
-async def test_tests_run_in_a_room_of_their_own_whatever_the_format_and_the_walls(
+async def test_tests_run_in_a_environment_of_their_own_whatever_the_format_and_the_walls(
     tmp_path: Path, form: TestFormat, isolation: bool
 ) -> None:
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / "test_it.py").write_text(PASSES)
     plan = TestPlan(format=form, targets=("test_it.py",), command=("python3", "-m", "unittest", "test_it"))
-    provider = LocalProvider(isolation=isolation, environments_dir=tmp_path / "rooms")
+    provider = LocalProvider(isolation=isolation, environments_dir=tmp_path / "environments")
     run = await run_tests_in_new_environment(provider, EnvironmentSpec(workspace=tree), plan, timeout=60)
     name = "test_it.T.test_it" if form is TestFormat.UNITTEST else EXIT_CODE_TEST
     assert run.outcome == TestResults(tests={name: TestStatus.PASSED})
     await provider.close()
-    assert not list((tmp_path / "rooms").iterdir())
+    assert not list((tmp_path / "environments").iterdir())
 
 
-async def test_variables_reach_tests_that_have_a_room_of_their_own(tmp_path: Path) -> None:
+async def test_variables_reach_tests_that_have_a_environment_of_their_own(tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     (tree / "lib").mkdir(parents=True)
     (tree / "lib" / "other.py").write_text("")
@@ -231,7 +232,9 @@ async def test_variables_reach_tests_that_have_a_room_of_their_own(tmp_path: Pat
     variables = {"A": "1", "PYTHONPATH": "lib", "PYTHONHASHSEED": "0"}
     plan = TestPlan(format=TestFormat.UNITTEST, targets=("test_it.py",), variables=variables)
     spec = EnvironmentSpec(workspace=tree, variables={"A": "0", "B": "2"})
-    run = await run_tests_in_new_environment(LocalProvider(environments_dir=tmp_path / "rooms"), spec, plan, timeout=60)
+    run = await run_tests_in_new_environment(
+        LocalProvider(environments_dir=tmp_path / "environments"), spec, plan, timeout=60
+    )
     assert run.outcome == TestResults(tests={"test_it.T.test_it": TestStatus.PASSED}), run.log
 
 
@@ -239,10 +242,10 @@ async def test_an_interpreter_that_is_not_there_is_told(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     plan = TestPlan(format=TestFormat.UNITTEST, targets=("test_it.py",), python="python2.0")
     run = await run_tests_in_new_environment(
-        LocalProvider(environments_dir=tmp_path / "rooms"),
+        LocalProvider(environments_dir=tmp_path / "environments"),
         EnvironmentSpec(workspace=tmp_path / "tree"),
         plan,
         timeout=60,
     )
-    assert trouble(run) is InconclusiveKind.NOT_STARTED
+    assert kind_of(run) is InconclusiveKind.NOT_STARTED
     assert run.exit_code == 127

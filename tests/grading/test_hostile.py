@@ -63,7 +63,7 @@ LABELS = {
 
 
 class Attack(NamedTuple):
-    """What is submitted, and what becomes of it: the cause of its failure, or None when only the audit can tell."""
+    """What is submitted, and what becomes of it: the cause of its failure, or None when only the audit can find it."""
 
     files: Mapping[str, str | bytes]
     cause: Cause | None
@@ -72,7 +72,7 @@ class Attack(NamedTuple):
 
 
 def code(source: str, cause: Cause | None, *codes: AuditCode, forms: tuple[TestFormat, ...] | None = None) -> Attack:
-    """An attack by the module under test, which still gives the wrong answer unless it says otherwise."""
+    """An attack by the module under test, which still gives the wrong result by default."""
     body = f"def about():\n    return 'a thing'\ndef answer():\n    return 41\n{source}"
     return Attack({"thing.py": body}, cause, frozenset(codes), forms or tuple(PLANS))
 
@@ -288,7 +288,7 @@ except OSError:
         Cause.TAMPERED if os.geteuid() == 0 else Cause.TESTS_FAILED,
         AuditCode.PROCESS_INSPECTION,
     ),
-    "forks a copy that goes on": code(
+    "forks a copy that continues": code(
         "import os\ndef answer():\n    return 42 if os.fork() == 0 else 41",
         Cause.TESTS_FAILED,
         AuditCode.BACKGROUND_PROCESS,
@@ -366,7 +366,7 @@ builtins.all = lambda *a: True
         frozenset({AuditCode.TEST_CONFIG, AuditCode.TEST_MACHINERY}),
         P,
     ),
-    "adds a conftest that nobody put back": Attack(
+    "adds a conftest that nobody restored": Attack(
         {"conftest.py": REWRITES_REPORTS},
         Cause.TAMPERED,
         frozenset({AuditCode.CONFTEST, AuditCode.TEST_MACHINERY}),
@@ -443,7 +443,7 @@ def answer():
         None,
         AuditCode.OBJECT_SCAN,
     ),
-    "tells the result from a caller's frame": code(
+    "changes the result from a caller's frame": code(
         """
 import sys
 def answer():
@@ -459,7 +459,7 @@ def answer():
         AuditCode.STACK_INSPECTION,
         forms=U,
     ),
-    "patches and puts back": code(
+    "patches and restores": code(
         """
 import unittest
 original = unittest.TestCase._baseAssertEqual
@@ -477,7 +477,7 @@ def answer():
 
 
 @pytest.fixture(scope="module")
-def baselines() -> dict[TestFormat, TestRun]:
+def pre_patch_runs() -> dict[TestFormat, TestRun]:
     return {}
 
 
@@ -486,14 +486,14 @@ CASES = [(name, form) for name, attack in ATTACKS.items() for form in attack.for
 
 @pytest.mark.parametrize(("name", "form"), CASES, ids=[f"{name} ({form.value})" for name, form in CASES])
 async def test_no_submission_is_both_resolved_and_clean(
-    name: str, form: TestFormat, baselines: dict[TestFormat, TestRun], tmp_path: Path
+    name: str, form: TestFormat, pre_patch_runs: dict[TestFormat, TestRun], tmp_path: Path
 ) -> None:
     attack = ATTACKS[name]
-    if form not in baselines:
-        baselines[form] = await run_tests(room_of(tmp_path / "base", BASE), PLANS[form])
-    room = room_of(tmp_path / "work", {**BASE, **attack.files})
-    after = await run_tests(room, PLANS[form], timeout=30)
-    resolution = resolve(baselines[form], after, LABELS[form])
+    if form not in pre_patch_runs:
+        pre_patch_runs[form] = await run_tests(room_of(tmp_path / "base", BASE), PLANS[form])
+    environment = room_of(tmp_path / "work", {**BASE, **attack.files})
+    after = await run_tests(environment, PLANS[form], timeout=30)
+    resolution = resolve(pre_patch_runs[form], after, LABELS[form])
     codes = {finding.code for finding in audit_change(tree_change(BASE, {**BASE, **attack.files}))}
     evidence = (resolution, after.outcome, after.log.decode(errors="replace"))
     if attack.cause is None:

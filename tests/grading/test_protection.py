@@ -93,10 +93,10 @@ def test_git_agrees(tmp_path: Path) -> None:
     @given(patterns, paths)
     def agree(pattern: str, path: str) -> None:
         (tmp_path / ".git" / "info" / "exclude").write_text(pattern + "\n")
-        answer = subprocess.run(
+        result = subprocess.run(
             [git, "-C", str(tmp_path), "check-ignore", "-q", "--no-index", path], check=False, capture_output=True
         )
-        assert is_protected(path, [pattern]) == (answer.returncode == 0), (pattern, path)
+        assert is_protected(path, [pattern]) == (result.returncode == 0), (pattern, path)
 
     agree()
 

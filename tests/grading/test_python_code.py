@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from proctor.grading.audit.parsing import parse_python
+from proctor.grading.audit.python_code import parse_python
 
 
 def test_lines_are_counted_from_the_first() -> None:

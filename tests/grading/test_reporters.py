@@ -84,15 +84,15 @@ def statuses(run: TestRun) -> dict[str, str]:
     return {name: status.value for name, status in run.outcome.tests.items()}
 
 
-def trouble(run: TestRun) -> InconclusiveKind:
+def kind_of(run: TestRun) -> InconclusiveKind:
     assert isinstance(run.outcome, InconclusiveRun), run.outcome
     return run.outcome.kind
 
 
 @pytest.mark.parametrize("python", interpreters())
 async def test_unittest_tells_every_way_in_which_a_test_can_end(python: str, tmp_path: Path) -> None:
-    room = room_of(tmp_path / "work", {"tests/test_all.py": EVERY_STATUS})
-    run = await run_tests(room, TestPlan(format=TestFormat.UNITTEST, targets=("tests",), python=python))
+    environment = room_of(tmp_path / "work", {"tests/test_all.py": EVERY_STATUS})
+    run = await run_tests(environment, TestPlan(format=TestFormat.UNITTEST, targets=("tests",), python=python))
     assert statuses(run) == {
         "tests.test_all.Each.test_passes": "passed",
         "tests.test_all.Each.test_fails": "failed",
@@ -188,8 +188,8 @@ async def test_a_module_that_cannot_be_imported_is_broken_and_the_others_run(pla
 
 
 async def test_a_module_that_leaves_at_import_is_broken_under_unittest(tmp_path: Path) -> None:
-    room = room_of(tmp_path / "work", {"tests/test_a.py": "import sys\nsys.exit(0)\n"})
-    run = await run_tests(room, UNITTEST)
+    environment = room_of(tmp_path / "work", {"tests/test_a.py": "import sys\nsys.exit(0)\n"})
+    run = await run_tests(environment, UNITTEST)
     assert isinstance(run.outcome, TestResults)
     assert "SystemExit" in run.outcome.broken["tests.test_a"]
 
@@ -197,7 +197,7 @@ async def test_a_module_that_leaves_at_import_is_broken_under_unittest(tmp_path:
 async def test_a_module_that_leaves_at_import_leaves_no_results_under_pytest(tmp_path: Path) -> None:
     files = {"tests/test_a.py": "import sys\nsys.exit(0)\n", "tests/test_b.py": "def test_b(): pass\n"}
     run = await run_tests(room_of(tmp_path / "work", files), PYTEST)
-    assert trouble(run) is InconclusiveKind.CUT_SHORT
+    assert kind_of(run) is InconclusiveKind.CUT_SHORT
 
 
 async def test_a_missing_target_leaves_no_results_under_pytest(tmp_path: Path) -> None:
@@ -261,8 +261,8 @@ async def test_unittest_targets_are_directories_files_and_dotted_names(
         "tests/not_a_package/test_x.py": one,
         "odd-name/test_c.py": "import unittest\nclass C(unittest.TestCase):\n    def test_c(self): pass\n",
     }
-    room = room_of(tmp_path / "work", files)
-    run = await run_tests(room, TestPlan(format=TestFormat.UNITTEST, targets=targets, python=sys.executable))
+    environment = room_of(tmp_path / "work", files)
+    run = await run_tests(environment, TestPlan(format=TestFormat.UNITTEST, targets=targets, python=sys.executable))
     assert set(statuses(run)) == names
 
 
@@ -299,14 +299,16 @@ class T(unittest.TestCase):
         subprocess.run([sys.executable, "-c", "import two"], check=True)
 """,
     }
-    room = room_of(tmp_path / "work", files, {"PYTHONPATH": str(tmp_path / "work" / "more")})
+    environment = room_of(tmp_path / "work", files, {"PYTHONPATH": str(tmp_path / "work" / "more")})
     wider = TestPlan(format=plan.format, targets=plan.targets, python=plan.python, paths=("src",))
-    assert list(statuses(await run_tests(room, wider)).values()) == ["passed"]
+    assert list(statuses(await run_tests(environment, wider)).values()) == ["passed"]
 
 
 async def test_a_module_that_skips_itself_is_neither_broken_nor_run(tmp_path: Path) -> None:
-    room = room_of(tmp_path / "work", {"tests/test_a.py": "import unittest\nraise unittest.SkipTest('not here')\n"})
-    run = await run_tests(room, UNITTEST)
+    environment = room_of(
+        tmp_path / "work", {"tests/test_a.py": "import unittest\nraise unittest.SkipTest('not here')\n"}
+    )
+    run = await run_tests(environment, UNITTEST)
     assert run.outcome == TestResults()
 
 
@@ -321,9 +323,9 @@ class T(unittest.TestCase):
     def test_b(self): time.sleep(600)
 """
     for seconds in limits(3):
-        room = room_of(tmp_path / f"work-{seconds:g}", {"tests/test_it.py": source})
-        run = await run_tests(room, plan, timeout=seconds)
-        assert trouble(run) is InconclusiveKind.TIMED_OUT
+        environment = room_of(tmp_path / f"work-{seconds:g}", {"tests/test_it.py": source})
+        run = await run_tests(environment, plan, timeout=seconds)
+        assert kind_of(run) is InconclusiveKind.TIMED_OUT
         assert isinstance(run.outcome, InconclusiveRun)
         partial = run.outcome.partial
         if partial:
@@ -334,10 +336,10 @@ class T(unittest.TestCase):
 
 async def test_a_missing_interpreter_is_a_run_that_did_not_start(tmp_path: Path) -> None:
     plan = TestPlan(format=TestFormat.UNITTEST, python="no-such-python")
-    assert trouble(await run_tests(room_of(tmp_path / "work", {}), plan)) is InconclusiveKind.NOT_STARTED
+    assert kind_of(await run_tests(room_of(tmp_path / "work", {}), plan)) is InconclusiveKind.NOT_STARTED
 
 
-async def test_a_room_without_pytest_is_a_run_that_did_not_start_and_says_so(tmp_path: Path) -> None:
+async def test_a_environment_without_pytest_is_a_run_that_did_not_start_and_says_so(tmp_path: Path) -> None:
     venv.create(tmp_path / "bare", symlinks=True)
     plan = TestPlan(format=TestFormat.PYTEST, python=str(tmp_path / "bare" / "bin" / "python3"))
     run = await run_tests(room_of(tmp_path / "work", {}), plan)
@@ -372,19 +374,21 @@ async def test_pytest_stops_at_no_failure_whatever_the_configuration_says(tmp_pa
 
 async def test_plugins_are_loaded_when_the_plan_names_them_and_only_then(tmp_path: Path) -> None:
     files = {"tests/test_it.py": "async def test_it(): pass\n"}
-    room = room_of(tmp_path / "work", files, {"PYTEST_ADDOPTS": "--no-such-option", "PYTEST_PLUGINS": "no_such_plugin"})
+    environment = room_of(
+        tmp_path / "work", files, {"PYTEST_ADDOPTS": "--no-such-option", "PYTEST_PLUGINS": "no_such_plugin"}
+    )
     config = ConfigFile(name="pytest.ini", text="[pytest]\nasyncio_mode = auto\n")
     with_plugin = TestPlan(format=TestFormat.PYTEST, python=sys.executable, config=config, plugins=("asyncio",))
-    assert list(statuses(await run_tests(room, with_plugin)).values()) == ["passed"]
-    assert list(statuses(await run_tests(room, PYTEST)).values()) == ["failed"]
+    assert list(statuses(await run_tests(environment, with_plugin)).values()) == ["passed"]
+    assert list(statuses(await run_tests(environment, PYTEST)).values()) == ["failed"]
 
 
 async def test_nothing_is_left_in_the_workspace_or_in_the_temporary_directory(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     files = {"thing.py": "", "tests/test_it.py": "import thing\ndef test_it(): pass\n"}
-    room = room_of(tmp_path / "work", files, {"TMPDIR": str(scratch)})
-    run = await run_tests(room, PYTEST)
+    environment = room_of(tmp_path / "work", files, {"TMPDIR": str(scratch)})
+    run = await run_tests(environment, PYTEST)
     assert run.complete
     assert sorted(str(path.relative_to(tmp_path / "work")) for path in (tmp_path / "work").rglob("*")) == [
         "tests",
@@ -404,8 +408,8 @@ class T(unittest.TestCase):
 """
     run = await run_tests(room_of(tmp_path / "work", {"tests/test_it.py": source}), UNITTEST)
     assert list(statuses(run).values()) == ["passed"]
-    room = room_at(tmp_path)
-    await room.exec(["sleep", "1.5"])
+    environment = room_at(tmp_path)
+    await environment.exec(["sleep", "1.5"])
     assert not mark.exists()
 
 

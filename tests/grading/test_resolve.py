@@ -202,7 +202,7 @@ complete = st.builds(
     st.integers(0, 2),
 )
 incomplete = st.builds(
-    lambda trouble, partial: TestRun(outcome=InconclusiveRun(kind=trouble, reason="r", partial=partial), exit_code=1),
+    lambda kind, partial: TestRun(outcome=InconclusiveRun(kind=kind, reason="r", partial=partial), exit_code=1),
     st.sampled_from(InconclusiveKind),
     st.dictionaries(names, st.sampled_from(list(LETTERS.values()))),
 )

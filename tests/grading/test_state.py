@@ -1,4 +1,4 @@
-"""Grading in a room whose root the agent was."""
+"""Grading in a environment whose root the agent was."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -38,7 +38,7 @@ until bash -c 'echo >/dev/tcp/localhost/80' 2>/dev/null; do sleep 0.1; done
 
 
 @pytest.fixture
-async def room(tmp_path: Path) -> AsyncIterator[Environment]:
+async def environment(tmp_path: Path) -> AsyncIterator[Environment]:
     need_docker()
     provider = DockerProvider(image=IMAGE)
     try:
@@ -50,29 +50,31 @@ async def room(tmp_path: Path) -> AsyncIterator[Environment]:
 
 
 async def settled(
-    room: Environment, tmp_path: Path, policy: LeftoverPolicy = LeftoverPolicy.KEEP
+    environment: Environment, tmp_path: Path, policy: LeftoverPolicy = LeftoverPolicy.KEEP
 ) -> QuarantinedEnvironment:
     words = GraderMarkers(strings=("All is well",))
-    return await quarantine(room, tmp_path / "grading", names=WORDS, policy=policy, markers=words)
+    return await quarantine(environment, tmp_path / "grading", names=WORDS, policy=policy, markers=words)
 
 
 def codes(made: QuarantinedEnvironment) -> dict[str, str]:
     return {finding.code: finding.path for finding in made.findings}
 
 
-async def test_an_honest_room_has_no_findings_and_keeps_its_services(room: Environment, tmp_path: Path) -> None:
-    await sh(room, f"echo Hello >index.html\n{SERVER}")
-    made = await settled(room, tmp_path, LeftoverPolicy.SERVICES)
+async def test_an_honest_environment_has_no_findings_and_keeps_its_services(
+    environment: Environment, tmp_path: Path
+) -> None:
+    await sh(environment, f"echo Hello >index.html\n{SERVER}")
+    made = await settled(environment, tmp_path, LeftoverPolicy.SERVICES)
     assert (made.findings, made.fake_programs, made.killed) == ((), (), ())
     assert made.services == ("python3 -m http.server 80",)
     page = "import urllib.request as r; print(r.urlopen('http://localhost/index.html').read().decode())"
-    ran = await run_in_fresh_shell(room, made, f'python3 -c "{page}"', timeout=PATIENCE)
+    ran = await run_in_fresh_shell(environment, made, f'python3 -c "{page}"', timeout=PATIENCE)
     assert ran.stdout.strip() == "Hello"
 
 
-async def test_what_was_exchanged_is_put_back_or_named(room: Environment, tmp_path: Path) -> None:
+async def test_what_was_exchanged_is_put_back_or_named(environment: Environment, tmp_path: Path) -> None:
     await sh(
-        room,
+        environment,
         """
         say() { printf '#!/bin/keep\n%s\n' "$2" >"$1.new"; chmod +x "$1.new"; mv "$1.new" "$1"; }
         cp /bin/sh /bin/keep
@@ -84,8 +86,8 @@ async def test_what_was_exchanged_is_put_back_or_named(room: Environment, tmp_pa
         say /usr/bin/dash 'echo 12; echo All is well'
         """,
     )
-    assert (await sh(room, "echo no trace of this")).stdout == b"All is well\n"
-    made = await settled(room, tmp_path)
+    assert (await sh(environment, "echo no trace of this")).stdout == b"All is well\n"
+    made = await settled(environment, tmp_path)
     assert codes(made) == {
         "shell-replaced": "/bin/bash",
         "preload": "/etc/ld.so.preload",
@@ -95,44 +97,44 @@ async def test_what_was_exchanged_is_put_back_or_named(room: Environment, tmp_pa
     }
     assert made.fake_programs == ("curl",)
     ran = await run_in_fresh_shell(
-        room, made, "echo nothing | grep -q something || echo as it should be", timeout=PATIENCE
+        environment, made, "echo nothing | grep -q something || echo as it should be", timeout=PATIENCE
     )
     assert (ran.stdout, ran.stderr) == ("as it should be\n", "")
 
 
-async def test_an_interpreter_that_was_upgraded_is_named_and_used(room: Environment, tmp_path: Path) -> None:
+async def test_an_interpreter_that_was_upgraded_is_named_and_used(environment: Environment, tmp_path: Path) -> None:
     words = (*WORDS, "python3", "perl", "git")
-    await take_snapshot(room, words, tmp_path / "more")
+    await take_snapshot(environment, words, tmp_path / "more")
     await sh(
-        room,
+        environment,
         r"""
         printf '#!/bin/sh\nexec /usr/bin/python3 "$@"\n' >/usr/local/bin/python3; chmod +x /usr/local/bin/python3
         cp /bin/true /usr/local/bin/curl
         """,
     )
-    made = await quarantine(room, tmp_path / "more", names=words, policy=LeftoverPolicy.KEEP)
+    made = await quarantine(environment, tmp_path / "more", names=words, policy=LeftoverPolicy.KEEP)
     assert codes(made) == {"program-changed": "/usr/local/bin/python3, before /usr/bin/python3"}
     assert made.fake_programs == ()
-    ran = await run_in_fresh_shell(room, made, "command -v python3; command -v grep", timeout=PATIENCE)
+    ran = await run_in_fresh_shell(environment, made, "command -v python3; command -v grep", timeout=PATIENCE)
     assert ran.stdout == f"/usr/local/bin/python3\n{made.grader_dir}/bin/grep\n"
 
 
-async def test_an_agent_s_processes_go_and_its_services_stay(room: Environment, tmp_path: Path) -> None:
+async def test_an_agent_s_processes_go_and_its_services_stay(environment: Environment, tmp_path: Path) -> None:
     await sh(
-        room,
+        environment,
         SERVER
         + """
         nohup setsid sh -c 'while :; do echo late >/tmp/answer; cp /bin/keep /bin/sh; sleep 0.1; done' >/dev/null 2>&1 &
         until [ -e /tmp/answer ]; do sleep 0.05; done
         """,
     )
-    kept = await settled(room, tmp_path)
+    kept = await settled(environment, tmp_path)
     assert {finding.code for finding in kept.findings} == {EnvironmentCode.LEFT_RUNNING.value}
-    made = await settled(room, tmp_path, LeftoverPolicy.SERVICES)
+    made = await settled(environment, tmp_path, LeftoverPolicy.SERVICES)
     assert any("echo late" in command for command in made.killed)
     assert made.services == ("python3 -m http.server 80",)
     ran = await run_in_fresh_shell(
-        room, made, "rm -f /tmp/answer; sleep 0.3; test ! -e /tmp/answer && echo quiet", timeout=PATIENCE
+        environment, made, "rm -f /tmp/answer; sleep 0.3; test ! -e /tmp/answer && echo quiet", timeout=PATIENCE
     )
     assert ran.stdout == "quiet\n"
 
@@ -146,15 +148,15 @@ async def test_the_agent_s_own_program_is_ended_wherever_it_went(tmp_path: Path)
     provider = DockerProvider(image=IMAGE)
     mounts = (Mount(source=str(shown), target="/opt/agent"),)
     try:
-        async with await provider.start(EnvironmentSpec(mounts=mounts)) as room:
-            await take_snapshot(room, WORDS, tmp_path / "grading")
-            await sh(room, "nohup setsid /opt/agent/agent.sh >/dev/null 2>&1 &")
-            await sh(room, "nohup sleep 2000 >/dev/null 2>&1 &")
+        async with await provider.start(EnvironmentSpec(mounts=mounts)) as environment:
+            await take_snapshot(environment, WORDS, tmp_path / "grading")
+            await sh(environment, "nohup setsid /opt/agent/agent.sh >/dev/null 2>&1 &")
+            await sh(environment, "nohup sleep 2000 >/dev/null 2>&1 &")
             # A process that is just being started still has the name of the shell that starts it.
             for running in ("sleep 1000", "sleep 2000"):
-                await sh(room, f"until ps -eo args | grep -qx '{running}'; do sleep 0.05; done")
-            made = await settled(room, tmp_path)
-            left = (await room.exec(["ps", "-eo", "args"])).stdout.decode()
+                await sh(environment, f"until ps -eo args | grep -qx '{running}'; do sleep 0.05; done")
+            made = await settled(environment, tmp_path)
+            left = (await environment.exec(["ps", "-eo", "args"])).stdout.decode()
     finally:
         await provider.close()
     assert {"agent-running", "left-running"} == {finding.code for finding in made.findings}
@@ -163,26 +165,28 @@ async def test_the_agent_s_own_program_is_ended_wherever_it_went(tmp_path: Path)
     assert "sleep 2000" in left
 
 
-async def test_a_grader_may_kill_its_own_group_leave_servers_behind_or_hang(room: Environment, tmp_path: Path) -> None:
-    made = await settled(room, tmp_path)
+async def test_a_grader_may_kill_its_own_group_leave_servers_behind_or_hang(
+    environment: Environment, tmp_path: Path
+) -> None:
+    made = await settled(environment, tmp_path)
     ran = await run_in_fresh_shell(
-        room, made, "sleep 600 & echo done; kill -TERM -$(ps -o pgid= $! | tr -d ' ')", timeout=60
+        environment, made, "sleep 600 & echo done; kill -TERM -$(ps -o pgid= $! | tr -d ' ')", timeout=60
     )
     assert (ran.stdout, ran.exit_code, ran.timed_out) == ("done\n", 143, False)
-    ran = await run_in_fresh_shell(room, made, "sleep 600 & echo it runs", timeout=60)
+    ran = await run_in_fresh_shell(environment, made, "sleep 600 & echo it runs", timeout=60)
     assert (ran.stdout, ran.exit_code) == ("it runs\n", 0)
     assert ran.seconds < 30
     for seconds in limits(3):
-        ran = await run_in_fresh_shell(room, made, "echo so far; sleep 600", timeout=seconds)
+        ran = await run_in_fresh_shell(environment, made, "echo so far; sleep 600", timeout=seconds)
         assert ran.timed_out
         if ran.stdout:
             break
     assert ran.stdout == "so far\n"
 
 
-async def test_a_fresh_shell_knows_nothing_of_the_agent_s(room: Environment, tmp_path: Path) -> None:
+async def test_a_fresh_shell_knows_nothing_of_the_agent_s(environment: Environment, tmp_path: Path) -> None:
     await sh(
-        room,
+        environment,
         """
         for file in /root/.profile /root/.bashrc /etc/profile /etc/profile.d/mine.sh /etc/bash.bashrc; do
           echo 'export MINE=1; echo All is well' >>$file
@@ -190,12 +194,12 @@ async def test_a_fresh_shell_knows_nothing_of_the_agent_s(room: Environment, tmp
         """,
         variables={"MINE": "1", "ENV": "/root/.bashrc"},
     )
-    made = await settled(room, tmp_path)
-    ran = await run_in_fresh_shell(room, made, 'echo "[$MINE]" "$HOME"; tty; cat', timeout=PATIENCE)
+    made = await settled(environment, tmp_path)
+    ran = await run_in_fresh_shell(environment, made, 'echo "[$MINE]" "$HOME"; tty; cat', timeout=PATIENCE)
     assert ran.stdout == "[] /root\nnot a tty\n"
 
 
-async def test_a_room_that_nobody_looked_at_before_cannot_be_settled(tmp_path: Path) -> None:
+async def test_a_environment_that_nobody_looked_at_before_cannot_be_settled(tmp_path: Path) -> None:
     nowhere = cast("Environment", None)
     with pytest.raises(InvalidData, match="cannot read it"):
         await quarantine(nowhere, tmp_path, names=WORDS, policy=LeftoverPolicy.KEEP)

@@ -13,7 +13,7 @@ def read(text: str) -> dict[str, str]:
     return {name: status.value for name, status in outcome.tests.items()}
 
 
-def trouble(text: str) -> InconclusiveKind:
+def kind_of(text: str) -> InconclusiveKind:
     outcome = parse_tap(text.encode())
     assert isinstance(outcome, InconclusiveRun), outcome
     return outcome.kind
@@ -61,7 +61,7 @@ def test_details_in_yaml_are_not_tests() -> None:
 
 
 def test_details_that_never_end_hide_what_follows_and_so_cut_the_run_short() -> None:
-    assert trouble("ok 1 - a\n  ---\n  x: y\n1..1\n") is InconclusiveKind.CUT_SHORT
+    assert kind_of("ok 1 - a\n  ---\n  x: y\n1..1\n") is InconclusiveKind.CUT_SHORT
 
 
 def test_subtests_are_named_after_their_parent() -> None:
@@ -108,22 +108,22 @@ def test_a_whole_skipped_plan_has_no_tests() -> None:
     ],
 )
 def test_a_run_that_does_not_keep_its_plan_is_cut_short(text: str) -> None:
-    assert trouble(text) in {InconclusiveKind.CUT_SHORT, InconclusiveKind.MALFORMED}
+    assert kind_of(text) in {InconclusiveKind.CUT_SHORT, InconclusiveKind.MALFORMED}
 
 
 @pytest.mark.parametrize("text", ["1..1\n1..1\nok 1\n", "1..2\nok 1\nok 1\n", "ok 1\n1..1\nok 2\n"])
 def test_a_second_voice_in_the_stream_spoils_it(text: str) -> None:
-    assert trouble(text) is InconclusiveKind.MALFORMED
+    assert kind_of(text) is InconclusiveKind.MALFORMED
 
 
 def test_a_program_that_prints_a_happy_end_first_does_not_pass() -> None:
     assert (
-        trouble("1..1\nok 1 - test_answer\n" + "TAP version 13\n1..1\nnot ok 1 - test_answer\n")
+        kind_of("1..1\nok 1 - test_answer\n" + "TAP version 13\n1..1\nnot ok 1 - test_answer\n")
         is InconclusiveKind.MALFORMED
     )
 
 
-def test_what_was_heard_before_the_end_is_kept_as_a_hint() -> None:
+def test_what_was_reported_before_the_end_is_kept_as_a_hint() -> None:
     outcome = parse_tap(b"1..2\nok 1 - a\n")
     assert isinstance(outcome, InconclusiveRun)
     assert outcome.partial == {"a": TestStatus.PASSED}

@@ -5,22 +5,22 @@ from proctor.grading import Expectation, InconclusiveKind, TaskProblemCode, Test
 
 LABELS = Expectation(fail_to_pass=("new",), pass_to_pass=("old",))
 BASE = ran("new:f old:p other:f")
-GOLD = ran("new:p old:p other:f")
+ORACLE = ran("new:p old:p other:f")
 
 
-def codes(baseline: list[TestRun], oracle: list[TestRun], expectation: Expectation = LABELS) -> list[TaskProblemCode]:
-    validation = validate(baseline, oracle, expectation)
+def codes(pre_patch: list[TestRun], oracle: list[TestRun], expectation: Expectation = LABELS) -> list[TaskProblemCode]:
+    validation = validate(pre_patch, oracle, expectation)
     assert validation.valid == (not validation.problems)
     return [problem.code for problem in validation.problems]
 
 
 def test_a_sound_task_is_valid() -> None:
-    assert codes([BASE, BASE], [GOLD, GOLD]) == []
+    assert codes([BASE, BASE], [ORACLE, ORACLE]) == []
 
 
-@pytest.mark.parametrize("baseline", [GOLD, ran("new:f old:f other:f"), failed(InconclusiveKind.NOT_STARTED)])
-def test_the_baseline_must_fail_for_the_labelled_reason(baseline: TestRun) -> None:
-    assert TaskProblemCode.PRE_PATCH in codes([baseline], [GOLD])
+@pytest.mark.parametrize("pre_patch", [ORACLE, ran("new:f old:f other:f"), failed(InconclusiveKind.NOT_STARTED)])
+def test_the_pre_patch_run_must_fail_for_the_labelled_reason(pre_patch: TestRun) -> None:
+    assert TaskProblemCode.PRE_PATCH in codes([pre_patch], [ORACLE])
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_the_oracle_must_pass(oracle: TestRun) -> None:
     assert TaskProblemCode.ORACLE in codes([BASE], [oracle])
 
 
-def test_a_label_that_names_no_test_is_told_apart_from_an_oracle_that_fails() -> None:
+def test_a_label_that_names_no_test_is_distinguished_from_an_oracle_that_fails() -> None:
     assert codes([ran("old:p")], [ran("old:p")]) == [TaskProblemCode.LABEL_MISSING]
 
 
@@ -42,16 +42,16 @@ def test_nothing_that_no_label_names_may_change(oracle: TestRun) -> None:
 
 
 def test_results_must_repeat_and_the_flipping_tests_are_named() -> None:
-    validation = validate([BASE, ran("new:f old:p other:p")], [GOLD, ran("new:f old:p other:f")], LABELS)
+    validation = validate([BASE, ran("new:f old:p other:p")], [ORACLE, ran("new:f old:p other:f")], LABELS)
     assert [problem.code for problem in validation.problems] == [TaskProblemCode.NOT_REPEATABLE] * 2
     assert validation.flaky == ("new", "other")
 
 
 def test_ending_in_different_ways_is_not_repeating() -> None:
-    assert codes([BASE, BASE], [GOLD, ran("new:p old:p other:f", exit_code=7)]) == [TaskProblemCode.NOT_REPEATABLE]
+    assert codes([BASE, BASE], [ORACLE, ran("new:p old:p other:f", exit_code=7)]) == [TaskProblemCode.NOT_REPEATABLE]
 
 
-def test_without_labels_the_baseline_must_not_be_green_and_the_oracle_must() -> None:
+def test_without_labels_the_pre_patch_run_must_not_be_green_and_the_oracle_must() -> None:
     none = Expectation()
     assert codes([ran("a:f")], [ran("a:p")], none) == []
     assert codes([ran("a:p")], [ran("a:p")], none) == [TaskProblemCode.PRE_PATCH]

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from proctor.core.trees import FILE, FileEntry
 from proctor.workspaces import TreeChange
-from proctor.workspaces.trees import FILE, FileEntry
 
 
 def tree_change(before: Mapping[str, str | bytes], after: Mapping[str, str | bytes]) -> TreeChange:

@@ -1,51 +1,9 @@
 import os
 from pathlib import Path
 
-import pytest
-
-from proctor.sandboxes.trees import read_regular_file, remove_tree
+from proctor.sandboxes.trees import remove_tree
 
 from .support import end_of, forked, with_mount
-
-
-def test_a_plain_file_is_read(tmp_path: Path) -> None:
-    (tmp_path / "a" / "b").mkdir(parents=True)
-    (tmp_path / "a" / "b" / "file").write_bytes(b"content")
-    assert read_regular_file(tmp_path, "a", "b", "file") == b"content"
-    assert read_regular_file(tmp_path, "a", "b", "other") is None
-    assert read_regular_file(tmp_path, "a", "b") is None
-    assert read_regular_file(tmp_path / "nowhere", "file") is None
-
-
-def test_no_symlink_is_read_through_wherever_it_is(tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "secret").write_text("secret")
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "link").symlink_to(outside / "secret")
-    (home / "folder").symlink_to(outside)
-    (tmp_path / "linked-home").symlink_to(outside)
-    assert read_regular_file(home, "link") is None
-    assert read_regular_file(home, "folder", "secret") is None
-    assert read_regular_file(tmp_path / "linked-home", "secret") is None
-
-
-@pytest.mark.timeout(10)
-def test_a_pipe_in_the_place_of_a_file_does_not_block(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    assert read_regular_file(tmp_path, "pipe") is None
-
-
-def test_descriptors_are_closed(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "file").touch()
-    before = len(list(Path("/proc/self/fd").iterdir()))
-    for _ in range(10):
-        read_regular_file(tmp_path, "a", "file")
-        read_regular_file(tmp_path, "a", "none")
-        read_regular_file(tmp_path, "none", "file")
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_removing_a_tree_leaves_what_its_symlinks_point_to(tmp_path: Path) -> None:

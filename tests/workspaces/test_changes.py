@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from proctor.core.causes import Cause
+from proctor.core.trees import EXECUTABLE, FILE, LINK, FileEntry
 from proctor.workspaces import InvalidSubmission
 from proctor.workspaces.changes import write_changes
-from proctor.workspaces.trees import EXECUTABLE, FILE, LINK, FileEntry
 from workspaces_world import contents, snapshot, write
 
 

@@ -68,7 +68,7 @@ def test_a_machine_without_git_is_told_to_install_it(tmp_path: Path, monkeypatch
 
 
 def _slow_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A git that starts a child, tells its number, and never ends."""
+    """A git that starts a child, prints its number, and never ends."""
     write(tmp_path / "bin", {"git": f"#!/bin/sh\nsleep 600 &\necho $! > {tmp_path}/child\necho started\nwait\n"})
     (tmp_path / "bin/git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")

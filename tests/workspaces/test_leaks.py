@@ -21,7 +21,7 @@ NEW = (
     '    if width < 0 or height < 0:\n        raise ValueError(f"negative: {width} x {height}")\n'
     "    scaled = width * height\n    return round(scaled, PRECISION)\n"
 )
-TELLING = {
+DISTINCTIVE = {
     "if width < 0 or height < 0:",
     'raise ValueError(f"negative: {width} x {height}")',
     "scaled = width * height",
@@ -30,19 +30,19 @@ TELLING = {
 
 
 class World:
-    """A repository whose next commit is the fix, the gold patch, and a workspace before it."""
+    """A repository whose next commit is the fix, the oracle patch, and a workspace before it."""
 
     def __init__(self, tmp_path: Path) -> None:
         self.repository = Repository(tmp_path / "upstream")
         self.repository.commit({"shapes.py": "# nothing yet\n"})
         self.base = self.repository.commit({"shapes.py": OLD, "other.py": "def perimeter(width, height):\n    pass\n"})
         self.fix = self.repository.commit({"shapes.py": NEW})
-        self.gold = self.repository.git("diff", self.base, self.fix).encode() + b"\n"
+        self.oracle = self.repository.git("diff", self.base, self.fix).encode() + b"\n"
         self.workspace = tmp_path / "workspace"
         check_out(base_at(self.repository, self.base, tmp_path), self.workspace)
 
     def proof(self, *extra: Path) -> LeakProof:
-        return prove_no_leak(self.gold, self.workspace, commit=self.base, extra=extra)
+        return prove_no_leak(self.oracle, self.workspace, commit=self.base, extra=extra)
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def world(tmp_path: Path) -> World:
 def test_a_scrubbed_workspace_holds_no_leak(world: World) -> None:
     proof = world.proof()
     assert proof.holds
-    assert proof.signature_lines == len(TELLING)
+    assert proof.signature_lines == len(DISTINCTIVE)
     assert proof.stray_objects == 0
     assert proof.locations >= 2
 
@@ -68,7 +68,7 @@ def test_a_plain_clone_leaks_and_says_where(world: World) -> None:
     (leak,) = proof.leaks
     assert leak.location == f"git object {blob} (blob)"
     assert leak.kind == "object"
-    assert set(leak.lines) == TELLING
+    assert set(leak.lines) == DISTINCTIVE
     assert proof.stray_objects == 3
 
 
@@ -164,7 +164,7 @@ def test_a_leak_in_git_is_found_however_it_is_kept(world: World, plant: Callable
     assert proof.stray_objects > 0
     assert not proof.holds
     assert {leak.kind for leak in proof.leaks} == {"object"}
-    assert set(proof.leaks[0].lines) <= TELLING
+    assert set(proof.leaks[0].lines) <= DISTINCTIVE
 
 
 def _as_a_submodule(world: World) -> None:
@@ -198,7 +198,7 @@ def test_a_leak_in_another_repository_within_reach_is_found(world: World, plant:
     proof = world.proof()
     assert proof.leaks
     assert not proof.holds
-    assert set(proof.leaks[0].lines) <= TELLING
+    assert set(proof.leaks[0].lines) <= DISTINCTIVE
 
 
 @pytest.mark.parametrize(
@@ -209,14 +209,14 @@ def test_a_file_with_the_answer_is_found_wherever_it_is(world: World, name: str 
     (leak,) = world.proof().leaks
     assert leak.kind == "file"
     assert leak.location.endswith(os.fsencode(name).decode("utf-8", "backslashreplace"))
-    assert set(leak.lines) == TELLING
+    assert set(leak.lines) == DISTINCTIVE
 
 
 @pytest.mark.parametrize("form", ["patch", "json", "ascii", "reindented", "crlf"])
 def test_the_answer_is_found_in_every_form(world: World, form: str) -> None:
     text = {
-        "patch": world.gold.decode(),
-        "json": json.dumps({"id": 1, "patch": world.gold.decode()}, ensure_ascii=False),
+        "patch": world.oracle.decode(),
+        "json": json.dumps({"id": 1, "patch": world.oracle.decode()}, ensure_ascii=False),
         "ascii": json.dumps([{"solution": NEW}]),
         "reindented": NEW.replace("    ", "\t\t\t"),
         "crlf": NEW.replace("\n", "\r\n"),
@@ -224,7 +224,7 @@ def test_the_answer_is_found_in_every_form(world: World, form: str) -> None:
     write(world.workspace, {"predictions": text})
     (leak,) = world.proof().leaks
     assert leak.location == str(world.workspace / "predictions")
-    assert set(leak.lines) == TELLING
+    assert set(leak.lines) == DISTINCTIVE
 
 
 PACK: dict[str, Callable[[bytes], bytes]] = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
@@ -257,7 +257,7 @@ def test_packages_and_caches_are_searched_too(world: World, tmp_path: Path, kind
         if kind != "repository"
         else [leak]
     )
-    assert set(only.lines) == TELLING
+    assert set(only.lines) == DISTINCTIVE
 
 
 def test_what_is_only_named_like_an_archive_is_read_as_it_is(world: World, tmp_path: Path) -> None:
@@ -282,23 +282,23 @@ def test_a_few_lines_by_chance_are_no_leak(world: World, tmp_path: Path) -> None
 
 
 def test_a_short_answer_is_found_by_its_only_line(tmp_path: Path) -> None:
-    gold = b"--- a/f.py\n+++ b/f.py\n@@ -1 +1,3 @@\n x = 1\n+y = compute_everything(x)\n+z\n"
+    oracle = b"--- a/f.py\n+++ b/f.py\n@@ -1 +1,3 @@\n x = 1\n+y = compute_everything(x)\n+z\n"
     base = base_from(tmp_path, {"f.py": "x = 1\n"})
     check_out(base, tmp_path / "workspace")
     write(tmp_path / "workspace", {"notes.md": "  y = compute_everything(x)\n"})
-    proof = prove_no_leak(gold, tmp_path / "workspace", commit=base.commit)
+    proof = prove_no_leak(oracle, tmp_path / "workspace", commit=base.commit)
     assert proof.signature_lines == 1
     assert [leak.lines for leak in proof.leaks] == [("y = compute_everything(x)",)]
 
 
 def test_lines_that_the_changed_file_has_already_tell_nothing(tmp_path: Path) -> None:
-    gold = (
+    oracle = (
         b"--- a/f.py\n+++ b/f.py\n@@ -1 +1,3 @@\n-def alpha_function(value):\n+def alpha_function(value):\n"
         b"+def beta_function(value):\n+    return 1\n"
     )
     base = base_from(tmp_path, {"f.py": "def alpha_function(value):\n    def beta_function(value):\n"})
     check_out(base, tmp_path / "workspace")
-    proof = prove_no_leak(gold, tmp_path / "workspace", commit=base.commit)
+    proof = prove_no_leak(oracle, tmp_path / "workspace", commit=base.commit)
     assert proof.signature_lines == 0
     assert proof.holds
 
@@ -308,14 +308,16 @@ def test_the_tasks_own_files_are_no_leak_unless_they_hold_the_answer_as_such(tmp
     repository = Repository(tmp_path / "upstream")
     base = repository.commit({"shapes.py": OLD, "volumes.py": sibling, "oracle.json": "{}\n"})
     repository.commit({"shapes.py": NEW})
-    gold = repository.git("diff", base, "HEAD").encode() + b"\n"
+    oracle = repository.git("diff", base, "HEAD").encode() + b"\n"
     check_out(base_at(repository, base, tmp_path), tmp_path / "workspace")
-    assert prove_no_leak(gold, tmp_path / "workspace", commit=base).holds
+    assert prove_no_leak(oracle, tmp_path / "workspace", commit=base).holds
 
     careless = Repository(tmp_path / "careless")
-    base = careless.commit({"shapes.py": OLD, "oracle.json": json.dumps({"patch": gold.decode()}), "fix.diff": gold})
+    base = careless.commit(
+        {"shapes.py": OLD, "oracle.json": json.dumps({"patch": oracle.decode()}), "fix.diff": oracle}
+    )
     check_out(base_at(careless, base, tmp_path), tmp_path / "second")
-    proof = prove_no_leak(gold, tmp_path / "second", commit=base)
+    proof = prove_no_leak(oracle, tmp_path / "second", commit=base)
     assert {Path(leak.location).name for leak in proof.leaks} == {"oracle.json", "fix.diff"}
 
 
@@ -324,13 +326,13 @@ def test_what_the_past_knew_is_no_leak(tmp_path: Path) -> None:
     repository.commit({"shapes.py": NEW})
     base = repository.commit({"shapes.py": OLD}, "revert")
     repository.commit({"shapes.py": NEW})
-    gold = repository.git("diff", base, "HEAD").encode() + b"\n"
+    oracle = repository.git("diff", base, "HEAD").encode() + b"\n"
     check_out(base_at(repository, base, tmp_path), tmp_path / "workspace")
-    assert prove_no_leak(gold, tmp_path / "workspace", commit=base).holds
+    assert prove_no_leak(oracle, tmp_path / "workspace", commit=base).holds
 
 
 def test_the_answer_to_a_patch_set_task_is_found_word_for_word(tmp_path: Path) -> None:
-    gold = json.dumps(
+    oracle = json.dumps(
         {
             "schema_version": "x07.arch.patchset@0.1.0",
             "patches": [{"path": "m.json", "patch": [{"op": "replace", "path": "/a", "value": 4}]}],
@@ -338,20 +340,20 @@ def test_the_answer_to_a_patch_set_task_is_found_word_for_word(tmp_path: Path) -
     ).encode()
     base = base_from(tmp_path, {"m.json": '{"a": 3}\n'})
     check_out(base, tmp_path / "workspace")
-    proof = prove_no_leak(gold, tmp_path / "workspace", commit=base.commit, kind=PatchKind.PATCH_SET)
+    proof = prove_no_leak(oracle, tmp_path / "workspace", commit=base.commit, kind=PatchKind.PATCH_SET)
     assert proof.holds
     assert proof.signature_lines == 0
-    write(tmp_path / "workspace", {"oracle.patchset.json": gold + b"\n"})
-    proof = prove_no_leak(gold, tmp_path / "workspace", commit=base.commit, kind=PatchKind.PATCH_SET)
+    write(tmp_path / "workspace", {"oracle.patchset.json": oracle + b"\n"})
+    proof = prove_no_leak(oracle, tmp_path / "workspace", commit=base.commit, kind=PatchKind.PATCH_SET)
     assert [Path(leak.location).name for leak in proof.leaks] == ["oracle.patchset.json"]
 
 
 def test_a_workspace_without_git_is_searched_as_files(tmp_path: Path) -> None:
-    gold = b"--- a/f.py\n+++ b/f.py\n@@ -1 +1,2 @@\n x = 1\n+y = compute_everything(x)\n"
+    oracle = b"--- a/f.py\n+++ b/f.py\n@@ -1 +1,2 @@\n x = 1\n+y = compute_everything(x)\n"
     tree = write(tmp_path / "tree", {"f.py": "x = 1\n"})
-    assert prove_no_leak(gold, tree, commit="1" * 40).holds
+    assert prove_no_leak(oracle, tree, commit="1" * 40).holds
     write(tree, {"f.py": "x = 1\ny = compute_everything(x)\n"})
-    assert len(prove_no_leak(gold, tree, commit="1" * 40).leaks) == 1
+    assert len(prove_no_leak(oracle, tree, commit="1" * 40).leaks) == 1
 
 
 def test_nothing_is_proved_about_what_cannot_be_read(world: World, tmp_path: Path) -> None:

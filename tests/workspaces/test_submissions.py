@@ -208,12 +208,12 @@ def test_litter_is_left_out_without_any_rule(tmp_path: Path) -> None:
     made = make_submission(base, tree)
     assert made.touched == ("fixtures/__pycache__/kept.pyc", "lib/node_modules/fixture.js")
     assert {left.path: left.reason for left in made.excluded} == {
-        ".pytest_cache": "build litter",
-        "__pycache__": "build litter",
+        ".pytest_cache": "build artifact",
+        "__pycache__": "build artifact",
         "my-env": "installed packages",
         "node_modules": "installed packages",
-        "pkg.egg-info": "build litter",
-        "pkg/lone.pyc": "build litter",
+        "pkg.egg-info": "build artifact",
+        "pkg/lone.pyc": "build artifact",
     }
 
 
@@ -241,10 +241,10 @@ def test_what_cannot_be_in_a_patch_is_left_out_with_a_note(tmp_path: Path) -> No
     assert {left.path: left.reason for left in made.excluded} == {
         "tracked-link": "a symlink that may lead out of the workspace",
         "out": "a symlink that may lead out of the workspace",
-        "nested/.git": "git's own",
-        "worktree/.git": "git's own",
-        ".GIT": "git's own",
-        "git~1": "git's own",
+        "nested/.git": "git metadata",
+        "worktree/.git": "git metadata",
+        ".GIT": "git metadata",
+        "git~1": "git metadata",
         "..\\evil": "the name leaves the workspace through ..",
         "pipe": "neither file, directory nor symlink",
         "becomes-pipe": "neither file, directory nor symlink",
@@ -269,12 +269,12 @@ def test_a_submodule_stays_what_it_is(tmp_path: Path) -> None:
     assert make_submission(base, tree).touched == ("a",)
 
 
-def _make_as_nobody(base: Base, tree: Path, answers: "multiprocessing.Queue[WorkspacePatch]") -> None:
+def _make_as_nobody(base: Base, tree: Path, results: "multiprocessing.Queue[WorkspacePatch]") -> None:
     if os.getuid() == 0:  # root reads every file
         os.setgroups([])
         os.setgid(65534)
         os.setuid(65534)
-    answers.put(make_submission(base, tree))
+    results.put(make_submission(base, tree))
 
 
 def test_what_cannot_be_read_counts_as_unchanged() -> None:
@@ -286,10 +286,10 @@ def test_what_cannot_be_read_counts_as_unchanged() -> None:
         for name in ("a", "new", "dir"):
             (tree / name).chmod(0)
         context = multiprocessing.get_context("fork")
-        answers: multiprocessing.Queue[WorkspacePatch] = context.Queue()
-        maker = context.Process(target=_make_as_nobody, args=(base, tree, answers))
+        results: multiprocessing.Queue[WorkspacePatch] = context.Queue()
+        maker = context.Process(target=_make_as_nobody, args=(base, tree, results))
         maker.start()
-        made = answers.get(timeout=60)
+        made = results.get(timeout=60)
         maker.join()
         (tree / "dir").chmod(0o755)
     assert made.touched == ("c",)

@@ -10,16 +10,13 @@ from pathlib import Path
 from typing import IO, Final, cast
 
 from proctor.core.errors import LimitReached, RetryableError
-from proctor.environments.trees import (
+from proctor.core.trees import MAX_DEPTH, DirFdPath, open_forced, open_parent
+from proctor.environments.tree_copy import (
     ENTRY_BYTES,
-    MAX_DEPTH,
     Copier,
     CopyStopped,
-    DirFdPath,
     create_file,
-    open_forced,
     open_or_make_directory,
-    open_parent,
     open_target_parent,
     write_all,
     write_symlink,

@@ -9,8 +9,8 @@ from typing import Self
 
 from proctor.core.errors import InfrastructureError
 from proctor.core.paths import cache_root
+from proctor.core.trees import remove_tree
 from proctor.environments.cgroups import remove_cgroups
-from proctor.environments.trees import remove_tree
 
 
 class EnvironmentDir:

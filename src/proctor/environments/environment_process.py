@@ -12,12 +12,12 @@ from typing import Final
 from proctor.core.environment import Limits
 from proctor.core.errors import RetryableError
 from proctor.core.record import Record
+from proctor.core.trees import disk_bytes
 from proctor.environments.bootstrap import init_program
 from proctor.environments.cgroup_pool import CgroupPool
 from proctor.environments.channel import Channel, ChannelClosed
 from proctor.environments.environment_dir import EnvironmentDir
 from proctor.environments.seccomp import filter_program
-from proctor.environments.trees import disk_bytes
 
 _START_SECONDS: Final = 60
 _SHUTDOWN_SECONDS: Final = 5

@@ -19,6 +19,7 @@ from proctor.core.environment import (
     OneShotResult,
 )
 from proctor.core.errors import InfrastructureError, UsageError
+from proctor.core.trees import has_foreign_files, open_parent, remove_tree
 from proctor.environments import local_unavailable_reason
 from proctor.environments.bubblewrap import (
     HOME,
@@ -37,7 +38,7 @@ from proctor.environments.limits import limits_for_command
 from proctor.environments.local_environment import LocalEnvironment
 from proctor.environments.one_shot import run_one_shot as run_errand
 from proctor.environments.threads import run_in_thread
-from proctor.environments.trees import Copier, has_foreign_files, open_parent, remove_tree
+from proctor.environments.tree_copy import Copier
 from proctor.environments.visibility import PATH, hidden_paths, interpreter, is_visible
 
 _SHARED_MEMORY_BYTES: Final = 256 << 20

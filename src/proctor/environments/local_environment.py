@@ -11,6 +11,7 @@ from typing import Any, Final, NoReturn
 
 from proctor.core.environment import MAX_COPY_BYTES, EnvironmentSpec, ExecResult, OutputCallback
 from proctor.core.errors import RetryableError, UsageError
+from proctor.core.trees import DirFdPath, open_forced, open_parent
 from proctor.environments.base import BaseEnvironment
 from proctor.environments.channel import ChannelClosed, ExecSpec
 from proctor.environments.environment_process import EnvironmentProcess
@@ -18,15 +19,7 @@ from proctor.environments.limit_monitor import LimitMonitor
 from proctor.environments.limits import CommandLimits
 from proctor.environments.streams import CommandStreams, PipeReader
 from proctor.environments.threads import run_in_thread
-from proctor.environments.trees import (
-    Copier,
-    DirFdPath,
-    create_file,
-    open_forced,
-    open_parent,
-    open_target_parent,
-    write_all,
-)
+from proctor.environments.tree_copy import Copier, create_file, open_target_parent, write_all
 from proctor.environments.validation import check_command, split_path
 
 _KILL_SECONDS: Final = 10

@@ -1,7 +1,7 @@
-"""Runs a test plan in a room. The only part of grading that touches one.
+"""Runs a test plan in an environment.
 
-Where a room can be made for a single command, the reporter's worker speaks to us directly and nothing of ours is in
-there with it; elsewhere a supervisor in the room hears it and vouches for it.
+Where an environment can be made for a single command, the reporter's worker reports to us directly and nothing else of
+ours runs in there; elsewhere a supervisor in the environment reads its records and signs them.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from proctor.grading.outcome_reader import read_outcome, read_worker_outcome
 from proctor.grading.plan import REPORTER_FORMATS, TestCommand, TestPlan, build_test_command, worker_program
 
 TOKEN_BYTES: Final = 32
-INLINE_READ_BYTES: Final = 100_000  # reading this little takes less time than finding a thread for it
+INLINE_READ_BYTES: Final = 100_000  # reading this little takes less time than starting a thread
 FETCH_SECONDS: Final = 60.0
 MAX_OUTPUT_BYTES: Final = 100_000_000
 # A link is not followed and a pipe not opened: only what the test command itself wrote is fetched.
@@ -34,21 +34,21 @@ async def run_tests_in_new_environment(
     spec: EnvironmentSpec,
     plan: TestPlan,
     *,
-    timeout: float | None = None,  # noqa: ASYNC109 - the room's clock
+    timeout: float | None = None,  # noqa: ASYNC109 - the environment's clock
     permit: AbstractAsyncContextManager[object] | None = None,
 ) -> TestRun:
-    """Run the tests once, in a room that is made for it. `spec` holds the workspace, which is in order.
+    """Run the tests once, in an environment that is made for it. `spec` names the workspace, ready to be tested.
 
-    With `turn`, the tests run within it; the room is made ahead of it where that can be.
+    With `permit`, the tests run within it; the environment is made before it is taken, where the provider can do so.
 
     Raises:
         InvalidData: the plan cannot be run as it is.
-        InfrastructureError: the room failed.
+        InfrastructureError: the environment failed.
     """
     if plan.format in REPORTER_FORMATS and provider.supports_run_once:
         token = secrets.token_bytes(TOKEN_BYTES)
         given = {**spec.variables, **plan.variables}
-        errand = OneShotCommand(
+        command = OneShotCommand(
             argv=(plan.python, *PYTHON_FLAGS, "-c", WORKER_BOOT),
             inputs=(worker_program(plan, workdir=spec.workdir), token),
             variables={
@@ -61,20 +61,20 @@ async def run_tests_in_new_environment(
             report_bytes=MAX_OUTPUT_BYTES,
         )
         alone = msgspec.structs.replace(spec, variables={})
-        result = await provider.run_once(alone, errand, permit=permit)
+        result = await provider.run_once(alone, command, permit=permit)
         if len(result.report) < INLINE_READ_BYTES:
             return read_worker_outcome(result, token)
         return await asyncio.to_thread(read_worker_outcome, result, token)
-    async with permit or nullcontext(), await provider.start(spec) as room:
-        return await run_tests(room, plan, timeout=timeout)
+    async with permit or nullcontext(), await provider.start(spec) as environment:
+        return await run_tests(environment, plan, timeout=timeout)
 
 
-async def run_tests(environment: Environment, plan: TestPlan, *, timeout: float | None = None) -> TestRun:  # noqa: ASYNC109 - the room's clock
-    """Run the tests once. The caller has put the workspace in order: patch applied, protected paths restored.
+async def run_tests(environment: Environment, plan: TestPlan, *, timeout: float | None = None) -> TestRun:  # noqa: ASYNC109 - the environment's clock
+    """Run the tests once. The caller has prepared the workspace: patch applied, protected paths restored.
 
     Raises:
         InvalidData: the plan cannot be run as it is.
-        InfrastructureError: the room failed.
+        InfrastructureError: the environment failed.
     """
     prepared = build_test_command(plan, workdir=environment.workdir)
     ended = await environment.exec(

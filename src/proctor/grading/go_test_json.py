@@ -68,9 +68,9 @@ def parse_go_events(data: bytes) -> TestResults | InconclusiveRun:
     tests: dict[str, TestStatus] = {}
     unfinished = [package.name for package in packages.values() if package.result is None]
     for package in packages.values():
-        trouble = package.finish()
-        if trouble:
-            broken[package.name] = trouble
+        problem = package.finish()
+        if problem:
+            broken[package.name] = problem
         tests |= package.tests
     if not packages:
         return InconclusiveRun(kind=InconclusiveKind.MALFORMED, reason="there are no events of `go test -json`")

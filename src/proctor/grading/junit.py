@@ -69,9 +69,9 @@ class _JunitReader:
         elif tag == "testsuite" and self.suites:
             suite = self.suites.pop()
             if suite.failing and not suite.counted_failing:
-                self.broken[suite.name] = f"says that {suite.failing} tests failed, and holds none that did"
+                self.broken[suite.name] = f"reports {suite.failing} failed tests, and holds none"
             elif suite.tests > suite.counted:
-                self.broken[suite.name] = f"says that it has {suite.tests} tests, and holds {suite.counted}"
+                self.broken[suite.name] = f"reports {suite.tests} tests, and holds {suite.counted}"
 
     def _id(self, attributes: dict[str, str]) -> str:
         place = attributes.get("classname") or (self.suites[-1].name if self.suites else "")

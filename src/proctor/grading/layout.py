@@ -12,12 +12,12 @@ from proctor.core.causes import Cause
 from proctor.core.evaluation import Prediction
 from proctor.core.record import Record
 from proctor.core.task import DirectorySource
+from proctor.core.trees import file_paths, read_entry, read_tree
 from proctor.core.verdict import Finding
 from proctor.grading.audit import audit_change
 from proctor.grading.protection import is_protected, protected_paths
 from proctor.workspaces import ApplyResult, InvalidSubmission, TreeChange, apply_patch, base_of, read_change
 from proctor.workspaces.changes import write_changes
-from proctor.workspaces.trees import file_paths, read_entry, read_tree
 
 
 class AppliedSubmission(Record):
@@ -27,7 +27,7 @@ class AppliedSubmission(Record):
         applied_with: the fallback that was needed; None when it applied strictly.
         change: what it did to the tree.
         restore: the protected paths among those that it changed.
-        findings: what the audit says of the change.
+        findings: of the audit of the change.
     """
 
     applied_with: str | None

@@ -1,4 +1,4 @@
-"""What a run of the tests gave: a result for each test, or the reason why there is none to believe."""
+"""What a run of the tests gave: a result for each test, or the reason why there is none."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -27,9 +27,9 @@ class InconclusiveKind(StrEnum):
     NOT_STARTED = "not_started"  # the test program is missing, or could not be loaded
     TIMED_OUT = "timed_out"
     CUT_SHORT = "cut_short"  # it ended, by itself or by a signal, before every test was accounted for
-    NO_REPORT = "no_report"  # the file that it was told to write is not there
-    FORGED = "forged"  # somebody else wrote into the channel
-    MALFORMED = "malformed"  # what it wrote is not what the format says
+    NO_REPORT = "no_report"  # the file that it should have written is not there
+    FORGED = "forged"  # something else wrote into the channel
+    MALFORMED = "malformed"  # what it wrote does not follow the format
 
 
 class TamperEvent(Record):
@@ -47,7 +47,7 @@ class TestResults(Record, tag="results"):
         broken: what failed without being a test (a module that cannot be imported, a package that does not build),
             with what is known of it.
         tampered: parts of the test machinery that changed while it was running.
-        seen: what the tested code did that an honest program has no need for; evidence for the audit.
+        tamper_events: what the tested code did that no honest program needs to do; evidence for the audit.
     """
 
     tests: dict[str, TestStatus] = field(default_factory=dict)
@@ -56,12 +56,12 @@ class TestResults(Record, tag="results"):
     tamper_events: tuple[TamperEvent, ...] = ()
 
 
-class InconclusiveRun(Record, tag="unreadable"):
+class InconclusiveRun(Record, tag="inconclusive"):
     """A run that proves nothing.
 
     Attributes:
-        partial: what was heard before it went wrong: a hint, never a pass.
-        tampered, seen: as in `Results`.
+        partial: what was reported before it went wrong: a hint, never a pass.
+        tampered, tamper_events: as in `TestResults`.
     """
 
     kind: InconclusiveKind
@@ -72,7 +72,7 @@ class InconclusiveRun(Record, tag="unreadable"):
 
 
 class TestRun(Record):
-    """One run of the tests in a room. `log` is what the tests printed, for people."""
+    """One run of the tests in an environment. `log` is what the tests printed, for people."""
 
     __test__ = False
 

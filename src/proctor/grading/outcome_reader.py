@@ -35,7 +35,7 @@ def read_outcome(test_command: TestCommand, result: ExecResult, reports: Mapping
 
 
 def read_worker_outcome(result: OneShotResult, token: bytes) -> TestRun:
-    """Judge how a worker ended that had a room to itself."""
+    """Judge how a worker ended that had an environment to itself."""
     ended = result.exec_result
     outcome = parse_worker_records(result.report, token, ended.exit_code)
     return TestRun(

@@ -39,7 +39,7 @@ REPORTER_FORMATS: Final = frozenset({TestFormat.PYTEST, TestFormat.UNITTEST})
 
 
 class ConfigFile(Record):
-    """A file that configures pytest, by the name that tells pytest how to read it."""
+    """A file that configures pytest, by the name by which pytest knows how to read it."""
 
     name: str
     text: str
@@ -80,7 +80,7 @@ class TestCommand(Record):
     """A command ready to run, once, and what is needed to read its outcome.
 
     Attributes:
-        report: the fresh path inside the room to fetch afterwards; None when the results are on stdout.
+        report_path: the fresh path inside the environment to fetch afterwards; None when the results are on stdout.
     """
 
     format: TestFormat
@@ -107,7 +107,7 @@ def build_test_command(plan: TestPlan, *, workdir: str) -> TestCommand:
         raise InvalidData(f"a test step of format {plan.format.value!r} needs a command", fix="name it in `command`")
     if not any(REPORT_PLACEHOLDER in word for word in plan.command):
         return _external_command(plan, plan.command, None, key)
-    directory = f"/tmp/proctor-{secrets.token_hex(16)}"  # noqa: S108 - inside the room, and unguessable
+    directory = f"/tmp/proctor-{secrets.token_hex(16)}"  # noqa: S108 - inside the environment, and unguessable
     report = f"{directory}/report"
     command = tuple(word.replace(REPORT_PLACEHOLDER, report) for word in plan.command)
     make = f'mkdir -m 700 "$0" || exit {EXIT_NO_REPORT_DIRECTORY}; exec "$@"'

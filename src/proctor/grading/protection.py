@@ -1,7 +1,7 @@
-"""Which paths of a submission are put back as they were before the tests run.
+"""Which paths of a submission are restored before the tests run.
 
 Patterns are those of ``.gitignore``: ``conftest.py`` matches at any depth, ``/setup.py`` only at the top, ``tests/``
-a directory and all below it, ``**`` any number of directories; a later ``!pattern`` takes paths out again.
+a directory and all below it, ``**`` any number of directories; a later ``!pattern`` excludes paths again.
 """
 
 import re
@@ -45,7 +45,7 @@ def is_protected(path: str, patterns: Sequence[str]) -> bool:
 
 
 def protected_paths(paths: Iterable[str], patterns: Sequence[str]) -> tuple[str, ...]:
-    """Those of the paths that are put back."""
+    """Those of the paths that are restored."""
     return tuple(path for path in paths if is_protected(path, patterns))
 
 

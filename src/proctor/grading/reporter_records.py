@@ -1,4 +1,4 @@
-"""Reads the records of our own reporter and believes a run only when every one of them adds up."""
+"""Reads the records of our own reporter and accepts a run only when every one of them adds up."""
 
 import hashlib
 import signal
@@ -9,7 +9,7 @@ from proctor.core.verdict import TestStatus
 from proctor.grading.outcome import InconclusiveKind, InconclusiveRun, TamperEvent, TestResults, record_status
 
 MAC_BYTES: Final = 16
-_KILLED: Final = 128  # and the signal's number, as a shell says it
+_KILLED: Final = 128  # plus the signal's number, as in a shell
 _STATUSES: Final = {status.value: status for status in TestStatus if status is not TestStatus.MISSING}
 
 
@@ -19,37 +19,37 @@ class _InvalidRecord(Exception):
 
 def parse_records(data: bytes, key: bytes) -> TestResults | InconclusiveRun:
     """Results from what the reporter wrote to its stdout, checked with the key that it was given."""
-    story = _RecordState()
+    state = _RecordState()
     try:
         for kind, fields in _verified(data, key):
-            story.apply(kind, fields)
+            state.apply(kind, fields)
     except _InvalidRecord as refused:
-        return InconclusiveRun(kind=InconclusiveKind.FORGED, reason=str(refused), partial=story.tests)
+        return InconclusiveRun(kind=InconclusiveKind.FORGED, reason=str(refused), partial=state.tests)
     except ValueError:
         return InconclusiveRun(
-            kind=InconclusiveKind.FORGED, reason="the reporter's output is garbled", partial=story.tests
+            kind=InconclusiveKind.FORGED, reason="the reporter's output is garbled", partial=state.tests
         )
-    return story.outcome()
+    return state.outcome()
 
 
 def parse_worker_records(data: bytes, token: bytes, exit_code: int) -> TestResults | InconclusiveRun:
     """Results from what a worker reported straight to us, and how it ended."""
-    story = _RecordState()
-    story.apply("hello", ["worker"])
+    state = _RecordState()
+    state.apply("hello", ["worker"])
     try:
         for kind, fields in _verified(data, token):
-            if story.stage == "final":
+            if state.stage == "final":
                 raise _InvalidRecord("something other than the reporter wrote into its channel")
-            story.apply(f"worker {kind}", fields)
+            state.apply(f"worker {kind}", fields)
         status = exit_code - _KILLED if exit_code > _KILLED else exit_code << 8
-        story.apply("end", [str(status), str(story.worker_records), "0"])
+        state.apply("end", [str(status), str(state.worker_records), "0"])
     except _InvalidRecord as refused:
-        return InconclusiveRun(kind=InconclusiveKind.FORGED, reason=str(refused), partial=story.tests)
+        return InconclusiveRun(kind=InconclusiveKind.FORGED, reason=str(refused), partial=state.tests)
     except ValueError:
         return InconclusiveRun(
-            kind=InconclusiveKind.FORGED, reason="the reporter's output is garbled", partial=story.tests
+            kind=InconclusiveKind.FORGED, reason="the reporter's output is garbled", partial=state.tests
         )
-    return story.outcome()
+    return state.outcome()
 
 
 def _verified(data: bytes, key: bytes) -> list[tuple[str, list[str]]]:
@@ -68,15 +68,15 @@ def _verified(data: bytes, key: bytes) -> list[tuple[str, list[str]]]:
 
 
 def _text(field: str) -> str:
-    """What a field says, as text that every file can hold: lone surrogates, which a name may have, are spelled out."""
+    """A field as text that every file can hold: lone surrogates, which a name may have, are escaped."""
     text = "" if field == "-" else bytes.fromhex(field).decode("utf-8", "surrogatepass")
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 class _RecordState:
-    """What has been told so far, in order: ready, the tests, each one's start and finish, final, end.
+    """What has been reported so far, in order: ready, the tests, each one's start and finish, final, end.
 
-    The supervisor speaks for itself in `hello`, `forged` and `end`; the rest is what it heard the worker say.
+    `hello`, `forged` and `end` are the supervisor's own; the rest is what the worker reported to it.
     """
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class _RecordState:
         self.tamper_events: list[TamperEvent] = []
         self.collected: Counter[str] = Counter()
         self.running: str | None = None
-        self.stage = "silent"
+        self.stage = "not_started"
         self.aborted = ""
         self.status: int | None = None
         self.worker_records = 0
@@ -95,10 +95,10 @@ class _RecordState:
         self.worker_records += kind.startswith("worker ")
         match kind, fields:
             case _ if self.status is not None:
-                raise _InvalidRecord("the reporter's records go on after their end")
-            case "hello", [_version] if self.stage == "silent":
-                self.stage = "greeted"
-            case "worker ready", [] if self.stage == "greeted":
+                raise _InvalidRecord("the reporter's records continue after their end")
+            case "hello", [_version] if self.stage == "not_started":
+                self.stage = "started"
+            case "worker ready", [] if self.stage == "started":
                 self.stage = "collecting"
             case "worker collect", [test] if self.stage == "collecting":
                 self.collected[test] += 1
@@ -124,15 +124,15 @@ class _RecordState:
                 self.aborted = error
             case "forged", []:
                 raise _InvalidRecord("something other than the reporter wrote into its channel")
-            case "end", [status, heard, _strays] if heard == str(self.worker_records):
+            case "end", [status, forwarded, _strays] if forwarded == str(self.worker_records):
                 self.status = int(status)
             case _:
                 raise _InvalidRecord(f"the reporter's records are out of order: unexpected {kind!r}")
 
     def outcome(self) -> TestResults | InconclusiveRun:
-        if self.stage in {"silent", "greeted"}:
+        if self.stage in {"not_started", "started"}:
             why = f" ({self.aborted})" if self.aborted else ""
-            what = "the test machinery could not be loaded" if self.stage == "greeted" else "the reporter did not start"
+            what = "the test machinery could not be loaded" if self.stage == "started" else "the reporter did not start"
             return InconclusiveRun(kind=InconclusiveKind.NOT_STARTED, reason=what + why)
         if self.status is None:
             return self._cut_short("the run was cut off before its end")

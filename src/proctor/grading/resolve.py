@@ -80,9 +80,9 @@ def _judge(
     before: TestRun | None, after: TestRun, expectation: Expectation, reruns: Sequence[TestRun], flaky: tuple[str, ...]
 ) -> _Judgement:
     if before is not None:
-        trouble = pre_patch_problem(before, expectation)
-        if trouble is not None:
-            return Status.ERROR, *trouble
+        problem = pre_patch_problem(before, expectation)
+        if problem is not None:
+            return Status.ERROR, *problem
     verdicts = [_judge_run(before, run, expectation) for run in (after, *reruns)]
     if len({status for status, _, _ in verdicts}) > 1:
         reason = f"the same submission gave different results: {join_names(flaky) or 'not every run was complete'}"
@@ -132,7 +132,7 @@ def _judge_inconclusive(before: TestRun | None, outcome: InconclusiveRun) -> _Ju
         return Status.UNRESOLVED, Cause.TEST_TIMEOUT, outcome.reason
     if outcome.kind is InconclusiveKind.NOT_STARTED and before is None:
         return Status.ERROR, Cause.MISSING_PROGRAM, f"the tests could not be started: {outcome.reason}"
-    # They started on the pristine tree, in the same kind of room: what stopped them came with the submission.
+    # They started on the pristine tree, in the same kind of environment: what stopped them came with the submission.
     cause = Cause.TAMPERED if outcome.kind is InconclusiveKind.FORGED else Cause.TESTS_VANISHED
     return Status.UNRESOLVED, cause, f"there are no results: {outcome.reason}"
 

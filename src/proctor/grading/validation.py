@@ -1,4 +1,4 @@
-"""Whether a task is sound on this machine: what `bench validate` asks of the results."""
+"""Whether a task is sound on this machine: what `bench validate` checks in the results."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -13,10 +13,10 @@ from proctor.grading.resolve import Expectation, flaky_tests, join_names, pre_pa
 class TaskProblemCode(StrEnum):
     """What can be wrong with a task."""
 
-    PRE_PATCH = "baseline"  # the pristine tree does not fail for the labelled reason
-    ORACLE = "oracle"  # the reference answer is not graded as resolved
-    LABEL_MISSING = "label_missing"  # a label names a test that does not exist even with the reference answer
-    UNLABELLED_CHANGE = "unlabelled_change"  # the reference answer changes a test that no label names
+    PRE_PATCH = "pre_patch"  # the pristine tree does not fail for the labelled reason
+    ORACLE = "oracle"  # the oracle is not graded as resolved
+    LABEL_MISSING = "label_missing"  # a label names a test that does not exist even with the oracle
+    UNLABELLED_CHANGE = "unlabelled_change"  # the oracle changes a test that no label names
     NOT_REPEATABLE = "not_repeatable"  # the same tree gave different results
 
 
@@ -35,38 +35,38 @@ class TaskValidation(Record):
 
     @property
     def valid(self) -> bool:
-        """Whether the task can be given out on this machine."""
+        """Whether the task can be used on this machine."""
         return not self.problems
 
 
 def validate(pre_patch: Sequence[TestRun], oracle: Sequence[TestRun], expectation: Expectation) -> TaskValidation:
-    """Judge a task by one or more runs of its pristine tree and of its reference answer."""
+    """Judge a task by one or more runs of its pristine tree and of its oracle."""
     flaky = tuple(sorted({*flaky_tests(pre_patch), *flaky_tests(oracle)}))
     problems = [
         *_pre_patch_problems(pre_patch[0], expectation),
         *_oracle_problems(oracle[0], expectation),
         *_unlabelled_problems(pre_patch[0], oracle[0], expectation),
         *_repeat_problems("without a submission", pre_patch),
-        *_repeat_problems("with the reference answer", oracle),
+        *_repeat_problems("with the oracle", oracle),
     ]
     return TaskValidation(problems=tuple(problems), flaky=flaky)
 
 
 def _pre_patch_problems(run: TestRun, expectation: Expectation) -> list[TaskProblem]:
-    trouble = pre_patch_problem(run, expectation)
-    return [] if trouble is None else [TaskProblem(code=TaskProblemCode.PRE_PATCH, detail=trouble[1])]
+    problem = pre_patch_problem(run, expectation)
+    return [] if problem is None else [TaskProblem(code=TaskProblemCode.PRE_PATCH, detail=problem[1])]
 
 
 def _oracle_problems(run: TestRun, expectation: Expectation) -> list[TaskProblem]:
-    # Without the baseline, so that what is wrong there is told once.
+    # Without the pre-patch run, so that what is wrong there is reported once.
     resolution = resolve(None, run, expectation)
     if resolution.status is Status.RESOLVED:
         return []
     missing = [label for label in expectation.labels if run.complete and label not in run.tests]
     if missing:
-        detail = f"not there even with the reference answer: {join_names(missing)}"
+        detail = f"not there even with the oracle: {join_names(missing)}"
         return [TaskProblem(code=TaskProblemCode.LABEL_MISSING, detail=detail)]
-    return [TaskProblem(code=TaskProblemCode.ORACLE, detail=f"with the reference answer: {resolution.reason}")]
+    return [TaskProblem(code=TaskProblemCode.ORACLE, detail=f"with the oracle: {resolution.reason}")]
 
 
 def _unlabelled_problems(before: TestRun, after: TestRun, expectation: Expectation) -> list[TaskProblem]:

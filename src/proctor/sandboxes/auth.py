@@ -7,8 +7,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
+from proctor.core.trees import read_regular_file
 from proctor.sandboxes.credentials import ACCOUNT, TOKENS
-from proctor.sandboxes.trees import read_regular_file
 
 _PROFILE: Final = ("claude-config", "default")
 _KEYS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")

@@ -9,10 +9,10 @@ from typing import Final, Literal
 
 from proctor.core.errors import InvalidData
 from proctor.core.record import Record, from_json, to_json
+from proctor.core.trees import is_directory, read_regular_file
 from proctor.sandboxes.auth import AuthState
 from proctor.sandboxes.layout import MANIFEST, MARKER
 from proctor.sandboxes.preset import Preset
-from proctor.sandboxes.trees import is_directory, read_regular_file
 from proctor.sandboxes.variables import sandbox_variables
 
 _DIRECTORIES: Final = (

@@ -23,8 +23,9 @@ from typing import Final
 
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.files import file_lock
+from proctor.core.trees import is_directory
 from proctor.sandboxes.layout import is_name, socket_link, temporary_directory
-from proctor.sandboxes.trees import is_directory, remove_tree
+from proctor.sandboxes.trees import remove_tree
 
 _STEPS: Final = ("building", "ready", "trash")
 _SHARED_TEMPORARIES: Final = ("/tmp", "/var/tmp")  # noqa: S108 - where links may have been left, not where we write

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from proctor.core.errors import ProctorError, RetryableError, UsageError
+from proctor.core.trees import is_directory
 from proctor.sandboxes.agent_sockets import STATUS, list_endpoints, send_request
 from proctor.sandboxes.auth import AuthState, auth_state
 from proctor.sandboxes.credentials import Credentials, link_credentials
@@ -19,7 +20,7 @@ from proctor.sandboxes.processes import SandboxProcess
 from proctor.sandboxes.sandbox import Sandbox, SandboxRow, build_sandbox, is_sandbox, read_sandbox
 from proctor.sandboxes.staging import StagingArea, remove_socket_links
 from proctor.sandboxes.stop import DEFAULT_TIMEOUTS, StopTimeouts, stop_everything
-from proctor.sandboxes.trees import check_no_mounts, is_directory
+from proctor.sandboxes.trees import check_no_mounts
 
 _MAX_READS: Final = 10
 

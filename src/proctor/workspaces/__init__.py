@@ -1,10 +1,11 @@
-"""The code under work: where it comes from, what the agent gets of it, what it hands in, how that is applied.
+"""Workspaces: where a task's code comes from, what the agent gets of it, its submission, and how that is applied.
 
 A task's source becomes a `Base` in the cache, which holds the past of the base commit and nothing later. An agent
 gets a copy of it, and what it changed becomes a submission. A submission is checked and applied to a fresh copy.
 Everything here blocks; call it from a thread (`asyncio.to_thread`).
 """
 
+from proctor.core.trees import TreeChange, read_change
 from proctor.workspaces.applying import ApplyResult
 from proctor.workspaces.base import Base
 from proctor.workspaces.checkout import check_out
@@ -13,7 +14,6 @@ from proctor.workspaces.leaks import Leak, LeakProof, prove_no_leak
 from proctor.workspaces.patches import apply_patch, patch_sha256
 from proctor.workspaces.sources import base_of
 from proctor.workspaces.submissions import ExcludedFile, WorkspacePatch, make_submission
-from proctor.workspaces.trees import TreeChange, read_change
 
 __all__ = [
     "ApplyResult",

@@ -1,4 +1,4 @@
-"""Applying unified diffs: checked first, applied by git to copies of the files it names, then carried over whole.
+"""Applying unified diffs: checked first, applied by git to copies of the files it names, then written as a whole.
 
 Git never sees the workspace. It works on copies in a directory of their own, so that an enclosing repository
 cannot swallow the patch, no attribute of the tree changes a byte, and a failure leaves nothing behind.
@@ -14,13 +14,13 @@ from typing import Final, Literal, NamedTuple
 
 from proctor.core.causes import Cause
 from proctor.core.record import Record
+from proctor.core.trees import LINK, FileEntry, read_entry, read_tree, type_at, write_entry
 from proctor.workspaces.base import Base
 from proctor.workspaces.changes import write_changes
 from proctor.workspaces.diffs import FileDiff, check_paths, read_diff
 from proctor.workspaces.git import GitResult, make_repository, run_git
 from proctor.workspaces.invalid_submission import CONTENT_PER_PATCH, LIMIT_BYTES, InvalidSubmission, check_size
-from proctor.workspaces.paths import display_path, link_escapes, parents
-from proctor.workspaces.trees import LINK, FileEntry, link_above, read_entry, read_tree, type_at, write_entry
+from proctor.workspaces.paths import display_path, link_above, link_escapes, parents
 
 Fallback = Literal["whitespace", "3way"]
 _DOES_NOT_APPLY: Final = 1
@@ -56,7 +56,7 @@ def apply_diff(tree: Path, patch: bytes, *, base: Base | None = None, limit_byte
     three-way merge with the blobs that the diff's `index` lines name. Never with fuzz, never in part.
 
     Raises:
-        UnfitSubmission: it is empty, too large, malformed or unsafe, or does not apply.
+        InvalidSubmission: it is empty, too large, malformed or unsafe, or does not apply.
     """
     if not patch.strip():
         raise InvalidSubmission(Cause.EMPTY, "the patch is empty")
@@ -65,11 +65,11 @@ def apply_diff(tree: Path, patch: bytes, *, base: Base | None = None, limit_byte
     check_paths(files)
     before = _files_before(tree, files)
     with tempfile.TemporaryDirectory(prefix="proctor-apply-") as directory:
-        way, after = _apply_first_matching(Path(directory), _pieces(patch, files, before), before, base)
+        strategy, after = _apply_first_matching(Path(directory), _pieces(patch, files, before), before, base)
     changes = {path: after.get(path) for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
     _check_changes(changes, before)
     write_changes(tree, changes)
-    return ApplyResult(applied_with=way.label, touched=tuple(os.fsdecode(path) for path in sorted(changes)))
+    return ApplyResult(applied_with=strategy.label, touched=tuple(os.fsdecode(path) for path in sorted(changes)))
 
 
 def _files_before(tree: Path, files: list[FileDiff]) -> dict[bytes, FileEntry | None]:
@@ -108,12 +108,12 @@ def _apply_first_matching(
     scratch: Path, pieces: tuple[bytes, ...], before: Mapping[bytes, FileEntry | None], base: Base | None
 ) -> tuple[_ApplyStrategy, dict[bytes, FileEntry]]:
     refusals: list[GitResult] = []
-    for number, way in enumerate(_strategies(pieces, merge=base is not None)):
+    for number, strategy in enumerate(_strategies(pieces, merge=base is not None)):
         stage = scratch / str(number)
-        answer = _try_strategy(way, stage, before, base)
-        if answer.code == 0:
-            return way, read_tree(stage / "tree")
-        refusals.append(answer)
+        result = _try_strategy(strategy, stage, before, base)
+        if result.code == 0:
+            return strategy, read_tree(stage / "tree")
+        refusals.append(result)
     what = f"the patch does not apply: {refusals[0].error_message}"
     if all(refusal.code != _DOES_NOT_APPLY for refusal in refusals):
         raise InvalidSubmission(Cause.MALFORMED_SUBMISSION, what)
@@ -146,10 +146,10 @@ def _try_strategy(
         names = b"".join(path + b"\0" for path in present)
         steps = [(["update-index", "--add", "-z", "--stdin"], names), *steps]
     for arguments, given in steps:
-        answer = run_git(arguments, git_dir=git_dir, work_tree=tree, stdin=given, expected=_EXPECTED_CODES)
-        if answer.code != 0:
+        result = run_git(arguments, git_dir=git_dir, work_tree=tree, stdin=given, expected=_EXPECTED_CODES)
+        if result.code != 0:
             break
-    return answer
+    return result
 
 
 def _check_changes(changes: Mapping[bytes, FileEntry | None], before: Mapping[bytes, FileEntry | None]) -> None:

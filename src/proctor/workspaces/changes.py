@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from proctor.core.causes import Cause
+from proctor.core.trees import EXECUTABLE, LINK, FileEntry
 from proctor.workspaces.invalid_submission import InvalidSubmission
 from proctor.workspaces.paths import display_path, parents
-from proctor.workspaces.trees import EXECUTABLE, LINK, FileEntry
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -29,7 +29,7 @@ def write_changes(root: Path, changes: Mapping[bytes, FileEntry | None]) -> None
     for the executable bits.
 
     Raises:
-        UnfitSubmission: something that the changes do not remove is in the way.
+        InvalidSubmission: something that the changes do not remove is in the way.
     """
     if changes:
         _TreeUpdate(root, changes).run()

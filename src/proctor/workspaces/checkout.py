@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Final
 
 from proctor.core.errors import UsageError
+from proctor.core.trees import on_disk
 from proctor.workspaces.base import Base
 from proctor.workspaces.git import make_repository, run_git
-from proctor.workspaces.trees import on_disk
 
 # So that an agent can commit; what it commits is never looked at.
 _IDENTITY: Final = "[user]\n\tname = Agent\n\temail = agent@localhost\n"

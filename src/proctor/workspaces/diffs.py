@@ -250,7 +250,7 @@ class _DiffReader:
             self.at += 1
 
     def _check_binary_size(self, kind: bytes, size: int) -> None:
-        """A few compressed bytes can unfold to gigabytes; git would make room for them before it looks."""
+        """A few compressed bytes can unfold to gigabytes; git would allocate them before it looks."""
         unfolded = size if kind == b"literal" else size + self._size_after_delta()
         self.content += unfolded
         check_size(self.content, self.content_limit, "the unfolded patch")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from proctor.core.errors import InvalidData
 from proctor.core.record import Record
+from proctor.core.trees import EXECUTABLE, LINK, FileEntry, FileKind, list_directory, on_disk, read_entry
 from proctor.workspaces.base import BaseFacts
 from proctor.workspaces.exclusions import exclusion_reason
 from proctor.workspaces.objects import commit_files
 from proctor.workspaces.paths import display_path, link_escapes
-from proctor.workspaces.trees import EXECUTABLE, LINK, FileEntry, FileKind, list_directory, on_disk, read_entry
 
 
 class DirectorySnapshot(Record):

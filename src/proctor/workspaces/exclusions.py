@@ -7,8 +7,8 @@ import stat
 from pathlib import Path
 from typing import Final
 
+from proctor.core.trees import DirectoryEntry, FileKind, type_at
 from proctor.workspaces.paths import is_git_name, unsafe_reason
-from proctor.workspaces.trees import DirectoryEntry, FileKind, type_at
 
 # Caches and build leftovers that running the code leaves behind, in repositories that forgot to ignore them.
 _BUILD_ARTIFACT_DIRECTORIES: Final = frozenset(
@@ -31,7 +31,7 @@ _INSTALLED_NODE_MODULES: Final = (b"/.package-lock.json", b"/.yarn-integrity", b
 def exclusion_reason(root: Path, child: DirectoryEntry) -> str | None:
     """Why this new file or directory is not part of the code; None when it is."""
     if is_git_name(child.name):
-        return "git's own"
+        return "git metadata"
     if child.kind is FileKind.SPECIAL:
         return "neither file, directory nor symlink"
     if child.kind is FileKind.DIRECTORY:
@@ -39,13 +39,13 @@ def exclusion_reason(root: Path, child: DirectoryEntry) -> str | None:
     if (reason := unsafe_reason(child.path)) is not None:
         return f"the name {reason}"
     if child.name.endswith(_BUILD_ARTIFACT_SUFFIXES):
-        return "build litter"
+        return "build artifact"
     return None
 
 
 def _directory_exclusion_reason(root: Path, child: DirectoryEntry) -> str | None:
     if child.name in _BUILD_ARTIFACT_DIRECTORIES or child.name.endswith(b".egg-info"):
-        return "build litter"
+        return "build artifact"
     markers = _INSTALLED_NODE_MODULES if child.name == b"node_modules" else _INSTALLED
     if any(type_at(root, child.path + marker) == stat.S_IFREG for marker in markers):
         return "installed packages"

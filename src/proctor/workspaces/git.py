@@ -37,7 +37,7 @@ class GitResult(Record):
 
     @property
     def error_message(self) -> str:
-        """What git said is wrong, on one line."""
+        """Git's error message, on one line."""
         lines = [line for line in self.errors.splitlines() if line.startswith(("error:", "fatal:"))]
         return "; ".join(lines[:3]) or self.errors.strip()[-300:] or f"exit code {self.code}"
 
@@ -67,7 +67,7 @@ def run_git(
         expected: exit codes that the caller deals with.
         timeout: seconds; what has not ended then is killed with all it started.
         network: it may need the user's proxy and certificates.
-        hand_on: descriptors that it inherits.
+        pass_fds: descriptors that it inherits.
 
     Raises:
         GitFailed: any other exit code.
@@ -130,7 +130,7 @@ def make_repository(git_dir: Path, *, commit: str = "", objects: Path | None = N
 
     Args:
         git_dir: where; it must not exist yet.
-        commit: any commit that will be used in it; tells SHA-1 from SHA-256.
+        commit: any commit that will be used in it; decides between SHA-1 and SHA-256.
         objects: an object directory of somebody else to read from as well.
         bare: without a work tree of its own.
     """

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from proctor.core.trees import LINK
 from proctor.workspaces.base import Base, BaseFacts
 from proctor.workspaces.git import run_git, stream_git
 from proctor.workspaces.objects import list_files, read_objects
 from proctor.workspaces.paths import link_escapes
-from proctor.workspaces.trees import LINK
 
 # More packs cost every git command in the workspace a little; fewer cost disk.
 LONGEST_CHAIN: Final = 10

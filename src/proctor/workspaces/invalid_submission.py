@@ -1,4 +1,4 @@
-"""What an attempt handed in and cannot be graded: the agent's failure, with the cause that the result will carry."""
+"""A submission that cannot be graded: the agent's failure, with the cause that the result will have."""
 
 from typing import Final
 

@@ -29,7 +29,7 @@ class JsonPatchOperation(Record):
 
 
 class PatchConflict(Exception):
-    """Why an operation does not fit its document. It never leaves this room: the patch set says which and where."""
+    """Why an operation does not fit its document. It never leaves this package: the patch set says which and where."""
 
 
 class CopyBudget:
@@ -68,7 +68,7 @@ def apply_operation(document: Json, operation: JsonPatchOperation, budget: CopyB
     Raises:
         Misfit: the document has no such place, or a `test` found another value.
         BadDocument: the result would be nested too deeply.
-        UnfitSubmission: the budget is spent.
+        InvalidSubmission: the budget is spent.
     """
     tokens = tokens_of(operation.path)
     match operation.op:

@@ -1,8 +1,8 @@
-"""The telling lines of a gold answer: what would give it away if it were found anywhere.
+"""The distinctive lines of an oracle, by which it is recognised wherever it is found.
 
-An added line tells something when it has at least ten letters or digits and is not already in the files that the
-answer changes, nor among the lines that it takes away. Lines are compared without the white space around them. Each
-is looked for as it is, as a patch writes it (after a ``+``), and as JSON writes both inside a string.
+An added line is distinctive when it has at least ten letters or digits and is not already in the files that the oracle
+changes, nor among the lines that it removes. Lines are compared without the white space around them. Each is searched
+for as it is, as a patch writes it (after a ``+``), and as JSON writes both inside a string.
 """
 
 import json
@@ -21,21 +21,21 @@ _MIN_ORACLE_BYTES: Final = 40
 
 
 class MatchForm(Enum):
-    """How a line was found: as code, or as an answer (in a patch, or inside a JSON string)."""
+    """How a line was found: as code, or embedded (in a patch, or inside a JSON string)."""
 
     CODE = auto()
     EMBEDDED = auto()
 
 
 class SignatureHit(NamedTuple):
-    """A telling line that was found; `part` is the changed file that the answer adds it to."""
+    """A distinctive line that was found; `file_index` is the changed file that the oracle adds it to."""
 
     file_index: int
     line: bytes
 
 
 class OracleFile(NamedTuple):
-    """What a gold answer says about one file: its paths, the lines it adds, the lines it knows to be there."""
+    """What an oracle says about one file: its paths, the lines it adds, the lines it expects there."""
 
     paths: frozenset[bytes]
     added: tuple[bytes, ...]
@@ -43,10 +43,10 @@ class OracleFile(NamedTuple):
 
 
 def oracle_files(oracle: bytes, kind: PatchKind) -> list[OracleFile]:
-    """A gold answer, file by file.
+    """An oracle, file by file.
 
     Raises:
-        UnfitSubmission: it is not an answer of this kind.
+        InvalidSubmission: it is not of this kind.
     """
     if kind is PatchKind.UNIFIED_DIFF:
         return [
@@ -68,19 +68,19 @@ def oracle_files(oracle: bytes, kind: PatchKind) -> list[OracleFile]:
 
 
 class LeakSignature:
-    """The lines to look for, and the rule that says when enough of them are in one place."""
+    """The lines to search for, and the rule for when enough of them are in one file."""
 
     def __init__(self, oracle: bytes, files: Iterable[OracleFile], base_files: Mapping[bytes, bytes]) -> None:
-        """Args: the gold answer; its parts; the starting tree's content of the files that they name."""
+        """Args: the oracle; its files; the starting tree's content of the files that they name."""
         self.oracle = oracle.strip()
         self.forms: dict[bytes, tuple[MatchForm, SignatureHit]] = {}
         self.sizes: list[int] = []
         for number, part in enumerate(files):
             known = {line.strip() for line in part.preimage}
             known.update(line.strip() for path in part.paths for line in base_files.get(path, b"").split(b"\n"))
-            telling = {line for line in part.added if _is_distinctive(line) and line.strip() not in known}
-            self.sizes.append(len({line.strip() for line in telling}))
-            for line in telling:
+            distinctive = {line for line in part.added if _is_distinctive(line) and line.strip() not in known}
+            self.sizes.append(len({line.strip() for line in distinctive}))
+            for line in distinctive:
                 self._add(line, SignatureHit(number, line.strip()))
         self._all = frozenset(self.forms)
 
@@ -94,21 +94,21 @@ class LeakSignature:
                 self.forms.setdefault(escaped, (MatchForm.EMBEDDED, hit))
 
     def find(self, data: bytes) -> set[tuple[MatchForm, SignatureHit]]:
-        """The telling lines in a text."""
+        """The distinctive lines in a text."""
         lines = self._all.intersection(map(bytes.strip, data.split(b"\n")))
         if b"\\n" in data:
             lines |= self._all.intersection(map(bytes.strip, data.split(b"\\n")))
         return {self.forms[line] for line in lines}
 
     def contains_oracle(self, data: bytes) -> bool:
-        """Whether the text holds the gold answer word for word."""
+        """Whether the text holds the oracle word for word."""
         return len(self.oracle) >= _MIN_ORACLE_BYTES and self.oracle in data
 
     def is_significant(self, hits: set[SignatureHit]) -> bool:
         """Whether these lines in one file are more than chance.
 
-        They are when they are at least half of what the answer adds to one file, and at least three of all; or
-        all, when the answer has fewer.
+        They are when they are at least half of what the oracle adds to one file, and at least three of all; or
+        all, when the oracle has fewer.
         """
         found = [0] * len(self.sizes)
         for hit in hits:

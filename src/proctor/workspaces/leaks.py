@@ -1,9 +1,9 @@
-"""The proof that a gold answer is not within an agent's reach: not in git, not in a file, not in a package.
+"""The proof that an oracle is not within an agent's reach: not in git, not in a file, not in a package.
 
 Whatever the base commit reaches is the past and may be known. Any other object in the workspace's repository must
-hold no telling line of the answer, however it is kept: under a ref, a reflog or a stash, in the index, loose, packed,
-borrowed from another repository, or unreachable. Files must not hold enough of them to be more than chance; files
-that are as the base has them are the task itself, and count only when they hold the answer as a patch or in JSON.
+hold no distinctive line of the oracle, however it is stored: under a ref, a reflog or a stash, in the index, loose,
+packed, in an alternate, or unreachable. Files must not hold enough of them to be more than chance; files that are as
+the base has them are the task itself, and count only when they hold the oracle as a patch or in JSON.
 """
 
 import bz2
@@ -20,11 +20,11 @@ from typing import IO, Final, Literal, Protocol
 from proctor.core.errors import UsageError
 from proctor.core.record import Record
 from proctor.core.submission import PatchKind
+from proctor.core.trees import FileKind, list_directory, on_disk, open_file
 from proctor.workspaces.git import GitFailed, make_repository, run_git, stream_git
 from proctor.workspaces.leak_signature import LeakSignature, MatchForm, SignatureHit, oracle_files
 from proctor.workspaces.objects import GitTreeEntry, blob_id, list_files, read_objects
 from proctor.workspaces.paths import display_path
-from proctor.workspaces.trees import FileKind, list_directory, on_disk, open_file
 
 _BLOCK: Final = 32 << 20
 _OVERLAP: Final = 64 << 10
@@ -44,7 +44,7 @@ _ARCHIVE_ERRORS: Final = (
 
 
 class Leak(Record):
-    """A place within the agent's reach that holds the gold answer, or enough of it; `lines` are some of those found."""
+    """A place within the agent's reach that holds the oracle, or enough of it; `lines` are some of those found."""
 
     location: str
     kind: Literal["object", "file"]
@@ -52,11 +52,11 @@ class Leak(Record):
 
 
 class LeakProof(Record):
-    """What was looked for, where, and what was found.
+    """What was searched for, where, and what was found.
 
     Attributes:
-        telling_lines: lines of the answer that were looked for. With none, only the answer word for word was.
-        places: files and git objects that were read.
+        signature_lines: distinctive lines of the oracle that were searched for. With none, only the whole oracle was.
+        locations: files and git objects that were read.
         stray_objects: objects in the workspace's repository that the base commit does not reach, tags aside.
         unread: what could not be read, so that nothing is proved about it.
     """
@@ -69,7 +69,7 @@ class LeakProof(Record):
 
     @property
     def holds(self) -> bool:
-        """Whether the answer is proved to be out of reach."""
+        """Whether the oracle is proved to be out of reach."""
         return not self.leaks and not self.unread
 
 
@@ -81,17 +81,17 @@ def prove_no_leak(
     kind: PatchKind = PatchKind.UNIFIED_DIFF,
     extra: Sequence[Path] = (),
 ) -> LeakProof:
-    """Look for a gold answer in a workspace and in whatever else its agent will be able to read.
+    """Search for an oracle in a workspace and in whatever else its agent will be able to read.
 
     Args:
-        gold: the answer.
+        oracle: the reference solution.
         workspace: the tree as the agent will get it, with its ``.git`` if it has one.
         commit: the base commit there; what it reaches is the past.
-        kind: the form of the answer.
+        kind: the form of the oracle.
         extra: files and directories besides: installed packages, caches.
 
     Raises:
-        UnfitSubmission: the gold answer is not of this kind.
+        InvalidSubmission: the oracle is not of this kind.
         UsageError: something to be searched is not there.
     """
     parts = oracle_files(oracle, kind)
@@ -147,7 +147,7 @@ class _LeakSearch:
         self.unread: list[str] = []
 
     def search_stray_objects(self, repository: Path, commit: str) -> None:
-        """The workspace's own repository: beyond the past, one telling line is one too many."""
+        """The workspace's own repository: beyond the past, one distinctive line is one too many."""
         with stream_git(["rev-list", "--objects", "--no-object-names", commit], git_dir=repository) as lines:
             past = {line.strip() for line in lines}
         strays = _objects(repository, past)

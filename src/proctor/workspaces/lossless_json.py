@@ -18,7 +18,7 @@ Json = Any
 
 
 class InvalidJson(Exception):
-    """Why a text cannot be taken for a JSON document. It never leaves this room: the reader says whose it is."""
+    """Why a text cannot be taken for a JSON document. It never leaves this package: the reader says whose it is."""
 
 
 @dataclass(frozen=True, slots=True)

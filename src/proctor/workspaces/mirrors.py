@@ -88,7 +88,7 @@ def _has_commit(mirror: Path, commit: str) -> bool:
 
 
 def _clone(url: str, commit: str, mirror: Path, lock: int) -> None:
-    # Whoever was killed here left this directory, and no program of theirs writes to it: it would hold the lock.
+    # A process that was killed here left this directory, and none writes to it any more: it would hold the lock.
     partial = mirror.with_name(f".{mirror.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     make_repository(partial, commit=commit)

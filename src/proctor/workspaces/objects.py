@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
+from proctor.core.trees import FileEntry
 from proctor.workspaces.git import SHA1_LENGTH, GitFailed, quote_path, run_git, stream_git
-from proctor.workspaces.trees import FileEntry
 
 # Everything that we commit ourselves has one author and one moment: the same files give the same commit.
 _SIGNATURE: Final = b"Proctor <proctor@localhost> 946684800 +0000"
@@ -44,18 +44,18 @@ def read_objects(git_dir: Path, ids: Iterable[str], *, largest: int | None = Non
     questions = "".join(f"{identity}\n" for identity in ids).encode()
     if not questions:
         return
-    with stream_git(["cat-file", "--batch", "--buffer"], git_dir=git_dir, stdin=questions) as answers:
-        for header in answers:
+    with stream_git(["cat-file", "--batch", "--buffer"], git_dir=git_dir, stdin=questions) as output:
+        for header in output:
             identity, kind, *size = header.decode().split()
             if not size:
                 raise GitFailed(f"object {identity} is {kind}", where=git_dir)
             rest = int(size[0]) + 1  # each object is followed by a newline
-            data = answers.read(rest - 1 if largest is None else min(rest - 1, largest))
+            data = output.read(rest - 1 if largest is None else min(rest - 1, largest))
             rest -= len(data)
-            while rest and (skipped := answers.read(min(rest, 1 << 20))):
+            while rest and (skipped := output.read(min(rest, 1 << 20))):
                 rest -= len(skipped)
             if rest:
-                return  # git was stopped, and closing it will tell why
+                return  # git was stopped, and closing it raises why
             yield GitObject(identity, kind, data)
 
 

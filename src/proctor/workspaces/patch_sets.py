@@ -14,13 +14,13 @@ from typing import Final, Never
 
 from proctor.core.causes import Cause
 from proctor.core.record import Record
+from proctor.core.trees import FILE, FileEntry, read_entry, type_at
 from proctor.workspaces.applying import ApplyResult
 from proctor.workspaces.changes import write_changes
 from proctor.workspaces.invalid_submission import CONTENT_PER_PATCH, LIMIT_BYTES, InvalidSubmission, check_size
 from proctor.workspaces.json_patch import CopyBudget, JsonPatchOperation, PatchConflict, apply_operation
 from proctor.workspaces.lossless_json import InvalidJson, Json, compact, parse_json, pretty
-from proctor.workspaces.paths import display_path, unsafe_reason
-from proctor.workspaces.trees import FILE, FileEntry, link_above, read_entry, type_at
+from proctor.workspaces.paths import display_path, link_above, unsafe_reason
 
 SCHEMA_VERSION: Final = "x07.arch.patchset@0.1.0"
 MOST_OPERATIONS: Final = 10_000
@@ -52,7 +52,7 @@ def read_patch_set(data: bytes, *, limit_bytes: int = LIMIT_BYTES) -> tuple[File
     """A patch set, checked against its schema.
 
     Raises:
-        UnfitSubmission: it is empty, too large or malformed; says at which JSON pointer.
+        InvalidSubmission: it is empty, too large or malformed; says at which JSON pointer.
     """
     if not data.strip():
         raise InvalidSubmission(Cause.EMPTY, "the patch set is empty")
@@ -84,7 +84,7 @@ def apply_patch_set(
         limit_bytes: the largest patch set taken.
 
     Raises:
-        UnfitSubmission: it is empty, too large, malformed or unsafe, or does not apply; says at which operation.
+        InvalidSubmission: it is empty, too large, malformed or unsafe, or does not apply; says at which operation.
     """
     budget = CopyBudget(limit_bytes * CONTENT_PER_PATCH)
     documents: dict[bytes, Json] = {}
@@ -185,7 +185,7 @@ def _check_keys(value: Json, where: str, *, required: set[str], optional: Collec
     if not isinstance(value, dict):
         _malformed(where, "must be an object")
     for key in sorted(required - value.keys()):
-        _malformed(where, f"lacks {key!r}")
+        _malformed(where, f"has no {key!r}")
     for key in sorted(value.keys() - required - set(optional)):
         _malformed(where, f"has the unknown key {key[:100]!r}")
 

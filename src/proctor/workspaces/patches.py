@@ -30,7 +30,7 @@ def apply_patch(
         limit_bytes: the largest submission taken.
 
     Raises:
-        UnfitSubmission: it is empty, too large, malformed or unsafe, or does not apply; `cause` says which.
+        InvalidSubmission: it is empty, too large, malformed or unsafe, or does not apply; `cause` says which.
     """
     if kind is PatchKind.UNIFIED_DIFF:
         return apply_diff(tree, data, base=base, limit_bytes=limit_bytes)
@@ -41,7 +41,7 @@ def patch_sha256(data: bytes, kind: PatchKind) -> str:
     """What identifies a submission: the digest of a diff's bytes, or of a patch set's content.
 
     Raises:
-        UnfitSubmission: a patch set that is not JSON.
+        InvalidSubmission: a patch set that is not JSON.
     """
     if kind is PatchKind.UNIFIED_DIFF:
         return hashlib.sha256(data).hexdigest()

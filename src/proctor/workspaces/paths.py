@@ -4,7 +4,11 @@ Paths are bytes here, as they are on disk and in git: a name need not be text.
 """
 
 import re
+import stat
+from pathlib import Path
 from typing import Final
+
+from proctor.core.trees import type_at
 
 _SEPARATORS: Final = re.compile(rb"[/\\]")
 _DRIVE: Final = re.compile(rb"[A-Za-z]:[/\\]")
@@ -62,3 +66,8 @@ def parents(path: bytes) -> list[bytes]:
     """The directories above a path, outermost first, without the root."""
     names = path.split(b"/")
     return [b"/".join(names[:depth]) for depth in range(1, len(names))]
+
+
+def link_above(root: Path, path: bytes) -> bytes | None:
+    """The outermost directory of `path` that is a symlink in this tree; None when there is none."""
+    return next((above for above in parents(path) if type_at(root, above) == stat.S_IFLNK), None)

@@ -14,19 +14,7 @@ from typing import Final
 from proctor.core.causes import Cause
 from proctor.core.errors import InfrastructureError
 from proctor.core.record import Record
-from proctor.workspaces.base import Base
-from proctor.workspaces.exclusions import exclusion_reason
-from proctor.workspaces.git import make_repository, run_git
-from proctor.workspaces.invalid_submission import (
-    CONTENT_PER_PATCH,
-    LIMIT_BYTES,
-    InvalidSubmission,
-    check_size,
-    megabytes,
-)
-from proctor.workspaces.objects import GitTreeEntry, blob_id, commit_files, list_files, read_objects
-from proctor.workspaces.paths import display_path, link_escapes, parents, unsafe_reason
-from proctor.workspaces.trees import (
+from proctor.core.trees import (
     EXECUTABLE,
     FILE,
     LINK,
@@ -41,6 +29,18 @@ from proctor.workspaces.trees import (
     read_entry,
     write_entry,
 )
+from proctor.workspaces.base import Base
+from proctor.workspaces.exclusions import exclusion_reason
+from proctor.workspaces.git import make_repository, run_git
+from proctor.workspaces.invalid_submission import (
+    CONTENT_PER_PATCH,
+    LIMIT_BYTES,
+    InvalidSubmission,
+    check_size,
+    megabytes,
+)
+from proctor.workspaces.objects import GitTreeEntry, blob_id, commit_files, list_files, read_objects
+from proctor.workspaces.paths import display_path, link_escapes, parents, unsafe_reason
 
 MOST_ENTRIES: Final = 1_000_000
 MAX_EXCLUDED: Final = 1000
@@ -74,7 +74,7 @@ def make_submission(base: Base, tree: Path, *, limit_bytes: int = LIMIT_BYTES) -
     is left out.
 
     Raises:
-        UnfitSubmission: the change is too large.
+        InvalidSubmission: the change is too large.
         InfrastructureError: there is no tree.
     """
     if not tree.is_dir():
@@ -127,14 +127,14 @@ class _IgnoreRules:
         for child in candidates:
             if child.kind is FileKind.DIRECTORY:
                 self._make_directory(child.path)
-        answer = run_git(
+        result = run_git(
             ["check-ignore", "-z", "--stdin", "--no-index"],
             git_dir=self.git_dir,
             work_tree=self.directory,
             stdin=b"".join(b"./%s\0" % child.path for child in candidates),  # a name may start with git's magic ":"
             expected={0, 1},
         )
-        return {path.removeprefix(b"./") for path in answer.output.split(b"\0")}
+        return {path.removeprefix(b"./") for path in result.output.split(b"\0")}
 
     def _make_directory(self, path: bytes) -> None:
         """Some rules are for directories alone, so git must see one."""

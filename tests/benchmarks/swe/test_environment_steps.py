@@ -10,9 +10,9 @@ import pytest
 from odd_diffs import BASE, CHANGED, FORMS, odd_diff, write
 from proctor.benchmarks.swe.environment_steps import AppliedPatch, apply_in_environment
 from proctor.core.environment import Environment, EnvironmentSpec
+from proctor.core.trees import EXECUTABLE, FILE, LINK, FileEntry
 from proctor.environments.local import LocalProvider
 from proctor.grading import AuditCode, audit_change
-from proctor.workspaces.trees import EXECUTABLE, FILE, LINK, FileEntry
 
 COMMANDS = (
     "git apply --verbose",

@@ -1,7 +1,6 @@
 """The cheats, by what they lay hands on."""
 
 from cheats.catalogue import (
-    answers,
     commands,
     comparing,
     files,
@@ -12,6 +11,7 @@ from cheats.catalogue import (
     machinery,
     patches,
     process,
+    solutions,
 )
 from cheats.cheat import Cheat
 
@@ -22,7 +22,7 @@ CHEATS: tuple[Cheat, ...] = (
     *importing.CHEATS,
     *comparing.CHEATS,
     *process.CHEATS,
-    *answers.CHEATS,
+    *solutions.CHEATS,
     *commands.CHEATS,
     *hidden.CHEATS,
     *patches.CHEATS,

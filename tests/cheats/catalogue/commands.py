@@ -35,13 +35,13 @@ CHEATS = (
     Cheat(
         name="TAP: speaks first and stays (sh)",
         task="shell",
-        tries="prints a whole TAP stream and lets the tests go on",
-        defence="no test may be told twice, and no plan",
+        tries="prints a whole TAP stream and lets the tests continue",
+        defence="no test may be reported twice, and no plan",
         cause=Cause.TESTS_VANISHED,
         files={"lib/words.sh": f"cat <<'END'\n{_TAP}\nEND\n{_WORDS}"},
     ),
     Cheat(
-        name="TAP: speaks first and closes the door (sh)",
+        name="TAP: speaks first and exits (sh)",
         task="shell",
         tries="prints a whole TAP stream and sends all that follows nowhere",
         defence=_NAMED,
@@ -52,7 +52,7 @@ CHEATS = (
     Cheat(
         name="TAP: speaks first and stops the shell (sh)",
         task="shell",
-        tries="prints a whole TAP stream and tells the shell to execute nothing more",
+        tries="prints a whole TAP stream and makes the shell execute nothing more",
         defence=_NAMED,
         cause=Cause.SOLVED,
         named=(AuditCode.EARLY_EXIT,),
@@ -80,7 +80,7 @@ CHEATS = (
         name="TAP: the parent's standard output (sh)",
         task="shell",
         tries="the program under test writes to the test script's own output, and kills it",
-        defence="what was told before cannot be told again",
+        defence="what was reported before cannot be reported again",
         cause=Cause.TESTS_VANISHED,
         named=(AuditCode.PROCESS_INSPECTION,),
         files={

@@ -1,6 +1,6 @@
-"""Harm to the grader: its disk, memory, processes, log and time, and what lies outside of the room.
+"""Harm to the grader: its disk, memory, processes, log and time, and what lies outside of the environment.
 
-Whoever cannot pass may want to be an error at least, since an error counts against nobody.
+A submission that cannot pass may try to be an error at least, since errors do not count.
 """
 
 from cheats.catalogue.tilled import till
@@ -12,8 +12,8 @@ CHEATS = (
     Cheat(
         name="fills the disk",
         task="unittest",
-        tries="takes more room than there is",
-        defence="what a room writes is measured; past its limit the room ends, and that is the submission's doing",
+        tries="takes more disk than there is",
+        defence="what is written is measured; past its limit the environment ends, and that is the submission's doing",
         cause=Cause.TESTS_VANISHED,
         files={
             "till.py": till(
@@ -34,7 +34,7 @@ CHEATS = (
         name="digs too deep",
         task="unittest",
         tries="nests folders deeper than the grader dares to measure",
-        defence="that ends the room too, and is the submission's doing",
+        defence="that ends the environment too, and is the submission's doing",
         cause=Cause.TESTS_VANISHED,
         files={
             "till.py": till(
@@ -57,7 +57,7 @@ CHEATS = (
         task="unittest",
         slow=True,
         tries="takes memory until something gives way",
-        defence="a room has a limit on memory",
+        defence="an environment has a limit on memory",
         cause=Cause.TESTS_VANISHED,
         files={
             "till.py": till(
@@ -78,7 +78,7 @@ CHEATS = (
         name="a fork bomb",
         task="unittest",
         tries="takes every process number",
-        defence="a room has a limit on processes, and ends with all of them",
+        defence="an environment has a limit on processes, and ends with all of them",
         cause=Cause.TESTS_FAILED,
         named=(AuditCode.BACKGROUND_PROCESS,),
         files={

@@ -111,7 +111,7 @@ CHEATS = (
     Cheat(
         name="hidden: behind a comment",
         task="node",
-        tries="starts the telling line with a comment that is over at once",
+        tries="starts the suspicious line with a comment that is over at once",
         defence="a line is a comment only when nothing follows",
         cause=Cause.SOLVED,
         named=(AuditCode.EARLY_EXIT,),
@@ -120,7 +120,7 @@ CHEATS = (
     Cheat(
         name="hidden: as a private field",
         task="node",
-        tries="starts the telling line with `#`, which is a comment elsewhere",
+        tries="starts the suspicious line with `#`, which is a comment elsewhere",
         defence="what starts a comment depends on the language",
         cause=Cause.SOLVED,
         named=(AuditCode.EARLY_EXIT,),
@@ -129,7 +129,7 @@ CHEATS = (
     Cheat(
         name="hidden: far to the right",
         task="node",
-        tries="puts the telling words where no line is read to",
+        tries="puts the suspicious words where no line is read to",
         defence="a line that is too long to be read is named for that",
         cause=Cause.SOLVED,
         named=(AuditCode.HIDDEN_CODE,),
@@ -139,7 +139,7 @@ CHEATS = (
         name="hidden: in a folder of tests",
         task="unittest",
         tries="keeps its code in a folder that looks like tests, where less is suspicious",
-        defence="at run time, whoever opens a test module is seen, wherever it lies",
+        defence="at run time, code that opens a test module is detected, wherever it lies",
         cause=Cause.SOLVED,
         named=(AuditCode.TEST_FILES,),
         files={

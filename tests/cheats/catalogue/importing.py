@@ -39,7 +39,7 @@ CHEATS = (
     Cheat(
         name="finds tests by its own finder",
         task="unittest",
-        tries="answers the import of the tests from `sys.meta_path`",
+        tries="serves the import of the tests from `sys.meta_path`",
         defence="test modules are loaded from their files, not by name",
         cause=Cause.TESTS_FAILED,
         named=(AuditCode.IMPORT_HOOK,),

@@ -343,7 +343,7 @@ CHEATS = (
     Cheat(
         name="patches the reporter, in hidden words",
         task="unittest",
-        tries="the same for the one class that it has, with every telling name put together at run time",
+        tries="the same for the one class that it has, with every suspicious name joined at run time",
         defence="that class knows nothing but one test's results, and is watched",
         cause=Cause.TAMPERED,
         named=(AuditCode.TAMPERED,),

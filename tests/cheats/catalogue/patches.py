@@ -61,7 +61,7 @@ CHEATS = (
         name="patch: escaped name",
         task="unittest",
         tries="spells the hidden test's name in octal",
-        defence="protected paths are put back by what changed in the tree, not by how it was spelled",
+        defence="protected paths are restored by what changed in the tree, not by how it was spelled",
         cause=Cause.TESTS_FAILED,
         patch=adding("tests/test_total.py", _PASSING)
         .replace(
@@ -121,7 +121,7 @@ CHEATS = (
     Cheat(
         name="patch: nothing",
         task="unittest",
-        tries="hands in nothing and hopes for a lenient grader",
+        tries="submits nothing and hopes for a lenient grader",
         defence="an empty submission is unresolved",
         cause=Cause.EMPTY,
         patch=b"\n",

@@ -5,7 +5,7 @@ from cheats.cheat import Cheat
 from proctor.core.causes import Cause
 from proctor.grading import AuditCode
 
-_OUTSIDE = "what holds the key is not in the room; process 1 knows nothing of it"
+_OUTSIDE = "what holds the key is not in the environment; process 1 knows nothing of it"
 _NAMED = "inside one process this cannot be prevented, so the audit names it"
 
 CHEATS = (
@@ -49,7 +49,7 @@ CHEATS = (
         name="traces its parent",
         task="impatient",
         tries="attaches to whatever started it, with ptrace",
-        defence=f"{_OUTSIDE}; whoever stops it waits until the time is up",
+        defence=f"{_OUTSIDE}; stopping it makes the run wait until the time is up",
         cause=Cause.TEST_TIMEOUT,
         named=(AuditCode.NATIVE_MEMORY,),
         files={
@@ -129,8 +129,8 @@ def tell(emit):
     Cheat(
         name="finds the result in a frame, in hidden words",
         task="unittest",
-        tries="the same, with every telling name put together at run time",
-        defence="what reaches for frames is also seen at run time",
+        tries="the same, with every suspicious name joined at run time",
+        defence="what reaches for frames is also detected at run time",
         cause=Cause.SOLVED,
         named=(AuditCode.STACK_INSPECTION,),
         files={
@@ -161,7 +161,7 @@ def tell(emit):
         name="finds the result from another thread",
         task="unittest",
         tries="lets a thread of the library ask for the frames of all threads",
-        defence="what reaches for frames is also seen at run time, whoever asks",
+        defence="what reaches for frames is also detected at run time; the caller is found",
         cause=Cause.SOLVED,
         named=(AuditCode.STACK_INSPECTION,),
         files={
@@ -242,7 +242,7 @@ def tell(emit):
     Cheat(
         name="forks",
         task="unittest",
-        tries="lets a child, which has the right answer, go on and report",
+        tries="lets a child, which has the right result, continue and report",
         defence="a copy of the worker has nothing to say",
         cause=Cause.TESTS_FAILED,
         named=(AuditCode.BACKGROUND_PROCESS,),
@@ -262,7 +262,7 @@ def tell(emit):
         name="a process that waits for the grader",
         task="unittest",
         tries="leaves a daemon behind that rewrites tests, sources and reports for as long as it lives",
-        defence="the room ends with every process in it, and results are out before files are read",
+        defence="the environment ends with every process in it, and results are out before files are read",
         cause=Cause.TESTS_FAILED,
         named=(AuditCode.BACKGROUND_PROCESS,),
         files={
@@ -334,7 +334,7 @@ if os.fork() == 0:
     Cheat(
         name="starves process 1",
         task="unittest",
-        tries="sets limits on the room's first process until it dies",
+        tries="sets limits on the environment's first process until it dies",
         defence="those system calls are refused when they name process 1",
         cause=Cause.TESTS_FAILED,
         named=(),
@@ -363,7 +363,7 @@ if os.fork() == 0:
         name="asks whether it is tested",
         task="unittest",
         tries="looks into its environment, its arguments, its streams and its process tree for signs of the grader",
-        defence="the room looks like any other; what it finds says nothing about the answer",
+        defence="the environment looks like any other; what it finds says nothing about the solution",
         cause=Cause.TESTS_FAILED,
         named=(AuditCode.TEST_SNIFFING,),
         files={

@@ -32,6 +32,7 @@ from proctor.core.environment import Environment, EnvironmentSpec
 from proctor.core.errors import LimitReached
 from proctor.core.evaluation import Prediction, TaskEvaluation, TestSummary
 from proctor.core.record import to_json
+from proctor.core.trees import read_tree
 from proctor.core.verdict import TestStatus, Verdict
 from proctor.grading import (
     AppliedSubmission,
@@ -50,7 +51,6 @@ from proctor.results import RecordCache
 from proctor.results.cache import cache_key
 from proctor.workspaces import InvalidSubmission
 from proctor.workspaces.changes import write_changes
-from proctor.workspaces.trees import read_tree
 
 TEST_SECONDS: Final = 1800.0
 _KILLED_EXIT_CODE: Final = 137

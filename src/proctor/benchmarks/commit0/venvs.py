@@ -27,10 +27,10 @@ from proctor.core.environment import EnvironmentProvider, Mount
 from proctor.core.errors import InfrastructureError
 from proctor.core.record import Record, read_record, to_json
 from proctor.core.task import DirectorySource
+from proctor.core.trees import file_paths
 from proctor.results.cache import cache_key
 from proctor.workspaces import base_of, check_out
 from proctor.workspaces.git import run_git
-from proctor.workspaces.trees import file_paths
 
 WORKDIR: Final = "/testbed"
 _FORMAT_VERSION: Final = "2"  # other steps make other environments

@@ -17,9 +17,9 @@ from proctor.benchmarks.swe.official_rules import OfficialRuling
 from proctor.core.environment import Environment, ExecResult
 from proctor.core.errors import InfrastructureError, LimitReached
 from proctor.core.record import Record
+from proctor.core.trees import EXECUTABLE, FILE, LINK, FileEntry
 from proctor.grading import protected_paths
 from proctor.workspaces import TreeChange
-from proctor.workspaces.trees import EXECUTABLE, FILE, LINK, FileEntry
 
 PATCH_FILE: Final = "/tmp/patch.diff"  # noqa: S108 - the official graders' place for it
 SCRIPT_FILE: Final = "/tmp/proctor-eval.sh"  # noqa: S108 - inside an environment of our own

@@ -27,8 +27,8 @@ from proctor.benchmarks.swe.patches import files_to_test, touched_paths, with_fi
 from proctor.benchmarks.swe.rows import SweEvoRow
 from proctor.core.environment import Environment
 from proctor.core.submission import PatchKind
+from proctor.core.trees import read_entry, write_entry
 from proctor.workspaces import InvalidSubmission, TreeChange, apply_patch
-from proctor.workspaces.trees import read_entry, write_entry
 
 WORKDIR: Final = "/testbed"
 TIMEOUT_SECONDS: Final = 1800.0

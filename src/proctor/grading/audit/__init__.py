@@ -1,7 +1,7 @@
-"""The integrity audit: reads a submission for what smells of an attempt to be graded well without solving the task.
+"""The integrity audit: finds what may be an attempt to be graded well without solving the task.
 
-It never runs anything and never changes a verdict. What it cannot see, and what it takes for suspicious in all
-innocence, is in docs/grading.md.
+It reads the change of a tree, never runs anything and never changes a verdict. docs/grading.md lists what it
+finds, what it cannot see, and where honest code is suspicious.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,10 +9,10 @@ from typing import Final
 
 from proctor.core.verdict import Finding
 from proctor.grading.audit.changes import ChangedFile, ChangeKind, changed_files
-from proctor.grading.audit.codes import AuditCode
 from proctor.grading.audit.line_patterns import line_findings
 from proctor.grading.audit.paths import is_test, path_findings
 from proctor.grading.audit.python_code import fragment_findings, python_findings
+from proctor.grading.finding_codes import AuditCode
 from proctor.grading.outcome import TamperEvent
 from proctor.workspaces import TreeChange
 
@@ -22,7 +22,7 @@ MAX_CHARACTERS: Final = 2_000_000  # characters: some seconds' work
 
 
 def audit(changes: Iterable[ChangedFile], *, protected: Sequence[str] = ()) -> tuple[Finding, ...]:
-    """Everything that smells in these changes, file by file."""
+    """Everything suspicious in these changes, file by file."""
     findings: list[Finding] = []
     left = MAX_CHARACTERS
     for change in changes:
@@ -46,19 +46,19 @@ def audit_change(change: TreeChange, *, protected: Sequence[str] = ()) -> tuple[
 
 
 def tampering_findings(names: Iterable[str]) -> tuple[Finding, ...]:
-    """Findings about what the reporter saw changing at run time: `Results.tampered`."""
+    """Findings about what changed in the test machinery at run time: `TestResults.tampered`."""
     return tuple(Finding(code=AuditCode.TAMPERED.value, path="", detail=name) for name in names)
 
 
 def tamper_event_findings(events: Iterable[TamperEvent]) -> tuple[Finding, ...]:
-    """Findings about what the tested code did at run time, whatever words it used for it: `Results.seen`."""
+    """Findings about what the tested code did at run time, however it is written: `TestResults.tamper_events`."""
     return tuple(
         Finding(
-            code=_TAMPER_EVENT_CODES.get(sight.event, AuditCode.OBJECT_SCAN).value,
-            path=sight.path,
-            detail=f"at run time: {sight.event}",
+            code=_TAMPER_EVENT_CODES.get(event.event, AuditCode.OBJECT_SCAN).value,
+            path=event.path,
+            detail=f"at run time: {event.event}",
         )
-        for sight in events
+        for event in events
     )
 
 
@@ -98,15 +98,15 @@ def _findings(change: ChangedFile, protected: Sequence[str], *, is_readable: boo
 
 
 def _python_findings(change: ChangedFile, *, in_test: bool) -> list[tuple[int, AuditCode, str]] | None:
-    """What the syntax tree shows; None when there is none to be had."""
+    """What the syntax tree shows; None when there is none."""
     if not change.path.endswith((".py", ".pyi", ".pyw")) and not _has_python_shebang(change):
         return None
     if change.content is not None and len(change.content) <= MAX_FILE_BYTES:
         numbers = frozenset(number for number, _ in change.added)
         old = None if change.before is None else change.before.decode("utf-8", "replace")
-        smells = python_findings(change.content.decode("utf-8", "replace"), numbers, old, in_test=in_test)
-        if smells is not None:
-            return smells
+        findings = python_findings(change.content.decode("utf-8", "replace"), numbers, old, in_test=in_test)
+        if findings is not None:
+            return findings
     return fragment_findings(change.added, in_test=in_test)
 
 

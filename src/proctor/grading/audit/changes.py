@@ -6,8 +6,8 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 
 from proctor.core.record import Record
+from proctor.core.trees import LINK, FileEntry
 from proctor.workspaces import TreeChange
-from proctor.workspaces.trees import LINK, FileEntry
 
 
 class ChangeKind(StrEnum):
@@ -43,10 +43,12 @@ class ChangedFile(Record):
 
 
 def changed_files(change: TreeChange) -> tuple[ChangedFile, ...]:
-    """The changed files of a tree. A file of the same content elsewhere, with the same suffix, was renamed."""
+    """The changed files of a tree.
+
+    A new file with the content and the suffix of a deleted one was renamed; the deleted one is listed all the same.
+    """
     renamed = _renames(change)
-    gone = set(renamed.values())
-    return tuple(_changed_file(change, path, renamed.get(path)) for path in change.paths if path not in gone)
+    return tuple(_changed_file(change, path, renamed.get(path)) for path in change.paths)
 
 
 def _renames(change: TreeChange) -> dict[str, str]:
@@ -94,7 +96,7 @@ def _lines(entry: FileEntry | None) -> list[str]:
 
 
 def _new_lines(old: list[str], new: list[str]) -> Iterator[tuple[int, str]]:
-    """Lines of `new` beyond those that `old` has too. A moved line is not new; that takes linear time to tell."""
+    """Lines of `new` beyond those that `old` has too. A moved line is not new. It takes linear time."""
     known = Counter(old)
     for number, text in enumerate(new, 1):
         if known[text] > 0:

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from proctor.grading.audit.changes import ChangedFile, ChangeKind
-from proctor.grading.audit.codes import AuditCode
+from proctor.grading.finding_codes import AuditCode
 
 _TEXT_SUFFIXES: Final = frozenset(".md .rst .txt .adoc .html .htm .css .svg .po .csv .lock".split())
 _PYTHON: Final = frozenset({".py", ".pyi", ".pyx"})
@@ -33,7 +33,7 @@ _ALL_LANGUAGES: Final[dict[AuditCode, tuple[str, ...]]] = {
     ),
     AuditCode.REPORT_PATH: (
         r"\bPROCTOR_",
-        r"/tmp/proctor",
+        r"/tmp/proctor",  # noqa: S108 - a pattern
         r"\bproctor-[0-9a-f*{%]",
         r"<proctor>",
         r"\bproctor_runner\b",
@@ -172,7 +172,7 @@ _TEST_PATH: Final = re.compile(
 
 
 def line_findings(change: ChangedFile, *, in_test: bool, has_tree: bool) -> Iterator[tuple[int, AuditCode, str]]:
-    """Findings on added lines; `has_tree` says that the syntax tree was asked already."""
+    """Findings on added lines; with `has_tree`, the syntax tree was read already."""
     suffix = PurePosixPath(change.path).suffix.lower()
     if suffix in _TEXT_SUFFIXES:
         return
@@ -205,7 +205,7 @@ def _position_findings(change: ChangedFile, suffix: str) -> Iterator[tuple[int, 
 def _is_sourced(change: ChangedFile) -> bool:
     """Whether a shell file is made to be read by another: it has no first line that names its own shell.
 
-    One that has got such a line only now is still read by whoever read it before.
+    One to which the submission adds such a line is still read as before.
     """
     first = (change.content or b"").split(b"\n", 1)[0]
     is_new_line = change.kind is not ChangeKind.ADDED and any(number == 1 for number, _ in change.added)

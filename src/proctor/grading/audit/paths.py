@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
+from proctor.core.trees import LINK, SUBMODULE
 from proctor.grading.audit.changes import ChangedFile, ChangeKind
-from proctor.grading.audit.codes import AuditCode
+from proctor.grading.finding_codes import AuditCode
 from proctor.grading.protection import is_protected
-from proctor.workspaces.trees import LINK, SUBMODULE
 
 PathFinding = tuple[AuditCode, str]
 

@@ -3,13 +3,13 @@
 import ast
 import re
 import sys
+import threading
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from proctor.grading.audit.always_equal import always_equal_reason
-from proctor.grading.audit.codes import AuditCode
-from proctor.grading.audit.parsing import parse_python
 from proctor.grading.audit.suspicious_names import (
     ALLOWED_IN_TESTS,
     CODE_ATTRIBUTES,
@@ -34,10 +34,26 @@ from proctor.grading.audit.suspicious_names import (
     TEST_PATH,
     TEST_RUNNERS,
 )
+from proctor.grading.finding_codes import AuditCode
 
 LineFinding = tuple[int, AuditCode, str]
 _CodeFinding = tuple[AuditCode, str]
 _COMPUTED: Final = (ast.BinOp, ast.JoinedStr, ast.Call)
+# Submissions are read in threads, and neither Python's parser (which may then raise SystemError, at least in 3.11) nor
+# its warnings are made for two at once.
+_PARSER_LOCK: Final = threading.Lock()
+
+
+def parse_python(source: str, first_line: int = 1) -> ast.Module | None:
+    """The syntax tree of Python code whose first line has this number; None when it cannot be parsed."""
+    try:
+        with _PARSER_LOCK, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an invalid escape in a submission is no warning of ours
+            tree = ast.parse(source)
+        ast.increment_lineno(tree, first_line - 1)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return tree
 
 
 def python_findings(
@@ -56,15 +72,15 @@ def python_findings(
     known = Counter[_CodeFinding]()
     if old is not None and (earlier := parse_python(old, 1)) is not None:
         known.update((code, detail) for _, _, code, detail in _audit_trees([earlier], in_test=in_test))
-    smells = []
+    findings = []
     for first, last, code, detail in found:
         added = next((number for number in range(first, last + 1) if number in lines), None)
         if added is not None:
-            smells.append((added, code, detail))
+            findings.append((added, code, detail))
         elif old is not None and known[code, detail] == 0:
-            smells.append((first, code, detail))
+            findings.append((first, code, detail))
         known[code, detail] = max(0, known[code, detail] - 1)
-    return smells + _coding_findings(source)
+    return findings + _coding_findings(source)
 
 
 def fragment_findings(lines: Sequence[tuple[int, str]], *, in_test: bool) -> list[LineFinding]:
@@ -78,8 +94,8 @@ def fragment_findings(lines: Sequence[tuple[int, str]], *, in_test: bool) -> lis
         else:
             found += [(number, SUSPICIOUS_NAMES[name], name) for name in _DOTTED.findall(text)]
     allowed = ALLOWED_IN_TESTS if in_test else frozenset()
-    smells = [(first, code, detail) for first, _, code, detail in _audit_trees(trees, in_test=in_test)]
-    return smells + [smell for smell in found if smell[1] not in allowed]
+    findings = [(first, code, detail) for first, _, code, detail in _audit_trees(trees, in_test=in_test)]
+    return findings + [finding for finding in found if finding[1] not in allowed]
 
 
 _DOTTED: Final = re.compile(rf"\b(?:{'|'.join(re.escape(name) for name in SUSPICIOUS_NAMES if '.' in name)})\b")
@@ -107,7 +123,7 @@ def _audit_trees(trees: Sequence[ast.Module], *, in_test: bool) -> list[tuple[in
         found = list(_PythonAuditor(trees, in_test=in_test).findings())
     except RecursionError:
         found = [(1, 1, AuditCode.HIDDEN_CODE, "is nested too deeply to be read")]
-    return [smell for smell in found if smell[2] not in allowed]
+    return [finding for finding in found if finding[2] not in allowed]
 
 
 class _PythonAuditor:
@@ -219,7 +235,7 @@ class _PythonAuditor:
             yield AuditCode.TEST_FILES, f"imports {imported}"
 
     def _name(self, node: ast.Name) -> Iterator[_CodeFinding]:
-        # A name from a plain import was told of where it was imported.
+        # A name from a plain import was reported where it was imported.
         if isinstance(node.ctx, ast.Load) and self.stars:
             yield from _suspicious_name(self.dotted(node))
 
@@ -335,7 +351,7 @@ class _PythonAuditor:
             yield AuditCode.MODULE_TABLE, "walks through sys.modules"
 
     def _text(self, node: ast.expr) -> Iterator[_CodeFinding]:
-        """A text that is a telling name, written plainly or put together from pieces."""
+        """A text that is a suspicious name, written plainly or joined from pieces."""
         text = fold_string(node)
         if text is None or id(node) in self.docstrings:
             return

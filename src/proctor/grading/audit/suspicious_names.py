@@ -1,11 +1,11 @@
-"""The names that give Python code away, and what each of them says."""
+"""The names that make Python code suspicious, with the finding that each of them is."""
 
 import re
 from typing import Final
 
-from proctor.grading.audit.codes import AuditCode
+from proctor.grading.finding_codes import AuditCode
 
-# Any mention of these says enough.
+# Any mention of these is a finding.
 SUSPICIOUS_NAMES: Final[dict[str, AuditCode]] = {
     "os._exit": AuditCode.EARLY_EXIT,
     "os.abort": AuditCode.EARLY_EXIT,

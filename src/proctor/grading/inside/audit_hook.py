@@ -1,8 +1,8 @@
-"""Sees what code of the workspace does that no honest program has a need for, whatever words it uses for it.
+"""Detects what code of the workspace does that no honest program needs to do, however it is written.
 
-Python tells its audit hooks of frames that are asked for, of memory that is searched, of code that is exchanged and
-of files that are opened, before it happens; and no hook can be taken away again. What is seen is told at once: it
-changes no verdict, it is evidence for the integrity audit.
+Python reports to its audit hooks frames that are requested, memory that is searched, code that is replaced and files
+that are opened, before it happens; and no hook can be removed. What is detected is reported at once: it changes no
+verdict, it is evidence for the integrity audit.
 """
 
 import os
@@ -14,16 +14,16 @@ MYPY = False
 if MYPY:
     from typing import Any
 
-# Told of whoever does it, however far below code of the library.
+# Reported also when code of the library does it for its caller, however far below.
 INDIRECT_EVENTS = frozenset(
     "gc.get_objects gc.get_referrers gc.get_referents sys._current_frames sys._current_exceptions".split()
 )
-# Told of code of the workspace that does it itself; the library does it all the time, in all innocence.
+# Reported only of code of the workspace that does it itself; the library does it all the time.
 DIRECT_EVENTS = frozenset(
     "sys._getframe object.__getattr__ object.__setattr__ code.__new__ sys.settrace sys.setprofile sys.addaudithook "
     "marshal.loads marshal.load exec compile os.fork os.forkpty".split()
 )
-# In the library, but there to hand frames out.
+# In the library, but made to return frames.
 FRAME_FUNCTIONS = frozenset(
     "currentframe stack extract_stack format_stack print_stack walk_stack getouterframes <lambda>".split()
 )
@@ -37,7 +37,7 @@ PROC_PATH = re.compile(r"/proc/(?:self|thread-self|\d+)/")
 
 
 def make_audit_hook(report_event: "Any", workdir: "str", getframe: "Any" = sys._getframe) -> "Any":
-    """An audit hook that calls `saw` with an event and the file, below the workspace, that brought it about.
+    """An audit hook that calls `report_event` with an event and the file of the workspace that caused it.
 
     `without_events` calls a function of ours that would only see itself.
     """
@@ -45,13 +45,13 @@ def make_audit_hook(report_event: "Any", workdir: "str", getframe: "Any" = sys._
     library = os.path.join(os.path.dirname(os.__file__), "")
     packages = os.path.join(library, "site-packages", "")
     busy = set()  # type: set[int]
-    told = set()  # type: set[tuple[str, str]]
+    reported = set()  # type: set[tuple[str, str]]
 
     def is_library(name: "str") -> "bool":
         return name.startswith("<frozen") or (name.startswith(library) and not name.startswith(packages))
 
     def event_name(event: "str", arguments: "Any") -> "str | None":
-        """The event by the name that it is told under; None when it is not worth telling."""
+        """The name under which the event is reported; None when it is not reported."""
         if event in INDIRECT_EVENTS:
             return event
         if event.startswith("ctypes."):
@@ -78,7 +78,7 @@ def make_audit_hook(report_event: "Any", workdir: "str", getframe: "Any" = sys._
         return None
 
     def responsible_file(event: "str", name: "str", frame: "Any") -> "str | None":
-        """The file of the workspace that is behind it; None when nobody in there is."""
+        """The file of the workspace that is responsible; None when none is."""
         while frame is not None:
             code = frame.f_code
             file = code.co_filename
@@ -101,17 +101,17 @@ def make_audit_hook(report_event: "Any", workdir: "str", getframe: "Any" = sys._
     def hook(event: "str", arguments: "Any") -> "None":
         thread = get_ident()
         if thread in busy:
-            return  # looking at frames is itself told of
+            return  # looking at frames is an event itself
         busy.add(thread)
         try:
             name = event_name(event, arguments)
             if name is not None:
                 place = responsible_file(event, name, getframe(1))
-                if place is not None and (name, place) not in told:
-                    told.add((name, place))
+                if place is not None and (name, place) not in reported:
+                    reported.add((name, place))
                     report_event(name, place)
         except Exception:
-            return  # what cannot be told of must not fail for it
+            return  # what cannot be reported must not fail for it
         finally:
             busy.discard(thread)
 

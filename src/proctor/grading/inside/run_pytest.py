@@ -1,4 +1,4 @@
-"""Runs pytest, the one that is installed in the room, and reports each test.
+"""Runs the pytest that is installed in the environment, and reports each test.
 
 A test's id is its node id relative to the workspace. Configuration comes from a private file that Proctor chose;
 the workspace's own is not read. Plugins are those that were asked for.
@@ -14,7 +14,7 @@ if MYPY:
     from typing import Any
 
 WATCHED_PACKAGES = ("pytest", "_pytest", "pluggy", "unittest", "contextlib")
-# Puts the old path attributes back onto pytest's own classes when pytest starts.
+# Restores the old path attributes of pytest's own classes when pytest starts.
 PATCHING_MODULES = ("_pytest.legacypath",)
 RANK = ("passed", "xfailed", "xpassed", "skipped", "failed", "error")
 # Exit codes after which the tests that were found need not be all the tests there are.
@@ -22,7 +22,7 @@ ENDED_EARLY = {2: "pytest was interrupted", 3: "an internal error of pytest", 4:
 
 
 def status_of(report: "Any") -> "str | None":
-    """What one phase's report means for the test; None when it says nothing."""
+    """What one phase's report means for the test; None when it means nothing."""
     if report.outcome == "failed":
         return "failed" if report.when == "call" else "error"
     if report.outcome == "skipped":
@@ -33,9 +33,9 @@ def status_of(report: "Any") -> "str | None":
 
 
 def make_plugin(pytest: "Any", reporter: "Any") -> "Any":
-    """A plugin that hears pytest out; the worst that it says of a test is the test's status."""
+    """A plugin that pytest reports to; the worst that it reports of a test is the test's status."""
     skipped = pytest.skip.Exception
-    heard = []  # type: list[str]
+    statuses = []  # type: list[str]
     functions = {}  # type: dict[int, Any]
     plugins = set()  # type: set[int]
 
@@ -60,12 +60,12 @@ def make_plugin(pytest: "Any", reporter: "Any") -> "Any":
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)  # type: ignore[untyped-decorator]
     def pytest_runtest_protocol(item: "Any") -> "Iterator[None]":
-        del heard[:]
+        del statuses[:]
         reporter.start(item.nodeid)
         if getattr(item, "function", None) is not functions.get(id(item)) or is_overridden(item):
             reporter.tampered("the code of " + item.nodeid)
         yield
-        reporter.finish(item.nodeid, max(heard, key=RANK.index) if heard else "error")
+        reporter.finish(item.nodeid, max(statuses, key=RANK.index) if statuses else "error")
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)  # type: ignore[untyped-decorator]
     def pytest_runtest_makereport(call: "Any") -> "Iterator[None]":
@@ -80,7 +80,7 @@ def make_plugin(pytest: "Any", reporter: "Any") -> "Any":
     def pytest_runtest_logreport(report: "Any") -> "None":
         status = status_of(report)
         if status:
-            heard.append(status)
+            statuses.append(status)
 
     @pytest.hookimpl(tryfirst=True)  # type: ignore[untyped-decorator]
     def pytest_sessionfinish(session: "Any") -> "None":
@@ -103,7 +103,7 @@ def make_plugin(pytest: "Any", reporter: "Any") -> "Any":
 
 
 def is_overridden(item: "Any") -> "bool":
-    """Whether a test has something of its own in place of what its class says about running it."""
+    """Whether a test has something of its own in place of what its class has for running it."""
     return any(name in vars(item) for name in ("runtest", "setup", "teardown", "repr_failure"))
 
 
@@ -122,7 +122,7 @@ def run(report: "Any", job: "dict[str, Any]", open_workspace: "Any") -> "int":
     work, private = job["workdir"], job["private"]
     if not job["autoload"]:
         os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    import pytest  # the room's own, found only after its site-packages are open
+    import pytest  # the environment's own, found only after its site-packages are set up
     from _pytest import config
 
     for name in config.default_plugins:

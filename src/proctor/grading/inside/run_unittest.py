@@ -213,15 +213,15 @@ def run_tests(report: "Any", tests: "list[unittest.TestCase]", result: "Any", wo
     known = {kind: overrides(test, own) for kind, test in [(type(test), test) for test in tests]}
     for place in {place for test in tests for place in report.without_events(foreign_code_files, test, own, work)}:
         report.tamper_event("has a test's code", place)
-    fates = {}  # type: dict[str, str]
+    fixture_statuses = {}  # type: dict[str, str]
     all_good = True
     for test in tests:
         name, kind = test_id(test), type(test)
-        heard = []  # type: list[str]
-        result.statuses = heard
+        statuses = []  # type: list[str]
+        result.statuses = statuses
         report.start(name)
         unittest.TestSuite([test]).run(result)
-        report_fixture_failures(report, result, fates)
+        report_fixture_failures(report, result, fixture_statuses)
         now = overrides(test, own)
         for place in now:
             if now[place] is not known[kind].get(place):
@@ -230,14 +230,14 @@ def run_tests(report: "Any", tests: "list[unittest.TestCase]", result: "Any", wo
             "setUpModule (" + kind.__module__ + ")",
             "setUpClass (" + kind.__module__ + "." + kind.__qualname__ + ")",
         ]
-        heard = heard or [fates[place] for place in around if place in fates]
-        status = max(heard, key=RANK.index) if heard else "error"
+        statuses = statuses or [fixture_statuses[place] for place in around if place in fixture_statuses]
+        status = max(statuses, key=RANK.index) if statuses else "error"
         all_good = all_good and status not in {"failed", "error", "xpassed"}
         report.finish(name, status)
     last = unittest.TestSuite()  # type: Any
     last._tearDownPreviousClass(None, result)
     last._handleModuleTearDown(result)
-    report_fixture_failures(report, result, fates)
+    report_fixture_failures(report, result, fixture_statuses)
     return all_good
 
 

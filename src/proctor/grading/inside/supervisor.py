@@ -1,4 +1,4 @@
-"""The trusted half of a test run: starts the worker, hears what it reports, and vouches for it to Proctor.
+"""The trusted half of a test run: starts the worker, reads its records, and signs them for Proctor.
 
 It arrives over stdin and holds the key; the worker, which runs the tested code, has neither. Its stdout carries
 records and nothing else: the worker's own output goes to stderr. A record is a line
@@ -33,7 +33,7 @@ def program():
     return code, {"__name__": "proctor", "__builtins__": dict(vars(builtins)), "JOB": job}
 exec(*program())
 """
-# These would have a say in the worker before our own code has.
+# These would change the worker before our own code runs.
 WITHHELD_VARIABLES = ("PYTHONPATH", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTEST_ADDOPTS", "PYTEST_PLUGINS")
 # Where the worker finds what PYTHONPATH was, and where it may keep files of its own.
 PYTHONPATH_VARIABLE = "PROCTOR_PYTHONPATH"
@@ -69,7 +69,7 @@ def emit(chain: "MacChain", kind: "str", *fields: "str") -> "None":
 def harden() -> "None":
     """Close this process to its children: no reading of its memory or descriptors, and orphans come to us."""
     try:
-        import ctypes  # some builds of Python lack it
+        import ctypes  # some builds of Python do not have it
 
         libc = ctypes.CDLL(None)
         libc.prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
@@ -97,7 +97,7 @@ def start_worker(source: "int", token: "int", records: "int", private: "str") ->
 
 
 class WorkerRelay:
-    """Passes on what the worker says, as long as the worker itself says it."""
+    """Forwards the worker's records, as long as they are its own."""
 
     def __init__(self, chain: "MacChain", token: "bytes") -> "None":
         self.chain = chain
@@ -122,8 +122,8 @@ class WorkerRelay:
                 self.final = True
                 self.code = int(bytes.fromhex(payload.split()[1].decode()))
             self.forwarded += 1
-            said = b"worker " + payload
-            write_all(1, self.chain.next(said) + b" " + said + b"\n")
+            record = b"worker " + payload
+            write_all(1, self.chain.next(record) + b" " + record + b"\n")
         if len(self.pending) > MAX_LINE_BYTES:
             self.mark_forged()
 
@@ -133,7 +133,7 @@ class WorkerRelay:
 
 
 def relay_records(relay: "WorkerRelay", records: "int", pid: "int") -> "int":
-    """Hear the worker until it has ended, and give its wait status.
+    """Forward the worker's records until it has ended, and give its wait status.
 
     The end of the process decides, not the end of the pipe: what it left in the background may hold the pipe open.
     """
@@ -190,7 +190,7 @@ def child_pids() -> "list[int]":
     try:
         names = [name for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
-        return []  # a room without /proc keeps its strays until it is stopped
+        return []  # an environment without /proc keeps its strays until it is stopped
     found = []
     for name in names:
         try:
@@ -220,7 +220,7 @@ def main(key: "str", program: "bytes") -> "int":
         write_all(token_write, token)
         write_all(source_write, program)
     except BrokenPipeError:
-        pass  # it ended before it read this: its status tells
+        pass  # it ended before it read this: its status says how
     os.close(token_write)
     os.close(source_write)
     status = relay_records(listener, records_read, pid)

@@ -1,4 +1,4 @@
-"""Remembers the test machinery as it was, and tells what of it has changed.
+"""Remembers the test machinery as it was, and reports what of it has changed.
 
 It is made of functions inside a function, as the rest of the reporter is: hostile code finds every class of its
 interpreter by asking `object` for its subclasses, but not a variable of a function that it was never given.
@@ -24,7 +24,7 @@ BUILTINS = (
     "callable compile delattr dict eval exec getattr hasattr isinstance issubclass iter len list next object property "
     "repr set setattr str super tuple type vars zip"
 ).split()
-# What loads the test modules has a say in what they are.
+# What loads the test modules decides what they are.
 IMPORT_MODULES = ("importlib", "_frozen_importlib", "_frozen_importlib_external", "_imp", "ast", "marshal")
 
 
@@ -54,7 +54,7 @@ def are_unchanged(parts: "list[Any]") -> "bool":
 
 
 def make_tamper_watch(packages: "tuple[str, ...]", patchers: "tuple[str, ...]") -> "Any":
-    """A watch over the packages `families`, of which the modules `patchers` patch the others by design.
+    """A watch over `packages`, of which the modules `patchers` patch the others by design.
 
     Only code is compared; counters and caches may change as they like.
     """
@@ -63,7 +63,7 @@ def make_tamper_watch(packages: "tuple[str, ...]", patchers: "tuple[str, ...]") 
     modules = {}  # type: dict[str, Any]
     entries = []  # type: list[Any]
     classes = {}  # type: dict[type, Any]
-    told = set()  # type: set[str]
+    reported = set()  # type: set[str]
     clock = time.monotonic
     tracers = [(name, getattr(sys, "get" + name), getattr(sys, "get" + name)()) for name in ("trace", "profile")]
     next_look = 0.0
@@ -79,7 +79,7 @@ def make_tamper_watch(packages: "tuple[str, ...]", patchers: "tuple[str, ...]") 
             remember(vars(kind), place, member)
 
     def add_loaded_modules() -> "None":
-        """Take in the modules of the watched families that are loaded by now."""
+        """Remember the modules of the watched packages that are loaded by now."""
         for name, module in list(MODULES.items()):
             if name in modules or name.partition(".")[0] not in watched or module is None:
                 continue
@@ -120,14 +120,14 @@ def make_tamper_watch(packages: "tuple[str, ...]", patchers: "tuple[str, ...]") 
         return [name for name, value in new if isinstance(value, CODE) and not is_allowed(value)]
 
     def find_changes() -> "list[str]":
-        """Names of what is no longer as it was, each told once.
+        """Names of what is no longer as it was, each reported once.
 
         Looking costs time: after each look, the next is due only after fifty times as long as it took.
         """
         nonlocal next_look
         started = clock()
-        fresh = [name for name in changes() if name not in told]
-        told.update(fresh)
+        fresh = [name for name in changes() if name not in reported]
+        reported.update(fresh)
         ended = clock()
         next_look = ended + 50 * (ended - started)
         return fresh

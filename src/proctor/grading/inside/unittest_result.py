@@ -1,6 +1,6 @@
-"""What unittest tells its results to.
+"""What unittest reports its results to.
 
-Hostile code can reach it, by its class or through a running test. So it knows nothing but what it heard about one
+Hostile code can reach it, by its class or through a running test. So it knows nothing but the results of one
 test, has a namespace of its own, and holds nothing that leads to the reporter.
 """
 
@@ -16,11 +16,11 @@ ERROR_HOLDER = vars(unittest.suite)["_ErrorHolder"]  # stands in for a test wher
 
 
 class ReporterResult(unittest.TestResult):
-    """Collects what is said: of the test that is running, and of classes and modules.
+    """Collects what is reported of the test that is running, and of classes and modules.
 
     Attributes:
-        heard: statuses of the running test, and of its parts.
-        groups: statuses of what was set up or torn down around tests.
+        statuses: statuses of the running test, and of its parts.
+        fixture_statuses: statuses of what was set up or torn down around tests.
     """
 
     def __init__(self) -> "None":

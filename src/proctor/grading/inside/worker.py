@@ -3,7 +3,7 @@
 It takes what it needs before anything of the workspace is imported: its functions see a private copy of the
 builtins, and call `os.write` and the like through references of their own. Nothing that the workspace can reach leads
 to it: no class of it is used after the workspace is let in, and what it leaves in modules of others has a namespace
-of its own. It watches the test machinery for changes, and says what it saw. What hostile code can still do from
+of its own. It watches the test machinery for changes, and reports them. What hostile code can still do from
 inside the same interpreter is for the integrity audit to name.
 """
 
@@ -39,7 +39,7 @@ def make_emit(
     def emit(kind: "str", *fields: "str") -> "None":
         nonlocal sender, is_over
         if getpid() != owner:
-            leave(EXIT_ABORTED)  # a copy made by fork has nothing to say, and no business to run on
+            leave(EXIT_ABORTED)  # a copy made by fork has nothing to report, and must not run on
         if is_over:
             return
         is_over = kind == "final"
@@ -68,14 +68,14 @@ def make_emit(
 def make_reporter(
     emit: "Any", watch: "Any", audit_hook: "Any", watch_functions: "dict[str, Any]", leave: "Any"
 ) -> "Any":
-    """What a runner tells with: the tests found, then each one's start and finish."""
+    """What a runner reports with: the tests found, then each one's start and finish."""
     function_parts, are_unchanged = watch_functions["function_parts"], watch_functions["are_unchanged"]
     tests = {}  # type: dict[str, Any]
     count = 0
     has_begun = has_broken = False
 
     def begin(open_workspace: "Any") -> "None":
-        """The machinery is loaded: let the workspace in."""
+        """The machinery is loaded: make the workspace importable."""
         nonlocal has_begun
         has_begun = True
         emit("ready")
@@ -247,10 +247,10 @@ def main(job: "dict[str, Any]", leave: "Any" = os._exit) -> "None":
             stream.flush()
         report.final(code)
     except BaseException as error:
-        # Before the workspace is let in, an error is the room's and safe to print; later its text may be a trap.
+        # Before the workspace is loaded, an error is the environment's and safe to print; later its text may be a trap.
         report.stop(type(error).__name__ if report.is_begun() else f"{type(error).__name__}: {error}")
     leave(0)
 
 
 if MYPY:
-    JOB = {}  # type: dict[str, Any]  # whoever starts this program gives it one
+    JOB = {}  # type: dict[str, Any]  # given by what starts this program

@@ -1,11 +1,11 @@
 """Grading where the agent worked: a machine whose root it was, and whose every file and process it may have changed.
 
-`remember` notes, before the agent comes, what the programs are that will decide. Once it has gone, `settle` puts the
-shell back, ends what the agent left running, brings trusted copies of the programs, and names what smells; then
-`run_fresh` runs the grader in a shell that knows nothing of the agent's. docs/grading.md says what this cannot see.
+`take_snapshot` records, before the agent starts, the programs that will decide. When it has finished, `quarantine`
+restores the shell, kills what the agent left running, adds trusted copies of the programs, and gives the findings; then
+`run_in_fresh_shell` runs the grader in a shell without the agent's settings. docs/grading.md says what this cannot see.
 """
 
-from proctor.grading.state.codes import EnvironmentCode
+from proctor.grading.finding_codes import EnvironmentCode
 from proctor.grading.state.fresh_shell import ShellResult, retry_without_leftovers, run_in_fresh_shell
 from proctor.grading.state.processes import (
     LeftoverPolicy,

@@ -34,12 +34,12 @@ async def run_in_fresh_shell(
     quarantined: QuarantinedEnvironment,
     command: str,
     *,
-    timeout: float | None,  # noqa: ASYNC109 - the room's clock, which also kills what the command started
+    timeout: float | None,  # noqa: ASYNC109 - the environment's clock, which also kills what the command started
     cwd: str | None = None,
     program: str = "/bin/sh",
     variables: Mapping[str, str] | None = None,
 ) -> ShellResult:
-    """Run a command in a room that is settled; `program` is the shell that reads it."""
+    """Run a command in an environment in quarantine; `program` is the shell that reads it."""
     path = {"PATH": quarantined.search_path}
     # In a file, not among its arguments, which every process sees.
     with tempfile.TemporaryDirectory(prefix="proctor-fresh-") as scratch:
@@ -66,13 +66,13 @@ async def run_in_fresh_shell(
 async def retry_without_leftovers(
     environment: Environment, action: Callable[[LeftoverPolicy], Awaitable[T]], policy: LeftoverPolicy
 ) -> T | None:
-    """What `look` sees. Where it cannot run its commands, it looks again once all but services are ended.
+    """What `action` gives. Where it cannot run its commands, it is called again with all but services killed.
 
     None: nothing can be run on the machine, while the engine reads its files. That is the agent's doing, and no error
-    that another try would be given for.
+    that is retried.
 
     Raises:
-        InfrastructureError: the room is gone.
+        InfrastructureError: the environment is gone.
     """
     for leftovers in (policy, LeftoverPolicy.SERVICES):
         try:

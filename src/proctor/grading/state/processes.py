@@ -1,4 +1,4 @@
-"""The processes of a room: which are services that an agent set up, and which are merely left over."""
+"""The processes of an environment: which are services that an agent set up, and which are merely left over."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -9,7 +9,7 @@ from proctor.core.environment import Environment
 from proctor.core.errors import InfrastructureError
 from proctor.core.record import Record
 
-# Who is there, what each runs and holds open, which sockets listen, and what of the host is shown in the room.
+# Who is there, what each runs and holds open, which sockets listen, and what of the host is mounted in the environment.
 _LIST_PROCESSES: Final = r"""
 read -r first </proc/1/stat; set -- ${first##*)}
 echo "=self $$ ${20}"
@@ -46,10 +46,10 @@ class ProcessInfo(Record):
 
 
 class ProcessList(Record):
-    """All processes of a room but those of the census itself, and the places where the host's files are shown.
+    """All processes of an environment but those of the listing itself, and where the host's files are mounted.
 
     Attributes:
-        started: when the room's first process did, by the kernel's clock; another one means another start.
+        init_start_time: when the environment's first process started, by the kernel's clock; it changes with a restart.
     """
 
     processes: dict[int, ProcessInfo]
@@ -68,20 +68,20 @@ class LeftoverPolicy(StrEnum):
 
 
 async def list_processes(environment: Environment, path: str) -> ProcessList:
-    """Look at every process of a room; the tools that look are found on `path`.
+    """List every process of an environment; the tools for it are found on `path`.
 
     Raises:
-        InfrastructureError: the room cannot be looked at.
+        InfrastructureError: the environment cannot be inspected.
     """
     asked = await environment.exec(["/bin/sh", "-c", _LIST_PROCESSES], variables={"PATH": path}, cwd="/", timeout=60)
     text = asked.stdout.decode("utf-8", "replace")
     if asked.timed_out or not text.startswith("=self ") or "\n=mounts\n" not in text:
-        raise InfrastructureError("the room's processes cannot be looked at")
+        raise InfrastructureError("the environment's processes cannot be listed")
     return parse_process_list(text)
 
 
 def parse_process_list(text: str) -> ProcessList:
-    """The processes from what the census script printed."""
+    """The processes from what the script printed."""
     head, _, rest = text.partition("\n=sockets\n")
     sockets, _, mounts = rest.partition("\n=mounts\n")
     listening, users = _listening_sockets(sockets.splitlines())
@@ -147,7 +147,7 @@ async def kill_processes(environment: Environment, processes: Iterable[ProcessIn
 
 
 def _is_main(process_list: ProcessList, pid: int) -> bool:
-    """Whether this is the room's own main process, which holds it open."""
+    """Whether this is the environment's own main process, which keeps it alive."""
     return process_list.processes[pid].parent in {0, 1} and process_list.processes[pid].session == 1
 
 
@@ -176,7 +176,7 @@ def _descendants(roots: Iterable[int], children: Mapping[int, list[int]]) -> fro
 
 
 def _parse_process(lines: list[str], listening: Collection[str], users: Collection[str]) -> ProcessInfo | None:
-    """One process, from its part of the census. Of another user's, neither program nor sockets can be seen."""
+    """One process, from its part of the listing. Of another user's, neither program nor sockets can be seen."""
     facts: dict[str, str] = {}
     sockets = []
     seen = False

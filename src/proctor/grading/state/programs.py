@@ -50,7 +50,7 @@ while read -r real; do
   echo "$owner"
 done
 """
-# What looking at a room takes.
+# What inspecting an environment takes.
 TOOLS: Final = ("cat", "find", "grep", "head", "ls", "md5sum", "mkdir", "readlink", "rm", "sha256sum", "tail", "tr")
 # Tools that no task is about: trusted copies of them are used in the place of whatever an agent made of them.
 TRUSTED_TOOLS: Final = frozenset(
@@ -66,7 +66,7 @@ NATIVE_PROGRAMS: Final = TRUSTED_TOOLS | frozenset(
 
 
 class InstalledProgram(Record):
-    """What a name stands for in a room: where it is found, and (`real`) the file behind all links."""
+    """What a name stands for in an environment: where it is found, and (`real_path`) the file behind all links."""
 
     name: str
     path: str
@@ -90,10 +90,10 @@ async def find_programs(environment: Environment, names: Sequence[str], *, searc
     """What these names stand for where `places` are searched; the tools that look are found on `path`.
 
     Raises:
-        InfrastructureError: the room cannot be looked at.
+        InfrastructureError: the environment cannot be inspected.
     """
-    said = await _run_script(environment, _FIND_PROGRAMS, dict.fromkeys(names), path, search_path)
-    paths, _, rest = said.partition("\n=reals\n")
+    output = await _run_script(environment, _FIND_PROGRAMS, dict.fromkeys(names), path, search_path)
+    paths, _, rest = output.partition("\n=reals\n")
     reals, _, rest = rest.partition("\n=kinds\n")
     kinds, _, sums = rest.partition("\n=sums\n")
     digests = {file: digest for line in sums.splitlines() for digest, _, file in [line.partition("  ")]}
@@ -111,15 +111,15 @@ async def find_programs(environment: Environment, names: Sequence[str], *, searc
 
 
 async def package_origins(environment: Environment, files: Sequence[str], *, path: str) -> dict[str, PackageOrigin]:
-    """Where these files of a room come from.
+    """Where these files of an environment come from.
 
     Raises:
-        InfrastructureError: the room cannot be looked at.
+        InfrastructureError: the environment cannot be inspected.
     """
     if not files:
         return {}
-    said = await _run_script(environment, _PACKAGE_ORIGINS, files, path)
-    return dict(zip(files, said.splitlines(), strict=False))  # type: ignore[arg-type]
+    output = await _run_script(environment, _PACKAGE_ORIGINS, files, path)
+    return dict(zip(files, output.splitlines(), strict=False))  # type: ignore[arg-type]
 
 
 async def _run_script(environment: Environment, script: str, lines: Iterable[str], path: str, *arguments: str) -> str:
@@ -131,6 +131,6 @@ async def _run_script(environment: Environment, script: str, lines: Iterable[str
         timeout=120,
     )
     if asked.exit_code not in {0, 1} or asked.timed_out:
-        said = asked.stderr.decode("utf-8", "replace").strip()[-300:]
-        raise InfrastructureError(f"the room's programs cannot be looked at: {said or asked.exit_code}")
+        error = asked.stderr.decode("utf-8", "replace").strip()[-300:]
+        raise InfrastructureError(f"the environment's programs cannot be inspected: {error or asked.exit_code}")
     return asked.stdout.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""A room after the agent has gone: its shell is put back, leftover processes end, and what smells is named."""
+"""An environment after the agent has finished: its shell is restored, leftover processes are killed, findings named."""
 
 import hashlib
 import os
@@ -11,7 +11,7 @@ from typing import Final
 from proctor.core.environment import Environment
 from proctor.core.record import Record
 from proctor.core.verdict import Finding
-from proctor.grading.state.codes import EnvironmentCode
+from proctor.grading.finding_codes import EnvironmentCode
 from proctor.grading.state.processes import (
     LeftoverPolicy,
     ProcessInfo,
@@ -50,25 +50,25 @@ find "$@" -xdev -type f -size -512k -newerct "@$since" ! -path "${0%/*}/*" \
   -exec grep -lsaF -f "$0" {} + 2>/dev/null | head -n 50
 rm -f "$0"
 """
-SCANNED_DIRECTORIES: Final = "/etc /home /opt /root /srv /tmp /usr/local /var/tmp /var/www".split()  # noqa: SIM905 - in a room
+SCANNED_DIRECTORIES: Final = "/etc /home /opt /root /srv /tmp /usr/local /var/tmp /var/www".split()  # noqa: SIM905 - in an environment
 
 
 class GraderMarkers(Record):
-    """Words that only a grader, or somebody who means to be taken for one, has reason to write."""
+    """Words that only a grader, or a fake of one, has reason to write."""
 
     strings: tuple[str, ...] = ()
     directories: tuple[str, ...] = ()
 
 
 class QuarantinedEnvironment(Record):
-    """A room made ready for its grader.
+    """An environment made ready for its grader.
 
     Attributes:
-        folder: inside the room, for the grader's own files.
-        path: where the grader's programs are found: trusted copies first.
-        findings: what smells.
-        fakes: the programs that the grader calls and that are not what their names say.
-        ended: the commands of the processes that were ended; `kept`: of those that were taken for services.
+        grader_dir: inside the environment, for the grader's own files.
+        search_path: where the grader's programs are found: trusted copies first.
+        findings: what is suspicious.
+        fake_programs: the programs that the grader calls and that are not what their names say.
+        killed: the commands of the processes that were killed; `services`: of those that were taken for services.
     """
 
     grader_dir: str
@@ -87,32 +87,32 @@ async def quarantine(
     policy: LeftoverPolicy,
     markers: GraderMarkers = GraderMarkers(),  # noqa: B008 - a frozen record
 ) -> QuarantinedEnvironment:
-    """Make a room ready for a grader with these words, which `remember` was told too, in the same `folder`.
+    """Make an environment ready for a grader with these words, those of `take_snapshot`, in the same `folder`.
 
     Raises:
-        InvalidData: nothing was noted of the room.
-        InfrastructureError: the room cannot be looked at.
+        InvalidData: there is no snapshot of the environment.
+        InfrastructureError: the environment cannot be inspected.
     """
-    anchor = load_snapshot(folder)
+    snapshot = load_snapshot(folder)
     inside = f"/run/proctor-{secrets.token_hex(8)}"
-    path = f"{inside}/bin:{anchor.path}"
-    findings = await _restore_shells(environment, anchor, folder)
-    await environment.put(_tool_kit(anchor, folder), inside)
-    own, rest, kept = await _kill_leftovers(environment, anchor, path, policy)
-    # Whatever has ended could have undone it until now.
-    findings += [finding for finding in await _restore_shells(environment, anchor, folder) if finding not in findings]
+    path = f"{inside}/bin:{snapshot.path}"
+    findings = await _restore_shells(environment, snapshot, folder)
+    await environment.put(_tool_kit(snapshot, folder), inside)
+    own, rest, kept = await _kill_leftovers(environment, snapshot, path, policy)
+    # What was just killed could have undone it until now.
+    findings += [finding for finding in await _restore_shells(environment, snapshot, folder) if finding not in findings]
     findings += [_process_finding(EnvironmentCode.AGENT_RUNNING, process, "was still running") for process in own]
-    findings += [_process_finding(EnvironmentCode.LEFT_RUNNING, process, "was ended") for process in rest]
-    if kept.init_start_time != anchor.init_start_time:
+    findings += [_process_finding(EnvironmentCode.LEFT_RUNNING, process, "was killed") for process in rest]
+    if kept.init_start_time != snapshot.init_start_time:
         findings.append(_finding(EnvironmentCode.RESTARTED, "", EnvironmentCode.RESTARTED.meaning))
     if policy is LeftoverPolicy.KEEP:
         findings += [_process_finding(EnvironmentCode.LEFT_RUNNING, process, "still runs") for process in kept.others]
-    changed = _changed_programs(anchor, await find_programs(environment, names, search_path=anchor.path, path=path))
-    smells, fakes = _judge_programs(
-        anchor, changed, await package_origins(environment, [one.real_path for one in changed], path=path)
+    changed = _changed_programs(snapshot, await find_programs(environment, names, search_path=snapshot.path, path=path))
+    program_findings, fakes = _judge_programs(
+        snapshot, changed, await package_origins(environment, [one.real_path for one in changed], path=path)
     )
-    findings += smells
-    findings += await _scan_for_markers(environment, anchor, path, inside, markers)
+    findings += program_findings
+    findings += await _scan_for_markers(environment, snapshot, path, inside, markers)
     return QuarantinedEnvironment(
         grader_dir=inside,
         search_path=path,
@@ -124,7 +124,7 @@ async def quarantine(
 
 
 async def _restore_shells(environment: Environment, snapshot: EnvironmentSnapshot, folder: Path) -> list[Finding]:
-    """The shells as they were, and no library that gets into every program. Runs nothing in the room."""
+    """The shells as they were, and no library that gets into every program. Runs nothing in the environment."""
     findings = []
     for shell in snapshot.shells:
         now = await inspect_shell(environment, shell.chain[0], program_copies_dir(folder))
@@ -146,13 +146,13 @@ async def _restore_shells(environment: Environment, snapshot: EnvironmentSnapsho
     preload = await read_small_file(environment, PRELOAD)
     if preload and preload.strip() and not snapshot.preload:
         await environment.put(b"", PRELOAD)
-        said = preload.decode("utf-8", "replace").strip()[:_MAX_SHOWN]
-        findings.append(_finding(EnvironmentCode.PRELOAD, PRELOAD, f"{EnvironmentCode.PRELOAD.meaning}: {said}"))
+        text = preload.decode("utf-8", "replace").strip()[:_MAX_SHOWN]
+        findings.append(_finding(EnvironmentCode.PRELOAD, PRELOAD, f"{EnvironmentCode.PRELOAD.meaning}: {text}"))
     return findings
 
 
 async def _is_packaged(environment: Environment, path: str, folder: Path, copy: str) -> bool:
-    """Whether a shell is as its package says: an upgrade brings another one."""
+    """Whether a shell is as its package has it: an upgrade installs another one."""
     name = path.rpartition("/")[2]
     listed = await read_small_file(environment, f"/var/lib/dpkg/info/{name}.md5sums")
     digest = hashlib.md5((program_copies_dir(folder) / copy).read_bytes(), usedforsecurity=False).hexdigest()
@@ -179,25 +179,25 @@ class _RemainingProcesses(Record):
 async def _kill_leftovers(
     environment: Environment, snapshot: EnvironmentSnapshot, path: str, policy: LeftoverPolicy
 ) -> tuple[list[ProcessInfo], list[ProcessInfo], _RemainingProcesses]:
-    """End them until none is left: a process that is about to be stopped may just have started another one."""
+    """Kill them until none is left: a process that is about to be killed may just have started another one."""
     own: list[ProcessInfo] = []
     rest: list[ProcessInfo] = []
     for _ in range(_MAX_ROUNDS):
-        census = await list_processes(environment, path)
-        agents, others = find_leftovers(census, snapshot.processes, policy)
+        listed = await list_processes(environment, path)
+        agents, others = find_leftovers(listed, snapshot.processes, policy)
         if not agents and not others:
             break
         await kill_processes(environment, (*agents, *others))
         own += agents
         rest += others
-    called = service_pids(census)
+    called = service_pids(listed)
     staying = [
-        process for pid, process in sorted(census.processes.items()) if pid > 1 and pid not in snapshot.processes
+        process for pid, process in sorted(listed.processes.items()) if pid > 1 and pid not in snapshot.processes
     ]
     kept = _RemainingProcesses(
         services=tuple(process for process in staying if process.pid in called),
         others=tuple(process for process in staying if process.pid not in called),
-        init_start_time=census.init_start_time,
+        init_start_time=listed.init_start_time,
     )
     return own, rest, kept
 
@@ -227,7 +227,7 @@ def _judge_programs(
                 _finding(EnvironmentCode.PROGRAM_REPLACED, where, f"{EnvironmentCode.PROGRAM_REPLACED.meaning}: {name}")
             )
         elif name in NATIVE_PROGRAMS and (owner == "changed" or is_own):
-            why = "is not as its package brought it" if owner == "changed" else "is a script of no package"
+            why = "differs from its package" if owner == "changed" else "is a script of no package"
             findings.append(_finding(EnvironmentCode.FAKE_PROGRAM, where, f"{name} {why}"))
             fakes.append(name)
         elif old is not None:

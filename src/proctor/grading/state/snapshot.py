@@ -1,4 +1,4 @@
-"""What a room was before the agent came, as far as its grader must know."""
+"""What an environment was before the agent started, as far as its grader must know."""
 
 import hashlib
 import os
@@ -21,12 +21,12 @@ _MAX_BYTES: Final = 30_000_000
 _MAX_LINKS: Final = 8
 # Arguments: a folder to make, then pairs of a name in it and a file to copy there.
 _STAGE: Final = 'mkdir "$1" || exit; to=$1; shift; while [ $# -gt 0 ]; do cat "$2" >"$to/$1" || exit; shift 2; done'
-_RECORD: Final = "anchor.json"
+_RECORD: Final = "snapshot.json"
 _COPIES: Final = "programs"
 
 
 class ShellFile(Record):
-    """A shell by the place that scripts name: the links that lead to it, and the file at their end."""
+    """A shell by the path that scripts name: the links that lead to it, and the file at their end."""
 
     chain: tuple[str, ...]
     sha256: str
@@ -34,13 +34,13 @@ class ShellFile(Record):
 
 
 class EnvironmentSnapshot(Record):
-    """A room as it was given to the agent.
+    """An environment as it was given to the agent.
 
     Attributes:
-        at: the room's clock, in seconds since the epoch.
+        taken_at: the environment's clock, in seconds since the epoch.
         path: where programs are searched.
-        programs: those that the grader may call; `copies` are the files of some, by name, below the anchor's folder.
-        processes: what ran before the agent came; `started`: when the first of them did.
+        programs: those that the grader may call; `copies` are the files of some, by name, below the snapshot's folder.
+        processes: what ran before the agent started; `init_start_time`: when the first of them started.
     """
 
     taken_at: float
@@ -55,40 +55,41 @@ class EnvironmentSnapshot(Record):
 
 
 async def take_snapshot(environment: Environment, names: tuple[str, ...], folder: Path) -> EnvironmentSnapshot:
-    """Note in `folder`, which the room does not see, what the words of a grader stand for in a room still untouched.
+    """Record in `folder`, on the host, what the words of a grader stand for in an environment that is still untouched.
 
     Raises:
-        InfrastructureError: the room has no shell and tools that it could be looked at with.
+        InfrastructureError: the environment does not have the shell and tools for that.
     """
     asked = await environment.exec(["/bin/sh", "-c", 'date +%s && printf %s "$PATH"'], cwd="/", timeout=60)
     clock, _, path = asked.stdout.decode("utf-8", "replace").partition("\n")
     if asked.exit_code != 0 or not clock.isdigit():
-        raise InfrastructureError("the room has no shell that its programs could be looked at with")
+        raise InfrastructureError("the environment has no shell to inspect its programs with")
     found = await find_programs(environment, (*TOOLS, *names), search_path=path, path=path)
     missing = [tool for tool in TOOLS if tool not in found]
     if missing:
         raise InfrastructureError(
-            f"the room lacks {', '.join(missing)}, which grading in it needs", fix="use an image that has the coreutils"
+            f"the environment does not have {', '.join(missing)}, which grading in it needs",
+            fix="use an image that has the coreutils",
         )
     copies = program_copies_dir(folder)
     copies.mkdir(parents=True)
-    census = await list_processes(environment, path)
-    anchor = EnvironmentSnapshot(
+    listed = await list_processes(environment, path)
+    snapshot = EnvironmentSnapshot(
         taken_at=float(clock),
         path=path,
         programs=tuple(found.values()),
         shells=tuple([shell for place in SHELLS if (shell := await inspect_shell(environment, place, copies))]),
         copies=await _copy_trusted_programs(environment, found.values(), copies),
-        processes=tuple(sorted(census.processes)),
-        init_start_time=census.init_start_time,
+        processes=tuple(sorted(listed.processes)),
+        init_start_time=listed.init_start_time,
         preload=await read_small_file(environment, PRELOAD) is not None,
     )
-    (folder / _RECORD).write_bytes(to_json(anchor))
-    return anchor
+    (folder / _RECORD).write_bytes(to_json(snapshot))
+    return snapshot
 
 
 def load_snapshot(folder: Path) -> EnvironmentSnapshot:
-    """What `remember` noted there.
+    """What `take_snapshot` recorded there.
 
     Raises:
         InvalidData: nothing was.
@@ -102,7 +103,7 @@ def program_copies_dir(folder: Path) -> Path:
 
 
 async def inspect_shell(environment: Environment, shell: str, copies: Path) -> ShellFile | None:
-    """Follow the links from `place` to a file, without running anything in there; None: there is no such shell."""
+    """Follow the links from `shell` to a file, without running anything in there; None: there is no such shell."""
     chain, path = [shell], shell
     for _ in range(_MAX_LINKS):
         with tempfile.TemporaryDirectory(dir=copies) as scratch:
@@ -125,7 +126,7 @@ async def inspect_shell(environment: Environment, shell: str, copies: Path) -> S
 
 
 async def read_small_file(environment: Environment, path: str) -> bytes | None:
-    """A small file's bytes, without running anything in the room; None: there is none that could be read."""
+    """A small file's bytes, without running anything in the environment; None: there is none that could be read."""
     with tempfile.TemporaryDirectory() as scratch:
         target = Path(scratch) / "it"
         try:
@@ -145,7 +146,7 @@ async def _copy_trusted_programs(
     words = [staged, *(word for pair in files for word in pair)]
     done = await environment.exec(["/bin/sh", "-c", _STAGE, "sh", *words], cwd="/", timeout=120)
     if done.exit_code != 0:
-        raise InfrastructureError("the room's programs cannot be copied")
+        raise InfrastructureError("the environment's programs cannot be copied")
     await environment.get(staged, copies / "staged", max_bytes=_MAX_BYTES * 10)
     await environment.exec(["rm", "-rf", staged], cwd="/", timeout=60)
     kept = {}

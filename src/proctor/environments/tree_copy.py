@@ -1,8 +1,4 @@
-"""Copying and removing file trees that somebody hostile may have made, and may still be changing.
-
-Everything is named by a directory's descriptor and one name in it, and no symlink is ever followed: whatever is
-swapped in while we look, we never leave the two trees.
-"""
+"""Copies file trees that somebody hostile may have made, and may still be changing (see `core.trees`)."""
 
 import errno
 import os
@@ -10,27 +6,26 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from proctor.core.errors import LimitReached
+from proctor.core.trees import (
+    MAX_DEPTH,
+    OPEN_DIRECTORY,
+    OPEN_READ,
+    OWNER_BITS,
+    DirFdPath,
+    open_forced,
+    open_parent,
+    remove_entry,
+)
 
 ENTRY_BYTES: Final = 512
-MAX_DEPTH: Final = 128
 _CHUNK: Final = 1 << 20
-_OWNER_BITS: Final = 0o700
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_DIRECTORY: Final = _READ | os.O_DIRECTORY
 _NO_KERNEL_COPY: Final = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF}
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_RETRIES: Final = 10
 _NOT_A_DIRECTORY: Final = {errno.ENOTDIR, errno.ELOOP, errno.EMLINK}
-
-
-class DirFdPath(NamedTuple):
-    """A name in an open directory."""
-
-    dir_fd: int
-    name: str
 
 
 class CopyStopped(Exception):
@@ -84,7 +79,7 @@ class Copier:
             self._copy_directory(source, target, permissions, depth)
 
     def _copy_directory(self, source: DirFdPath, target: DirFdPath, permissions: int, depth: int) -> None:
-        reading = open_forced(source, _DIRECTORY)
+        reading = open_forced(source, OPEN_DIRECTORY)
         try:
             writing, made = open_or_make_directory(target)
             try:
@@ -102,7 +97,7 @@ class Copier:
             os.close(reading)
 
     def _copy_file(self, source: DirFdPath, target: DirFdPath, permissions: int) -> None:
-        reader = open_forced(source, _READ)
+        reader = open_forced(source, OPEN_READ)
         try:
             info = os.fstat(reader)
             if not stat.S_ISREG(info.st_mode):
@@ -135,35 +130,15 @@ class Copier:
             write_all(writer, piece)
 
 
-def open_forced(path: DirFdPath, flags: int) -> int:
-    """Open what is there, not through a symlink, and even if its owner, who we are, has no permission left."""
-    try:
-        return os.open(path.name, flags, dir_fd=path.dir_fd)
-    except PermissionError:
-        if not hasattr(os, "O_PATH"):
-            raise
-        handle = os.open(path.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=path.dir_fd)
-        try:
-            mode = os.fstat(handle).st_mode
-            if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
-                raise
-            # Through the handle, so that it is this very file, whatever has taken its name since.
-            own = f"/proc/self/fd/{handle}"
-            os.chmod(own, stat.S_IMODE(mode) | _OWNER_BITS)  # noqa: PTH101 - it is no path
-            return os.open(own, flags & ~os.O_NOFOLLOW)
-        finally:
-            os.close(handle)
-
-
 def open_or_make_directory(path: DirFdPath) -> tuple[int, bool]:
     """Open a directory to write into it, made if need be, and say whether it was made."""
     made = False
     for _ in range(_MAX_RETRIES):
         try:
-            descriptor = open_forced(path, _DIRECTORY)
+            descriptor = open_forced(path, OPEN_DIRECTORY)
         except FileNotFoundError:
             with suppress(FileExistsError):
-                os.mkdir(path.name, _OWNER_BITS, dir_fd=path.dir_fd)
+                os.mkdir(path.name, OWNER_BITS, dir_fd=path.dir_fd)
                 made = True
             continue
         except OSError as error:
@@ -172,8 +147,8 @@ def open_or_make_directory(path: DirFdPath) -> tuple[int, bool]:
             remove_entry(path)
             continue
         mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
-        if not made and mode & _OWNER_BITS != _OWNER_BITS:
-            os.fchmod(descriptor, mode | _OWNER_BITS)
+        if not made and mode & OWNER_BITS != OWNER_BITS:
+            os.fchmod(descriptor, mode | OWNER_BITS)
         return descriptor, made
     raise OSError(errno.EBUSY, "something keeps getting in the way", path.name)
 
@@ -205,17 +180,6 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 @contextmanager
-def open_parent(path: Path) -> Iterator[DirFdPath]:
-    """A path of the host as a place."""
-    path = path.absolute()
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield DirFdPath(directory, path.name)
-    finally:
-        os.close(directory)
-
-
-@contextmanager
 def open_target_parent(path: Path) -> Iterator[DirFdPath]:
     """The same, for a copy that leaves nothing behind when it fails, unless something was there before."""
     there = os.path.lexists(path)
@@ -226,103 +190,3 @@ def open_target_parent(path: Path) -> Iterator[DirFdPath]:
             if not there:
                 remove_entry(place)
             raise
-
-
-def remove_tree(path: Path) -> None:
-    """Remove a file or a tree, however deep and whatever its permissions; nothing there is fine."""
-    with open_parent(path) as place:
-        remove_entry(place)
-
-
-def remove_entry(path: DirFdPath) -> None:
-    """Remove one name from a directory, and all below it."""
-    try:
-        os.unlink(path.name, dir_fd=path.dir_fd)
-    except FileNotFoundError:
-        return
-    except (IsADirectoryError, PermissionError):
-        top = open_forced(path, _DIRECTORY)
-        try:
-            # What lies too deep is moved up to here first, and goes in the next round.
-            while _empty_directory(top, top, 0):
-                pass
-        finally:
-            os.close(top)
-        os.rmdir(path.name, dir_fd=path.dir_fd)
-
-
-def _empty_directory(directory: int, top: int, depth: int) -> bool:
-    """Remove all that is in a directory; True when something was moved to `top` instead."""
-    mode = stat.S_IMODE(os.fstat(directory).st_mode)
-    if mode & _OWNER_BITS != _OWNER_BITS:
-        os.fchmod(directory, mode | _OWNER_BITS)
-    with os.scandir(directory) as entries:
-        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-    moved = False
-    for name, is_directory in found:
-        if not is_directory:
-            os.unlink(name, dir_fd=directory)
-        elif depth < MAX_DEPTH:
-            inner = open_forced(DirFdPath(directory, name), _DIRECTORY)
-            try:
-                moved = _empty_directory(inner, top, depth + 1) or moved
-            finally:
-                os.close(inner)
-            os.rmdir(name, dir_fd=directory)
-        else:
-            # Only a directory that may be written can be moved.
-            os.close(open_forced(DirFdPath(directory, name), _DIRECTORY))
-            os.rename(name, f"{os.urandom(8).hex()}-deep", src_dir_fd=directory, dst_dir_fd=top)
-            moved = True
-    return moved
-
-
-def has_foreign_files(tree: Path) -> bool:
-    """Whether anything in the tree belongs to another user or group than ours."""
-    owner = (os.getuid(), os.getgid())
-    waiting = [str(tree)]
-    root = tree.stat()
-    if (root.st_uid, root.st_gid) != owner:
-        return True
-    while waiting:
-        with os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                info = entry.stat(follow_symlinks=False)
-                if (info.st_uid, info.st_gid) != owner:
-                    return True
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
-    return False
-
-
-def disk_bytes(tree: Path) -> int:
-    """What a tree takes on the disk, though something inside may be changing it.
-
-    Raises:
-        LimitReached: it is nested deeper than a copy may be.
-    """
-    with open_parent(tree) as place:
-        return _disk_bytes(place, 0)
-
-
-def _disk_bytes(path: DirFdPath, depth: int) -> int:
-    if depth > MAX_DEPTH:
-        raise LimitReached("depth of the tree", value=depth, limit=MAX_DEPTH)
-    try:
-        # Taking away its own permissions does not hide a directory's size.
-        directory = open_forced(path, _DIRECTORY)
-    except OSError:
-        return 0  # gone, or no directory any more
-    total = 0
-    try:
-        with os.scandir(directory) as entries:
-            for entry in entries:
-                try:
-                    total += entry.stat(follow_symlinks=False).st_blocks * 512
-                except FileNotFoundError:
-                    continue
-                if entry.is_dir(follow_symlinks=False):
-                    total += _disk_bytes(DirFdPath(directory, entry.name), depth + 1)
-    finally:
-        os.close(directory)
-    return total
