@@ -57,7 +57,7 @@ def test_a_patch_set_keeps_its_numbers_as_they_were_written(tmp_path: Path) -> N
         ({"meta": 0}, "meta=0"),
     ],
 )
-def test_who_answered_is_shown_as_x07_shows_it(tmp_path: Path, changes: dict[str, Any], model: str | None) -> None:
+def test_the_model_is_shown_with_note_and_meta(tmp_path: Path, changes: dict[str, Any], model: str | None) -> None:
     assert read_predictions(write(tmp_path, line(**changes)))["one"].model == model
 
 

@@ -3,8 +3,10 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.benchmarks.suites.format import X07Eval
-from proctor.benchmarks.x07.audit import x07_findings, x07_protected
+from proctor.benchmarks.x07 import audit
+from proctor.core.verdict import Finding
+from proctor.workspaces import TreeChange
+from proctor.workspaces.trees import FILE, FileEntry
 from x07_world import FUNCTIONS, asserting, module
 
 PATH = "modules/m.x07.json"
@@ -12,6 +14,11 @@ PATH = "modules/m.x07.json"
 
 def text(**functions: object) -> dict[str, bytes]:
     return {PATH: json.dumps(module("m", dict(functions))).encode()}
+
+
+def x07_findings(before: dict[str, bytes], after: dict[str, bytes]) -> tuple[Finding, ...]:
+    old, new = ({path: FileEntry(FILE, data) for path, data in side.items()} for side in (before, after))
+    return audit.x07_findings(TreeChange(before=old, after=new))
 
 
 def test_a_test_that_was_gutted_is_named() -> None:
@@ -31,10 +38,6 @@ def test_an_honest_change_is_not_named() -> None:
     assert x07_findings(before, text(it=asserting(["+", 2, 2], 4), more=FUNCTIONS["good"])) == ()
     assert x07_findings({}, text(it=["std.test.pass"])) == ()
     assert x07_findings({"notes.json": b'[["std.test.fail", 1]]'}, {}) == ()
-
-
-def test_what_decides_which_tests_run_is_protected() -> None:
-    assert x07_protected(X07Eval(manifest="t/tests.json")) == ("t/tests.json", "stdlib.lock")
 
 
 @given(st.binary(max_size=40), st.integers(0, 100_000))
