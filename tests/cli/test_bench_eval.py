@@ -36,11 +36,11 @@ def test_the_oracle_resolves_and_the_report_fits_its_schema(tmp_path: Path) -> N
     assert verdict(report) == ("resolved", "solved")
     jsonschema.validate(report, json_schema("report"))
     task = report["tasks"][0]
-    assert (task["baseline"]["failed"], task["after_patch"]["passed"]) == (1, 2)
+    assert (task["pre_patch"]["failed"], task["post_patch"]["passed"]) == (1, 2)
     assert task["verdict"]["findings"] == []
     folder = Path(task["artifacts"])
     assert (folder / "patch" / "submission.diff").read_text() == SOLUTION
-    assert json.loads((folder / "after_patch.tests.json").read_text())["exit_code"] == 0
+    assert json.loads((folder / "post_patch.tests.json").read_text())["exit_code"] == 0
     assert not (folder / "repo").exists()
 
 
@@ -231,7 +231,7 @@ def test_validate_proves_a_suite_and_eval_knows_it_afterwards(tmp_path: Path) ->
     healths = {health["task_id"]: health for health in checked(done.stdout)["tasks"]}
     assert healths["good"]["healthy"]
     assert not healths["wrong-oracle"]["oracle_ok"]
-    assert not healths["green"]["baseline_ok"]
+    assert not healths["green"]["pre_patch_ok"]
     assert [line.split()[0] for line in (tmp_path / "sick").read_text().splitlines()] == ["green", "wrong-oracle"]
     code, report = evaluate(tmp_path, suite, "--oracle")
     assert {task["task_id"]: task["healthy"] for task in report["tasks"]} == {

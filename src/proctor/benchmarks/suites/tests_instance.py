@@ -1,9 +1,9 @@
 """Instances whose tests are any command with a result format, or are run by our reporter."""
 
 import asyncio
-import tempfile
+import shutil
 from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -79,35 +79,40 @@ class TestsInstance(Instance):
     ) -> TestStepResult:
         """Set up, where the instance asks for it, and run the tests in an environment of their own."""
         pristine = touched is None
-        if self.file.eval.setup or (pristine and self.file.requires):
-            async with permit:
-                run = await self._set_up_and_run(job, tree, pristine=pristine)
-        else:
-            run = await job.run_tests(self._plan(), tree, pristine=pristine, permit=permit)
+        async with AsyncExitStack() as stack:
+            failed = None
+            if self.file.eval.setup or (pristine and self.file.requires):
+                await stack.enter_async_context(permit)
+                permit = nullcontext()
+                set_up = tree.with_name(f"{name}.set_up")
+                stack.push_async_callback(asyncio.to_thread, shutil.rmtree, set_up, ignore_errors=True)
+                failed = await self._set_up(job, tree, set_up, pristine=pristine)
+                tree = set_up if set_up.exists() else tree
+            run = failed or await job.run_tests(self._plan(), tree, pristine=pristine, permit=permit)
         return TestStepResult(run=run, summary=await job.save_run(name, run))
 
-    async def _set_up_and_run(self, job: GradingJob, tree: Path, *, pristine: bool) -> TestRun:
-        with tempfile.TemporaryDirectory(prefix="proctor-setup-") as folder:
-            ready = tree
-            try:
-                async with await job.start(tree) as environment:
-                    if pristine:
-                        await _check_programs(environment, self.file.requires)
-                    failed = await self._set_up(environment)
-                    if failed is not None:
-                        return failed
-                    if self.file.eval.setup:
-                        ready = Path(folder) / "tree"
-                        await environment.get(environment.workdir, ready)
-            except LimitReached as limit:
+    async def _set_up(self, job: GradingJob, tree: Path, target: Path, *, pristine: bool) -> TestRun | None:
+        """Check what the instance requires, and run its preparations, whose tree is then `target`.
+
+        Gives the run that failed with them; None when all succeeded.
+        """
+        try:
+            async with await job.start(tree) as environment:
                 if pristine:
-                    raise
-                return over_limit(limit)
-            if ready is not tree:
-                # What ran there may have been the submission's own code: none of it is left running, and the tests are
-                # restored.
-                await asyncio.to_thread(restore_protected, tree, ready, protected=self.protected, overlay=self.hidden)
-            return await job.run_tests(self._plan(), ready, pristine=pristine, permit=nullcontext())
+                    await _check_programs(environment, self.file.requires)
+                if not self.file.eval.setup:
+                    return None
+                failed = await self._run_preparations(environment)
+                if failed is not None:
+                    return failed
+                await environment.get(environment.workdir, target)
+        except LimitReached as limit:
+            if pristine:
+                raise
+            return over_limit(limit)
+        # The submission's own code may have run there: none of it is left running, and the tests are restored.
+        await asyncio.to_thread(restore_protected, tree, target, protected=self.protected, overlay=self.hidden)
+        return None
 
     def _plan(self) -> TestPlan:
         tests = self.file.eval
@@ -115,8 +120,7 @@ class TestsInstance(Instance):
             format=TestFormat(tests.format), targets=tests.arguments, command=tests.command, variables=tests.variables
         )
 
-    async def _set_up(self, environment: Environment) -> TestRun | None:
-        """Run the instance's own preparations; None when all of them succeeded."""
+    async def _run_preparations(self, environment: Environment) -> TestRun | None:
         for command in self.file.eval.setup:
             done = await environment.exec(command, timeout=SETUP_SECONDS, variables=self.file.eval.variables)
             if done.exit_code != 0:
