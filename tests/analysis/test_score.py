@@ -142,7 +142,7 @@ def test_first_pass_is_measured_before_repair(one: TaskEvaluation, counted: tupl
     assert score.first_pass_unknown == 0
 
 
-def test_where_nobody_tried_before_repair_the_first_pass_is_unknown_and_said_so() -> None:
+def test_the_first_pass_is_reported_as_unknown_where_it_was_not_tried_before_repair() -> None:
     score = scored(task(Cause.SOLVED, post_patch=PASSED, repair=repaired(1)))
     assert of(score.first_pass_compile) == (0, 0)
     assert (score.first_pass_compile.rate, score.first_pass_unknown) == (None, 1)
@@ -156,7 +156,7 @@ def test_repair_is_averaged_over_what_was_repaired() -> None:
     assert (score.repair_iterations.mean, score.repair_operations.mean, score.repair_iterations.total) == (1.5, 1.5, 2)
 
 
-def test_what_nobody_tried_has_no_line() -> None:
+def test_what_was_not_tried_has_no_line() -> None:
     table = score_table(scored(task(Cause.SOLVED)))
     assert "repair" not in table
     assert "first pass" not in table

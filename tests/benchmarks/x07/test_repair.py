@@ -28,13 +28,13 @@ class World:
 
     def __init__(self, tmp_path: Path, program: Path = STANDIN, **functions: Any) -> None:
         self.workspace = write_repo(tmp_path / "workspace", *((name, name) for name in functions), **functions)
-        self.room = room_at(self.workspace)
+        self.environment = room_at(self.workspace)
         self.x07 = make_toolchain(program)
         self.pristine, self.artifacts, self.scratch = tmp_path, tmp_path / "artifacts", tmp_path / "scratch"
 
     async def repair(self, mode: RepairMode = "write", *touched: str, **options: Any) -> RepairSummary | None:
         return await repair(
-            self.room,
+            self.environment,
             self.x07,
             TESTS,
             touched or (M,),
@@ -48,7 +48,7 @@ class World:
 
     async def compiles(self) -> bool:
         run = await run_x07_test(
-            self.room,
+            self.environment,
             self.x07,
             TESTS,
             pristine=self.pristine,
@@ -92,7 +92,7 @@ async def test_memory_counts_what_it_would_take_and_leaves_the_file_as_it_was(x0
 async def test_off_does_nothing(tmp_path: Path) -> None:
     world = World(tmp_path, it=FUNCTIONS["many"])
     assert await world.repair("off") is None
-    assert world.room.ran == []
+    assert world.environment.ran == []
 
 
 @EVERY_X07
@@ -177,16 +177,16 @@ async def test_a_link_is_not_written_through(tmp_path: Path) -> None:
     assert outside.read_text() == before
 
 
-async def test_a_file_that_cannot_be_put_back_is_not_called_repaired(tmp_path: Path) -> None:
+async def test_a_file_that_cannot_be_written_is_not_called_repaired(tmp_path: Path) -> None:
     world = World(tmp_path, it=FUNCTIONS["many"])
 
-    class ReadOnlyRoom(PlainRoom):
+    class ReadOnlyEnvironment(PlainRoom):
         async def exec(self, argv: Sequence[str], **options: Any) -> ExecResult:
             if argv[0] == "cp":
                 return ExecResult(exit_code=1, stdout=b"", stderr=b"cp: read-only file system", seconds=0.0)
             return await super().exec(argv, **options)
 
-    world.room = ReadOnlyRoom(tmp_path / "room", workspace=world.workspace)
+    world.environment = ReadOnlyEnvironment(tmp_path / "environment", workspace=world.workspace)
     assert await world.repair() == summary("write", 2, 1, lint_ok=False, first_pass=False)
 
 
@@ -235,13 +235,13 @@ def test_quickfixes_come_in_the_order_in_which_x07_applies_them() -> None:
 @EVERY_X07
 async def test_canonical_form_is_written_and_what_is_no_ast_is_named(x07: Path, tmp_path: Path) -> None:
     world = World(tmp_path, x07, z=FUNCTIONS["good"], a=FUNCTIONS["good"])
-    assert await canonicalise(world.room, world.x07, [M, "tests/tests.json"]) == {}
+    assert await canonicalise(world.environment, world.x07, [M, "tests/tests.json"]) == {}
     text = world.text()
     assert text == json.dumps(json.loads(text), indent=2, sort_keys=True) + "\n"
     bad = world.workspace / "modules" / "bad.x07.json"
     bad.write_text('{"x": 1}')
     write_module(world.workspace, z=FUNCTIONS["good"], a=FUNCTIONS["good"])
-    refused = await canonicalise(world.room, world.x07, ["modules/bad.x07.json", M])
+    refused = await canonicalise(world.environment, world.x07, ["modules/bad.x07.json", M])
     assert list(refused) == ["modules/bad.x07.json"]
     assert "schema_version" in refused["modules/bad.x07.json"]
     assert (world.text(), bad.read_text()) == (text, '{"x": 1}')
@@ -249,5 +249,5 @@ async def test_canonical_form_is_written_and_what_is_no_ast_is_named(x07: Path, 
 
 async def test_nothing_to_canonicalise_starts_nothing(tmp_path: Path) -> None:
     world = World(tmp_path, it=FUNCTIONS["good"])
-    assert await canonicalise(world.room, world.x07, ["tests/tests.json"]) == {}
-    assert world.room.ran == []
+    assert await canonicalise(world.environment, world.x07, ["tests/tests.json"]) == {}
+    assert world.environment.ran == []

@@ -355,9 +355,9 @@ async def evaluate_oracle(program: Path, instance: Instance, folder: Path, cwd: 
     shutil.copytree(instance.repo, workspace)
     for path in workspace.rglob("*"):
         path.chmod(0o755 if path.is_dir() else 0o644)
-    room, x07 = room_at(workspace), make_toolchain(program)
+    environment, x07 = room_at(workspace), make_toolchain(program)
     common: dict[str, Any] = {"pristine": instance.repo, "artifacts": folder, "scratch": str(folder / "scratch")}
-    before = await run_x07_test(room, x07, tests, name="baseline", patched=False, timeout=60, **common)
+    before = await run_x07_test(environment, x07, tests, name="baseline", patched=False, timeout=60, **common)
     assert instance.oracle is not None
     content = instance.oracle.read_bytes()
     patch_set = json.loads(content)
@@ -372,8 +372,8 @@ async def evaluate_oracle(program: Path, instance: Instance, folder: Path, cwd: 
                 place = place[step]
             place[last] = op["value"]
         file.write_text(json.dumps(document))
-    repaired = await repair(room, x07, tests, touched, mode="write", world=instance.file.world, **common)
-    after = await run_x07_test(room, x07, tests, name="after_patch", patched=True, timeout=60, **common)
+    repaired = await repair(environment, x07, tests, touched, mode="write", world=instance.file.world, **common)
+    after = await run_x07_test(environment, x07, tests, name="after_patch", patched=True, timeout=60, **common)
     assert isinstance(before, X07Run)
     assert isinstance(after, X07Run)
     outcomes = tuple(

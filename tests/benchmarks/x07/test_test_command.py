@@ -30,19 +30,19 @@ TESTS = X07Eval(manifest="tests/tests.json", module_root=("modules",))
 
 
 class World:
-    """An instance's repository, a room that has a copy of it, and a place for artifacts."""
+    """An instance's repository, an environment that has a copy of it, and a place for artifacts."""
 
     def __init__(self, tmp_path: Path, *tests: Any, **functions: Any) -> None:
         self.pristine = write_repo(tmp_path / "pristine", *tests, **functions)
         self.workspace = write_repo(tmp_path / "workspace", *tests, **functions)
         self.artifacts = tmp_path / "artifacts"
         self.scratch = tmp_path / "scratch"
-        self.room = room_at(self.workspace)
+        self.environment = room_at(self.workspace)
 
     async def run(self, program: Path = STANDIN, tests: X07Eval = TESTS, **options: Any) -> X07Run | X07Failure:
         settings: dict[str, Any] = {"name": "baseline", "patched": False, "timeout": 60, **options}
         return await run_x07_test(
-            self.room,
+            self.environment,
             make_toolchain(program),
             tests,
             pristine=self.pristine,
@@ -94,12 +94,12 @@ async def test_code_compiled_when_all_tests_came_to_run(
 @EVERY_X07
 async def test_labelled_tests_are_all_run_even_behind_a_failing_one(x07: Path, tmp_path: Path) -> None:
     world = World(tmp_path, ("a", "bad"), ("b", "good"))
-    hidden = await world.run(x07, changed(fail_to_pass=("a",), jobs=2))
-    assert isinstance(hidden, X07Run)
-    assert hidden.statuses == {"a": TestStatus.FAILED, "b": TestStatus.SKIPPED}
-    shown = await world.run(x07, changed(fail_to_pass=("a",), pass_to_pass=("b",), jobs=2))
-    assert isinstance(shown, X07Run)
-    assert shown.statuses == {"a": TestStatus.FAILED, "b": TestStatus.PASSED}
+    stopped = await world.run(x07, changed(fail_to_pass=("a",), jobs=2))
+    assert isinstance(stopped, X07Run)
+    assert stopped.statuses == {"a": TestStatus.FAILED, "b": TestStatus.SKIPPED}
+    complete = await world.run(x07, changed(fail_to_pass=("a",), pass_to_pass=("b",), jobs=2))
+    assert isinstance(complete, X07Run)
+    assert complete.statuses == {"a": TestStatus.FAILED, "b": TestStatus.PASSED}
 
 
 def test_more_than_one_job_is_asked_for_only_where_x07_allows_it() -> None:

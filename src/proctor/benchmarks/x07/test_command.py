@@ -99,7 +99,7 @@ class X07TestReport(Record):
 
 
 def runs_all_tests(tests: X07Eval) -> bool:
-    """Whether the run must go on after a failure.
+    """Whether the run must continue after a failure.
 
     x07 stops at the first by default and calls the rest skipped, which would hide how labelled tests fare.
     """
@@ -107,7 +107,7 @@ def runs_all_tests(tests: X07Eval) -> bool:
 
 
 def jobs_for(tests: X07Eval, jobs: int) -> int:
-    """How many tests run at once: x07 refuses more than one unless the run goes on after a failure."""
+    """How many tests run at once: x07 refuses more than one unless the run continues after a failure."""
     return max(1, jobs, tests.jobs) if runs_all_tests(tests) else 1
 
 
