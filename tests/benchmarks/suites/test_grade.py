@@ -10,10 +10,11 @@ from proctor.benchmarks.suites.benchmark import SuiteBenchmark
 from proctor.benchmarks.suites.load import load_suite
 from proctor.core.benchmark import GradeOptions, GradingContext
 from proctor.core.causes import Cause
-from proctor.core.environment import Environment, EnvironmentSpec
+from proctor.core.environment import EnvironmentSpec
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.submission import PatchKind
 from proctor.environments.local import LocalProvider
+from proctor.environments.local_environment import LocalEnvironment
 from suite_world import BUGGY, SOLUTION, diff, make_instance, make_suite
 
 PACKAGE = str(Path(inspect.getfile(SuiteBenchmark)).parents[2])
@@ -33,7 +34,7 @@ class TracingProvider(LocalProvider):
         super().__init__()
         self.traces: list[list[str]] = []
 
-    async def start(self, spec: EnvironmentSpec) -> Environment:
+    async def start(self, spec: EnvironmentSpec) -> LocalEnvironment:
         self.traces.append(calls())
         return await super().start(spec)
 

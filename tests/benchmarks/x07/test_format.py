@@ -5,6 +5,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from proctor.benchmarks.x07.files import PREDICTION_SCHEMA
 from proctor.benchmarks.x07.format import X07Format
 from proctor.core.causes import Cause, Status
 from proctor.core.errors import InvalidData
@@ -77,7 +78,7 @@ def test_predictions_read_back_byte_by_byte(tmp_path: Path) -> None:
     target = tmp_path / "predictions.jsonl"
     exported = export_run(store, X07Format(), target, ExportOptions(name="me"))
     assert exported.left_out[2:] == ("three: no submission that can be graded again",)
-    found = read_predictions(target)
+    found = read_predictions(target, schemas=[PREDICTION_SCHEMA])
     assert found.keys() == {"org/one", "two"}
     assert (found["two"].patch_kind, found["two"].content, found["two"].model) == (PatchKind.UNIFIED_DIFF, odd, "me")
     assert found["org/one"].patch_kind is PatchKind.PATCH_SET

@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from paths import sample_data, shared_data
+from proctor.benchmarks.suites.benchmark import SuiteBenchmark
 from proctor.benchmarks.suites.load import Suite, load_suite
 from proctor.benchmarks.x07.files import suite_jcs_sha256
 from proctor.benchmarks.x07.instance import X07Instance
 from proctor.core.errors import InvalidData
+from x07_world import SUITES
 
 
 def document(**changes: Any) -> dict[str, Any]:
@@ -49,6 +51,14 @@ def test_x07s_own_suite_loads_as_it_is(data: Callable[..., Path], name: str, ids
     report = json.loads(data("x07", f"report_{name}_oracle.json").read_bytes())
     assert suite_jcs_sha256(suite.file) == report["suite"]["suite_jcs_sha256_hex"]
     assert list(suite.instances[1].notes) == report["instances"][1]["notes"]
+
+
+@pytest.mark.parametrize(("data", "suite"), SUITES)
+def test_x07s_own_predictions_load(data: Callable[..., Path], suite: str) -> None:
+    benchmark = SuiteBenchmark(load_suite(data("x07", suite, "suite.json")))
+    predictions = benchmark.read_predictions(data("x07", suite, "predictions.oracle.jsonl"))
+    assert len(predictions) == 2
+    assert {prediction.model for prediction in predictions.values()} == {"oracle"}
 
 
 @pytest.mark.parametrize("schema", ["proctor.instance@1", "x07.bench.instance@0.1.0"])
