@@ -1,12 +1,13 @@
 import json
+import tempfile
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.benchmarks.x07 import audit
 from proctor.core.verdict import Finding
-from proctor.workspaces import TreeChange
-from proctor.workspaces.trees import FILE, FileEntry
+from proctor.workspaces import read_change
 from x07_world import FUNCTIONS, asserting, module
 
 PATH = "modules/m.x07.json"
@@ -17,8 +18,13 @@ def text(**functions: object) -> dict[str, bytes]:
 
 
 def x07_findings(before: dict[str, bytes], after: dict[str, bytes]) -> tuple[Finding, ...]:
-    old, new = ({path: FileEntry(FILE, data) for path, data in side.items()} for side in (before, after))
-    return audit.x07_findings(TreeChange(before=old, after=new))
+    with tempfile.TemporaryDirectory() as folder:
+        for name, files in (("before", before), ("after", after)):
+            for path, data in files.items():
+                file = Path(folder, name, path)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(data)
+        return audit.x07_findings(read_change(Path(folder, "before"), Path(folder, "after"), [*before, *after]))
 
 
 def test_a_test_that_was_gutted_is_named() -> None:

@@ -113,18 +113,18 @@ class _EvalHeader(msgspec.Struct):
     kind: str = OWN_KIND
 
 
-class _Header(msgspec.Struct):
+class _FileHeader(msgspec.Struct):
     """What says which type a file has; whatever else is wrong with it is found when it is read as that type."""
 
     schema_version: str = ""
     eval: _EvalHeader = msgspec.field(default_factory=_EvalHeader)
 
 
-def _header(data: bytes) -> _Header:
+def _header(data: bytes) -> _FileHeader:
     try:
-        return msgspec.json.decode(data, type=_Header)
+        return msgspec.json.decode(data, type=_FileHeader)
     except (msgspec.DecodeError, RecursionError):
-        return _Header()
+        return _FileHeader()
 
 
 def _load_instance(suite: Path, ref: InstanceRef) -> Instance | InvalidInstance:

@@ -182,17 +182,17 @@ class X07BenchReport(Record):
         )
 
 
-class _Header(Record):
+class _X07Header(Record):
     schema_version: str = ""
 
 
-class _EnvelopeResult(Record):
+class _X07EnvelopeResult(Record):
     stdout_json: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class _Envelope(Record):
+class _X07Envelope(Record):
     schema_version: str = ""
-    result: _EnvelopeResult = _EnvelopeResult()
+    result: _X07EnvelopeResult = _X07EnvelopeResult()
     exit_code: int | None = None
 
 
@@ -202,11 +202,11 @@ def read_bench_report(data: bytes, *, where: object = None) -> X07BenchReport:
     Raises:
         InvalidData: it is neither, or says only that the suite could not be loaded.
     """
-    schema = from_json(data, _Header, where=where).schema_version
+    schema = from_json(data, _X07Header, where=where).schema_version
     if schema == ENVELOPE_SCHEMA:
-        envelope = from_json(data, _Envelope, where=where)
+        envelope = from_json(data, _X07Envelope, where=where)
         data = bytes(envelope.result.stdout_json)
-        schema = "" if data == b"null" else from_json(data, _Header, where=where).schema_version
+        schema = "" if data == b"null" else from_json(data, _X07Header, where=where).schema_version
         if schema != REPORT_SCHEMA:
             what = f"x07's envelope holds no bench report (its exit code was {envelope.exit_code})"
             raise InvalidData(what, where=where)
