@@ -14,6 +14,7 @@ from proctor.results.formats import (
     ExportResult,
     ExternalRun,
     ExternalTrial,
+    Format,
     ImportOptions,
     count_files,
     export_run,
@@ -42,7 +43,7 @@ def outcome(task: str, trial: int = 1, cause: Cause = Cause.SOLVED) -> TaskResul
     )
 
 
-class Lines:
+class Lines(Format):
     """A format with one line per trial."""
 
     about = "lines"
