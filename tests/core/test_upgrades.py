@@ -6,7 +6,10 @@ from typing import Any, Literal, get_args, get_type_hints
 import msgspec
 import pytest
 
-from proctor.core.record import Record, from_json
+from proctor.benchmarks.re_bench.benchmark import ReBenchEvidence
+from proctor.core.agent import AgentOutcome
+from proctor.core.record import Record, from_json, to_json
+from proctor.core.result import AgentMetrics
 from proctor.core.run import JournalEntry
 from proctor.core.sweep import Sweep
 from proctor.core.trajectory import Trajectory
@@ -130,9 +133,8 @@ def _fields(kind: Any, path: list[str]) -> set[str]:
 @pytest.mark.parametrize("version", UPGRADES)
 def test_every_new_name_is_a_field_of_the_current_record(version: str) -> None:
     step = UPGRADES[version]
-    kinds = [
-        kind for kind in [*RECORDS.values(), AttemptRecord, GradingRecord, EnvironmentSnapshot] if _is(kind, step.to)
-    ]
+    unlisted = (AgentOutcome, AttemptRecord, EnvironmentSnapshot, GradingRecord, ReBenchEvidence)
+    kinds = [kind for kind in (*RECORDS.values(), *unlisted) if _is(kind, step.to)]
     assert len(kinds) == 1
     names = dict(step.renames)
     for path, new in step.renames.items():
@@ -146,6 +148,13 @@ def _is(kind: Any, version: str) -> bool:
     return "schema_version" in getattr(kind, "__struct_fields__", ()) and get_args(
         get_type_hints(kind)["schema_version"]
     ) == (version,)
+
+
+def test_a_document_without_a_version_is_of_version_0() -> None:
+    old = {"detail": 'it wrote "schema_version"', "metrics": {"utilisation": 0.5}}
+    assert from_json(json.dumps(old), AgentOutcome).metrics.active_share == 0.5
+    new = AgentOutcome(metrics=AgentMetrics(active_share=0.25))
+    assert from_json(to_json(new), AgentOutcome) == new
 
 
 def test_text_that_looks_like_an_old_record_stays_as_it_is() -> None:

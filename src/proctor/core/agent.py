@@ -6,6 +6,7 @@ Built-in agents and a stranger's register alike, through the entry point group `
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 from msgspec import field
 
@@ -63,6 +64,7 @@ class AgentOutcome(Record):
     final_text: str = ""
     claimed: tuple[ModelUsage, ...] = ()
     claimed_cost_usd: float | None = None
+    schema_version: Literal["proctor.agent_outcome@1"] = "proctor.agent_outcome@1"
 
 
 ApplyPatch = Callable[[Path, bytes, PatchKind], object]

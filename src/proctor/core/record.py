@@ -1,13 +1,14 @@
 """The base class of records, and how records are written as JSON and read."""
 
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar, dataclass_transform
 
 import msgspec
 
 from proctor.core.errors import InvalidData
-from proctor.core.upgrades import holds_older_record, upgrade
+from proctor.core.upgrades import UPGRADES, holds_older_record, upgrade
 
 T = TypeVar("T", bound=msgspec.Struct)
 _WORDS: Final = re.compile(r"[A-Z0-9][a-z0-9]*")
@@ -62,6 +63,9 @@ def from_json(data: bytes | str, kind: type[T], *, where: object = None) -> T:
     """
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     try:
+        version_0 = _version_0(kind)
+        if version_0 and b'"schema_version"' not in raw:
+            return _upgraded(raw, kind, version_0)
         if "schema_version" not in kind.__struct_fields__ and holds_older_record(raw):
             return _upgraded(raw, kind)
         try:
@@ -80,8 +84,18 @@ def from_json(data: bytes | str, kind: type[T], *, where: object = None) -> T:
         raise InvalidData(f"this is not JSON: {message}", where=where) from error
 
 
-def _upgraded(data: bytes, kind: type[T]) -> T:
+@lru_cache(maxsize=1024)
+def _version_0(kind: type[msgspec.Struct]) -> str | None:
+    """What stands for the version of documents without one, if this type had none at first and has changed since."""
+    defaults = {field.name: field.default for field in msgspec.structs.fields(kind)}
+    name = f"{str(defaults.get('schema_version', '')).partition('@')[0]}@0"
+    return name if name in UPGRADES else None
+
+
+def _upgraded(data: bytes, kind: type[T], version_0: str | None = None) -> T:
     document = msgspec.json.decode(data)
+    if version_0 and isinstance(document, dict):
+        document["schema_version"] = version_0
     upgrade(document)
     return msgspec.json.decode(msgspec.json.encode(document), type=kind)
 

@@ -2,8 +2,10 @@
 
 Every stored record says its `schema_version`. When fields of a record are renamed, the record gets the next version,
 and this table says how the older one becomes it. `core.record.from_json` applies it when a document is older than the
-type that it is read as. A type that reads only some fields of a stored record states the `schema_version`, too: without
-it, a renamed field that has a default would be lost silently.
+type that it is read as. Version 0 is that of documents without a `schema_version`.
+
+A type that reads only some fields of a stored record states the `schema_version`, too: without it, a renamed field that
+has a default would be lost silently.
 """
 
 import re
@@ -36,6 +38,7 @@ _QUARANTINE: Final = {
 }
 
 UPGRADES: Final[Mapping[str, Upgrade]] = {
+    "proctor.agent_outcome@0": Upgrade("proctor.agent_outcome@1", {"metrics.utilisation": "active_share"}),
     "proctor.anchor@1": Upgrade(
         "proctor.environment_snapshot@1",
         {"at": "taken_at", "started": "init_start_time", "programs.real": "real_path"},
@@ -53,6 +56,7 @@ UPGRADES: Final[Mapping[str, Upgrade]] = {
     ),
     "proctor.health@1": Upgrade("proctor.task_health@1", {"baseline_ok": "pre_patch_ok"}),
     "proctor.journal_entry@1": Upgrade("proctor.journal_entry@2", {"sample": "trial"}),
+    "proctor.re_bench_evidence@0": Upgrade("proctor.re_bench_evidence@1", {"at_end": "scored_at_end"}),
     "proctor.report@1": Upgrade("proctor.report@2", {"tasks.baseline": "pre_patch", "tasks.after_patch": "post_patch"}),
     "proctor.run_config@1": Upgrade("proctor.run_config@2", {"samples": "trials", "briefing": "agent_options"}),
     "proctor.run_summary@1": Upgrade("proctor.run_summary@2", {"answer_seconds": "agent_seconds"}),

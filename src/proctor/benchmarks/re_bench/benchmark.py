@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from proctor.benchmarks.data.store import tree_digest
 from proctor.benchmarks.re_bench.environments import (
@@ -52,6 +52,7 @@ class ReBenchEvidence(Record):
     scores: tuple[ScoreLogEntry, ...]
     seconds: float
     scored_at_end: bool = False
+    schema_version: Literal["proctor.re_bench_evidence@1"] = "proctor.re_bench_evidence@1"
 
 
 class ReBench(Benchmark):
