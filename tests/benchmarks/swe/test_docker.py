@@ -136,7 +136,7 @@ async def test_a_failure_is_graded_once_more_before_it_counts(
     assert evaluated.notes == ("graded twice (official): unresolved, then unresolved in a retest",)
     folder = Path(str(evaluated.artifacts))
     assert (folder / "official.retest" / "test_output.txt").stat().st_size > 0
-    assert set(json.loads((folder / "outcomes.json").read_text())) == {"official", "official.retest"}
+    assert set(json.loads((folder / "outcomes.json").read_text())) == {"official", "official_retest"}
 
 
 @pytest.mark.slow
