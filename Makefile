@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * os.cpu_count())')
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: setup dev demo picture screenshots test lint format schemas perf cheats clean
+.PHONY: FORCE setup dev demo picture screenshots test lint format schemas perf cheats clean
 
 setup: $(VENV)/.installed
 
@@ -15,7 +15,13 @@ $(VENV)/bin/python:
 	  { echo "Proctor needs Python 3.11 or newer; say which with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
 	@$(PYTHON) -m venv $(VENV) || { echo "cannot make $(VENV); on Debian: apt-get install python3-venv"; exit 2; }
 
-$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+# Packages are installed again when what is asked for has changed, and not when a checkout has touched the file.
+$(VENV)/.wanted: FORCE | $(VENV)/bin/python
+	@cmp -s pyproject.toml $@ || cp pyproject.toml $@
+
+FORCE:
+
+$(VENV)/.installed: $(VENV)/.wanted
 	$(PIP) install --editable .
 	@touch $@
 
@@ -45,8 +51,9 @@ screenshots: dev $(VENV)/.claude
 	@PYTHONPATH=tests:demo $(BIN)/python demo/screenshots.py
 	$(BIN)/python demo/report_pictures.py
 
+# make test LANE=containers: only those of one lane (tests/lanes.py)
 test: dev
-	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal $(ARGS)
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal $(if $(LANE),--lane $(LANE) -o cache_dir=.pytest_cache/$(LANE)) $(ARGS)
 
 lint: dev
 	$(BIN)/ruff format --check .

@@ -9,6 +9,7 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 
+from lanes import LANES, lane_of
 from paths import PYTHON, REAL_SAMPLES
 
 # `python3` is the interpreter itself, and no script in front of it that looks for one, ten times as long as it starts.
@@ -23,12 +24,20 @@ settings.register_profile("proctor", deadline=None, max_examples=30)
 settings.load_profile("proctor")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--lane", choices=LANES, help="only the tests of one lane; CI runs all lanes side by side")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Each worker begins with its share of the slow tests: whoever has one left at the end keeps all others waiting.
 
     Those of one module stay together, as what they share is made once for each worker. Pieces are as long as those into
     which pytest-xdist cuts the whole, one for each worker.
     """
+    if (lane := config.getoption("--lane")) is not None:
+        others = [item for item in items if lane_of(item) != lane]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if lane_of(item) == lane]
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
     slow = [item for item in items if item.get_closest_marker("slow")]
     shares: list[list[pytest.Item]] = [[] for _ in range(workers)]

@@ -50,10 +50,10 @@ def stream_bytes(value: dict[str, Any], *, piece: int = 0) -> bytes:
 
 
 class Provider:
-    """Answers with whatever a test puts in `answers`, one per request, the last one for ever."""
+    """Responds with what a test puts in `responses`, one per request, the last one for ever."""
 
     def __init__(self) -> None:
-        self.answers: list[Handler] = [answer_with(message())]
+        self.responses: list[Handler] = [respond_with(message())]
         self.requests: list[web.BaseRequest] = []
         self.bodies: list[bytes] = []
         self.url = ""
@@ -61,11 +61,11 @@ class Provider:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         self.requests.append(request)
         self.bodies.append(provider_body(request))
-        handler = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        handler = self.responses.pop(0) if len(self.responses) > 1 else self.responses[0]
         return await handler(request)  # type: ignore[arg-type]
 
 
-def answer_with(value: dict[str, Any], *, piece: int = 0) -> Handler:
+def respond_with(value: dict[str, Any], *, piece: int = 0) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
         if b'"stream":true' not in provider_body(request):
             return web.json_response(value)
@@ -148,7 +148,7 @@ class World:
         self.agent = agent
         self.events = events
 
-    def told(self, kind: type[Any]) -> list[Any]:
+    def events_of(self, kind: type[Any]) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
 
 
@@ -157,13 +157,13 @@ async def world(
     backend: Backend,
     *,
     cap_usd: float | None = None,
-    cassette: Path | None = None,
+    recording: Path | None = None,
     task_id: str = "task-1",
     values: dict[str, str] | None = None,
     **options: Any,
 ) -> AsyncIterator[World]:
     events: list[GatewayEvent] = []
-    spec = GatewaySessionSpec(task_id=task_id, cap_usd=cap_usd, recording=cassette, values=values or {})
+    spec = GatewaySessionSpec(task_id=task_id, cap_usd=cap_usd, recording=recording, values=values or {})
     async with Gateway(backend, **options) as gateway, ClientSession() as http:
         url = await gateway.listen()
         async with gateway.session(spec, on_event=events.append) as session:

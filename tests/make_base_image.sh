@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes the image that the Docker tests run in, from the machine's own Debian mirror, without a registry.
-# Needs root, debootstrap and a Docker engine. Does nothing when the image is there.
+# Needs root, debootstrap and a Docker engine. Does nothing when the image is there, made by this very script.
 #
 #   tests/make_base_image.sh [NAME:TAG]
 #
@@ -11,7 +11,8 @@ image=${1:-proctor-test/base:bookworm}
 suite=bookworm
 packages=python3,git,ca-certificates,procps
 
-if docker image inspect "$image" >/dev/null 2>&1; then
+recipe=$(sha256sum "$0" | cut -c1-32)
+if [ "$(docker image inspect --format '{{index .Config.Labels "proctor-test.recipe"}}' "$image" 2>&1)" = "$recipe" ]; then
     echo "$image is there"
     exit 0
 fi
@@ -31,5 +32,5 @@ rm -f "$root.log"
 # Nothing of this machine stays in the image.
 rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/etc/resolv.conf "$root"/etc/hostname
 : >"$root/etc/apt/sources.list"
-tar -C "$root" --one-file-system -c . | docker import - "$image" >/dev/null
+tar -C "$root" --one-file-system -c . | docker import --change "LABEL proctor-test.recipe=$recipe" - "$image" >/dev/null
 echo "$image is made"

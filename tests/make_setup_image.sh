@@ -11,11 +11,13 @@ suite=bookworm
 packages="autossh curl gunicorn iproute2 nginx-light openssh-server postgresql python3-flask python3-pytest
 redis-server sqlite3 supervisor"
 
-if docker image inspect "$image" >/dev/null 2>&1; then
+sh "$(dirname "$0")/make_base_image.sh" "$base"
+# What it is made by: this script, and the image that it starts from.
+recipe=$( (cat "$0"; docker image inspect --format '{{.Id}}' "$base") | sha256sum | cut -c1-32)
+if [ "$(docker image inspect --format '{{index .Config.Labels "proctor-test.recipe"}}' "$image" 2>&1)" = "$recipe" ]; then
     echo "$image is there"
     exit 0
 fi
-sh "$(dirname "$0")/make_base_image.sh" "$base"
 mirror=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' 2>/dev/null |
     awk -v suite="$suite" '$2 == suite { print $1; exit }')
 [ -n "$mirror" ] || { echo "apt knows no mirror of Debian $suite on this machine" >&2; exit 2; }
@@ -34,5 +36,5 @@ docker run --name "$name" --network host "$base" sh -ec "
     rm -rf /usr/sbin/policy-rc.d /var/cache/apt/* /var/lib/apt/lists/*
     : >/etc/apt/sources.list
 " >"$log" 2>&1 || { tail -20 "$log" >&2; exit 1; }
-docker commit --change 'CMD ["/bin/sh"]' "$name" "$image" >/dev/null
+docker commit --change 'CMD ["/bin/sh"]' --change "LABEL proctor-test.recipe=$recipe" "$name" "$image" >/dev/null
 echo "$image is made"

@@ -25,7 +25,7 @@ class Conversation:
         self.messages: list[dict[str, Any]] = [{"role": "user", "content": list(first)}]
 
     async def ask(self, *, stream: bool = True) -> Content:
-        """Ask for the next answer, and take it down."""
+        """Ask for the next response, and take it down."""
         tools: dict[str, Any] = {"tools": WORKING, "messages": self.messages, "headers": self._headers}
         response = await self._agent.post(stream=stream, **tools)
         raw = await response.read()
@@ -37,7 +37,7 @@ class Conversation:
         return content
 
     def results(self, content: Content, *outputs: str, failed: bool = False) -> None:
-        """Say what came back from the calls in an answer."""
+        """Say what came back from the calls in a response."""
         calls = [block["id"] for block in content if block["type"] == "tool_use"]
         blocks = [
             {"type": "tool_result", "tool_use_id": call, "content": output, **({"is_error": True} if failed else {})}
@@ -50,7 +50,7 @@ def text(words: str) -> dict[str, Any]:
     return {"type": "text", "text": words}
 
 
-async def record_single(cassette: Path, task_id: str, *, say: str = "I look.", output: str = "a.py", ask: str) -> None:
+async def record_single(recording: Path, task_id: str, *, say: str = "I look.", output: str = "a.py", ask: str) -> None:
     """One agent: it looks, its edit fails, it ends."""
     steps = [
         {
@@ -63,14 +63,14 @@ async def record_single(cassette: Path, task_id: str, *, say: str = "I look.", o
         {"text": "Done.", "usage": {"input": 5, "output": 3, "cache_read": 160}},
     ]
     backend = ScriptBackend(parse_script({"default": {"steps": steps}}))
-    async with world(backend, cassette=cassette, task_id=task_id) as here:
+    async with world(backend, recording=recording, task_id=task_id) as here:
         one = Conversation(here.agent, text(REMINDER), text(ask), headers=CLAUDE)
         one.results(await one.ask(), output)
         one.results(await one.ask(stream=False), "no such text", failed=True)
         await one.ask()
 
 
-async def record_pod(cassette: Path, task_id: str) -> None:
+async def record_pod(recording: Path, task_id: str) -> None:
     """A pod: a coder with a sub-agent, and a reviewer, who take turns; the coder's last call never comes back."""
     script = {
         "default": {
@@ -89,7 +89,7 @@ async def record_pod(cassette: Path, task_id: str) -> None:
             ],
         }
     }
-    async with world(ScriptBackend(parse_script(script)), cassette=cassette, task_id=task_id) as here:
+    async with world(ScriptBackend(parse_script(script)), recording=recording, task_id=task_id) as here:
         coder_url, reviewer_url = (
             Agent(here.agent.http, f"{here.agent.base}/a/{name}") for name in ("coder", "reviewer")
         )

@@ -18,6 +18,7 @@ import pytest
 from aiodocker import DockerError
 
 from docker_image import IMAGE, need_docker
+from once import one_at_a_time
 from proctor.environments.docker_build import build, build_context, build_tag
 from proctor.environments.docker_engine import connect, disconnect
 
@@ -116,10 +117,11 @@ async def _build(context: Path) -> str:
     tag = build_tag(data, ())
     docker = connect()
     try:
-        try:
-            await docker.images.inspect(tag)
-        except DockerError:
-            await build(docker, data, tag, where=context)
+        with one_at_a_time(tag):
+            try:
+                await docker.images.inspect(tag)
+            except DockerError:
+                await build(docker, data, tag, where=context)
     finally:
         await disconnect(docker)
     return tag
@@ -133,7 +135,7 @@ def python_image(folder: Path) -> str:
     folders = [site / name for name in ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments")]
     folders += [found for name in ("pytest", "pluggy", "pytest_timeout") for found in site.glob(f"{name}-*.dist-info")]
     for found in folders:
-        shutil.copytree(found, context / "site" / found.name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(found, context / "site" / found.name, ignore=shutil.ignore_patterns("__pycache__", "RECORD"))
     for name in ("py.py", "pytest_timeout.py"):
         shutil.copy(site / name, context / "site" / name)
     (context / "bin").mkdir()

@@ -31,12 +31,14 @@ if TYPE_CHECKING:
     )
     from proctor.core.agent import Agent, AgentOutcome, AgentRequest, AgentSetup
     from proctor.core.benchmark import (
+        AttemptLogs,
         Benchmark,
         BenchmarkSource,
         DatasetInfo,
         GradeOptions,
         GradingContext,
         InvalidTask,
+        LogMeasure,
         TaskHealth,
     )
     from proctor.core.causes import Cause, Consequence, Status
@@ -99,6 +101,7 @@ __all__ = [
     "AgentRequest",
     "AgentSetup",
     "Attempt",
+    "AttemptLogs",
     "Benchmark",
     "BenchmarkSource",
     "Budget",
@@ -127,6 +130,7 @@ __all__ = [
     "Lane",
     "LimitReached",
     "Limits",
+    "LogMeasure",
     "Machine",
     "Member",
     "Mode",

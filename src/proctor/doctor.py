@@ -6,10 +6,12 @@ import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
 from proctor.agents.h2 import h2_version
+from proctor.benchmarks.suites.kinds import registered_kinds
 from proctor.core.errors import InfrastructureError
 from proctor.core.programs import (
     ProgramLocation,
@@ -17,7 +19,6 @@ from proctor.core.programs import (
     find_claude,
     find_h2,
     find_program,
-    find_x07,
     first_line,
 )
 from proctor.core.record import Record
@@ -67,7 +68,7 @@ class Diagnosis(Record):
 def diagnose() -> Diagnosis:
     """Look at this machine. The checks start programs, so they run side by side."""
     with ThreadPoolExecutor() as pool:
-        return Diagnosis(checks=tuple(pool.map(lambda check: check(), CHECKS)))
+        return Diagnosis(checks=tuple(pool.map(lambda check: check(), (*CHECKS, *suite_checks()))))
 
 
 def check_git() -> Check:
@@ -138,14 +139,12 @@ def check_h2() -> Check:
     return Check(name="h2", state=CheckState.OK, detail=detail, needed_for=needed_for)
 
 
-def check_x07() -> Check:
-    """x07 runs the tests of x07 suites."""
-    return _program_check(
-        "x07",
-        find_x07(),
-        needed_for="suites whose tests are x07 programs",
-        remedy="install the x07 toolchain and put it on PATH, or set X07_BIN",
-    )
+def suite_checks() -> Sequence[Callable[[], Check]]:
+    """A check for each program that a kind of suites runs its tests with."""
+    needed = [one for kind in registered_kinds().values() for one in kind.requirements()]
+    return [
+        partial(_program_check, one.name, one.location, needed_for=one.needed_for, remedy=one.remedy) for one in needed
+    ]
 
 
 def check_node() -> Check:
@@ -198,7 +197,6 @@ CHECKS: Final[Sequence[Callable[[], Check]]] = (
     check_docker,
     check_claude,
     check_h2,
-    check_x07,
     check_node,
     check_credentials,
     check_disk,

@@ -15,11 +15,12 @@ from proctor.analysis.score import ScoreSummary
 from proctor.analysis.sweep import SweepOutcome
 from proctor.benchmarks.registry import BenchmarkRow
 from proctor.benchmarks.setupbench.verdict_rule import SetupBenchEvidence
-from proctor.benchmarks.suites.format import InstanceFile, PredictionLine, SuiteFile
+from proctor.benchmarks.suites.kinds import registered_kinds
 from proctor.benchmarks.swe.parity import Parity
 from proctor.benchmarks.terminal_bench.verdict_rule import TerminalBenchEvidence
 from proctor.core.benchmark import DatasetInfo, TaskHealth
 from proctor.core.evaluation import EvaluationReport
+from proctor.core.predictions import PredictionLine
 from proctor.core.published_result import PublishedResult
 from proctor.core.record import to_json
 from proctor.core.result import TaskResult
@@ -47,6 +48,7 @@ from proctor.report.pareto import ParetoReport
 from proctor.report.runs_report import RunsReport
 from proctor.sandboxes.sandbox import SandboxRow
 
+# A tuple of records: a file is one of them.
 RECORDS: Final[dict[str, Any]] = {
     "task": Task,
     "submission": PatchSubmission | StateSubmission | ScoreLogSubmission,
@@ -83,16 +85,21 @@ RECORDS: Final[dict[str, Any]] = {
     "imported-run": ImportedRun,
     "setupbench-evidence": SetupBenchEvidence,
     "terminal-bench-evidence": TerminalBenchEvidence,
-    "suite": SuiteFile,
-    "instance": InstanceFile,
+    "suite": tuple(dict.fromkeys(kind.suite_type for kind in registered_kinds().values())),
+    "instance": tuple(kind.file_type for kind in registered_kinds().values()),
     "prediction": PredictionLine,
 }
 
 
 def json_schema(name: str) -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of one record."""
-    schema = _tidy(msgspec.json.schema(RECORDS[name]))
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": name, **schema}
+    record = RECORDS[name]
+    if isinstance(record, tuple):
+        kinds, definitions = msgspec.json.schema_components(record, ref_template="#/$defs/{name}")
+        schema = {"anyOf": list(kinds), "$defs": definitions}
+    else:
+        schema = msgspec.json.schema(record)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": name, **_tidy(schema)}
 
 
 def _tidy(value: Any) -> Any:

@@ -25,8 +25,8 @@ from proctor.core.evaluation import (
 from proctor.core.record import from_json, to_json
 from proctor.core.verdict import Verdict
 
-PASSED = TestSummary(ok=True, exit_code=0, passed=1, report="after_patch.x07test.report.json")
-BROKEN = TestSummary(ok=False, exit_code=11, errors=1, compile_failures=1, report="after_patch.x07test.report.json")
+PASSED = TestSummary(ok=True, exit_code=0, passed=1, compiled=True)
+BROKEN = TestSummary(ok=False, exit_code=11, errors=1, compile_failures=1, compiled=False)
 
 
 def task(cause: Cause, *tags: str, applied_with: str | None = None, **more: Any) -> TaskEvaluation:
@@ -36,7 +36,7 @@ def task(cause: Cause, *tags: str, applied_with: str | None = None, **more: Any)
     return TaskEvaluation(task_id="t", verdict=verdict, tags=tags, **more)
 
 
-def mended(
+def repaired(
     ops: int, *, iterations: int = 1, lint_ok: bool = True, mode: Any = "write", first: bool | None = None
 ) -> Any:
     return RepairSummary(mode=mode, iterations=iterations, applied_ops=ops, last_lint_ok=lint_ok, first_pass_ok=first)
@@ -108,32 +108,32 @@ def test_every_rate_names_its_denominator() -> None:
 @pytest.mark.parametrize(
     ("one", "clean"),
     [
-        (task(Cause.SOLVED, after_patch=PASSED, repair=mended(0)), True),
+        (task(Cause.SOLVED, post_patch=PASSED, repair=repaired(0)), True),
         (task(Cause.SOLVED), True),
         (task(Cause.SOLVED, applied_with="3way"), False),
-        (task(Cause.SOLVED, after_patch=PASSED, repair=mended(1)), False),
-        (task(Cause.SOLVED, after_patch=PASSED, repair=mended(1, mode="memory")), False),
-        (task(Cause.SOLVED, after_patch=PASSED, repair=mended(0, lint_ok=False)), False),
-        (task(Cause.SOLVED, after_patch=TestSummary(ok=True, exit_code=0, errors=1)), False),
-        (task(Cause.TESTS_FAILED, after_patch=PASSED, repair=mended(0)), False),
+        (task(Cause.SOLVED, post_patch=PASSED, repair=repaired(1)), False),
+        (task(Cause.SOLVED, post_patch=PASSED, repair=repaired(1, mode="memory")), False),
+        (task(Cause.SOLVED, post_patch=PASSED, repair=repaired(0, lint_ok=False)), False),
+        (task(Cause.SOLVED, post_patch=TestSummary(ok=True, exit_code=0, errors=1)), False),
+        (task(Cause.TESTS_FAILED, post_patch=PASSED, repair=repaired(0)), False),
     ],
 )
-def test_resolved_without_errors_means_that_nothing_had_to_be_put_right(one: TaskEvaluation, clean: bool) -> None:
+def test_resolved_without_errors_means_that_nothing_was_repaired(one: TaskEvaluation, clean: bool) -> None:
     assert of(scored(one).resolved_without_errors) == (int(clean), 1)
 
 
 @pytest.mark.parametrize(
     ("one", "counted"),
     [
-        (task(Cause.SOLVED, after_patch=PASSED), (1, 1)),
-        (task(Cause.TESTS_FAILED, after_patch=BROKEN), (0, 1)),
-        (task(Cause.SOLVED, after_patch=PASSED, repair=mended(0)), (1, 1)),
-        (task(Cause.SOLVED, after_patch=PASSED, repair=mended(1, first=False)), (0, 1)),
-        (task(Cause.SOLVED, after_patch=PASSED, repair=mended(1, first=True)), (1, 1)),
-        (task(Cause.TESTS_FAILED, after_patch=BROKEN, repair=mended(1, mode="memory")), (0, 1)),
-        (task(Cause.SOLVED, after_patch=TestSummary(ok=True, exit_code=0, report="junit.xml")), (0, 0)),
+        (task(Cause.SOLVED, post_patch=PASSED), (1, 1)),
+        (task(Cause.TESTS_FAILED, post_patch=BROKEN), (0, 1)),
+        (task(Cause.SOLVED, post_patch=PASSED, repair=repaired(0)), (1, 1)),
+        (task(Cause.SOLVED, post_patch=PASSED, repair=repaired(1, first=False)), (0, 1)),
+        (task(Cause.SOLVED, post_patch=PASSED, repair=repaired(1, first=True)), (1, 1)),
+        (task(Cause.TESTS_FAILED, post_patch=BROKEN, repair=repaired(1, mode="memory")), (0, 1)),
+        (task(Cause.SOLVED, post_patch=TestSummary(ok=True, exit_code=0, report="junit.xml")), (0, 0)),
         (task(Cause.DOES_NOT_APPLY), (0, 0)),
-        (task(Cause.DOES_NOT_APPLY, repair=mended(0)), (0, 0)),
+        (task(Cause.DOES_NOT_APPLY, repair=repaired(0)), (0, 0)),
     ],
 )
 def test_first_pass_is_measured_before_repair(one: TaskEvaluation, counted: tuple[int, int]) -> None:
@@ -142,27 +142,27 @@ def test_first_pass_is_measured_before_repair(one: TaskEvaluation, counted: tupl
     assert score.first_pass_unknown == 0
 
 
-def test_where_nobody_tried_before_repair_the_first_pass_is_unknown_and_said_so() -> None:
-    score = scored(task(Cause.SOLVED, after_patch=PASSED, repair=mended(1)))
+def test_the_first_pass_is_reported_as_unknown_where_it_was_not_tried_before_repair() -> None:
+    score = scored(task(Cause.SOLVED, post_patch=PASSED, repair=repaired(1)))
     assert of(score.first_pass_compile) == (0, 0)
     assert (score.first_pass_compile.rate, score.first_pass_unknown) == (None, 1)
-    assert "1 more was mended by a linter; whether it compiled before is unknown" in score_table(score)
+    assert "1 more was repaired by a linter; whether it compiled before is unknown" in score_table(score)
 
 
 def test_repair_is_averaged_over_what_was_repaired() -> None:
     score = scored(
-        task(Cause.SOLVED, repair=mended(0)), task(Cause.SOLVED, repair=mended(3, iterations=2)), task(Cause.SOLVED)
+        task(Cause.SOLVED, repair=repaired(0)), task(Cause.SOLVED, repair=repaired(3, iterations=2)), task(Cause.SOLVED)
     )
     assert (score.repair_iterations.mean, score.repair_operations.mean, score.repair_iterations.total) == (1.5, 1.5, 2)
 
 
-def test_what_nobody_tried_has_no_line() -> None:
+def test_what_was_not_tried_has_no_line() -> None:
     table = score_table(scored(task(Cause.SOLVED)))
     assert "repair" not in table
     assert "first pass" not in table
-    mended_one = score_table(scored(task(Cause.SOLVED, after_patch=PASSED, repair=mended(0))))
-    assert "repair: 1.00 passes, 0.00 operations, mean of 1 task" in mended_one
-    assert "compiles at first pass" in mended_one
+    repaired_one = score_table(scored(task(Cause.SOLVED, post_patch=PASSED, repair=repaired(0))))
+    assert "repair: 1.00 passes, 0.00 operations, mean of 1 task" in repaired_one
+    assert "compiles at first pass" in repaired_one
 
 
 def test_tags_have_scores_of_their_own() -> None:
@@ -199,7 +199,7 @@ def test_the_published_report_is_scored(
     assert from_json(to_json(score), ScoreSummary) == score
 
 
-def test_of_an_x07_report_the_first_pass_is_known_only_where_nothing_was_mended() -> None:
+def test_of_an_x07_report_the_first_pass_is_known_only_where_nothing_was_repaired() -> None:
     tests = {"ok": True, "exit_code": 0, "compile_failures": 0, "report_path": None, "duration_ms": 1}
     repair = {"mode": "write", "iterations": 2, "applied_ops_count": 1, "last_lint_ok": True}
     score = x07_scored(

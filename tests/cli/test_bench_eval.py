@@ -1,4 +1,4 @@
-"""`bench eval` and `bench validate` on small suites, through the command line, in real rooms."""
+"""`bench eval` and `bench validate` on small suites, through the command line, in real environments."""
 
 import json
 import os
@@ -36,11 +36,11 @@ def test_the_oracle_resolves_and_the_report_fits_its_schema(tmp_path: Path) -> N
     assert verdict(report) == ("resolved", "solved")
     jsonschema.validate(report, json_schema("report"))
     task = report["tasks"][0]
-    assert (task["baseline"]["failed"], task["after_patch"]["passed"]) == (1, 2)
+    assert (task["pre_patch"]["failed"], task["post_patch"]["passed"]) == (1, 2)
     assert task["verdict"]["findings"] == []
     folder = Path(task["artifacts"])
     assert (folder / "patch" / "submission.diff").read_text() == SOLUTION
-    assert json.loads((folder / "after_patch.tests.json").read_text())["exit_code"] == 0
+    assert json.loads((folder / "post_patch.tests.json").read_text())["exit_code"] == 0
     assert not (folder / "repo").exists()
 
 
@@ -59,7 +59,7 @@ def test_the_oracle_resolves_and_the_report_fits_its_schema(tmp_path: Path) -> N
         (diff("calc.py", BUGGY, "import time\ntime.sleep(999)\n"), "test_timeout"),
     ],
 )
-def test_an_answer_that_does_not_solve_the_task_is_unresolved_and_says_why(
+def test_a_submission_that_does_not_solve_the_task_is_unresolved_and_says_why(
     tmp_path: Path, patch: str, cause: str
 ) -> None:
     make_instance(tmp_path)
@@ -84,7 +84,7 @@ def test_a_patch_that_edits_the_tests_is_graded_by_the_real_ones(tmp_path: Path)
     assert any(finding["path"] == "tests/test_calc.py" for finding in report["tasks"][0]["verdict"]["findings"])
 
 
-def test_a_task_without_an_answer_is_skipped(tmp_path: Path) -> None:
+def test_a_task_without_a_prediction_is_skipped(tmp_path: Path) -> None:
     make_instance(tmp_path)
     code, report = evaluate(tmp_path, make_suite(tmp_path), "--predictions", predict(tmp_path, other=SOLUTION))
     assert code == 0
@@ -108,7 +108,7 @@ def test_a_task_that_is_wrong_itself_is_an_error_and_exit_12(
     assert verdict(report) == ("error", cause)
 
 
-def test_a_broken_instance_is_an_error_of_its_own_and_the_others_go_on(tmp_path: Path) -> None:
+def test_a_broken_instance_is_an_error_of_its_own_and_the_others_are_graded(tmp_path: Path) -> None:
     make_instance(tmp_path, "good")
     make_instance(tmp_path, "bad", repo_path="nowhere")
     code, report = evaluate(tmp_path, make_suite(tmp_path, "good", "bad"), "--oracle")
@@ -117,7 +117,7 @@ def test_a_broken_instance_is_an_error_of_its_own_and_the_others_go_on(tmp_path:
 
 
 def test_a_flaky_instance_is_reported_as_flaky_with_the_tests_that_flipped(tmp_path: Path) -> None:
-    # A room is always the same inside; only the clock tells two runs apart.
+    # An environment is always the same inside; only the clock differs between two runs.
     hidden = HIDDEN.replace("self.assertEqual(add(0, 0), 0)", "self.assertEqual(time.monotonic_ns() // 1000 % 2, 0)")
     make_instance(tmp_path, hidden="import time\n" + hidden, eval={"pass_to_pass": []})
     suite = make_suite(tmp_path)
@@ -165,7 +165,7 @@ def test_what_was_graded_is_not_graded_again_until_something_changes(tmp_path: P
     assert grade()
 
 
-def test_an_interrupted_evaluation_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_an_interrupted_evaluation_resumes_where_it_stopped(tmp_path: Path) -> None:
     names = [f"i{number}" for number in range(6)]
     for name in names:
         slow = "" if name == names[0] else "\nimport time\ntime.sleep(0.5)\n"
@@ -231,7 +231,7 @@ def test_validate_proves_a_suite_and_eval_knows_it_afterwards(tmp_path: Path) ->
     healths = {health["task_id"]: health for health in checked(done.stdout)["tasks"]}
     assert healths["good"]["healthy"]
     assert not healths["wrong-oracle"]["oracle_ok"]
-    assert not healths["green"]["baseline_ok"]
+    assert not healths["green"]["pre_patch_ok"]
     assert [line.split()[0] for line in (tmp_path / "sick").read_text().splitlines()] == ["green", "wrong-oracle"]
     code, report = evaluate(tmp_path, suite, "--oracle")
     assert {task["task_id"]: task["healthy"] for task in report["tasks"]} == {
@@ -244,7 +244,7 @@ def test_validate_proves_a_suite_and_eval_knows_it_afterwards(tmp_path: Path) ->
     assert (code, report["summary"]["total"], report["summary"]["resolved"]) == (0, 1, 1)
 
 
-def test_validate_finds_an_answer_that_lies_in_the_repository(tmp_path: Path) -> None:
+def test_validate_finds_an_oracle_that_is_in_the_repository(tmp_path: Path) -> None:
     make_instance(tmp_path)
     fix = "".join(f"    total_of_both_numbers_{number} = a + b + {number} - {number}\n" for number in range(8))
     solution = f"def add(a, b):\n{fix}    return total_of_both_numbers_7\n"

@@ -123,7 +123,7 @@ def test_a_diff_with_wrong_context_is_not_fuzzed_in(tmp_path: Path) -> None:
     assert (code, report["instances"][0]["status"]) == (12, "error")
 
 
-def test_validate_and_list_in_x07s_words(tmp_path: Path) -> None:
+def test_validate_and_list_print_what_x07_prints(tmp_path: Path) -> None:
     done = proctor(
         tmp_path, "bench", "validate", "--suite", SUITE, "--format", "x07", "--quiet", variables={"X07_BIN": STANDIN}
     )

@@ -1,6 +1,5 @@
 import contextlib
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 from proctor.core.errors import UsageError
 from proctor.core.predictions import read_predictions
 from proctor.core.submission import PatchKind
-from x07_world import SUITES
 
 
 def write(folder: Path, *lines: Any) -> Path:
@@ -31,6 +29,13 @@ def test_a_diff_is_read_inline_or_from_a_file_beside_the_predictions(tmp_path: P
     predictions = read_predictions(write(tmp_path, line(), "", by_path))
     assert predictions["one"].content == b"--- a\n"
     assert predictions["two"].content == b"--- \xff\n"
+
+
+def test_a_line_may_state_our_version_or_one_that_the_caller_knows(tmp_path: Path) -> None:
+    lines = [line(schema_version="proctor.prediction@1"), line(instance_id="two", schema_version="theirs@1")]
+    assert len(read_predictions(write(tmp_path, *lines), schemas=["theirs@1"])) == 2
+    with pytest.raises(UsageError, match="1 bad line"):
+        read_predictions(write(tmp_path, *lines))
 
 
 def test_a_script_is_read_as_it_is(tmp_path: Path) -> None:
@@ -57,7 +62,7 @@ def test_a_patch_set_keeps_its_numbers_as_they_were_written(tmp_path: Path) -> N
         ({"meta": 0}, "meta=0"),
     ],
 )
-def test_who_answered_is_shown_as_x07_shows_it(tmp_path: Path, changes: dict[str, Any], model: str | None) -> None:
+def test_the_model_is_shown_with_note_and_meta(tmp_path: Path, changes: dict[str, Any], model: str | None) -> None:
     assert read_predictions(write(tmp_path, line(**changes)))["one"].model == model
 
 
@@ -123,10 +128,3 @@ def test_no_text_makes_the_reader_raise_anything_but_its_own_error(
     file.write_text("\n".join(lines), encoding="utf-8", errors="surrogatepass")
     with contextlib.suppress(UsageError):
         read_predictions(file)
-
-
-@pytest.mark.parametrize(("data", "suite"), SUITES)
-def test_x07s_own_predictions_load(data: Callable[..., Path], suite: str) -> None:
-    predictions = read_predictions(data("x07", suite, "predictions.oracle.jsonl"))
-    assert len(predictions) == 2
-    assert {prediction.model for prediction in predictions.values()} == {"oracle"}

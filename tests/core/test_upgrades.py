@@ -1,8 +1,9 @@
 """Records of older versions are read as if they were written today."""
 
 import json
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_type_hints
 
+import msgspec
 import pytest
 
 from proctor.core.record import Record, from_json
@@ -10,7 +11,10 @@ from proctor.core.run import JournalEntry
 from proctor.core.sweep import Sweep
 from proctor.core.trajectory import Trajectory
 from proctor.core.upgrades import UPGRADES, upgrade
+from proctor.grading.state.snapshot import EnvironmentSnapshot
 from proctor.report.formats.harbor import HarborJobExtra
+from proctor.results.attempt_record import AttemptRecord, GradingRecord
+from proctor.schema import RECORDS
 
 ENTRY = {
     "at": "2026-01-01T00:00:00Z",
@@ -104,6 +108,44 @@ def test_versions_follow_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_upgrade_ends_at_a_version_that_is_current() -> None:
     assert all(step.to not in UPGRADES for step in UPGRADES.values())
+
+
+def _fields(kind: Any, path: list[str]) -> set[str]:
+    """The fields of the record at a path; lists and alternatives are passed through."""
+    found = {kind}
+    for name in [*path, None]:
+        inner: set[Any] = set()
+        while found:
+            one = found.pop()
+            if isinstance(one, type) and issubclass(one, msgspec.Struct):
+                inner.add(one)
+            else:
+                found.update(get_args(one))
+        if name is None:
+            return {field for one in inner for field in one.__struct_fields__}
+        found = {get_type_hints(one)[name] for one in inner if name in one.__struct_fields__}
+    return set()
+
+
+@pytest.mark.parametrize("version", UPGRADES)
+def test_every_new_name_is_a_field_of_the_current_record(version: str) -> None:
+    step = UPGRADES[version]
+    kinds = [
+        kind for kind in [*RECORDS.values(), AttemptRecord, GradingRecord, EnvironmentSnapshot] if _is(kind, step.to)
+    ]
+    assert len(kinds) == 1
+    names = dict(step.renames)
+    for path, new in step.renames.items():
+        parents = path.split(".")[:-1]
+        renamed = [names.get(".".join(parents[: end + 1]), parent) for end, parent in enumerate(parents)]
+        assert new in _fields(kinds[0], renamed), path
+        assert path.split(".")[-1] not in _fields(kinds[0], renamed), path
+
+
+def _is(kind: Any, version: str) -> bool:
+    return "schema_version" in getattr(kind, "__struct_fields__", ()) and get_args(
+        get_type_hints(kind)["schema_version"]
+    ) == (version,)
 
 
 def test_text_that_looks_like_an_old_record_stays_as_it_is() -> None:

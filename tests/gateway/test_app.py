@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientError, ClientSession, UnixConnector, web
 
-from gateway_lab import KEY, MODEL, Agent, answer_with, fail_with, message, provider, stream_bytes, upstream, world
+from gateway_lab import KEY, MODEL, Agent, fail_with, message, provider, respond_with, stream_bytes, upstream, world
 from proctor.core.errors import InfrastructureError
 from proctor.core.result import Tokens
 from proctor.gateway import ExchangeFinished, Gateway, GatewaySessionSpec, ScriptBackend, parse_script
@@ -17,9 +17,9 @@ SCRIPT = ScriptBackend(parse_script({"default": [{"text": "Done.", "repeat": "fo
 TOKENS = Tokens(input=11, output=22, cache_read=33, cache_write_5m=44, cache_write_1h=55)
 
 
-async def test_an_answer_comes_through_whole_and_is_metered() -> None:
+async def test_a_response_comes_through_whole_and_is_metered() -> None:
     async with provider() as lab, world(upstream(lab)) as here:
-        lab.answers = [answer_with(message("Hi.", tokens=TOKENS))]
+        lab.responses = [respond_with(message("Hi.", tokens=TOKENS))]
         response = await here.agent.post()
         assert await response.json() == message("Hi.", tokens=TOKENS)
         usage = here.session.usage
@@ -31,13 +31,13 @@ async def test_an_answer_comes_through_whole_and_is_metered() -> None:
 async def test_a_stream_comes_through_byte_for_byte_and_is_metered(piece: int) -> None:
     text = "Grüße, 世界 \U0001f600 " * 20
     async with provider() as lab, world(upstream(lab)) as here:
-        lab.answers = [answer_with(message(text, tokens=TOKENS), piece=piece)]
+        lab.responses = [respond_with(message(text, tokens=TOKENS), piece=piece)]
         status, body = await here.agent.ask(stream=True)
         assert (status, body) == (200, stream_bytes(message(text, tokens=TOKENS), piece=piece))
-        await eventually(lambda: here.told(ExchangeFinished), "the meter's word")
+        await eventually(lambda: here.events_of(ExchangeFinished), "the meter's word")
         assert here.session.usage.tokens == TOKENS
-        (answered,) = here.told(ExchangeFinished)
-        assert (answered.tokens, answered.cut) == (TOKENS, None)
+        (finished,) = here.events_of(ExchangeFinished)
+        assert (finished.tokens, finished.cut) == (TOKENS, None)
 
 
 async def test_every_event_is_passed_on_before_the_next_one_exists() -> None:
@@ -53,7 +53,7 @@ async def test_every_event_is_passed_on_before_the_next_one_exists() -> None:
         return response
 
     async with provider() as lab, world(upstream(lab)) as here:
-        lab.answers = [step_by_step]
+        lab.responses = [step_by_step]
         response = await here.agent.post(stream=True)
         received = b""
         async with asyncio.timeout(PATIENCE):
@@ -63,7 +63,7 @@ async def test_every_event_is_passed_on_before_the_next_one_exists() -> None:
         assert received == stream_bytes(message("abc"), piece=1)
 
 
-async def test_tcp_addresses_and_a_unix_socket_all_answer_at_once(tmp_path: Path) -> None:
+async def test_tcp_addresses_and_a_unix_socket_all_work_at_once(tmp_path: Path) -> None:
     async with Gateway(SCRIPT) as gateway:
         one, two = await gateway.listen(), await gateway.listen("127.0.0.2")
         socket = await gateway.listen_unix(tmp_path / "model.sock")
@@ -94,7 +94,7 @@ async def test_an_unknown_token_is_refused_at_once_and_costs_nothing() -> None:
         assert here.session.usage.requests == 0
 
 
-async def test_a_closed_session_answers_nothing_for_good() -> None:
+async def test_a_closed_session_refuses_everything() -> None:
     async with provider() as lab, Gateway(upstream(lab)) as gateway, ClientSession() as http:
         url = await gateway.listen()
         async with gateway.session(GatewaySessionSpec(task_id="t")) as session:
@@ -128,12 +128,12 @@ async def test_the_agents_of_a_pod_are_told_apart_by_their_path() -> None:
         assert found == {("coder", "coder/main"): 2, ("reviewer", "reviewer/main"): 1}
 
 
-async def test_what_is_no_model_request_is_answered_and_not_charged() -> None:
+async def test_what_is_no_model_request_is_served_and_not_charged() -> None:
     async with provider() as lab, world(upstream(lab)) as here:
         http, base = here.agent.http, here.agent.base
         assert (await http.head(base)).status == 200
         assert lab.requests == [], "a preconnect needs no provider"
-        lab.answers = [fail_with(418, text="teapot")]
+        lab.responses = [fail_with(418, text="teapot")]
         for path in ("/v1/models", "/v1/models/x?y=1", "/api/anything"):
             response = await http.get(base + path, headers={"x-api-key": "placeholder"})
             assert response.status == 418
@@ -209,7 +209,7 @@ async def test_a_body_that_is_no_request_goes_no_further() -> None:
 @pytest.mark.parametrize("content", [b'"\xff\xfe"', b"1e999999"])
 async def test_a_message_that_cannot_be_read_is_the_agents_own_affair(content: bytes, tmp_path: Path) -> None:
     """It is passed on and taken down all the same: an agent must not be able to make its run fail."""
-    async with provider() as lab, world(upstream(lab), cassette=tmp_path / "c.jsonl") as here:
+    async with provider() as lab, world(upstream(lab), recording=tmp_path / "c.jsonl") as here:
         body = b'{"model":"m","messages":[{"role":"user","content":' + content + b"}]}"
         response = await here.agent.http.post(here.agent.base + "/v1/messages", data=body)
         assert response.status == 200
@@ -233,14 +233,14 @@ async def test_a_client_that_leaves_ends_the_request_at_the_provider() -> None:
             ended.set()
 
     async with provider() as lab, world(upstream(lab)) as here:
-        lab.answers = [endless]
+        lab.responses = [endless]
         response = await here.agent.post(stream=True)
         await response.content.readany()
         response.close()
         await asyncio.wait_for(ended.wait(), PATIENCE)
-        await eventually(lambda: here.told(ExchangeFinished), "the meter's word")
-        (answered,) = here.told(ExchangeFinished)
-        assert answered.cut == "the client left"
+        await eventually(lambda: here.events_of(ExchangeFinished), "the meter's word")
+        (finished,) = here.events_of(ExchangeFinished)
+        assert finished.cut == "the client left"
         assert here.session.usage.cut == 1
         assert here.session.usage.tokens.input == TOKENS.input
 
@@ -297,14 +297,14 @@ async def test_a_slow_client_holds_the_provider_back() -> None:
         return response
 
     async with provider() as lab, world(upstream(lab)) as here:
-        lab.answers = [flood]
+        lab.responses = [flood]
         response = await here.agent.post(stream=True)
         assert 0 < await steady(lambda: sent) < 40_000_000
         response.close()
 
 
 async def test_what_a_client_was_sent_and_did_not_read_is_charged() -> None:
-    """One that leaves before the last bytes of a long answer must not have it for nothing."""
+    """One that leaves before the last bytes of a long response must not have it for nothing."""
     body = f"data: {'x' * 100_000}\n\n" * 200 + stream_bytes(message(tokens=TOKENS)).decode()
     long = ScriptBackend(parse_script({"default": [{"raw": {"body": body, "content_type": "text/event-stream"}}]}))
     async with world(long) as here:
@@ -312,6 +312,6 @@ async def test_what_a_client_was_sent_and_did_not_read_is_charged() -> None:
         await response.content.readany()
         await asyncio.sleep(0.1)
         response.close()
-        while not here.told(ExchangeFinished):
+        while not here.events_of(ExchangeFinished):
             await asyncio.sleep(0.01)
         assert here.session.usage.tokens == TOKENS

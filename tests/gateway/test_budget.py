@@ -52,7 +52,7 @@ def test_a_runs_limit_exhausts_all_its_tasks() -> None:
     assert ledger.try_reserve() is None
 
 
-def test_what_earlier_sittings_spent_counts() -> None:
+def test_what_earlier_sessions_spent_counts() -> None:
     ledger = RunBudget(1.0, spent_usd=0.95)
     assert ledger.try_reserve(0.1) is None
     assert ledger.try_reserve(0.05) is not None

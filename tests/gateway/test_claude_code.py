@@ -80,8 +80,8 @@ def backend(*steps: dict[str, Any], **more: Any) -> ScriptBackend:
 
 
 async def test_a_script_drives_it_and_a_recording_drives_it_again(claude: Path, tmp_path: Path) -> None:
-    cassette = tmp_path / "cassette.jsonl"
-    async with world(backend(*WRITES_A_FILE), cassette=cassette, cap_usd=1.0) as here:
+    recording = tmp_path / "cassette.jsonl"
+    async with world(backend(*WRITES_A_FILE), recording=recording, cap_usd=1.0) as here:
         code, result, workspace = await run(claude, here, tmp_path / "recorded")
         scripted = here.session.usage
     assert (code, result["is_error"], result["result"]) == (0, False, "Done.")
@@ -93,11 +93,11 @@ async def test_a_script_drives_it_and_a_recording_drives_it_again(claude: Path, 
     assert result["modelUsage"][MODEL]["inputTokens"] == USED.input
     assert result["modelUsage"][MODEL]["outputTokens"] == USED.output
 
-    recorded = load_recording(cassette)
+    recorded = load_recording(recording)
     assert [entry.exchange.conversation for entry in recorded.exchanges] == ["main", "main"]
-    assert cassette.stat().st_size < 250_000, "the second request holds only what is new"
+    assert recording.stat().st_size < 250_000, "the second request holds only what is new"
 
-    async with world(ReplayBackend(lambda _: cassette)) as here:
+    async with world(ReplayBackend(lambda _: recording)) as here:
         code, again, workspace = await run(claude, here, tmp_path / "replayed")
         assert here.session.divergence is None
         assert here.session.usage == scripted
@@ -150,7 +150,7 @@ async def test_a_provider_that_stays_down_is_not_asked_all_over_again(
 ) -> None:
     """By itself Claude Code would try eleven times, for three minutes."""
     async with provider() as lab, world(upstream(lab)) as here:
-        lab.answers = [fail_with(status, text="no")]
+        lab.responses = [fail_with(status, text="no")]
         code, result, _ = await run(claude, here, tmp_path)
         assert here.session.usage.requests == 1
         assert here.session.failure is not None

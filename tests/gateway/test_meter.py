@@ -43,7 +43,7 @@ def test_cache_writes_are_split_by_how_long_they_last(fields: dict[str, object],
     assert (usage.tokens.cache_write_5m, usage.tokens.cache_write_1h) == (five, hour)
 
 
-def test_what_was_sampled_beside_the_answer_is_counted_under_its_own_model() -> None:
+def test_what_was_sampled_beside_the_response_is_counted_under_its_own_model() -> None:
     tally = UsageAccumulator("m")
     iterations = [
         {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3_500},
@@ -57,7 +57,7 @@ def test_what_was_sampled_beside_the_answer_is_counted_under_its_own_model() -> 
     }
 
 
-def test_an_answer_that_reported_nothing_used_nothing() -> None:
+def test_a_response_that_reported_nothing_used_nothing() -> None:
     assert UsageAccumulator("m").total() == ()
 
 

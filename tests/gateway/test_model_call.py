@@ -73,10 +73,10 @@ def test_the_last_text_holds_what_the_tools_said() -> None:
     content = [
         {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "3 passed"}]},
         {"type": "tool_result", "tool_use_id": "u", "content": "4 failed"},
-        {"type": "text", "text": "go on"},
+        {"type": "text", "text": "continue"},
     ]
     asked = call(messages=[{"role": "user", "content": "first"}, {"role": "user", "content": content}])
-    assert asked.last_text() == "3 passed\n4 failed\ngo on"
+    assert asked.last_text() == "3 passed\n4 failed\ncontinue"
     assert asked.first_text() == "first"
     assert call(messages=[]).last_text() == ""
     assert content_text(None) == ""

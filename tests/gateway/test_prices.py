@@ -55,7 +55,7 @@ def test_the_length_of_the_single_prompt_decides_where_the_table_says_so() -> No
     assert prices.cost(long) == pytest.approx((60_000 * 0.5 + 40_001 * 0.05) / 1e6)
 
 
-def test_fast_answers_regions_and_web_searches_cost_more() -> None:
+def test_fast_responses_regions_and_web_searches_cost_more() -> None:
     prices = Prices.load()
     tokens = Tokens(input=1_000_000)
     assert prices.cost(Usage(model="claude-opus-5-5", tokens=tokens, speed="fast")) == pytest.approx(8)

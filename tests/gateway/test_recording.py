@@ -66,7 +66,7 @@ def open_recorder(path: Path, secrets: tuple[str, ...] = (SECRET,)) -> Recorder:
 def conversation(turns: int) -> list[dict[str, Any]]:
     said: list[dict[str, Any]] = [user("start")]
     for turn in range(turns):
-        said.append({"role": "assistant", "content": f"answer {turn} " + "x" * 500})
+        said.append({"role": "assistant", "content": f"response {turn} " + "x" * 500})
         said.append(user(f"result {turn} " + "y" * 500))
     return said
 
@@ -77,14 +77,14 @@ def test_requests_come_back_whole(tmp_path: Path) -> None:
         for end in range(1, len(said) + 1, 2):
             marked = [*said[: end - 1], user(said[end - 1]["content"][0]["text"], marked=True)]
             record(recorder, call(marked, system="sys", tools=[{"name": "Bash"}], max_tokens=end % 2))
-    cassette = load_recording(tmp_path / "c.jsonl")
-    assert [recorded.messages for recorded in cassette.exchanges] == [said[:end] for end in range(1, 12, 2)]
-    assert all(recorded.system == "sys" for recorded in cassette.exchanges)
-    assert all(recorded.tools == [{"name": "Bash"}] for recorded in cassette.exchanges)
-    assert cassette.exchanges[0].params == {"max_tokens": 1}
+    recording = load_recording(tmp_path / "c.jsonl")
+    assert [recorded.messages for recorded in recording.exchanges] == [said[:end] for end in range(1, 12, 2)]
+    assert all(recorded.system == "sys" for recorded in recording.exchanges)
+    assert all(recorded.tools == [{"name": "Bash"}] for recorded in recording.exchanges)
+    assert recording.exchanges[0].params == {"max_tokens": 1}
 
 
-def test_a_cassette_grows_with_what_is_said_and_not_with_its_square(tmp_path: Path) -> None:
+def test_a_recording_grows_with_what_is_said_and_not_with_its_square(tmp_path: Path) -> None:
     sizes = []
     for turns in (50, 200):
         said = conversation(turns)
@@ -100,12 +100,12 @@ def test_a_cassette_grows_with_what_is_said_and_not_with_its_square(tmp_path: Pa
 def test_a_conversation_that_was_compacted_starts_anew(tmp_path: Path) -> None:
     with open_recorder(tmp_path / "c.jsonl") as recorder:
         record(recorder, call(conversation(3)))
-        record(recorder, call([user("summary"), user("go on")]))
-        record(recorder, call([user("summary"), user("go on"), user("more")]))
-    cassette = load_recording(tmp_path / "c.jsonl")
-    assert cassette.exchanges[1].messages == [user("summary"), user("go on")]
-    assert cassette.exchanges[1].exchange.request.base is None
-    assert (cassette.exchanges[2].exchange.request.base, cassette.exchanges[2].exchange.request.keep) == (2, 2)
+        record(recorder, call([user("summary"), user("continue")]))
+        record(recorder, call([user("summary"), user("continue"), user("more")]))
+    recording = load_recording(tmp_path / "c.jsonl")
+    assert recording.exchanges[1].messages == [user("summary"), user("continue")]
+    assert recording.exchanges[1].exchange.request.base is None
+    assert (recording.exchanges[2].exchange.request.base, recording.exchanges[2].exchange.request.keep) == (2, 2)
 
 
 def test_only_what_is_already_written_is_referred_to(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:
         load_recording(path)
 
 
-def test_a_cassette_that_is_missing_or_empty_is_refused(tmp_path: Path) -> None:
+def test_a_recording_that_is_missing_or_empty_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidData, match="cannot read the recording"):
         load_recording(tmp_path / "none.jsonl")
     (tmp_path / "empty.jsonl").touch()

@@ -26,7 +26,7 @@ def user(text: str) -> dict[str, Any]:
 @asynccontextmanager
 async def recording(path: Path, *steps: dict[str, Any], **more: Any) -> AsyncIterator[World]:
     backend = ScriptBackend(parse_script({"default": {"steps": list(steps), **more}}))
-    async with world(backend, cassette=path, values={"workspace": "/old/ws"}) as here:
+    async with world(backend, recording=path, values={"workspace": "/old/ws"}) as here:
         yield here
 
 
@@ -39,19 +39,19 @@ async def replaying(path: Path, *, values: dict[str, str] | None = None, **optio
 async def talk(here: World, *texts: str, stream: bool = True) -> list[bytes]:
     """A conversation: each request holds all that was said before."""
     said: list[dict[str, Any]] = []
-    answers = []
+    responses = []
     for text in texts:
         said.append(user(text))
         status, body = await here.agent.ask(stream=stream, messages=said)
         assert status == 200, body
-        answers.append(body)
+        responses.append(body)
         message = (
             message_from_events(json.loads(payload) for payload in EventSplitter().feed(body))
             if stream
             else json.loads(body)
         )
         said.append({"role": "assistant", "content": message["content"]})
-    return answers
+    return responses
 
 
 STEPS = (
@@ -72,7 +72,7 @@ async def test_the_same_requests_get_the_same_bytes_and_count_the_same(tmp_path:
 
 
 @pytest.mark.parametrize("streamed", [True, False])
-async def test_an_answer_is_given_in_the_form_that_is_asked_for(tmp_path: Path, streamed: bool) -> None:
+async def test_a_response_is_given_in_the_form_that_is_asked_for(tmp_path: Path, streamed: bool) -> None:
     path = tmp_path / "c.jsonl"
     async with recording(path, *STEPS) as here:
         await talk(here, "go", "ok", stream=streamed)
@@ -86,13 +86,13 @@ async def test_a_recorded_replay_is_the_recording_again(tmp_path: Path) -> None:
     one, two = tmp_path / "1.jsonl", tmp_path / "2.jsonl"
     async with recording(one, *STEPS) as here:
         before = await talk(here, "go", "ok")
-    async with world(ReplayBackend(lambda _: one), cassette=two) as here:
+    async with world(ReplayBackend(lambda _: one), recording=two) as here:
         await talk(here, "go", "ok")
     async with replaying(two) as here:
         assert await talk(here, "go", "ok") == before
 
 
-async def test_the_same_request_again_gets_the_same_answer_again(tmp_path: Path) -> None:
+async def test_the_same_request_again_gets_the_same_response_again(tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl"
     async with recording(path, {"text": "one"}, {"text": "two"}) as here:
         await talk(here, "a", "b")
@@ -103,7 +103,7 @@ async def test_the_same_request_again_gets_the_same_answer_again(tmp_path: Path)
         assert message_from_events(json.loads(p) for p in EventSplitter().feed(streamed)) == json.loads(first[1])
 
 
-async def test_bad_weather_is_replayed_too(tmp_path: Path) -> None:
+async def test_errors_are_replayed_too(tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl"
     steps: list[dict[str, Any]] = [
         {"error": {"status": 529, "headers": {"retry-after": "2"}}},
@@ -146,7 +146,7 @@ async def test_a_divergence_is_reported_where_it_happened(
         with pytest.raises(AssertionError):
             await talk(here, *texts)
         await asyncio.sleep(0)
-        (diverged,) = here.told(ReplayDivergence)
+        (diverged,) = here.events_of(ReplayDivergence)
         assert diverged == here.session.divergence
         assert (diverged.conversation, diverged.request) == ("main", request_number)
         assert diverged.message.startswith(f"replay_diverged: request {request_number} of 'main': ")
@@ -173,7 +173,7 @@ async def test_by_order_alone_what_the_tools_said_does_not_matter(tmp_path: Path
         assert (await here.agent.ask("third"))[0] == 451
 
 
-async def test_subagents_that_start_together_find_their_own_answers(tmp_path: Path) -> None:
+async def test_subagents_that_start_together_find_their_own_responses(tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl"
     conversations = [
         {"prompt": "cats", "steps": [{"text": "meow"}, {"text": "purr"}]},
@@ -238,7 +238,7 @@ async def test_a_workspace_may_be_elsewhere_when_it_is_replayed(tmp_path: Path) 
         assert message["content"][1]["input"] == {"file_path": "/somewhere/new/a.py"}
 
 
-async def test_answers_come_at_once_or_as_fast_as_they_did(tmp_path: Path) -> None:
+async def test_responses_come_at_once_or_as_fast_as_they_did(tmp_path: Path) -> None:
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -268,7 +268,7 @@ async def test_a_budget_holds_in_a_replay_as_it_did(tmp_path: Path) -> None:
         assert here.session.usage.turns == 2
 
 
-async def test_a_cassette_that_is_not_there_opens_no_session_and_reserves_nothing(tmp_path: Path) -> None:
+async def test_a_recording_that_is_not_there_opens_no_session_and_reserves_nothing(tmp_path: Path) -> None:
     async with Gateway(ReplayBackend(lambda spec: tmp_path / spec.task_id)) as gateway:
         with pytest.raises(InvalidData, match="cannot read the recording"):
             async with gateway.session(GatewaySessionSpec(task_id="x", cap_usd=1.0)):

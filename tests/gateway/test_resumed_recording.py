@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientError, ClientSession, web
 
-from gateway_lab import Agent, Provider, answer_with, fail_with, message, provider, stream_bytes, upstream
+from gateway_lab import Agent, Provider, fail_with, message, provider, respond_with, stream_bytes, upstream
 from proctor.gateway import (
     ExchangeFinished,
     Gateway,
@@ -24,13 +24,13 @@ from proctor.gateway.sse import EventSplitter, message_from_events
 
 
 @asynccontextmanager
-async def take(
-    backend: Backend, cassette: Path, *earlier: Path, cap_usd: float | None = None, workspace: str = "/workspace"
+async def attempt(
+    backend: Backend, recording: Path, *earlier: Path, cap_usd: float | None = None, workspace: str = "/workspace"
 ) -> AsyncIterator[tuple[Agent, list[GatewayEvent]]]:
-    """One attempt that is recorded, and that may go on where earlier ones broke off."""
+    """One attempt that is recorded, and that may resume earlier ones."""
     events: list[GatewayEvent] = []
     spec = GatewaySessionSpec(
-        task_id="t", recording=cassette, earlier_recordings=earlier, cap_usd=cap_usd, values={"workspace": workspace}
+        task_id="t", recording=recording, earlier_recordings=earlier, cap_usd=cap_usd, values={"workspace": workspace}
     )
     async with Gateway(backend) as gateway, ClientSession() as http:
         base = await gateway.listen()
@@ -41,7 +41,7 @@ async def take(
 async def talk(agent: Agent, *texts: str, stream: bool = True) -> list[str]:
     """A conversation: each request holds all that was said before. What the model said."""
     said: list[dict[str, Any]] = []
-    answers = []
+    responses = []
     for text in texts:
         said.append({"role": "user", "content": text})
         status, body = await agent.ask(stream=stream, messages=said)
@@ -52,20 +52,20 @@ async def talk(agent: Agent, *texts: str, stream: bool = True) -> list[str]:
             else json.loads(body)
         )
         said.append({"role": "assistant", "content": whole["content"]})
-        answers.append(whole["content"][0]["text"])
-    return answers
+        responses.append(whole["content"][0]["text"])
+    return responses
 
 
-def answers(lab: Provider, *texts: str) -> None:
-    lab.answers = [answer_with(message(text)) for text in texts]
+def set_responses(lab: Provider, *texts: str) -> None:
+    lab.responses = [respond_with(message(text)) for text in texts]
 
 
 async def test_what_was_paid_for_is_said_again_for_nothing_and_the_rest_is_asked_for(tmp_path: Path) -> None:
     async with provider() as lab:
-        answers(lab, "one", "two", "three")
-        async with take(upstream(lab), tmp_path / "1") as (agent, _):
+        set_responses(lab, "one", "two", "three")
+        async with attempt(upstream(lab), tmp_path / "1") as (agent, _):
             assert await talk(agent, "a", "b") == ["one", "two"]
-        async with take(upstream(lab), tmp_path / "2", tmp_path / "1") as (agent, events):
+        async with attempt(upstream(lab), tmp_path / "2", tmp_path / "1") as (agent, events):
             assert await talk(agent, "a", "b", "c") == ["one", "two", "three"]
     assert len(lab.requests) == 3
     costs = [event.cost_usd for event in events if isinstance(event, ExchangeFinished)]
@@ -77,53 +77,53 @@ async def test_what_was_paid_for_is_said_again_for_nothing_and_the_rest_is_asked
 
 async def test_an_attempt_that_was_cut_short_while_it_was_catching_up_loses_nothing(tmp_path: Path) -> None:
     async with provider() as lab:
-        answers(lab, "one", "two", "three", "four")
-        async with take(upstream(lab), tmp_path / "1") as (agent, _):
+        set_responses(lab, "one", "two", "three", "four")
+        async with attempt(upstream(lab), tmp_path / "1") as (agent, _):
             await talk(agent, "a", "b", "c")
-        async with take(upstream(lab), tmp_path / "2", tmp_path / "1") as (agent, _):
+        async with attempt(upstream(lab), tmp_path / "2", tmp_path / "1") as (agent, _):
             await talk(agent, "a")
-        async with take(upstream(lab), tmp_path / "3", tmp_path / "1", tmp_path / "2") as (agent, _):
+        async with attempt(upstream(lab), tmp_path / "3", tmp_path / "1", tmp_path / "2") as (agent, _):
             assert await talk(agent, "a", "b", "c", "d") == ["one", "two", "three", "four"]
     assert len(lab.requests) == 4
 
 
-async def test_an_answer_that_a_later_attempt_paid_for_is_found_too(tmp_path: Path) -> None:
+async def test_a_response_that_a_later_attempt_paid_for_is_found_too(tmp_path: Path) -> None:
     async with provider() as lab:
-        answers(lab, "one", "two", "three")
-        async with take(upstream(lab), tmp_path / "1") as (agent, _):
+        set_responses(lab, "one", "two", "three")
+        async with attempt(upstream(lab), tmp_path / "1") as (agent, _):
             await talk(agent, "a")
-        async with take(upstream(lab), tmp_path / "2", tmp_path / "1") as (agent, _):
+        async with attempt(upstream(lab), tmp_path / "2", tmp_path / "1") as (agent, _):
             await talk(agent, "a", "b")
-        async with take(upstream(lab), tmp_path / "3", tmp_path / "1", tmp_path / "2") as (agent, _):
+        async with attempt(upstream(lab), tmp_path / "3", tmp_path / "1", tmp_path / "2") as (agent, _):
             assert await talk(agent, "a", "b", "c") == ["one", "two", "three"]
     assert len(lab.requests) == 3
 
 
 async def test_a_question_that_differs_is_asked_and_so_is_all_that_follows_from_it(tmp_path: Path) -> None:
     async with provider() as lab:
-        answers(lab, "one", "two", "other", "more")
-        async with take(upstream(lab), tmp_path / "1") as (agent, _):
+        set_responses(lab, "one", "two", "other", "more")
+        async with attempt(upstream(lab), tmp_path / "1") as (agent, _):
             await talk(agent, "a", "b")
-        async with take(upstream(lab), tmp_path / "2", tmp_path / "1") as (agent, _):
+        async with attempt(upstream(lab), tmp_path / "2", tmp_path / "1") as (agent, _):
             assert await talk(agent, "a", "something else", "c") == ["one", "other", "more"]
     assert len(lab.requests) == 4
 
 
-async def test_a_question_asked_twice_gets_the_two_answers_that_it_got_and_then_a_new_one(tmp_path: Path) -> None:
+async def test_a_question_asked_twice_gets_the_two_responses_that_it_got_and_then_a_new_one(tmp_path: Path) -> None:
     async with provider() as lab:
-        answers(lab, "heads", "tails", "edge")
-        async with take(upstream(lab), tmp_path / "1") as (agent, _):
+        set_responses(lab, "heads", "tails", "edge")
+        async with attempt(upstream(lab), tmp_path / "1") as (agent, _):
             assert [await talk(agent, "toss") for _ in range(2)] == [["heads"], ["tails"]]
-        async with take(upstream(lab), tmp_path / "2", tmp_path / "1") as (agent, _):
+        async with attempt(upstream(lab), tmp_path / "2", tmp_path / "1") as (agent, _):
             assert [await talk(agent, "toss") for _ in range(3)] == [["heads"], ["tails"], ["edge"]]
 
 
-async def test_the_same_question_is_answered_in_the_form_that_is_asked_for(tmp_path: Path) -> None:
+async def test_a_repeated_request_gets_the_form_that_it_asks_for(tmp_path: Path) -> None:
     async with provider() as lab:
-        answers(lab, "one")
-        async with take(upstream(lab), tmp_path / "1") as (agent, _):
+        set_responses(lab, "one")
+        async with attempt(upstream(lab), tmp_path / "1") as (agent, _):
             await talk(agent, "a", stream=True)
-        async with take(upstream(lab), tmp_path / "2", tmp_path / "1") as (agent, _):
+        async with attempt(upstream(lab), tmp_path / "2", tmp_path / "1") as (agent, _):
             assert await talk(agent, "a", stream=False) == ["one"]
     assert len(lab.requests) == 1
 
@@ -141,12 +141,12 @@ async def malformed(request: Any) -> Any:
 
 
 @pytest.mark.parametrize("bad", [html, malformed, fail_with(400)])
-async def test_what_was_no_answer_is_not_said_again(tmp_path: Path, bad: Any) -> None:
+async def test_an_incomplete_response_is_not_replayed(tmp_path: Path, bad: Any) -> None:
     async with provider() as lab:
-        lab.answers = [bad, answer_with(message("good"))]
-        async with take(upstream(lab), tmp_path / "1") as (agent, _):
+        lab.responses = [bad, respond_with(message("good"))]
+        async with attempt(upstream(lab), tmp_path / "1") as (agent, _):
             await agent.ask(stream=True, messages=[{"role": "user", "content": "a"}])
-        async with take(upstream(lab), tmp_path / "2", tmp_path / "1") as (agent, _):
+        async with attempt(upstream(lab), tmp_path / "2", tmp_path / "1") as (agent, _):
             assert await talk(agent, "a") == ["good"]
     assert len(lab.requests) == 2
 
@@ -154,40 +154,43 @@ async def test_what_was_no_answer_is_not_said_again(tmp_path: Path, bad: Any) ->
 async def test_what_a_recording_does_not_show_is_not_compared(tmp_path: Path) -> None:
     """The agent's base URL holds a secret of its session, and its tools may print it."""
     async with provider() as lab:
-        answers(lab, "one", "two")
-        async with take(upstream(lab), tmp_path / "1") as (agent, _):
+        set_responses(lab, "one", "two")
+        async with attempt(upstream(lab), tmp_path / "1") as (agent, _):
             await talk(agent, f"env says {agent.base.rpartition('/')[2]} and more")
-        async with take(upstream(lab), tmp_path / "2", tmp_path / "1") as (agent, _):
+        async with attempt(upstream(lab), tmp_path / "2", tmp_path / "1") as (agent, _):
             assert await talk(agent, f"env says {agent.base.rpartition('/')[2]} and more") == ["one"]
     assert len(lab.requests) == 1
 
 
-async def test_paths_in_the_answers_move_with_the_workspace(tmp_path: Path) -> None:
+async def test_paths_in_the_responses_move_with_the_workspace(tmp_path: Path) -> None:
     async with provider() as lab:
-        answers(lab, "edit /rooms/1/workspace/a.py")
-        async with take(upstream(lab), tmp_path / "1", workspace="/rooms/1/workspace") as (agent, _):
-            await talk(agent, "we are in /rooms/1/workspace")
-        async with take(upstream(lab), tmp_path / "2", tmp_path / "1", workspace="/rooms/2/workspace") as (agent, _):
-            said = await talk(agent, "we are in /rooms/2/workspace")
-    assert said == ["edit /rooms/2/workspace/a.py"]
+        set_responses(lab, "edit /old/workspace/a.py")
+        async with attempt(upstream(lab), tmp_path / "1", workspace="/old/workspace") as (agent, _):
+            await talk(agent, "we are in /old/workspace")
+        async with attempt(upstream(lab), tmp_path / "2", tmp_path / "1", workspace="/new/workspace") as (
+            agent,
+            _,
+        ):
+            said = await talk(agent, "we are in /new/workspace")
+    assert said == ["edit /new/workspace/a.py"]
 
 
 @pytest.mark.parametrize("content", [b"", b'{"kind":"cass', b"rubbish\n"])
 async def test_a_recording_that_cannot_be_read_holds_nothing(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "1").write_bytes(content)
     async with provider() as lab:
-        answers(lab, "one")
-        async with take(upstream(lab), tmp_path / "2", tmp_path / "1", tmp_path / "none") as (agent, _):
+        set_responses(lab, "one")
+        async with attempt(upstream(lab), tmp_path / "2", tmp_path / "1", tmp_path / "none") as (agent, _):
             assert await talk(agent, "a") == ["one"]
 
 
 async def test_what_is_said_for_nothing_spends_no_budget(tmp_path: Path) -> None:
     async with provider() as lab:
-        answers(lab, "one", "two", "three")
-        async with take(upstream(lab), tmp_path / "1") as (agent, _):
+        set_responses(lab, "one", "two", "three")
+        async with attempt(upstream(lab), tmp_path / "1") as (agent, _):
             await talk(agent, "a", "b")
-        # Enough for one answer, not for two; the two that are paid for do not count.
-        async with take(upstream(lab), tmp_path / "2", tmp_path / "1", cap_usd=1e-12) as (agent, _):
+        # Enough for one response, not for two; the two that are paid for do not count.
+        async with attempt(upstream(lab), tmp_path / "2", tmp_path / "1", cap_usd=1e-12) as (agent, _):
             assert await talk(agent, "a", "b", "c") == ["one", "two", "three"]
             status, _ = await agent.ask(messages=[{"role": "user", "content": "d"}])
             assert status == 402
@@ -197,7 +200,7 @@ LINES = [{"text": "one"}, {"error": 529}, {"cut": 2, "text": "lost"}, {"text": "
 
 
 async def insist(agent: Agent, said: list[dict[str, Any]]) -> None:
-    """Ask until there is a whole answer, as an agent does in bad weather."""
+    """Ask until there is a whole response, as an agent does after errors."""
     for _ in range(len(LINES)):
         try:
             status, body = await agent.ask(stream=True, messages=said)
@@ -209,33 +212,33 @@ async def insist(agent: Agent, said: list[dict[str, Any]]) -> None:
 
 async def test_a_script_goes_on_after_what_it_has_said_before(tmp_path: Path) -> None:
     script = ScriptBackend(parse_script({"default": LINES}))
-    async with take(script, tmp_path / "1") as (agent, _):
+    async with attempt(script, tmp_path / "1") as (agent, _):
         assert await talk(agent, "a") == ["one"]
         said = [{"role": role, "content": text} for role, text in (("user", "a"), ("assistant", "one"), ("user", "b"))]
         await insist(agent, said)
-    async with take(script, tmp_path / "2", tmp_path / "1") as (agent, _):
+    async with attempt(script, tmp_path / "2", tmp_path / "1") as (agent, _):
         assert await talk(agent, "a", "b", "c") == ["one", "two", "three"]
 
 
 async def test_a_script_that_has_become_all_errors_does_not_go_on_for_ever(tmp_path: Path) -> None:
-    async with take(ScriptBackend(parse_script({"default": LINES})), tmp_path / "1") as (agent, _):
+    async with attempt(ScriptBackend(parse_script({"default": LINES})), tmp_path / "1") as (agent, _):
         await talk(agent, "a")
     worse = ScriptBackend(parse_script({"default": [{"error": 529, "repeat": "forever"}]}))
-    async with take(worse, tmp_path / "2", tmp_path / "1") as (agent, _):
+    async with attempt(worse, tmp_path / "2", tmp_path / "1") as (agent, _):
         assert await talk(agent, "a") == ["one"]
 
 
 async def test_a_replay_goes_on_after_what_it_has_said_before(tmp_path: Path) -> None:
-    async with take(ScriptBackend(parse_script({"default": LINES})), tmp_path / "0") as (agent, _):
+    async with attempt(ScriptBackend(parse_script({"default": LINES})), tmp_path / "0") as (agent, _):
         await talk(agent, "a")
         said = [{"role": role, "content": text} for role, text in (("user", "a"), ("assistant", "one"), ("user", "b"))]
         await insist(agent, said)
         said += [{"role": "assistant", "content": "two"}, {"role": "user", "content": "c"}]
         await insist(agent, said)
     replay = ReplayBackend(lambda _: tmp_path / "0")
-    async with take(replay, tmp_path / "1") as (agent, _):
+    async with attempt(replay, tmp_path / "1") as (agent, _):
         assert await talk(agent, "a") == ["one"]
         await insist(agent, said[:3])
-    async with take(replay, tmp_path / "2", tmp_path / "1") as (agent, events):
+    async with attempt(replay, tmp_path / "2", tmp_path / "1") as (agent, events):
         assert await talk(agent, "a", "b", "c") == ["one", "two", "three"]
     assert not [event for event in events if isinstance(event, ReplayDivergence)]

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from gateway_lab import MODEL, answer_with, message, provider, upstream, world
+from gateway_lab import MODEL, message, provider, respond_with, upstream, world
 from proctor.core.result import Tokens
 from proctor.gateway import GatewaySessionSpec, ReplayBackend, ScriptBackend, parse_script
 from proctor.gateway.model_call import parse_model_call
@@ -54,11 +54,11 @@ async def test_nothing_an_agent_writes_makes_the_gateway_fail(hostile: bytes, se
 
     async def think(request: web.Request) -> web.StreamResponse:
         await asyncio.sleep(seconds)
-        return await answer_with(message())(request)
+        return await respond_with(message())(request)
 
     one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
-    async with provider() as lab, world(upstream(lab), cassette=one) as here:
-        lab.answers = [think]
+    async with provider() as lab, world(upstream(lab), recording=one) as here:
+        lab.responses = [think]
         async with here.agent.http.post(here.agent.base + "/v1/messages", data=hostile) as response:
             assert response.status == 200
         assert here.session.failure is None
@@ -96,8 +96,8 @@ async def test_an_event_that_cannot_be_read_is_passed_on(event: bytes, tmp_path:
         await response.write(b'data: {"type":"message_stop"}\n\n')
         return response
 
-    async with provider() as lab, world(upstream(lab), cassette=tmp_path / "c.jsonl") as here:
-        lab.answers = [odd]
+    async with provider() as lab, world(upstream(lab), recording=tmp_path / "c.jsonl") as here:
+        lab.responses = [odd]
         status, passed = await here.agent.ask(stream=True)
         assert (status, passed.count(event), here.session.failure) == (200, 2, None)
         assert here.session.usage.tokens.input == 3

@@ -32,7 +32,7 @@ async def test_each_request_gets_the_next_step() -> None:
         assert [await said(here), await said(here)] == ["one", "two"]
 
 
-async def test_an_answer_has_thinking_text_and_tools_with_its_usage_in_both_forms() -> None:
+async def test_a_response_has_thinking_text_and_tools_with_its_usage_in_both_forms() -> None:
     step = {
         "thinking": "Hm.",
         "text": "I run it.",
@@ -83,9 +83,9 @@ async def test_steps_depend_on_what_was_said_last() -> None:
         {"repeat": 2, "text": "bye"},
     ]
     async with world(script(*steps)) as here:
-        told = ["go\n2 failed", "no", "no", "no", "no", "all passed", "x"]
-        answers = [await said(here, text) for text in told]
-        assert answers == ["fix", "again", "test", "again", "test", "bye", "bye"]
+        inputs = ["go\n2 failed", "no", "no", "no", "no", "all passed", "x"]
+        responses = [await said(here, text) for text in inputs]
+        assert responses == ["fix", "again", "test", "again", "test", "bye", "bye"]
 
 
 async def test_a_block_in_which_nothing_applies_is_not_repeated_for_ever() -> None:
@@ -102,7 +102,7 @@ async def test_a_script_that_has_ended_says_so_to_the_client_and_to_the_runner()
         assert (response.status, response.headers["x-should-retry"]) == (451, "false")
         assert "the script of 'main' ends before request 2" in (await response.json())["error"]["message"]
         await asyncio.sleep(0)
-        (diverged,) = here.told(ReplayDivergence)
+        (diverged,) = here.events_of(ReplayDivergence)
         assert (diverged.conversation, diverged.request) == ("main", 2)
         assert here.session.divergence == diverged
 
@@ -135,7 +135,7 @@ async def test_conversations_have_their_own_steps() -> None:
         assert (await here.agent.ask("Else", headers=stranger, tools=WORKING))[0] == 451
 
 
-async def test_side_calls_and_compactions_are_answered_without_being_written() -> None:
+async def test_side_calls_and_compactions_get_default_responses() -> None:
     async with world(script({"text": "main"})) as here:
         assert await said(here, headers=CLAUDE, tools=[{"name": "web_search"}]) == "Done."
         assert "<summary>" in await said(here, SUMMARY, headers=CLAUDE, tools=WORKING)
@@ -168,7 +168,7 @@ async def test_an_error_has_the_headers_that_it_is_given() -> None:
         assert (await here.agent.post()).headers["retry-after"] == "2"
 
 
-async def test_any_bytes_can_be_an_answer() -> None:
+async def test_any_bytes_can_be_a_response() -> None:
     async with world(
         script({"raw": {"body": "<html>Bad gateway</html>", "status": 502}}, {"raw": {"body": "{"}})
     ) as here:
@@ -189,7 +189,7 @@ async def test_a_stream_can_be_cut_anywhere(cut: Any, stream: bool) -> None:
         assert usage.tokens.input == (9 if stream and after else 0)
 
 
-async def test_a_connection_can_end_without_an_answer() -> None:
+async def test_a_connection_can_end_without_a_response() -> None:
     async with world(script({"drop": True}, {"text": "on"})) as here:
         with pytest.raises(ClientError):
             await here.agent.ask()
@@ -246,6 +246,6 @@ async def test_silence_lasts_until_the_client_gives_up() -> None:
 
 
 @pytest.mark.parametrize("reason", ["refusal", "max_tokens", "pause_turn", "model_context_window_exceeded"])
-async def test_an_answer_can_stop_for_any_reason(reason: str) -> None:
+async def test_a_response_can_stop_for_any_reason(reason: str) -> None:
     async with world(script({"text": "x", "stop_reason": reason})) as here:
         assert json.loads((await here.agent.ask())[1])["stop_reason"] == reason

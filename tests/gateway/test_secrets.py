@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientError, web
 
-from gateway_lab import KEY, QUICK, answer_with, fail_with, message, provider, upstream, world
+from gateway_lab import KEY, QUICK, fail_with, message, provider, respond_with, upstream, world
 from proctor.gateway import ProviderAuth, Upstream
 from waiting import rounds
 
@@ -27,17 +27,17 @@ async def test_nothing_that_a_stormy_session_writes_holds_a_secret(
     seen: list[str] = []
 
     async def echo(request: web.Request) -> web.StreamResponse:
-        return await answer_with(message(f"your headers: {dict(request.headers)}"), piece=7)(request)
+        return await respond_with(message(f"your headers: {dict(request.headers)}"), piece=7)(request)
 
     async def slam(request: web.Request) -> web.StreamResponse:
         assert request.transport is not None
         request.transport.abort()
         return web.Response()
 
-    async with provider() as lab, world(upstream(lab), cassette=tmp_path / "c.jsonl") as here:
+    async with provider() as lab, world(upstream(lab), recording=tmp_path / "c.jsonl") as here:
         token = here.session.token
         env = f"ANTHROPIC_BASE_URL={here.agent.base} ANTHROPIC_API_KEY={KEY}"
-        for answer in (
+        for response in (
             [echo],
             [fail_with(401, text=f"bad {KEY}")],
             [fail_with(529, text=f"bad {KEY}")],
@@ -45,7 +45,7 @@ async def test_nothing_that_a_stormy_session_writes_holds_a_secret(
             [slam],
         ):
             for stream in (True, False):
-                lab.answers = [*answer]
+                lab.responses = [*response]
                 try:
                     status, body = await here.agent.ask(env, stream=stream, system=env, headers={"X-Weird": token})
                 except ClientError as error:
@@ -69,9 +69,9 @@ async def test_the_agents_own_login_is_written_nowhere(
     caplog.set_level(logging.DEBUG)
     async with (
         provider() as lab,
-        world(Upstream(lab.url, auth=ProviderAuth.PASS_THROUGH, retry=QUICK), cassette=tmp_path / "c.jsonl") as here,
+        world(Upstream(lab.url, auth=ProviderAuth.PASS_THROUGH, retry=QUICK), recording=tmp_path / "c.jsonl") as here,
     ):
-        lab.answers = [answer_with(message(f"you are {LOGIN}"), piece=5)]
+        lab.responses = [respond_with(message(f"you are {LOGIN}"), piece=5)]
         headers = {"Authorization": f"Bearer {LOGIN}"}
         assert (await here.agent.ask(f"I am {LOGIN}", stream=True, headers=headers))[0] == 200
         await rounds()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from gateway_lab import MODEL, Agent, answer_with, message, provider, upstream, world
+from gateway_lab import MODEL, Agent, message, provider, respond_with, upstream, world
 from proctor.core.causes import Cause
 from proctor.core.errors import LimitReached
 from proctor.core.result import Tokens
@@ -23,7 +23,7 @@ from proctor.gateway import (
 from proctor.gateway.recording import load_recording
 from waiting import PATIENCE, eventually
 
-# One answer of this costs a cent: 1000 output tokens of a model at 10 dollars per million.
+# One response of this costs a cent: 1000 output tokens of a model at 10 dollars per million.
 CENT = {"text": "x", "model": "claude-sonnet-5", "usage": {"output": 1000}, "repeat": "forever"}
 
 
@@ -32,10 +32,10 @@ def cents(**more: Any) -> ScriptBackend:
 
 
 async def test_a_spent_budget_is_refused_for_good_in_the_words_that_end_claude_code(tmp_path: Path) -> None:
-    async with world(cents(), cap_usd=0.025, cassette=tmp_path / "c.jsonl") as here:
+    async with world(cents(), cap_usd=0.025, recording=tmp_path / "c.jsonl") as here:
         assert [(await here.agent.ask())[0] for _ in range(3)] == [200, 200, 200]
         await asyncio.sleep(0)
-        (limit,) = here.told(BudgetLimitHit)
+        (limit,) = here.events_of(BudgetLimitHit)
         assert limit == here.session.limit
         assert limit.cause is Cause.TASK_BUDGET
         for _ in range(2):
@@ -51,7 +51,7 @@ async def test_a_spent_budget_is_refused_for_good_in_the_words_that_end_claude_c
         assert (await here.agent.http.get(here.agent.base + "/v1/models")).status == 402
         usage = here.session.usage
         assert (usage.requests, usage.refused, usage.cost_usd) == (3, 2, 0.03)
-        assert len(here.told(BudgetLimitHit)) == 1
+        assert len(here.events_of(BudgetLimitHit)) == 1
     assert [refusal.status for refusal in load_recording(tmp_path / "c.jsonl").refusals] == [402, 402]
 
 
@@ -80,7 +80,7 @@ async def test_what_is_overspent_is_no_more_than_what_was_under_way() -> None:
 
 
 async def test_forty_tasks_at_once_stop_spending_at_a_third_of_what_they_need() -> None:
-    """Each task asks one request at a time, so a run overshoots its limit by one answer per running task at most."""
+    """Each task asks one request at a time, so a run overshoots its limit by one response per running task at most."""
     ledger = RunBudget(0.40)
     ends: list[str] = []
 
@@ -133,17 +133,17 @@ async def test_a_model_without_a_price_is_refused_where_a_budget_must_be_kept() 
 async def test_a_model_without_a_price_is_let_through_when_that_is_allowed_or_nothing_is_limited() -> None:
     for cap_usd, allowed in ((1.0, True), (None, False)):
         async with provider() as lab, world(upstream(lab), cap_usd=cap_usd, allow_unpriced=allowed) as here:
-            lab.answers = [answer_with(message(model="mystery-1", tokens=Tokens(input=5)))]
+            lab.responses = [respond_with(message(model="mystery-1", tokens=Tokens(input=5)))]
             assert (await here.agent.ask(model="mystery-1"))[0] == 200
             usage = here.session.usage
             assert usage.cost_usd is None
             assert [(entry.model, entry.cost_usd) for entry in usage.models] == [("mystery-1", None)]
 
 
-async def test_an_answer_served_by_a_model_without_a_price_ends_a_session_with_a_budget() -> None:
-    """The request named a model that is priced, but another one answered: what it cost is not known."""
+async def test_a_response_served_by_a_model_without_a_price_ends_a_session_with_a_budget() -> None:
+    """The request named a model that is priced, but another one responded: its cost is unknown."""
     async with provider() as lab, world(upstream(lab), cap_usd=1.0) as here:
-        lab.answers = [answer_with(message(model="mystery-1"))]
+        lab.responses = [respond_with(message(model="mystery-1"))]
         assert (await here.agent.ask())[0] == 200
         assert (await here.agent.ask())[0] == 402
 
@@ -152,13 +152,13 @@ async def test_a_users_price_table_is_used(tmp_path: Path) -> None:
     table = tmp_path / "prices.json"
     table.write_text('{"models": {"mystery-1": {"input": 1000000, "output": 1}}}')
     async with provider() as lab, world(upstream(lab), cap_usd=9.5, prices=Prices.load(table)) as here:
-        lab.answers = [answer_with(message(model="mystery-1", tokens=Tokens(input=10)))]
+        lab.responses = [respond_with(message(model="mystery-1", tokens=Tokens(input=10)))]
         assert (await here.agent.ask(model="mystery-1"))[0] == 200
         assert here.session.usage.cost_usd == 10
         assert (await here.agent.ask(model="mystery-1"))[0] == 402
 
 
-async def test_a_listener_that_fails_breaks_no_answer(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_listener_that_fails_breaks_no_response(caplog: pytest.LogCaptureFixture) -> None:
     heard: list[Any] = []
 
     def listener(event: Any) -> None:
@@ -174,8 +174,8 @@ async def test_a_listener_that_fails_breaks_no_answer(caplog: pytest.LogCaptureF
     assert [type(event) for event in heard] == [ExchangeFinished]
 
 
-async def test_a_full_disk_is_reported_and_the_answer_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with world(cents(), cassette=tmp_path / "c.jsonl") as here:
+async def test_a_full_disk_is_reported_and_breaks_no_response(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with world(cents(), recording=tmp_path / "c.jsonl") as here:
         real = os.write
 
         def full(descriptor: int, data: bytes) -> int:
@@ -191,13 +191,13 @@ async def test_a_full_disk_is_reported_and_the_answer_goes_on(tmp_path: Path, mo
         assert here.session.usage.requests == 2
 
 
-async def test_a_killed_process_leaves_a_cassette_that_can_be_read(tmp_path: Path) -> None:
+async def test_a_killed_process_leaves_a_recording_that_can_be_read(tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl"
-    async with world(cents(), cassette=path) as here:
+    async with world(cents(), recording=path) as here:
         for number in range(3):
             await here.agent.ask(f"request {number}", stream=True)
-        await eventually(lambda: len(here.told(ExchangeFinished)) == 3, "the meter's word")
-        cassette = load_recording(path)  # as it is while the session is still open
-    assert [recorded.messages[0]["content"] for recorded in cassette.exchanges] == [f"request {n}" for n in range(3)]
-    assert cassette.header.task_id == "task-1"
-    assert {recorded.exchange.request.model for recorded in cassette.exchanges} == {MODEL}
+        await eventually(lambda: len(here.events_of(ExchangeFinished)) == 3, "the meter's word")
+        recording = load_recording(path)  # as it is while the session is still open
+    assert [recorded.messages[0]["content"] for recorded in recording.exchanges] == [f"request {n}" for n in range(3)]
+    assert recording.header.task_id == "task-1"
+    assert {recorded.exchange.request.model for recorded in recording.exchanges} == {MODEL}

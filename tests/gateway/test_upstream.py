@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientPayloadError, web
 
-from gateway_lab import KEY, MODEL, QUICK, answer_with, fail_with, message, provider, stream_bytes, upstream, world
+from gateway_lab import KEY, MODEL, QUICK, fail_with, message, provider, respond_with, stream_bytes, upstream, world
 from proctor.core.causes import Cause
 from proctor.core.errors import UsageError
 from proctor.core.result import Tokens
@@ -44,7 +44,7 @@ async def test_the_agents_own_login_passes_through() -> None:
     async with provider() as lab, world(Upstream(lab.url, auth=ProviderAuth.PASS_THROUGH, retry=QUICK)) as here:
         await here.agent.ask(headers={"Authorization": "Bearer dummy-own-login-123456"})
         assert lab.requests[0].headers["authorization"] == "Bearer dummy-own-login-123456"
-        lab.answers = [fail_with(401, "authentication_error")]
+        lab.responses = [fail_with(401, "authentication_error")]
         response = await here.agent.post()
         assert response.status == 401
         assert "x-should-retry" not in response.headers, "the agent may renew its login and ask again"
@@ -71,9 +71,9 @@ def test_an_address_that_is_none_is_one_sentence() -> None:
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 529])
-async def test_bad_weather_is_waited_out_and_the_client_sees_none_of_it(status: int) -> None:
+async def test_provider_errors_are_retried_and_the_client_sees_none_of_them(status: int) -> None:
     async with provider() as lab, world(upstream(lab)) as here:
-        lab.answers = [fail_with(status), fail_with(status), answer_with(message())]
+        lab.responses = [fail_with(status), fail_with(status), respond_with(message())]
         status_now, body = await here.agent.ask(stream=True)
         assert (status_now, body) == (200, stream_bytes(message()))
         usage = here.session.usage
@@ -89,7 +89,7 @@ async def test_a_connection_that_fails_is_tried_again() -> None:
         return web.Response()
 
     async with provider() as lab, world(upstream(lab)) as here:
-        lab.answers = [slam, slam, answer_with(message())]
+        lab.responses = [slam, slam, respond_with(message())]
         assert (await here.agent.ask())[0] == 200
         assert here.session.usage.errors == {"0": 2}
 
@@ -98,9 +98,9 @@ async def test_a_connection_that_fails_is_tried_again() -> None:
     ("status", "cause"),
     [(429, Cause.RATE_LIMITED), (500, Cause.PROVIDER_ERROR), (503, Cause.PROVIDER_ERROR), (529, Cause.PROVIDER_ERROR)],
 )
-async def test_weather_that_stays_bad_is_passed_on_as_final(status: int, cause: Cause) -> None:
+async def test_errors_that_persist_are_relayed_as_final(status: int, cause: Cause) -> None:
     async with provider() as lab, world(upstream(lab)) as here:
-        lab.answers = [fail_with(status, text="still no")]
+        lab.responses = [fail_with(status, text="still no")]
         response = await here.agent.post()
         assert response.status == status
         assert response.headers["x-should-retry"] == "false"
@@ -110,7 +110,7 @@ async def test_weather_that_stays_bad_is_passed_on_as_final(status: int, cause: 
         assert (here.session.failure.cause, here.session.failure.status) == (cause, status)
         assert "still no" in here.session.failure.message
         await asyncio.sleep(0)
-        assert here.told(GatewayFailure) == [here.session.failure]
+        assert here.events_of(GatewayFailure) == [here.session.failure]
         # Claude Code 2.1.197 retries a 529 whatever the other header says.
         assert response.headers.get("retry-after") == ("3600" if status == 529 else None)
 
@@ -134,7 +134,7 @@ async def test_a_provider_that_is_not_there_is_reported_without_the_key() -> Non
 )
 async def test_a_refused_login_is_told_at_once_and_not_retried(status: int, text: str) -> None:
     async with provider() as lab, world(upstream(lab)) as here:
-        lab.answers = [fail_with(status, text=text)]
+        lab.responses = [fail_with(status, text=text)]
         response = await here.agent.post()
         assert response.status == status
         assert response.headers.get("x-should-retry") == (None if status == 400 else "false")
@@ -148,7 +148,7 @@ async def test_a_refused_login_is_told_at_once_and_not_retried(status: int, text
 )
 async def test_an_agent_cannot_have_the_login_refused_by_what_it_has_the_provider_repeat(text: str) -> None:
     async with provider() as lab, world(upstream(lab)) as here:
-        lab.answers = [fail_with(404, text=text)]
+        lab.responses = [fail_with(404, text=text)]
         assert (await here.agent.ask())[0] == 404
         assert here.session.failure is None
 
@@ -156,7 +156,7 @@ async def test_an_agent_cannot_have_the_login_refused_by_what_it_has_the_provide
 @pytest.mark.parametrize("status", [400, 404, 413, 422])
 async def test_the_agents_own_mistakes_pass_through_untouched(status: int) -> None:
     async with provider() as lab, world(upstream(lab)) as here:
-        lab.answers = [fail_with(status, text="prompt is too long")]
+        lab.responses = [fail_with(status, text="prompt is too long")]
         response = await here.agent.post()
         assert response.status == status
         assert "x-should-retry" not in response.headers
@@ -167,15 +167,15 @@ async def test_the_agents_own_mistakes_pass_through_untouched(status: int) -> No
 
 async def test_the_provider_may_say_itself_whether_to_try_again() -> None:
     async with provider() as lab, world(upstream(lab)) as here:
-        lab.answers = [fail_with(500, x_should_retry="false"), answer_with(message())]
+        lab.responses = [fail_with(500, x_should_retry="false"), respond_with(message())]
         assert (await here.agent.ask())[0] == 500
-        lab.answers = [fail_with(400, x_should_retry="true"), answer_with(message())]
+        lab.responses = [fail_with(400, x_should_retry="true"), respond_with(message())]
         assert (await here.agent.ask())[0] == 200
 
 
 async def test_without_retries_errors_pass_through_as_they_are() -> None:
     async with provider() as lab, world(upstream(lab, retry=RetryPolicy(tries=1))) as here:
-        lab.answers = [fail_with(529, retry_after="7")]
+        lab.responses = [fail_with(529, retry_after="7")]
         response = await here.agent.post()
         assert (response.status, response.headers["retry-after"]) == (529, "7")
         assert "x-should-retry" not in response.headers
@@ -190,12 +190,12 @@ async def test_the_provider_is_given_the_time_that_it_asks_for() -> None:
 
     policy = RetryPolicy(tries=5, base_seconds=0.5, max_seconds=2, total_seconds=100)
     async with provider() as lab, world(upstream(lab, retry=policy, sleep=sleep, jitter=lambda: 0.0)) as here:
-        lab.answers = [
+        lab.responses = [
             fail_with(429, retry_after="30"),
             fail_with(529),
             fail_with(529, retry_after="Wed, 21 Oct"),
             fail_with(529, retry_after="0"),
-            answer_with(message()),
+            respond_with(message()),
         ]
         assert (await here.agent.ask())[0] == 200
         assert waits == [30, 1, 2, 2]
@@ -238,13 +238,13 @@ async def test_a_stream_that_breaks_off_breaks_off_for_the_client_too_and_is_cou
         return response
 
     async with provider() as lab, world(upstream(lab)) as here:
-        lab.answers = [cut]
+        lab.responses = [cut]
         response = await here.agent.post(stream=True)
         received = b""
         try:
             async for chunk in response.content.iter_any():
                 received += chunk
-            pytest.fail("the client took a broken answer for a whole one")
+            pytest.fail("the client took a broken response for a whole one")
         except ClientPayloadError:
             assert received == sent
         response.close()
@@ -254,7 +254,7 @@ async def test_a_stream_that_breaks_off_breaks_off_for_the_client_too_and_is_cou
         assert len(lab.requests) == 1, "a stream that has begun is not asked for again"
 
 
-async def test_a_compressed_answer_is_passed_on_readable() -> None:
+async def test_a_compressed_response_is_passed_on_readable() -> None:
     async def compressed(request: web.Request) -> web.StreamResponse:
         response = web.json_response(message(tokens=Tokens(input=5, output=6)))
         response.enable_compression(web.ContentCoding.gzip)
@@ -262,7 +262,7 @@ async def test_a_compressed_answer_is_passed_on_readable() -> None:
         return response
 
     async with provider() as lab, world(upstream(lab)) as here:
-        lab.answers = [compressed]
+        lab.responses = [compressed]
         response = await here.agent.post()
         assert "content-encoding" not in response.headers
         assert (await response.json())["id"] == "msg_1"
@@ -276,11 +276,11 @@ async def test_a_long_conversation_is_sent_without_a_warning() -> None:
 
 
 async def test_an_error_that_echoes_the_key_reaches_nobody(tmp_path: Any) -> None:
-    async with provider() as lab, world(upstream(lab), cassette=tmp_path / "c.jsonl") as here:
-        lab.answers = [fail_with(400, text=f"bad key {KEY}")]
+    async with provider() as lab, world(upstream(lab), recording=tmp_path / "c.jsonl") as here:
+        lab.responses = [fail_with(400, text=f"bad key {KEY}")]
         response = await here.agent.post()
         assert KEY not in await response.text()
-        lab.answers = [fail_with(500, text=f"bad key {KEY}")]
+        lab.responses = [fail_with(500, text=f"bad key {KEY}")]
         assert KEY not in await (await here.agent.post()).text()
         assert here.session.failure is not None
         assert KEY not in here.session.failure.message
@@ -290,12 +290,12 @@ async def test_an_error_that_echoes_the_key_reaches_nobody(tmp_path: Any) -> Non
 
 async def test_what_is_meant_for_the_next_in_line_goes_no_further() -> None:
     async def neighbourly(request: web.Request) -> web.StreamResponse:
-        response = await answer_with(message())(request)
+        response = await respond_with(message())(request)
         response.headers.update({"Connection": "X-Hop", "X-Hop": "a", "X-End": "b", "Trailer": "X"})
         return response
 
     async with provider() as lab, world(upstream(lab)) as here:
-        lab.answers = [neighbourly]
+        lab.responses = [neighbourly]
         headers = {
             "Connection": "keep-alive, X-Mine,  ANTHROPIC-beta",
             "X-Mine": "a",
@@ -310,7 +310,7 @@ async def test_what_is_meant_for_the_next_in_line_goes_no_further() -> None:
         assert response.headers["x-end"] == "b"
 
 
-async def test_a_connection_that_the_provider_ends_as_it_is_asked_is_no_bad_weather() -> None:
+async def test_a_connection_that_the_provider_ends_as_it_is_asked_is_no_error() -> None:
     """The request went unheard, so even without retries the client must not learn of it."""
     heard = 0
 

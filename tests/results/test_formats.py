@@ -14,6 +14,7 @@ from proctor.results.formats import (
     ExportResult,
     ExternalRun,
     ExternalTrial,
+    Format,
     ImportOptions,
     count_files,
     export_run,
@@ -23,13 +24,13 @@ from proctor.results.formats import (
 )
 
 
-def outcome(task: str, sample: int = 1, cause: Cause = Cause.SOLVED) -> TaskResult:
+def outcome(task: str, trial: int = 1, cause: Cause = Cause.SOLVED) -> TaskResult:
     attempt = Attempt(number=1, started_at="a", ended_at="b", cause=cause, detail="", logs="elsewhere")
     return TaskResult(
         run_id="",
         benchmark="theirs",
         task_id=task,
-        trial=sample,
+        trial=trial,
         status=Status.RESOLVED if cause is Cause.SOLVED else Status.UNRESOLVED,
         cause=cause,
         verdict=None,
@@ -42,8 +43,8 @@ def outcome(task: str, sample: int = 1, cause: Cause = Cause.SOLVED) -> TaskResu
     )
 
 
-class Lines:
-    """A format of one line for each answer."""
+class Lines(Format):
+    """A format with one line per trial."""
 
     about = "lines"
     suffix = ".txt"
@@ -59,14 +60,14 @@ class Lines:
     def read(self, source: Path, options: ImportOptions) -> ExternalRun:
         config = external_config(benchmark=options.benchmark or "theirs", origin=str(source), agent="them")
         rows = [line.split() for line in source.read_text().splitlines()]
-        answers = (
+        trials = (
             ExternalTrial(
-                outcome(task, int(sample), Cause.SOLVED if status == "resolved" else Cause.TESTS_FAILED),
+                outcome(task, int(trial), Cause.SOLVED if status == "resolved" else Cause.TESTS_FAILED),
                 {"original/line.txt": f"{task} {status}".encode()},
             )
-            for task, sample, status in rows
+            for task, trial, status in rows
         )
-        return ExternalRun(config, answers)
+        return ExternalRun(config, trials)
 
 
 @pytest.fixture
@@ -111,7 +112,7 @@ def test_an_import_writes_nothing_outside_its_run(tmp_path: Path, name: str) -> 
     assert list((tmp_path / "results" / "theirs").iterdir()) == []
 
 
-def test_two_results_of_one_answer_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
+def test_two_results_of_one_trial_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
     config = external_config(benchmark="theirs", origin="x", agent="them")
     with pytest.raises(InvalidData, match="occurs twice"):
         import_run(ExternalRun(config, [ExternalTrial(outcome("a")), ExternalTrial(outcome("a"))]), root=tmp_path)

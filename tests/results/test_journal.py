@@ -34,7 +34,7 @@ async def test_entries_that_wait_together_share_a_sync(tmp_path: Path, monkeypat
     assert len(syncs) < 20
 
 
-async def test_a_line_cut_off_by_a_kill_never_counted_and_is_not_glued_to_the_next(tmp_path: Path) -> None:
+async def test_a_line_cut_off_by_a_kill_is_ignored_and_not_joined_to_the_next(tmp_path: Path) -> None:
     file = tmp_path / "journal.jsonl"
     async with Journal(file) as journal:
         await journal.commit(entry(1))
@@ -73,7 +73,7 @@ asyncio.run(main())
 """
 
 
-def test_what_was_said_to_be_written_survives_a_kill(tmp_path: Path) -> None:
+def test_committed_entries_survive_a_kill(tmp_path: Path) -> None:
     file = tmp_path / "journal.jsonl"
     writer = subprocess.Popen([sys.executable, "-c", WRITER, str(file)], stdout=subprocess.PIPE)
     assert writer.stdout is not None
@@ -84,11 +84,11 @@ def test_what_was_said_to_be_written_survives_a_kill(tmp_path: Path) -> None:
     assert len(list(read_journal(file))) >= promised
 
 
-async def test_files_are_there_before_the_lines_that_speak_of_them(tmp_path: Path) -> None:
-    file, answer = tmp_path / "journal.jsonl", tmp_path / "logs" / "t1" / "attempt-1" / "answer.json"
+async def test_files_are_there_before_the_lines_that_refer_to_them(tmp_path: Path) -> None:
+    file, record = tmp_path / "journal.jsonl", tmp_path / "logs" / "t1" / "attempt-1" / "attempt.json"
     async with Journal(file) as journal:
-        await journal.commit(entry(1), entry(2), files={answer: b"{}"})
-    assert answer.read_bytes() == b"{}"
+        await journal.commit(entry(1), entry(2), files={record: b"{}"})
+    assert record.read_bytes() == b"{}"
     assert [found.task_id for found in read_journal(file)] == ["t1", "t2"]
 
 
@@ -97,8 +97,8 @@ async def test_a_file_that_cannot_be_written_keeps_its_line_out_and_no_other(tmp
     (tmp_path / "taken").write_text("a file where a folder should be")
     async with Journal(file) as journal:
         bad, good = await asyncio.gather(
-            journal.commit(entry(1), files={tmp_path / "taken" / "answer.json": b"{}"}),
-            journal.commit(entry(2), files={tmp_path / "answer.json": b"{}"}),
+            journal.commit(entry(1), files={tmp_path / "taken" / "attempt.json": b"{}"}),
+            journal.commit(entry(2), files={tmp_path / "attempt.json": b"{}"}),
             return_exceptions=True,
         )
         await journal.commit(entry(3))
@@ -108,7 +108,7 @@ async def test_a_file_that_cannot_be_written_keeps_its_line_out_and_no_other(tmp
 
 
 async def test_a_line_that_fits_only_in_part_is_taken_back(tmp_path: Path) -> None:
-    """A full disk takes some of a line; the next line that fits must not be glued to that part."""
+    """A full disk takes some of a line; the next line that fits must not be joined to that part."""
     script = FULL_DISK.format(file=str(tmp_path / "journal.jsonl"))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["refused", "written"], done.stderr
@@ -141,7 +141,7 @@ asyncio.run(main())
 """
 
 
-async def test_whoever_is_cancelled_has_its_line_written_all_the_same(tmp_path: Path) -> None:
+async def test_a_cancelled_commit_is_written_all_the_same(tmp_path: Path) -> None:
     file = tmp_path / "journal.jsonl"
     async with Journal(file) as journal:
         writing = asyncio.create_task(journal.commit(entry(1)))

@@ -15,12 +15,12 @@ def config(run_id: str = "run-001", benchmark: str = "core") -> RunConfig:
     return observations.config(run_id=run_id, benchmark=benchmark, tasks=("a", "b"))
 
 
-def result(task_id: str, status: Status = Status.RESOLVED, cost: float | None = 0.5, sample: int = 1) -> TaskResult:
+def result(task_id: str, status: Status = Status.RESOLVED, cost: float | None = 0.5, trial: int = 1) -> TaskResult:
     return TaskResult(
         run_id="run-001",
         benchmark="core",
         task_id=task_id,
-        trial=sample,
+        trial=trial,
         status=status,
         cause=Cause.SOLVED if status is Status.RESOLVED else Cause.TESTS_FAILED,
         verdict=None,
@@ -63,10 +63,31 @@ def test_a_result_comes_back_whatever_its_task_is_called(tmp_path: Path) -> None
     ids = ["plain", "a/b|c d", "..", "x" * 400]
     for task_id in ids:
         run.write_result(result(task_id))
-        run.write_result(result(task_id, sample=2))
+        run.write_result(result(task_id, trial=2))
         assert run.result_file(task_id, 2).is_file()
         assert run.result(task_id, 2).trial == 2
     assert sorted(found.task_id for found in run.results()) == sorted(ids * 2)
+
+
+def test_a_number_at_the_end_of_a_task_id_is_not_a_trial(tmp_path: Path) -> None:
+    run = stored(tmp_path)
+    trials = [("a", 1), ("a", 2), ("a.2", 1), ("a.2", 2), ("a.2.2", 1), ("a.b", 2), (".2", 1), ("x" * 179 + ".2", 1)]
+    for task_id, trial in trials:
+        run.write_result(result(task_id, trial=trial))
+    assert sorted((found.task_id, found.trial) for found in run.results()) == sorted(trials)
+    assert run.result_file("a", 2).relative_to(run.folder).as_posix() == "trials/a.2.json"
+    assert run.logs("a", 2, 1).relative_to(run.folder).as_posix() == "logs/a.2/attempt-1"
+    assert run.result_file("a.2", 1).relative_to(run.folder).as_posix() == "trials/a%2e2.json"
+
+
+def test_a_run_of_version_1_keeps_its_names_from_its_first_trial_on(tmp_path: Path) -> None:
+    run = stored(tmp_path)
+    file = run.folder / "config.json"
+    file.write_text(file.read_text().replace("run_config@2", "run_config@1").replace('"trials"', '"samples"'))
+    begun = RunStore(run.folder)
+    assert begun.logs("a", 2).name == "a~2"
+    begun.write_config(begun.config())
+    assert RunStore(run.folder).result_file("a", 2) == run.folder / "tasks/a~2.json"
 
 
 def test_a_result_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
@@ -122,5 +143,5 @@ def test_a_cache_forgets_what_it_cannot_read(tmp_path: Path) -> None:
     assert cache.get(key) is None
 
 
-def test_cache_keys_tell_lists_of_parts_apart() -> None:
+def test_cache_keys_differ_for_different_lists_of_parts() -> None:
     assert cache_key("ab", "c") != cache_key("a", "bc")

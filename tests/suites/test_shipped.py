@@ -156,7 +156,7 @@ def labelled(instance_id: str) -> list[str]:
 
 
 @pytest.mark.parametrize("instance_id", IDS)
-def test_the_baseline_fails_for_the_labelled_reason(instance_id: str, tmp_path: Path) -> None:
+def test_the_pre_patch_run_fails_for_the_labelled_reason(instance_id: str, tmp_path: Path) -> None:
     fail_to_pass, pass_to_pass = labels(instance_id)
     statuses = outcomes(instance_id, tmp_path)
     assert sorted(statuses) == labelled(instance_id)
@@ -198,14 +198,14 @@ def added_lines(patch: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("instance_id", IDS)
-def test_the_answer_is_not_in_the_repository_or_the_issue(instance_id: str) -> None:
+def test_the_oracle_is_not_in_the_repository_or_the_issue(instance_id: str) -> None:
     folder = CORE / "instances" / instance_id
     public = [path for path in sorted((folder / "repo").rglob("*")) if path.is_file()] + [folder / "issue.md"]
     text = "\n".join(path.read_text() for path in public)
     # Short lines ("return result") are everywhere, and a line or two may well look like one of the program's own.
-    telling = [line for line in added_lines(oracle(instance_id).read_text()) if len(line) > 30]
-    known = [line for line in telling if line in text]
-    assert len(known) < len(telling) / 2, known
+    long_lines = [line for line in added_lines(oracle(instance_id).read_text()) if len(line) > 30]
+    known = [line for line in long_lines if line in text]
+    assert len(known) < len(long_lines) / 2, known
     public_contents = {path.read_text() for path in public}
     for path in (folder / "hidden").rglob("*"):
         if path.is_file() and path.stat().st_size:

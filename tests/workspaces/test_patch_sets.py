@@ -245,20 +245,6 @@ def test_too_many_operations_are_too_large(tree: Path) -> None:
     assert caught.value.cause is Cause.TOO_LARGE
 
 
-def test_x07_files_take_the_form_that_x07_gives_them(tree: Path) -> None:
-    asked = []
-
-    def canonicalise(path: str, content: bytes) -> bytes:
-        asked.append(path)
-        return b"canonical " + content
-
-    change = [_operation("add", "", value=1)]
-    apply_patch_set(tree, _set(("m.x07.json", change), ("a.json", change)), canonicalise=canonicalise)
-    assert asked == ["m.x07.json"]
-    assert (tree / "m.x07.json").read_bytes() == b"canonical 1\n"
-    assert (tree / "a.json").read_bytes() == b"1\n"
-
-
 def test_a_programs_mode_survives(tree: Path) -> None:
     (tree / "a.json").chmod(0o750)
     apply_patch_set(tree, _set(("a.json", [_operation("add", "", value=1)])))

@@ -1,14 +1,12 @@
-"""The key figures of an evaluation, from our report or from one of x07's.
+"""The key figures of an evaluation, from its report.
 
 resolved                 tasks resolved, of all in the report; and of those that were graded (resolved or unresolved)
-resolved without errors  resolved, and nothing had to be put right on the way: the patch applied strictly, x07's linter
-                         found nothing and mended nothing, no test ended in an error. Of all in the report.
-first-pass compile       the code compiled as it was handed in, before any repair. Of the tasks whose tests x07 came to
-                         compile, and of which that is known: where a linter changed files and nobody tried without it,
-                         it is not, and the score says of how many.
+resolved without errors  resolved, and nothing was repaired: the patch applied strictly, a linter found nothing, no test
+                         ended in an error. Of all in the report.
+first-pass compile       the code compiled as it was submitted, before any repair. Of the tasks whose tests were
+                         compiled, and of which that is known: it is not where a linter changed files and the tests
+                         were not compiled without that; the score says of how many.
 repair                   mean lint passes and applied operations of the tasks that went through repair
-
-x07 names the second and defines it nowhere, and measures the third after repair.
 """
 
 import sys
@@ -110,7 +108,7 @@ def score_table(summary: ScoreSummary) -> str:
     if summary.first_pass_unknown:
         they, were = ("it", "was") if summary.first_pass_unknown == 1 else ("they", "were")
         lines.append(
-            f"{summary.first_pass_unknown} more {were} mended by a linter; whether {they} compiled before is unknown"
+            f"{summary.first_pass_unknown} more {were} repaired by a linter; whether {they} compiled before is unknown"
         )
     lines.append("")
     if summary.repair_iterations.total:

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
         parity,
         reopen,
         suite_benchmark,
-        x07_document,
-        x07_health_document,
-        x07_list_document,
     )
 
 __all__ = [
@@ -34,9 +31,6 @@ __all__ = [
     "published_rows",
     "reopen",
     "suite_benchmark",
-    "x07_document",
-    "x07_health_document",
-    "x07_list_document",
 ]
 
 

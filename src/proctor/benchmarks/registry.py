@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from proctor.benchmarks.plugins import GROUP, registered_source
-from proctor.core.benchmark import Benchmark, BenchmarkSource, TaskHealth
+from proctor.core.benchmark import Benchmark, BenchmarkSource
 from proctor.core.errors import InvalidData, UsageError
-from proctor.core.evaluation import EvaluationReport, TaskEvaluation
-from proctor.core.programs import find_x07, first_line
+from proctor.core.evaluation import TaskEvaluation
 from proctor.core.record import Record
-from proctor.core.task import Task
 
 if TYPE_CHECKING:
     from proctor.benchmarks.swe.harness_reports import SweOutcome
@@ -107,38 +105,6 @@ def parity(name: str, theirs: "Sequence[SweOutcome]", ours: Mapping[str, TaskEva
     from proctor.benchmarks.swe.parity import compare  # noqa: PLC0415 - as above
 
     return compare(name, theirs, ours)
-
-
-def x07_document(source: Benchmark, report: EvaluationReport) -> tuple[bytes, int]:
-    """A report in x07's words, and how many of its instances x07 calls errors."""
-    from proctor.benchmarks.suites.benchmark import SuiteBenchmark  # noqa: PLC0415 - as above
-    from proctor.benchmarks.x07.report import x07_json, x07_report  # noqa: PLC0415
-
-    suite = source.suite if isinstance(source, SuiteBenchmark) else None
-    document = x07_report(report, suite=suite, x07_version=_x07_version())
-    return x07_json(document), document["summary"]["errors"]
-
-
-def _x07_version() -> str | None:
-    program = find_x07()
-    try:
-        return first_line([program.path, "--version"]).split()[-1] if program else None
-    except OSError:
-        return None
-
-
-def x07_list_document(source: Benchmark, tasks: Sequence[Task]) -> bytes:
-    """A list of tasks in x07's words."""
-    from proctor.benchmarks.x07.report import x07_json, x07_list_report  # noqa: PLC0415 - as above
-
-    return x07_json(x07_list_report(source.source, source.name, [task.id for task in tasks]))
-
-
-def x07_health_document(source: Benchmark, health: Sequence[TaskHealth], seconds: float) -> bytes:
-    """What `validate` found, in x07's words."""
-    from proctor.benchmarks.x07.report import x07_json, x07_validate_report  # noqa: PLC0415 - as above
-
-    return x07_json(x07_validate_report(health, suite_path=source.source, suite_id=source.name, seconds=seconds))
 
 
 def reopen(name: str, source: str, split: str | None = None) -> Benchmark:

@@ -25,20 +25,24 @@ from proctor.core.task import Task
 from proctor.core.trajectory import Step
 from proctor.core.verdict import Verdict
 
+RepairMode = Literal["off", "memory", "write"]
+
 
 class GradeOptions(Record):
     """How submissions are graded; None leaves it to the benchmark.
 
     Attributes:
         determinism_runs: how often the tests run after the patch; from 2 on, a test that flips makes the task flaky.
-        repair: what a linter may repair between patch and tests, where the benchmark has one.
+        repair: what a linter does to the files that the patch touched, before the tests, where the benchmark has one:
+            nothing, repair copies of them and count what that takes, or repair them.
+        repair_max_iters: rounds of that repair.
         jobs_inside: how many jobs one task's own test program may use.
     """
 
     image: str | None = None
     determinism_runs: int | None = None
     timeout_seconds: float | None = None
-    repair: Literal["off", "memory", "write"] = "write"
+    repair: RepairMode = "write"
     repair_max_iters: int = 3
     jobs_inside: int = 1
     keep_artifacts: bool = False

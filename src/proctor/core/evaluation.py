@@ -20,8 +20,9 @@ class TestSummary(Record):
     """One run of a task's tests, in numbers. `exit_code` is None when the run never started.
 
     Attributes:
-        compile_failures: tests that did not come to run because the code does not compile (x07 only).
-        run_failures: tests whose program broke while it ran (x07 only).
+        compile_failures: tests that were not run because the code does not compile.
+        run_failures: tests whose program broke while it ran.
+        compiled: whether the code compiled; None where the test program does not say.
         report: the file with the per-test results, below the artifacts of the task.
     """
 
@@ -35,22 +36,17 @@ class TestSummary(Record):
     errors: int = 0
     compile_failures: int = 0
     run_failures: int = 0
+    compiled: bool | None = None
     seconds: float = 0.0
     report: str | None = None
 
-    @property
-    def compiled(self) -> bool:
-        """Whether the code compiled (x07 only): x07 test came to its end, and all its tests came to run."""
-        broke_running = self.exit_code == 12 and self.run_failures > 0  # noqa: PLR2004 - 12 without: no test was found
-        return self.compile_failures == 0 and (self.exit_code in {0, 10} or broke_running)
-
 
 class RepairSummary(Record):
-    """What a linter mended between the patch and its tests.
+    """What a linter repaired between the patch and its tests.
 
     Attributes:
         iterations: the most lint passes that any touched file took, the final clean one included.
-        first_pass_ok: whether the patch compiled as it was handed in; None when that was not tried.
+        first_pass_ok: whether the patch compiled as it was submitted; None when that was not tried.
     """
 
     mode: Literal["memory", "write"]

@@ -1,9 +1,9 @@
-"""Predictions: the answers that somebody's agent gave, one JSON object a line."""
+"""Reads predictions: submissions from a file that somebody brings, one JSON object a line."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -11,20 +11,39 @@ from proctor.core.errors import UsageError
 from proctor.core.evaluation import Prediction
 from proctor.core.submission import PatchKind
 
-SCHEMA_VERSION: Final = "x07.bench.prediction@0.1.0"
-_KEYS: Final = frozenset(
-    {
-        "schema_version",
-        "instance_id",
-        "patch_kind",
-        "patch_path",
-        "patch_inline",
-        "model_name_or_path",
-        "model",
-        "note",
-        "meta",
-    }
-)
+PREDICTION_SCHEMA: Final = "proctor.prediction@1"
+
+NonEmptyText = Annotated[str, msgspec.Meta(min_length=1)]
+RelPath = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=1024,
+        pattern=r"^(?![\\/])(?![A-Za-z]:)(?!.*(?:^|[\\/])\.\.(?:[\\/]|$)).+$",
+        description="a relative path that does not leave its folder",
+    ),
+]
+
+
+class PredictionLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One line of a predictions file; exactly one of `patch_path` and `patch_inline` is given.
+
+    Attributes:
+        schema_version: ours, or what another tool's files of the same form say.
+    """
+
+    instance_id: NonEmptyText
+    patch_kind: PatchKind
+    schema_version: str | None = None
+    patch_path: RelPath | None = None
+    patch_inline: str | dict[str, Any] | None = None
+    model_name_or_path: str | None = None
+    model: str | None = None
+    note: str | None = None
+    meta: Any = None
+
+
+_KEYS: Final = frozenset(PredictionLine.__struct_fields__)
 
 
 class _InlinePatch(msgspec.Struct):
@@ -38,8 +57,8 @@ class _InvalidPrediction(Exception):
         super().__init__(f"{code}: {message}")
 
 
-def read_predictions(file: Path) -> dict[str, Prediction]:
-    """Read a whole file before anything runs.
+def read_predictions(file: Path, *, schemas: Collection[str] = ()) -> dict[str, Prediction]:
+    """Read a whole file before anything runs. `schemas` are other tools' versions that lines may state.
 
     Raises:
         UsageError: any line is bad; lists every bad line.
@@ -56,10 +75,10 @@ def read_predictions(file: Path) -> dict[str, Prediction]:
         if not line.strip():
             continue
         try:
-            prediction = _prediction(line, file.parent)
+            prediction = _prediction(line, file.parent, (PREDICTION_SCHEMA, *schemas))
             if prediction.task_id in predictions:
                 raise _InvalidPrediction(
-                    "E_BENCH_PRED_DUPLICATE_INSTANCE_ID", f"{prediction.task_id!r} was answered before"
+                    "E_BENCH_PRED_DUPLICATE_INSTANCE_ID", f"{prediction.task_id!r} has a prediction already"
                 )
             predictions[prediction.task_id] = prediction
         except _InvalidPrediction as wrong:
@@ -70,27 +89,7 @@ def read_predictions(file: Path) -> dict[str, Prediction]:
     return predictions
 
 
-def write_predictions(predictions: Iterable[Prediction], *, name: str) -> bytes:
-    """The same, as x07 reads it: each patch in its line, a patch set as the bytes that it was."""
-    return b"".join(_line(prediction, name) for prediction in predictions)
-
-
-def _line(prediction: Prediction, name: str) -> bytes:
-    inline = (
-        prediction.content.strip().replace(b"\n", b" ")  # between the tokens of JSON, and only there, lines may end
-        if prediction.patch_kind is PatchKind.PATCH_SET
-        else json.dumps(prediction.content.decode(errors="surrogateescape")).encode()
-    )
-    head = {
-        "schema_version": SCHEMA_VERSION,
-        "instance_id": prediction.task_id,
-        "model_name_or_path": prediction.model or name,
-        "patch_kind": prediction.patch_kind.value,
-    }
-    return json.dumps(head).encode().removesuffix(b"}") + b', "patch_inline": ' + inline + b"}\n"
-
-
-def _prediction(line: str, folder: Path) -> Prediction:
+def _prediction(line: str, folder: Path, schemas: Collection[str]) -> Prediction:
     try:
         document = json.loads(line, parse_constant=_reject_constant)
     except (ValueError, RecursionError) as error:
@@ -101,8 +100,9 @@ def _prediction(line: str, folder: Path) -> Prediction:
     if unknown:
         raise _InvalidPrediction("E_BENCH_PRED_JSON_PARSE", f"unknown keys: {', '.join(unknown)}")
     version = document.get("schema_version")
-    if version is not None and version != SCHEMA_VERSION:
-        raise _InvalidPrediction("E_BENCH_PRED_SCHEMA_VERSION", f"{version!r} is not {SCHEMA_VERSION!r}")
+    if version is not None and version not in schemas:
+        known = " or ".join(map(repr, schemas))
+        raise _InvalidPrediction("E_BENCH_PRED_SCHEMA_VERSION", f"{version!r} is not {known}")
     instance_id = document.get("instance_id")
     if not isinstance(instance_id, str) or not instance_id.strip():
         raise _InvalidPrediction("E_BENCH_PRED_INSTANCE_ID_EMPTY", "instance_id is missing or empty")
@@ -120,7 +120,7 @@ def _reject_constant(word: str) -> None:
 
 
 def _kind(value: object) -> PatchKind:
-    # A state is graded where it stands: what a file says of one is nobody's evidence.
+    # A state is graded where it is: a file cannot prove one.
     kinds = [kind for kind in PatchKind if kind is not PatchKind.STATE]
     word = str(value).strip()
     for kind in kinds:
@@ -165,7 +165,7 @@ def _is_inside(path: str) -> bool:
 
 
 def _model(document: dict[str, Any]) -> str | None:
-    """Who answered, in the words that x07's reports use: the model, else the note, each with the meta behind it."""
+    """What made the submission: the model, else the note, each followed by the meta."""
 
     def words() -> Iterator[str]:
         for keys in (("model_name_or_path", "model"), ("note",)):

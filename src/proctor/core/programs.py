@@ -18,6 +18,21 @@ class ProgramLocation(Record):
     found_via: str
 
 
+class ProgramRequirement(Record):
+    """A program that something needs.
+
+    Attributes:
+        location: where it is; None when it is missing.
+        needed_for: what cannot be done without it.
+        remedy: how to get it.
+    """
+
+    name: str
+    location: ProgramLocation | None
+    needed_for: str
+    remedy: str
+
+
 def find_program(name: str, *, variable: str | None = None, path: str | None = None) -> ProgramLocation | None:
     """Find `name` through the environment variable that names it, then on PATH (or on `path`)."""
     wanted = os.environ.get(variable) if variable else None
@@ -58,11 +73,6 @@ def find_bubblewrap() -> ProgramLocation | None:
 def find_h2() -> ProgramLocation | None:
     """h2, from H2_BIN or PATH."""
     return find_program("h2", variable="H2_BIN")
-
-
-def find_x07() -> ProgramLocation | None:
-    """The x07 toolchain, from X07_BIN or PATH."""
-    return find_program("x07", variable="X07_BIN")
 
 
 def _bundled(package: str, file: str) -> ProgramLocation | None:

@@ -149,7 +149,7 @@ class ScriptResponder(Responder):
         if cursor is None:
             return
         steps = (cursor.next(call.last_text()) for _ in range(_MAX_SKIPPED_STEPS))
-        step = next((step for step in steps if step is None or _is_complete_answer(step)), None)
+        step = next((step for step in steps if step is None or _is_complete_response(step)), None)
         if step is not None:
             self._message(self._with_values(step, call), call, incoming)  # counts its ids as used
 
@@ -286,7 +286,7 @@ def _steps_for(task: TaskScript, call: ModelCall) -> list[ScriptStep] | None:
     return _DEFAULT_STEPS.get(call.role)
 
 
-def _is_complete_answer(step: ScriptStep) -> bool:
+def _is_complete_response(step: ScriptStep) -> bool:
     """Whether a step is a complete response, which is not repeated when a session is resumed."""
     faults = (step.error, step.too_long, step.raw, step.malformed, step.error_event, step.cut)
     endless = step.silence is not None and step.silence.seconds is None

@@ -16,7 +16,7 @@ from proctor.grading.audit import (
     tampering_findings,
 )
 from proctor.grading.execution import run_tests, run_tests_in_new_environment
-from proctor.grading.job import GradingJob
+from proctor.grading.job import GradingJob, over_limit, summarise
 from proctor.grading.layout import (
     AppliedSubmission,
     add_files,
@@ -27,13 +27,14 @@ from proctor.grading.layout import (
 )
 from proctor.grading.outcome import InconclusiveKind, InconclusiveRun, TamperEvent, TestResults, TestRun
 from proctor.grading.outcome_reader import EXIT_CODE_TEST
-from proctor.grading.plan import ConfigFile, TestFormat, TestPlan, pytest_config
+from proctor.grading.plan import REPORTER_FORMATS, ConfigFile, TestFormat, TestPlan, pytest_config
 from proctor.grading.protection import TEST_MACHINERY, is_protected, protected_paths
 from proctor.grading.resolve import Expectation, Resolution, flaky_tests, pre_patch_problem, resolve
 from proctor.grading.validation import TaskProblem, TaskProblemCode, TaskValidation, validate
 
 __all__ = [
     "EXIT_CODE_TEST",
+    "REPORTER_FORMATS",
     "TEST_MACHINERY",
     "AppliedSubmission",
     "AuditCode",
@@ -59,6 +60,7 @@ __all__ = [
     "flaky_tests",
     "is_protected",
     "lay_out",
+    "over_limit",
     "pre_patch_problem",
     "protected_paths",
     "pytest_config",
@@ -67,6 +69,7 @@ __all__ = [
     "restore_protected",
     "run_tests",
     "run_tests_in_new_environment",
+    "summarise",
     "tamper_event_findings",
     "tampering_findings",
     "validate",

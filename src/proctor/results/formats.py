@@ -7,20 +7,23 @@ module decides what is written where, and that it is whole or not there.
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path, PurePosixPath
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
+from proctor.core.benchmark import Benchmark, TaskHealth
 from proctor.core.environment import Limits
 from proctor.core.errors import InvalidData, UsageError
+from proctor.core.evaluation import EvaluationReport
 from proctor.core.record import Record
 from proctor.core.result import Attempt, ModelUsage, TaskResult, Tokens
 from proctor.core.run import Budget, JournalEntry, Machine, Mode, RunConfig
+from proctor.core.task import Task
 from proctor.results.store import RunStore, new_run, summarise
 
 ENTRY_POINT_GROUP: Final = "proctor.formats"
@@ -77,20 +80,31 @@ class ExternalRun:
     trials: Iterable[ExternalTrial]
 
 
-class Format(Protocol):
+class EvaluationDocument(Record):
+    """An evaluation as another tool reports it; `errors` are the tasks that this tool counts as errors."""
+
+    data: bytes
+    errors: int
+
+
+class Format:
     """One format. Where only import or only export is possible, the other raises a `UsageError` that says why.
 
     Attributes:
         about: one line for the list of formats.
         suffix: how the name of an exported file ends; empty when an export is a folder.
+        report_schemas: the `schema_version` of evaluation reports that `read_report` reads; the first is the report's.
+        prints_documents: it has the documents that `bench eval`, `list` and `validate` print with `--format`.
     """
 
     about: str
-    suffix: str
+    suffix: str = ""
+    report_schemas: tuple[str, ...] = ()
+    prints_documents: bool = False
 
     def export(self, run: RunStore, target: Path, options: ExportOptions) -> ExportResult:
         """Write the run to `target`, which does not exist yet: one file, or a folder."""
-        ...
+        raise NotImplementedError
 
     def read(self, source: Path, options: ImportOptions) -> ExternalRun:
         """Read a run.
@@ -99,7 +113,27 @@ class Format(Protocol):
             UsageError: something is missing in the files; names the option that gives it.
             InvalidData: they are not of this format, or are broken; says where.
         """
-        ...
+        raise NotImplementedError
+
+    def read_report(self, data: bytes) -> EvaluationReport:
+        """Read another tool's evaluation report, of one of `report_schemas`.
+
+        Raises:
+            InvalidData: it is not one.
+        """
+        raise NotImplementedError
+
+    def evaluation_document(self, benchmark: Benchmark, report: EvaluationReport) -> EvaluationDocument:
+        """An evaluation, as the format's own tool prints it."""
+        raise NotImplementedError
+
+    def task_list_document(self, benchmark: Benchmark, tasks: Sequence[Task]) -> bytes:
+        """A list of tasks, as the format's own tool prints it."""
+        raise NotImplementedError
+
+    def health_document(self, benchmark: Benchmark, healths: Sequence[TaskHealth], seconds: float) -> bytes:
+        """The health of tasks, as the format's own tool prints it; `seconds` is how long it took to learn."""
+        raise NotImplementedError
 
 
 def formats() -> dict[str, str]:
@@ -117,6 +151,12 @@ def find_format(name: str) -> Format:
     if name not in known:
         raise UsageError(f"there is no format {name!r}", fix=f"choose one of {', '.join(sorted(known))}")
     return _load(known[name])
+
+
+def format_of_report(schema_version: str) -> Format | None:
+    """The format that reads evaluation reports of this version."""
+    made = (_load(entry) for entry in _entries().values())
+    return next((one for one in made if schema_version in one.report_schemas), None)
 
 
 def export_run(

@@ -15,7 +15,7 @@ import msgspec
 
 from proctor.core.causes import Status
 from proctor.core.disk_names import disk_name
-from proctor.core.errors import UsageError
+from proctor.core.errors import InvalidData, UsageError
 from proctor.core.files import write_atomic
 from proctor.core.record import Record, read_record, to_json
 from proctor.core.result import TaskResult, sum_costs, usage_cost
@@ -104,14 +104,21 @@ class RunStore:
         """All stored results, one at a time, in the order of their files' names."""
         return self.results_as(TaskResult)
 
-    def results_as(self, kind: type[T]) -> Iterator[T]:
-        """The same, as records of another type that has some of a result's fields, and its `schema_version`."""
+    def results_as(self, kind: type[T], *, skip_invalid: bool = False) -> Iterator[T]:
+        """The same, as records of another type that has some of a result's fields, and its `schema_version`.
+
+        `skip_invalid`: leave out results that cannot be read, instead of raising an error.
+        """
         decode = msgspec.json.Decoder(kind).decode
         for file in self.result_files():
             try:
                 yield decode(_read_bytes(file))
             except (OSError, msgspec.DecodeError, RecursionError):
-                yield read_record(Path(file), kind)  # an older version, or an error that names the file
+                try:
+                    yield read_record(Path(file), kind)  # an older version, or an error that names the file
+                except InvalidData:
+                    if not skip_invalid:
+                        raise
 
     def write_summary(self, summary: RunSummary) -> None:
         """Store the aggregate; it can be computed again from the results at any time."""

@@ -1,14 +1,13 @@
 """JSON patch sets: RFC 6902 patches of several files, applied to all of them or to none.
 
-The form is ``x07.arch.patchset@0.1.0``. A file that is missing is the document ``null``, so that adding or replacing
-at the empty pointer creates it. Every file is written back with sorted keys, two spaces and a final newline;
-``*.x07.json`` too, unless somebody who knows x07's own form of it is asked (`canonicalise`).
+A file that is missing is the document ``null``, so that adding or replacing at the empty pointer creates it. Every file
+is written back with sorted keys, two spaces and a final newline.
 """
 
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final, Never
 
@@ -34,11 +33,6 @@ _KEYS: Final = {
     "copy": {"from"},
     "test": {"value"},
 }
-
-_CANONICAL: Final = b".x07.json"
-
-# Takes a path and its new document, as this module would write it; gives the bytes to write.
-Canonicalise = Callable[[str, bytes], bytes]
 
 
 class FilePatch(Record):
@@ -72,15 +66,12 @@ def read_patch_set(data: bytes, *, limit_bytes: int = LIMIT_BYTES) -> tuple[File
     return patches
 
 
-def apply_patch_set(
-    tree: Path, data: bytes, *, canonicalise: Canonicalise | None = None, limit_bytes: int = LIMIT_BYTES
-) -> ApplyResult:
+def apply_patch_set(tree: Path, data: bytes, *, limit_bytes: int = LIMIT_BYTES) -> ApplyResult:
     """Apply a patch set to a tree, wholly or not at all.
 
     Args:
         tree: the workspace.
         data: the patch set.
-        canonicalise: gives ``*.x07.json`` files their own form.
         limit_bytes: the largest patch set taken.
 
     Raises:
@@ -94,11 +85,8 @@ def apply_patch_set(
         documents[path] = _apply_operations(document, patch, budget)
     changes = {}
     for path, document in documents.items():
-        content = pretty(document)
-        if canonicalise is not None and path.endswith(_CANONICAL):
-            content = canonicalise(path.decode(), content)
         before = read_entry(tree, path)
-        after = FileEntry(before.mode if before else FILE, content)
+        after = FileEntry(before.mode if before else FILE, pretty(document))
         if after != before:
             changes[path] = after
     write_changes(tree, changes)

@@ -7,7 +7,7 @@ from proctor.core.submission import PatchKind
 from proctor.workspaces.applying import ApplyResult, apply_diff
 from proctor.workspaces.base import Base
 from proctor.workspaces.invalid_submission import LIMIT_BYTES
-from proctor.workspaces.patch_sets import Canonicalise, apply_patch_set, patch_set_sha256
+from proctor.workspaces.patch_sets import apply_patch_set, patch_set_sha256
 
 
 def apply_patch(
@@ -16,7 +16,6 @@ def apply_patch(
     kind: PatchKind,
     *,
     base: Base | None = None,
-    canonicalise: Canonicalise | None = None,
     limit_bytes: int = LIMIT_BYTES,
 ) -> ApplyResult:
     """Apply a submission to a tree, wholly or not at all; nothing outside the tree is ever written.
@@ -26,7 +25,6 @@ def apply_patch(
         data: the submission's bytes.
         kind: what they are.
         base: where a diff that does not apply strictly may find the blobs for a three-way merge.
-        canonicalise: how a patch set's ``*.x07.json`` files are written back.
         limit_bytes: the largest submission taken.
 
     Raises:
@@ -34,7 +32,7 @@ def apply_patch(
     """
     if kind is PatchKind.UNIFIED_DIFF:
         return apply_diff(tree, data, base=base, limit_bytes=limit_bytes)
-    return apply_patch_set(tree, data, canonicalise=canonicalise, limit_bytes=limit_bytes)
+    return apply_patch_set(tree, data, limit_bytes=limit_bytes)
 
 
 def patch_sha256(data: bytes, kind: PatchKind) -> str:

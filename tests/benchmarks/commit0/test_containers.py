@@ -14,6 +14,7 @@ from benchmarks.commit0.world import NAME, TASK, make_origin
 from cli_jobs import Commands
 from docker_image import own_base
 from hall import Hall
+from once import made_once
 from proctor.core.causes import Cause
 
 TAG = f"proctor-test/abacus:{secrets.token_hex(4)}"
@@ -29,6 +30,13 @@ RUN printf '#!/bin/sh\\nexec /testbed/.venv/bin/python -m pytest "$@"\\n' >/test
 """
 
 
+def _install(folder: Path) -> None:
+    """What the library's tests need, for the image's Python."""
+    for_debian = ("--python-version", "3.11", "--only-binary", ":all:", "--target", str(folder))
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
+    subprocess.run([*pip, *for_debian, *PACKAGES], check=True)
+
+
 @pytest.fixture(scope="module")
 def origin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder to fetch from, and the library's image on the engine."""
@@ -36,9 +44,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     made = make_origin(folder / "origin")
     context = folder / "context"
     shutil.copytree(made / "repos" / NAME, context / "repository")
-    for_debian = ("--python-version", "3.11", "--only-binary", ":all:", "--target", str(context / "packages"))
-    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
-    subprocess.run([*pip, *for_debian, *PACKAGES], check=True)
+    shutil.copytree(made_once(tmp_path_factory, "commit0-packages", _install), context / "packages")
     with own_base() as base:
         (context / "Dockerfile").write_text(f"FROM {base}\n{DOCKERFILE}")
         subprocess.run(["docker", "build", "--quiet", "--tag", TAG, str(context)], check=True, capture_output=True)

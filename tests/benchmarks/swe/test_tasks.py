@@ -226,24 +226,24 @@ def test_the_answer_to_a_feature_is_the_reverse_of_its_mask_without_the_tests() 
     assert FeatureBenchGrader().oracle_patch(feature_row(row | {"instance_id": "a.b.lv2"})) is None
 
 
-async def test_who_wants_to_be_alone_is_and_is_not_put_off_for_ever() -> None:
-    floor, on_it, most = SharedExclusiveLock(), 0, 0
+async def test_an_exclusive_holder_is_alone_and_is_not_starved() -> None:
+    lock, holders, most = SharedExclusiveLock(), 0, 0
     seen: list[int] = []
 
     async def shared() -> None:
-        nonlocal on_it, most
-        async with floor.shared():
-            on_it += 1
-            most = max(most, on_it)
+        nonlocal holders, most
+        async with lock.shared():
+            holders += 1
+            most = max(most, holders)
             await asyncio.sleep(0.001)
-            on_it -= 1
+            holders -= 1
 
-    async def alone() -> None:
-        async with floor.exclusive():
-            seen.append(on_it)
+    async def exclusive() -> None:
+        async with lock.exclusive():
+            seen.append(holders)
             await asyncio.sleep(0.001)
-            seen.append(on_it)
+            seen.append(holders)
 
-    await asyncio.gather(*(alone() if number % 5 == 4 else shared() for number in range(50)))
+    await asyncio.gather(*(exclusive() if number % 5 == 4 else shared() for number in range(50)))
     assert seen == [0] * 20
     assert most > 1

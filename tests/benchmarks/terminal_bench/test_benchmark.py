@@ -58,7 +58,7 @@ class RunningTask:
 
 
 @asynccontextmanager
-async def sitting(
+async def running_task(
     bench: TerminalBench, name: str, provider: DockerProvider, folder: Path
 ) -> AsyncIterator[RunningTask]:
     task = next(task for task in bench.tasks() if task.id == name)
@@ -74,7 +74,7 @@ async def sitting(
 async def test_nothing_gets_nothing_and_the_solution_gets_everything(
     name: str, bench: TerminalBench, provider: DockerProvider, tmp_path: Path
 ) -> None:
-    async with sitting(bench, name, provider, tmp_path / "it") as it:
+    async with running_task(bench, name, provider, tmp_path / "it") as it:
         nothing = await it.verdict()
         assert (nothing.status, nothing.score, nothing.official) == (Status.UNRESOLVED, 0.0, None), nothing.reason
         assert nothing.findings == ()
@@ -90,7 +90,7 @@ async def test_nothing_gets_nothing_and_the_solution_gets_everything(
 async def test_a_reward_that_the_agent_has_written_counts_for_nothing(
     bench: TerminalBench, provider: DockerProvider, tmp_path: Path
 ) -> None:
-    async with sitting(bench, "greet", provider, tmp_path / "it") as it:
+    async with running_task(bench, "greet", provider, tmp_path / "it") as it:
         await sh(
             it.environment,
             """
@@ -110,7 +110,7 @@ async def test_a_submission_after_the_time_is_up_counts_for_nothing(
     bench: TerminalBench, provider: DockerProvider, tmp_path: Path
 ) -> None:
     late = "sleep 2; echo hello >/app/greeting.txt"
-    async with sitting(bench, "greet", provider, tmp_path / "it") as it:
+    async with running_task(bench, "greet", provider, tmp_path / "it") as it:
         script = f"nohup setsid sh -c '{late}' >/dev/null 2>&1 & sh -c '{late}'"
         done = await it.environment.exec(["sh", "-c", script], timeout=0.5)
         assert done.timed_out
@@ -128,7 +128,7 @@ async def test_a_verifier_that_cannot_start_is_an_error_and_not_the_agent_s_fail
         "if [ $? -eq 0 ]; then echo 1 >/logs/verifier/reward.txt; else echo 0 >/logs/verifier/reward.txt; fi\n"
     }
     write_task(tmp_path / "tasks" / "greet", files)
-    async with sitting(opened(tmp_path / "tasks"), "greet", provider, tmp_path / "it") as it:
+    async with running_task(opened(tmp_path / "tasks"), "greet", provider, tmp_path / "it") as it:
         broken = await it.verdict()
         assert (broken.status, broken.cause, broken.score) == (Status.ERROR, Cause.GRADER_FAILED, None)
         assert broken.official is Status.UNRESOLVED

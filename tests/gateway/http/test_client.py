@@ -1,4 +1,4 @@
-"""The client, answered by a server that is not ours, and over bare sockets."""
+"""The client, against a server that is not ours, and over bare sockets."""
 
 import asyncio
 import gzip
@@ -23,14 +23,14 @@ class Place:
     With `slams` it ends the connection of the second request after what it says to it.
     """
 
-    def __init__(self, *answers: bytes | list[bytes], ends: bool = False, pause: float = 0) -> None:
-        self.answers = [[answer] if isinstance(answer, bytes) else answer for answer in answers]
+    def __init__(self, *responses: bytes | list[bytes], ends: bool = False, pause: float = 0) -> None:
+        self.responses = [[response] if isinstance(response, bytes) else response for response in responses]
         self.ends = ends
         self.pause = pause
         self.connections = 0
         self.heads: list[bytes] = []
         self.port = 0
-        self.answered = asyncio.Event()
+        self.responded = asyncio.Event()
         self.closed = asyncio.Event()
         self.ended = 0
         self.slams = False
@@ -38,12 +38,12 @@ class Place:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         try:
-            while self.answers:
+            while self.responses:
                 self.heads.append(await reader.readuntil(b"\r\n\r\n"))
-                for piece in self.answers.pop(0):
+                for piece in self.responses.pop(0):
                     writer.write(piece)
                     await asyncio.sleep(self.pause)
-                self.answered.set()
+                self.responded.set()
                 if self.ends:
                     break
                 if self.slams and len(self.heads) == 2:  # at the second request
@@ -95,7 +95,7 @@ async def test_a_request_is_sent_as_it_was_meant() -> None:
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         headers = {name.lower(): value for name, value in request.headers.items()}
         seen.append((request.method, str(request.rel_url), headers, await request.read()))
-        return web.Response(body=b"answer", headers={"X-Some": "thing"})
+        return web.Response(body=b"response", headers={"X-Some": "thing"})
 
     runner = web.ServerRunner(web.Server(handle))
     await runner.setup()
@@ -104,7 +104,7 @@ async def test_a_request_is_sent_as_it_was_meant() -> None:
     client = HttpClient(f"http://127.0.0.1:{port}/base", idle_seconds=5)
     body = bytes(range(256)) * 2000
     response = await client.request("POST", "/v1?a=%2F", {"a": "b"}, body)
-    assert (response.status, response.headers["x-some"], await body_of(response)) == (200, "thing", b"answer")
+    assert (response.status, response.headers["x-some"], await body_of(response)) == (200, "thing", b"response")
     host = {"host": f"127.0.0.1:{port}"}
     assert seen == [("POST", "/base/v1?a=%2F", {**host, "a": "b", "content-length": str(len(body))}, body)]
     await client.request("GET", "/", {}, b"")
@@ -122,7 +122,7 @@ async def test_a_connection_is_used_again_and_not_shared() -> None:
         assert place.connections == 2
 
 
-async def test_an_answer_that_was_not_read_yet_survives_the_next_one_on_its_connection() -> None:
+async def test_a_response_that_was_not_read_yet_survives_the_next_one_on_its_connection() -> None:
     place = Place(OK, b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nother")
     async with asked(place) as client:
         first = await client.request("GET", "/", {}, b"")
@@ -146,14 +146,14 @@ async def test_a_connection_on_which_something_came_unasked_is_not_used() -> Non
     place = Place([OK, b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfake"], OK, pause=0.02)
     async with asked(place) as client:
         assert await get(client) == (200, b"ok")
-        await place.answered.wait()
+        await place.responded.wait()
         await rounds()
         assert await get(client) == (200, b"ok")
         assert place.connections == 2
 
 
 @pytest.mark.parametrize("more", [b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfake", b"HTTP/1.1 200 OK\r\nConte"])
-async def test_what_came_unasked_together_with_an_answer_is_nobodys(more: bytes) -> None:
+async def test_what_came_unasked_together_with_a_response_is_nobodys(more: bytes) -> None:
     place = Place(OK + more, OK)
     async with asked(place) as client:
         assert await get(client) == (200, b"ok")
@@ -172,10 +172,10 @@ async def test_a_connection_that_ends_while_a_request_is_on_its_way_is_made_anew
 
 
 @pytest.mark.parametrize(
-    ("answers", "asks"), [((b"",), 0), ((OK, b"HTTP/1.1 200"), 1)], ids=["on a new connection", "after some words"]
+    ("responses", "asks"), [((b"",), 0), ((OK, b"HTTP/1.1 200"), 1)], ids=["on a new connection", "after some words"]
 )
-async def test_a_request_that_may_have_been_heard_is_not_sent_again(answers: tuple[bytes, ...], asks: int) -> None:
-    place = Place(*answers, OK)
+async def test_a_request_that_may_have_been_heard_is_not_sent_again(responses: tuple[bytes, ...], asks: int) -> None:
+    place = Place(*responses, OK)
     place.slams = asks > 0
     place.ends = asks == 0
     async with asked(place) as client:
@@ -198,7 +198,7 @@ async def test_a_request_that_was_thought_about_is_not_sent_again(monkeypatch: p
 
 
 async def test_a_connection_that_has_not_taken_all_of_a_request_is_not_used_for_another() -> None:
-    """An answer such as 413 may come before; that the rest of the request is still read is not certain."""
+    """A response such as 413 may come before; that the rest of the request is still read is not certain."""
     place = Place(b"HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig", OK)
     async with asked(place) as client:
         response = await client.request("POST", "/", {}, b"x" * 30_000_000)
@@ -207,7 +207,7 @@ async def test_a_connection_that_has_not_taken_all_of_a_request_is_not_used_for_
         assert place.connections == 2
 
 
-async def test_what_stands_behind_an_answer_is_no_header_of_it() -> None:
+async def test_what_stands_behind_a_response_is_no_header_of_it() -> None:
     chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nContent-Encoding: gzip\r\n\r\n"
     async with asked(Place(chunked, OK)) as client:
         assert await get(client) == (200, b"ok")
@@ -234,12 +234,12 @@ async def test_a_connection_that_was_idle_for_long_is_not_trusted(monkeypatch: p
         assert place.connections == 2
 
 
-async def test_an_answer_without_a_length_ends_with_its_connection() -> None:
+async def test_a_response_without_a_length_ends_with_its_connection() -> None:
     async with asked(Place([b"HTTP/1.1 200 OK\r\n\r\nall ", b"of it"], ends=True, pause=0.01)) as client:
         assert await get(client) == (200, b"all of it")
 
 
-async def test_what_is_told_on_the_way_is_not_the_answer() -> None:
+async def test_an_informational_response_is_not_the_final_one() -> None:
     early = [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"]
     async with asked(Place([*early, OK], OK, pause=0.01)) as client:
         response = await client.request("GET", "/", {}, b"")
@@ -247,21 +247,21 @@ async def test_what_is_told_on_the_way_is_not_the_answer() -> None:
         assert await get(client) == (200, b"ok")
 
 
-async def test_the_answer_to_head_has_no_body_whatever_it_announces() -> None:
+async def test_the_response_to_head_has_no_body_whatever_it_announces() -> None:
     async with asked(Place(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", OK)) as client:
         response = await client.request("HEAD", "/", {}, b"")
         assert (response.headers["content-length"], await body_of(response)) == ("1000", b"")
 
 
 @pytest.mark.parametrize(("name", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
-async def test_a_packed_answer_is_unpacked(name: str, pack: Callable[[bytes], bytes]) -> None:
+async def test_a_compressed_response_is_decompressed(name: str, pack: Callable[[bytes], bytes]) -> None:
     packed = pack(b"plain " * 1000)
     head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {name}\r\nContent-Length: {len(packed)}\r\n\r\n".encode()
     async with asked(Place(head + packed)) as client:
         assert await get(client) == (200, b"plain " * 1000)
 
 
-async def test_what_a_small_packed_answer_unpacks_to_comes_in_pieces() -> None:
+async def test_a_small_compressed_response_is_decompressed_in_pieces() -> None:
     packed = gzip.compress(bytes(50_000_000))
     head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(packed)}\r\n\r\n".encode()
     async with asked(Place(head + packed)) as client:
@@ -270,7 +270,7 @@ async def test_what_a_small_packed_answer_unpacks_to_comes_in_pieces() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "reason"),
+    ("response", "reason"),
     [
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab", "broke off"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n", "broke off"),
@@ -286,13 +286,13 @@ async def test_what_a_small_packed_answer_unpacks_to_comes_in_pieces() -> None:
         (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 0\r\n\r\n", "too early"),
     ],
 )
-async def test_an_answer_that_is_none_is_named_for_what_it_is(answer: bytes, reason: str) -> None:
-    async with asked(Place(answer, ends=True)) as client:
+async def test_a_response_that_is_none_is_named_for_what_it_is(response: bytes, reason: str) -> None:
+    async with asked(Place(response, ends=True)) as client:
         with pytest.raises(HttpConnectionError, match=reason):
             await get(client)
 
 
-async def test_what_came_before_an_answer_broke_off_is_read_first() -> None:
+async def test_what_came_before_a_response_broke_off_is_read_first() -> None:
     place = Place([b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", b"def"], ends=True)
     async with asked(place) as client:
         response = await client.request("GET", "/", {}, b"")
@@ -302,7 +302,7 @@ async def test_what_came_before_an_answer_broke_off_is_read_first() -> None:
         try:
             async for chunk in response.chunks():
                 read += chunk
-            pytest.fail("half an answer was taken for a whole one")
+            pytest.fail("half a response was taken for a whole one")
         except HttpConnectionError:
             assert read == b"abcdef"
 
@@ -316,7 +316,7 @@ async def test_silence_is_not_waited_for_for_ever() -> None:
             await get(client)
 
 
-async def test_a_slow_answer_is_not_a_silent_one() -> None:
+async def test_a_slow_response_is_not_a_silent_one() -> None:
     slow = [b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n", *[b"x"] * 8]
     async with asked(Place(slow, pause=0.25), idle_seconds=1.5) as client:
         assert await get(client) == (200, b"x" * 8)
@@ -342,7 +342,7 @@ async def test_nobody_there_is_said_at_once() -> None:
         await get(HttpClient(f"http://127.0.0.1:{place.port}", idle_seconds=5))
 
 
-async def test_whoever_gives_up_waiting_ends_the_connection() -> None:
+async def test_a_reader_that_gives_up_ends_the_connection() -> None:
     place = Place(b"")
     async with asked(place) as client:
         with pytest.raises(TimeoutError):
@@ -350,7 +350,7 @@ async def test_whoever_gives_up_waiting_ends_the_connection() -> None:
         await asyncio.wait_for(place.closed.wait(), PATIENCE)
 
 
-async def test_an_answer_that_is_left_ends_the_connection() -> None:
+async def test_a_response_that_is_left_ends_the_connection() -> None:
     place = Place(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab")
     async with asked(place) as client:
         response = await client.request("GET", "/", {}, b"")

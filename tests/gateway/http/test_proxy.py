@@ -53,9 +53,9 @@ def test_a_login_is_read_as_it_is_written_in_addresses() -> None:
 class Carrier:
     """A proxy: keeps the heads that it was sent, and carries everything to the one place behind it."""
 
-    def __init__(self, behind: int, answer: bytes = b"HTTP/1.1 200 Connection established\r\n\r\n") -> None:
+    def __init__(self, behind: int, response: bytes = b"HTTP/1.1 200 Connection established\r\n\r\n") -> None:
         self.behind = behind
-        self.answer = answer
+        self.response = response
         self.heads: list[bytes] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -63,7 +63,7 @@ class Carrier:
             self.heads.append(await reader.readuntil(b"\r\n\r\n"))
             there, back = await asyncio.open_connection("127.0.0.1", self.behind)
             if self.heads[-1].startswith(b"CONNECT"):
-                writer.write(self.answer)
+                writer.write(self.response)
             else:
                 back.write(self.heads[-1])
             await asyncio.gather(carry(reader, back), carry(there, writer))
@@ -77,7 +77,7 @@ async def carry(source: asyncio.StreamReader, to: asyncio.StreamWriter) -> None:
         to.close()
 
 
-async def answer_ok(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def respond_ok(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with suppress(asyncio.IncompleteReadError, ConnectionError):
         while True:
             await reader.readuntil(b"\r\n\r\n")
@@ -89,7 +89,7 @@ async def answer_ok(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
 async def carried(
     address: str, *, context: ssl.SSLContext | None = None, login: str = "", **options: bytes
 ) -> AsyncIterator[tuple[HttpClient, Carrier]]:
-    place = await asyncio.start_server(answer_ok, "127.0.0.1", 0, ssl=context)
+    place = await asyncio.start_server(respond_ok, "127.0.0.1", 0, ssl=context)
     carrier = Carrier(place.sockets[0].getsockname()[1], **options)
     proxy = await asyncio.start_server(carrier.serve, "127.0.0.1", 0)
     named = f"http://{login}127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
@@ -134,8 +134,8 @@ async def test_what_is_plain_is_asked_of_the_proxy_itself() -> None:
         assert b"proxy-authorization: Basic " in head
 
 
-@pytest.mark.parametrize("answer", [b"HTTP/1.1 407 Login first\r\n\r\n", b"what?\r\n\r\n"])
-async def test_a_proxy_that_will_not_is_quoted(answer: bytes) -> None:
-    async with carried("https://api.example.com", answer=answer) as (client, _):
+@pytest.mark.parametrize("response", [b"HTTP/1.1 407 Login first\r\n\r\n", b"what?\r\n\r\n"])
+async def test_a_proxy_that_will_not_is_quoted(response: bytes) -> None:
+    async with carried("https://api.example.com", response=response) as (client, _):
         with pytest.raises(HttpConnectionError, match=r"api.example.com: the proxy responded '(HTTP/1.1 407|what)"):
             await get(client)

@@ -23,30 +23,30 @@ class World:
     def __init__(self) -> None:
         self.requests: list[HttpRequest] = []
         self.port = 0
-        self.may_answer = asyncio.Event()
-        self.may_answer.set()
+        self.may_respond = asyncio.Event()
+        self.may_respond.set()
         self.cancelled = asyncio.Event()
 
-    async def handle(self, request: HttpRequest, answer: HttpResponseWriter) -> None:
+    async def handle(self, request: HttpRequest, response: HttpResponseWriter) -> None:
         self.requests.append(request)
         try:
-            await self.may_answer.wait()
+            await self.may_respond.wait()
             match request.target:
                 case "/whole":
-                    answer.send(200, {"a": "b"}, request.body)
+                    response.send(200, {"a": "b"}, request.body)
                 case "/nothing":
-                    answer.start(204, {})
-                    answer.end()
+                    response.start(204, {})
+                    response.end()
                 case "/flood":
-                    answer.start(200, {})
+                    response.start(200, {})
                     while True:
-                        await answer.write(b"x" * 100_000)
+                        await response.write(b"x" * 100_000)
                         self.requests.append(request)
                 case _:
-                    answer.start(200, {})
+                    response.start(200, {})
                     for start in range(0, len(request.body), 3):
-                        await answer.write(request.body[start : start + 3])
-                    answer.end()
+                        await response.write(request.body[start : start + 3])
+                    response.end()
         except asyncio.CancelledError:
             self.cancelled.set()
             raise
@@ -119,38 +119,38 @@ async def test_a_client_that_asks_first_whether_it_may_send_is_told_so() -> None
         writer.close()
 
 
-async def test_requests_sent_ahead_are_answered_in_their_order() -> None:
+async def test_pipelined_requests_get_responses_in_their_order() -> None:
     async with world() as here:
         one = b"POST /whole HTTP/1.1\r\nContent-Length: 4\r\n\r\none."
         two = b"POST /pieces HTTP/1.1\r\nContent-Length: 4\r\n\r\ntwo."
         three = b"POST /whole HTTP/1.1\r\nContent-Length: 6\r\nConnection: close\r\n\r\nthree."
-        here.may_answer.clear()
+        here.may_respond.clear()
         asking = asyncio.ensure_future(here.say(one + two + three))
         while not here.requests:
             await asyncio.sleep(0.001)
         await asyncio.sleep(0.02)
-        assert len(here.requests) == 1, "a request is not begun before the one ahead of it is answered"
-        here.may_answer.set()
-        answered = await asking
+        assert len(here.requests) == 1, "a request is not begun before the response to the one ahead of it"
+        here.may_respond.set()
+        received = await asking
         assert [request.body for request in here.requests] == [b"one.", b"two.", b"three."]
-        assert answered.index(b"one.") < answered.index(b"two") < answered.index(b"three.")
+        assert received.index(b"one.") < received.index(b"two") < received.index(b"three.")
 
 
-async def test_a_client_of_the_old_protocol_is_answered_without_chunks() -> None:
+async def test_a_client_of_the_old_protocol_gets_no_chunks() -> None:
     async with world() as here:
-        answered = await here.say(b"POST /pieces HTTP/1.0\r\nContent-Length: 7\r\n\r\nabcdefg")
-        head, _, body = answered.partition(b"\r\n\r\n")
+        received = await here.say(b"POST /pieces HTTP/1.0\r\nContent-Length: 7\r\n\r\nabcdefg")
+        head, _, body = received.partition(b"\r\n\r\n")
         assert b"chunked" not in head
         assert body == b"abcdefg"
 
 
 @pytest.mark.parametrize(("request_line", "status"), [(b"HEAD /whole", b"200"), (b"POST /nothing", b"204")])
-async def test_an_answer_without_a_body_has_none(request_line: bytes, status: bytes) -> None:
+async def test_a_response_without_a_body_has_none(request_line: bytes, status: bytes) -> None:
     async with world() as here:
-        answered = await here.say(request_line + b" HTTP/1.1\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi")
-        assert answered.startswith(b"HTTP/1.1 " + status)
-        assert answered.endswith(b"\r\n\r\n")
-        assert answered.count(b"\r\n\r\n") == 1
+        received = await here.say(request_line + b" HTTP/1.1\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi")
+        assert received.startswith(b"HTTP/1.1 " + status)
+        assert received.endswith(b"\r\n\r\n")
+        assert received.count(b"\r\n\r\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -185,9 +185,9 @@ async def test_a_client_that_still_sends_learns_that_its_body_is_too_long() -> N
         assert here.requests == []
 
 
-async def test_a_client_that_leaves_cancels_the_answer() -> None:
+async def test_a_client_that_leaves_cancels_the_response() -> None:
     async with world() as here:
-        here.may_answer.clear()
+        here.may_respond.clear()
         _, writer = await asyncio.open_connection("127.0.0.1", here.port)
         writer.write(b"GET / HTTP/1.1\r\n\r\n")
         while not here.requests:
@@ -196,7 +196,7 @@ async def test_a_client_that_leaves_cancels_the_answer() -> None:
         await asyncio.wait_for(here.cancelled.wait(), PATIENCE)
 
 
-async def test_a_client_that_does_not_read_holds_the_answer_back() -> None:
+async def test_a_client_that_does_not_read_holds_the_response_back() -> None:
     async with world() as here:
         _, writer = await asyncio.open_connection("127.0.0.1", here.port, limit=1000)
         writer.write(b"GET /flood HTTP/1.1\r\n\r\n")
@@ -205,8 +205,8 @@ async def test_a_client_that_does_not_read_holds_the_answer_back() -> None:
         await asyncio.wait_for(here.cancelled.wait(), PATIENCE)
 
 
-async def test_a_client_that_asks_on_and_on_and_does_not_read_is_not_answered_on_and_on() -> None:
-    """Else what it was answered would pile up here."""
+async def test_a_client_that_asks_on_and_on_and_does_not_read_gets_no_more_responses() -> None:
+    """Otherwise unread responses would pile up here."""
     async with world() as here:
         reader, writer = await asyncio.open_connection("127.0.0.1", here.port, limit=1000)
         ask = b"POST /whole HTTP/1.1\r\nContent-Length: 10000\r\n\r\n" + b"x" * 10_000
@@ -214,25 +214,25 @@ async def test_a_client_that_asks_on_and_on_and_does_not_read_is_not_answered_on
         assert 0 < await steady(lambda: len(here.requests)) < 1500
         (connection,) = here.server.connections
         assert connection.transport.get_write_buffer_size() < 1_000_000
-        answered = 0
-        while answered < 2000:
+        received = 0
+        while received < 2000:
             await reader.readuntil(b"\r\n\r\n")
             await reader.readexactly(10_000)
-            answered += 1
+            received += 1
         writer.close()
 
 
 async def test_what_stands_behind_a_body_is_no_header() -> None:
     async with world() as here:
         head = b"POST /whole HTTP/1.1\r\nTransfer-Encoding: chunked\r\nConnection: close\r\nA: b\r\n\r\n"
-        answered = await here.say(head + b"2\r\nhi\r\n0\r\nA: c\r\nX-Late: y\r\n\r\n")
-        assert answered.endswith(b"\r\n\r\nhi")
+        received = await here.say(head + b"2\r\nhi\r\n0\r\nA: c\r\nX-Late: y\r\n\r\n")
+        assert received.endswith(b"\r\n\r\nhi")
         assert (here.requests[0].headers["a"], "x-late" in here.requests[0].headers) == ("b", False)
 
 
 async def test_where_there_are_too_many_clients_the_one_that_was_idle_for_longest_goes() -> None:
     async with world(max_connections=3) as here:
-        here.may_answer.clear()
+        here.may_respond.clear()
         busy = asyncio.ensure_future(here.say(b"GET /whole HTTP/1.1\r\nConnection: close\r\n\r\n"))
         while not here.requests:
             await asyncio.sleep(0.001)
@@ -243,7 +243,7 @@ async def test_where_there_are_too_many_clients_the_one_that_was_idle_for_longes
             idle.append(await asyncio.open_connection("127.0.0.1", here.port))
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await asyncio.wait_for(idle[0][0].readexactly(1), PATIENCE)
-        here.may_answer.set()
+        here.may_respond.set()
         idle[1][1].write(b"GET /whole HTTP/1.1\r\n\r\n")
         assert (await idle[1][0].readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
         assert (await busy).startswith(b"HTTP/1.1 200 ")
@@ -253,26 +253,26 @@ async def test_where_there_are_too_many_clients_the_one_that_was_idle_for_longes
 
 async def test_where_all_are_busy_one_more_is_turned_away() -> None:
     async with world(max_connections=1) as here:
-        here.may_answer.clear()
+        here.may_respond.clear()
         busy = asyncio.ensure_future(here.say(b"GET /whole HTTP/1.1\r\nConnection: close\r\n\r\n"))
         while not here.requests:
             await asyncio.sleep(0.001)
         reader, writer = await asyncio.open_connection("127.0.0.1", here.port)
         assert await asyncio.wait_for(reader.read(), PATIENCE) == b""
         writer.close()
-        here.may_answer.set()
+        here.may_respond.set()
         assert (await busy).startswith(b"HTTP/1.1 200 ")
 
 
-async def test_only_so_much_is_kept_of_requests_that_wait_for_an_answer() -> None:
+async def test_only_so_much_is_kept_of_requests_that_wait_for_a_response() -> None:
     async with world(max_buffered_bytes=1_500_000) as here:
-        here.may_answer.clear()
+        here.may_respond.clear()
         ask = b"POST /whole HTTP/1.1\r\nContent-Length: 900000\r\nConnection: close\r\n\r\n" + b"x" * 900_000
         first = asyncio.ensure_future(here.say(ask))
         while not here.requests:
             await asyncio.sleep(0.001)
         assert (await here.say(ask, until=b"\r\n\r\n")).startswith(b"HTTP/1.1 503 ")
-        here.may_answer.set()
+        here.may_respond.set()
         assert (await first).startswith(b"HTTP/1.1 200 ")
         assert (await here.say(ask)).startswith(b"HTTP/1.1 200 ")
 
@@ -306,7 +306,7 @@ async def test_a_long_stream_does_not_count_as_a_request_that_is_kept() -> None:
             writer.close()
 
 
-async def test_an_answer_that_is_called_off_does_not_wait_for_its_client_to_read() -> None:
+async def test_a_response_that_is_called_off_does_not_wait_for_its_client_to_read() -> None:
     async with world() as here:
         _, writer = await asyncio.open_connection("127.0.0.1", here.port, limit=1000)
         writer.write(b"GET /flood HTTP/1.1\r\n\r\n")
@@ -342,9 +342,9 @@ def test_it_does_not_matter_how_the_bytes_of_a_request_are_cut(body: bytes, cuts
             for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), None], strict=True):
                 writer.write(data[start:end])
                 await asyncio.sleep(0)
-            answered = await reader.readuntil(b"\r\n\r\n")
+            received = await reader.readuntil(b"\r\n\r\n")
             assert await reader.readexactly(len(body)) == body
-            assert b"content-length: %d\r\n" % len(body) in answered
+            assert b"content-length: %d\r\n" % len(body) in received
             assert here.requests[0].headers["a"] == "b"
             writer.close()
 

@@ -30,7 +30,7 @@ async def record(folder: Path) -> None:
     (folder / "work").mkdir()
     script = {"default": {"steps": STEPS, "conversations": [{"prompt": "Explore: look", "steps": EXPLORER}]}}
     backend = ScriptBackend(parse_script(script))
-    async with world(backend, cassette=folder / "cassette.jsonl", task_id="t") as here:
+    async with world(backend, recording=folder / "cassette.jsonl", task_id="t") as here:
         environment = {
             "PATH": os.defpath,
             "HOME": str(folder / "home"),

@@ -1,4 +1,4 @@
-"""Reading a JSON file against its type, and saying everything that is wrong with it, each with its place."""
+"""Reads a JSON file against its type, and reports everything that is wrong with it, each with its place."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -41,23 +41,25 @@ class InvalidDocument(InvalidData):
         )
 
 
-def read_document(file: Path, kind: type[T]) -> T:
-    """Read one file.
+def read_bytes(file: Path) -> bytes:
+    """The content of a file.
 
     Raises:
-        Unreadable: it cannot be read, is not JSON, or does not fit the type; lists every problem.
+        InvalidDocument: it cannot be read.
     """
     try:
-        data = file.read_bytes()
+        return file.read_bytes()
     except OSError as error:
-        raise InvalidDocument(
-            [DocumentProblem(file=str(file), path="$", message=f"cannot read it: {error.strerror}")]
-        ) from error
-    return decode_document(data, kind, file=str(file))
+        message = f"cannot read it: {error.strerror}"
+        raise InvalidDocument([DocumentProblem(file=str(file), path="$", message=message)]) from error
 
 
 def decode_document(data: bytes, kind: type[T], *, file: str) -> T:
-    """The same for bytes that came from `file`."""
+    """Read the bytes of `file` as this type.
+
+    Raises:
+        InvalidDocument: they are not JSON, or do not fit the type; lists every problem.
+    """
     duplicates: list[str] = []
     try:
         document = json.loads(data, object_pairs_hook=lambda pairs: _object(pairs, duplicates))

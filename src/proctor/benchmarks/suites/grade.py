@@ -1,22 +1,19 @@
-"""How one instance is graded, step by step: baseline must fail, apply, repair, test, rerun, verdict.
+"""How one instance is graded, step by step: the pre-patch run must fail, apply, repair, post-patch runs, verdict.
 
-Every test run has a room of its own, made from a tree that we laid out. The room never sees the instance's folder.
+Every test run has an environment of its own, made from a tree that we laid out. It never sees the instance's folder.
 """
 
 import asyncio
-import hashlib
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 import proctor
-from proctor.benchmarks.suites.grading_job import SuiteGradingJob, TestStepResult, run_step
-from proctor.benchmarks.suites.layout import lay_out_submission
+from proctor.benchmarks.suites.instance import Instance, TestStepResult
 from proctor.core.benchmark import TaskHealth
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.evaluation import Prediction, TaskEvaluation
@@ -26,47 +23,74 @@ from proctor.core.task import DirectorySource
 from proctor.core.verdict import Finding, TestOutcome, Verdict
 from proctor.grading import (
     AppliedSubmission,
+    Expectation,
+    GradingJob,
     TaskProblemCode,
     TestRun,
+    add_files,
+    apply_submission,
     lay_out,
     pre_patch_problem,
     resolve,
+    restore_paths,
     tamper_event_findings,
     tampering_findings,
     validate,
 )
 from proctor.results import RecordCache
 from proctor.results.cache import cache_key
-from proctor.workspaces import InvalidSubmission, base_of, check_out, patch_sha256, prove_no_leak
+from proctor.workspaces import InvalidSubmission, base_of, check_out, prove_no_leak
 
 GRADER: Final = f"suites/{proctor.__version__}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteGradingJob(GradingJob):
+    """One instance in grading. `fingerprint` identifies all of it that a verdict depends on."""
+
+    instance: Instance
+    fingerprint: str
+
+    @property
+    def expectation(self) -> Expectation:
+        """What the labels ask for."""
+        tests = self.instance.file.eval
+        return Expectation(
+            fail_to_pass=tests.fail_to_pass, pass_to_pass=tests.pass_to_pass, exit_zero=self.instance.exit_zero
+        )
+
+    def reset_folder(self) -> None:
+        """Make the folder for the evidence, without what an earlier grading left; the instance's file is in it."""
+        GradingJob.reset_folder(self)
+        (self.folder / "patch").mkdir()
+        (self.folder / "instance.json").write_bytes(self.instance.path.read_bytes())
+
+
 async def grade(job: SuiteGradingJob, prediction: Prediction, *, runs: int) -> TaskEvaluation:
     """Grade one submission, running its tests `runs` times."""
-    async with _scratch(job) as scratch, _start_post_patch(job, prediction, scratch, runs) as (go, patched):
+    await asyncio.to_thread(job.reset_folder)
+    async with job.scratch() as scratch, _start_post_patch(job, prediction, scratch, runs) as (may_run, post_patch):
         before = await run_pre_patch(job, scratch)
-        trouble = pre_patch_problem(before.run, job.expectation)
-        if trouble is not None:
-            return _ungraded(job, prediction, *trouble, before=before)
-        go.set()
+        problem = pre_patch_problem(before.run, job.expectation)
+        if problem is not None:
+            return _ungraded(job, prediction, *problem, before=before)
+        may_run.set()
         try:
-            applied, (after, *again) = await patched
-        except InvalidSubmission as unfit:
-            return _ungraded(job, prediction, unfit.cause, str(unfit), before=before)
+            applied, (after, *again) = await post_patch
+        except InvalidSubmission as invalid:
+            return _ungraded(job, prediction, invalid.cause, str(invalid), before=before)
     reruns = [step.run for step in again]
     expectation = job.expectation
     if reruns and await _proven_stable(job):
         expectation = msgspec.structs.replace(expectation, proven_stable=True)
     resolution = resolve(before.run, after.run, expectation, reruns=reruns)
-    findings = (*applied.findings, *_run_time_findings(before.run, [after.run, *reruns], applied.touched))
     verdict = Verdict(
-        task_id=job.instance.id,
+        task_id=job.task_id,
         status=resolution.status,
         cause=resolution.cause,
         reason=resolution.reason,
         tests=resolution.tests,
-        findings=findings,
+        findings=(*applied.findings, *_run_time_findings(before.run, [after.run, *reruns], applied.touched)),
         applied_with=applied.applied_with,
         flaky=resolution.flaky,
         grader=GRADER,
@@ -82,61 +106,75 @@ PostPatchRuns = tuple[AppliedSubmission, list[TestStepResult]]
 async def _start_post_patch(
     job: SuiteGradingJob, prediction: Prediction, scratch: Path, runs: int
 ) -> AsyncIterator[tuple[asyncio.Event, "asyncio.Task[PostPatchRuns]"]]:
-    """Lay the submission out and make its room while the baseline runs; its tests wait for the word to go."""
-    go = asyncio.Event()
-    patched = asyncio.create_task(_run_post_patch(job, prediction, scratch / "after_patch", runs, go))
+    """Lay the submission out and make its environment during the pre-patch run; its tests wait for the event."""
+    may_run = asyncio.Event()
+    post_patch = asyncio.create_task(_run_post_patch(job, prediction, scratch / "post_patch", runs, may_run))
     try:
-        yield go, patched
+        yield may_run, post_patch
     finally:
-        if not patched.done():
-            patched.cancel()
-        await asyncio.wait({patched})
-        if not patched.cancelled():
-            patched.exception()  # whoever waited for it has it; otherwise the baseline's own trouble weighs more
+        if not post_patch.done():
+            post_patch.cancel()
+        await asyncio.wait({post_patch})
+        if not post_patch.cancelled():
+            post_patch.exception()  # raised where it is awaited; otherwise the pre-patch run's own error counts
 
 
 async def _run_post_patch(
     job: SuiteGradingJob, prediction: Prediction, tree: Path, runs: int, may_run: asyncio.Event
 ) -> PostPatchRuns:
-    applied = await asyncio.to_thread(lay_out_submission, job.instance, prediction, tree)
-    names = ["after_patch", *(f"after_patch.det{number}" for number in range(1, runs))]
+    applied = await asyncio.to_thread(_lay_out_submission, job, prediction, tree)
+    names = ["post_patch", *(f"post_patch.det{number}" for number in range(1, runs))]
     steps = [
-        await run_step(job, tree, name, touched=applied.touched, permit=_permit_after(job, may_run)) for name in names
+        await job.instance.run_tests(job, tree, name, touched=applied.touched, permit=_permit_after(job, may_run))
+        for name in names
     ]
     return applied, steps
 
 
 @asynccontextmanager
 async def _permit_after(job: SuiteGradingJob, may_run: asyncio.Event) -> AsyncIterator[None]:
-    """A turn that is taken once the word to go has been given."""
+    """A permit that is taken after the event."""
     await may_run.wait()
     async with job.context.permit:
         yield
 
 
+def _lay_out_submission(job: SuiteGradingJob, prediction: Prediction, tree: Path) -> AppliedSubmission:
+    """Make `tree` what the tests run on after a submission: applied, protected files restored, hidden ones added.
+
+    Raises:
+        InvalidSubmission: the patch cannot be applied, or what it leaves is in the way of protected files.
+    """
+    instance = job.instance
+    applied = apply_submission(instance.repo, prediction, tree, protected=job.protected, merge=True)
+    restore_paths(instance.repo, tree, applied.restore)
+    add_files(tree, instance.hidden)
+    return msgspec.structs.replace(applied, findings=(*applied.findings, *instance.findings(applied.change)))
+
+
 def _run_time_findings(before: TestRun, runs: Sequence[TestRun], touched: Sequence[str]) -> tuple[Finding, ...]:
-    """What the reporter saw and the pristine tree does not do; what was seen counts where the submission did it."""
+    """What the reporter saw and the pristine tree does not do; an event counts where the submission caused it."""
     tampered = dict.fromkeys(name for run in runs for name in run.outcome.tampered)
-    seen = dict.fromkeys(sight for run in runs for sight in run.outcome.tamper_events)
+    events = dict.fromkeys(event for run in runs for event in run.outcome.tamper_events)
     places = {*touched, "a thread"}
     return (
         *tampering_findings(name for name in tampered if name not in before.outcome.tampered),
         *tamper_event_findings(
-            sight for sight in seen if sight not in before.outcome.tamper_events and sight.path in places
+            event for event in events if event not in before.outcome.tamper_events and event.path in places
         ),
     )
 
 
 async def run_pre_patch(job: SuiteGradingJob, scratch: Path) -> TestStepResult:
-    """The tests on the pristine tree. What is known for these programs and this instance is not tried again."""
-    known = RecordCache(TestStepResult, "baselines") if job.context.use_cache else None
+    """The tests on the pristine tree; a result that is known for this environment and this instance is used again."""
+    known = RecordCache(TestStepResult, "pre_patch_runs") if job.context.use_cache else None
     key = cache_key(GRADER, await job.context.provider.digest(job.spec), job.fingerprint, str(job.timeout))
     step = known.get(key) if known else None
     if step is not None:
         return step
-    tree = scratch / "baseline"
+    tree = scratch / "pre_patch"
     await asyncio.to_thread(lay_out, job.instance.repo, tree, overlay=job.instance.hidden)
-    step = await run_step(job, tree, "baseline")
+    step = await job.instance.run_tests(job, tree, "pre_patch", touched=None, permit=job.context.permit)
     if known and step.run.complete:
         known.put(key, step)
     return step
@@ -151,21 +189,20 @@ async def _proven_stable(job: SuiteGradingJob) -> bool:
 
 async def check_health(job: SuiteGradingJob, oracle: Prediction | None, *, runs: int) -> TaskHealth:
     """Prove an instance on this machine: fails as labelled, is solved by its oracle, repeats, and leaks nothing."""
-    async with _scratch(job) as scratch:
-        pristine, solved = scratch / "baseline", scratch / "oracle"
+    await asyncio.to_thread(job.reset_folder)
+    async with job.scratch() as scratch:
+        pristine, solved = scratch / "pre_patch", scratch / "oracle"
         await asyncio.to_thread(lay_out, job.instance.repo, pristine, overlay=job.instance.hidden)
-        before = [(await run_step(job, pristine, f"baseline.det{number}")).run for number in range(runs)]
+        before = await _repeat(job, pristine, "pre_patch", runs, touched=None)
         if oracle is None:
             return await _task_health(job, problems=["there is no oracle to try"])
         try:
-            applied = await asyncio.to_thread(lay_out_submission, job.instance, oracle, solved)
-            steps = [
-                await run_step(job, solved, f"oracle.det{number}", touched=applied.touched) for number in range(runs)
-            ]
-        except InvalidSubmission as unfit:
-            return await _task_health(job, problems=[f"the oracle cannot be applied: {unfit}"])
+            applied = await asyncio.to_thread(_lay_out_submission, job, oracle, solved)
+            after = await _repeat(job, solved, "oracle", runs, touched=applied.touched)
+        except InvalidSubmission as invalid:
+            return await _task_health(job, problems=[f"the oracle cannot be applied: {invalid}"])
         leaks = await asyncio.to_thread(_leaks, job, oracle, scratch / "workspace")
-    found = validate(before, [step.run for step in steps], job.expectation)
+    found = validate(before, after, job.expectation)
     return await _task_health(
         job,
         problems=[problem.detail for problem in found.problems],
@@ -175,8 +212,18 @@ async def check_health(job: SuiteGradingJob, oracle: Prediction | None, *, runs:
     )
 
 
+async def _repeat(
+    job: SuiteGradingJob, tree: Path, name: str, runs: int, *, touched: tuple[str, ...] | None
+) -> list[TestRun]:
+    steps = [
+        await job.instance.run_tests(job, tree, f"{name}.det{number}", touched=touched, permit=job.context.permit)
+        for number in range(runs)
+    ]
+    return [step.run for step in steps]
+
+
 def _leaks(job: SuiteGradingJob, oracle: Prediction, workspace: Path) -> tuple[str, ...]:
-    """Where an agent that is given this instance could find the answer."""
+    """Where an agent that is given this instance could find the solution."""
     base = base_of(DirectorySource(path=str(job.instance.repo)))
     check_out(base, workspace)
     proof = prove_no_leak(oracle.content, workspace, commit=base.commit, kind=oracle.patch_kind)
@@ -193,7 +240,7 @@ async def _task_health(
 ) -> TaskHealth:
     unsolved = {TaskProblemCode.ORACLE, TaskProblemCode.LABEL_MISSING, TaskProblemCode.UNLABELLED_CHANGE}
     return TaskHealth(
-        task_id=job.instance.id,
+        task_id=job.task_id,
         environment=await job.context.provider.digest(job.spec),
         healthy=not problems and not leaks,
         pre_patch_ok=codes is not None and TaskProblemCode.PRE_PATCH not in codes,
@@ -206,31 +253,11 @@ async def _task_health(
     )
 
 
-@asynccontextmanager
-async def _scratch(job: SuiteGradingJob) -> AsyncIterator[Path]:
-    """A folder for trees; kept among the artifacts if that was asked for. What an earlier run left goes first."""
-    await asyncio.to_thread(_reset_artifacts, job)
-    if job.context.options.keep_artifacts:
-        yield job.folder / "repo"
-        return
-    folder = Path(tempfile.mkdtemp(prefix="proctor-grade-"))
-    try:
-        yield folder
-    finally:
-        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-
-
-def _reset_artifacts(job: SuiteGradingJob) -> None:
-    shutil.rmtree(job.folder, ignore_errors=True)
-    (job.folder / "patch").mkdir(parents=True)
-    (job.folder / "instance.json").write_bytes(job.instance.path.read_bytes())
-
-
 def _ungraded(
     job: SuiteGradingJob, prediction: Prediction, cause: Cause, reason: str, *, before: TestStepResult
 ) -> TaskEvaluation:
     verdict = Verdict(
-        task_id=job.instance.id,
+        task_id=job.task_id,
         status=CONSEQUENCES[cause].status or Status.ERROR,
         cause=cause,
         reason=reason,
@@ -248,25 +275,13 @@ def _task_evaluation(
     before: TestStepResult,
     after: TestStepResult | None = None,
 ) -> TaskEvaluation:
-    form = "submission.diff" if prediction.patch_kind is PatchKind.UNIFIED_DIFF else "submission.patchset.json"
-    (job.folder / "patch" / form).write_bytes(prediction.content)
-    return TaskEvaluation(
-        task_id=job.instance.id,
-        verdict=verdict,
-        tags=job.instance.file.tags,
-        notes=job.instance.notes,
-        model=prediction.model,
-        patch_kind=prediction.patch_kind,
-        patch_sha256=_submission_digest(prediction),
+    is_diff = prediction.patch_kind is PatchKind.UNIFIED_DIFF
+    name = "submission.diff" if is_diff else "submission.patchset.json"
+    (job.folder / "patch" / name).write_bytes(prediction.content)
+    return job.evaluation(
+        prediction,
+        verdict,
         pre_patch=before.summary,
         post_patch=after.summary if after else None,
         repair=after.repair if after else None,
-        artifacts=str(job.folder),
     )
-
-
-def _submission_digest(prediction: Prediction) -> str:
-    try:
-        return patch_sha256(prediction.content, prediction.patch_kind)
-    except InvalidSubmission:
-        return hashlib.sha256(prediction.content).hexdigest()

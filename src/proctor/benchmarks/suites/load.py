@@ -5,54 +5,19 @@ import importlib.resources
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from proctor.benchmarks.suites.documents import DocumentProblem, InvalidDocument, read_document
-from proctor.benchmarks.suites.format import InstanceFile, InstanceRef, SuiteFile, TestsEval
+import msgspec
+
+from proctor.benchmarks.suites.documents import DocumentProblem, InvalidDocument, decode_document, read_bytes
+from proctor.benchmarks.suites.format import InstanceRef, SuiteFile
+from proctor.benchmarks.suites.instance import Instance
+from proctor.benchmarks.suites.kinds import OWN_KIND, instance_kind, registered_kinds, suite_type
 from proctor.core.errors import InvalidData
 from proctor.core.record import Record
 
 SUITE_FILE: Final = "suite.json"
 INSTANCE_FILE: Final = "instance.json"
-REPORTER_FORMATS: Final = frozenset({"pytest", "unittest"})
-
-
-class Instance(Record):
-    """One instance that can be used."""
-
-    id: str
-    file: InstanceFile
-    path: Path
-    notes: tuple[str, ...]
-
-    @property
-    def repo(self) -> Path:
-        """The tree that the agent starts from."""
-        return self.path.parent / self.file.repo_path
-
-    @property
-    def hidden(self) -> Path | None:
-        """The files that are laid over the workspace before the tests run."""
-        hidden = self.file.eval.hidden_path if isinstance(self.file.eval, TestsEval) else None
-        return self.path.parent / hidden if hidden else None
-
-    @property
-    def oracle(self) -> Path | None:
-        """The reference answer."""
-        return self.path.parent / self.file.oracle.patch_path if self.file.oracle else None
-
-    def statement(self) -> str:
-        """What the agent is asked to do."""
-        file = self.path.parent / self.file.problem_statement_path
-        return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
-
-    def digest(self) -> str:
-        """Identifies all that a verdict on this instance depends on; the wording and the oracle are not part of it."""
-        digest = hashlib.sha256(self.path.read_bytes())
-        for tree in filter(None, (self.repo, self.hidden)):
-            for line in _tree_lines(tree):
-                digest.update(line)
-        return digest.hexdigest()
 
 
 class InvalidInstance(Record):
@@ -84,13 +49,14 @@ class Suite(Record):
 
 
 def load_suite(where: str | Path) -> Suite:
-    """Read a suite by path, or by the name of a shipped one. Bad instances are kept apart in `Suite.bad`.
+    """Read a suite by path, or by the name of a shipped one. Unusable instances are in `Suite.invalid`.
 
     Raises:
         InvalidData: there is no such suite, or its file is bad.
     """
     path = find_suite(where)
-    file = read_document(path, SuiteFile)
+    data = read_bytes(path)
+    file = decode_document(data, suite_type(_header(data).schema_version), file=str(path))
     _refuse_duplicates(path, file)
     refs = sorted((ref for ref in file.instances if ref.enabled), key=lambda ref: ref.id)
     loaded = [_load_instance(path, ref) for ref in refs]
@@ -131,33 +97,6 @@ def shipped_root() -> Path:
     return Path(str(importlib.resources.files("proctor"))) / "suites"
 
 
-def suite_jcs_sha256(file: SuiteFile) -> str:
-    """The digest that x07's reports give for a suite: of the decoded file, with defaults filled in, keys sorted."""
-    defaults = file.defaults
-    document = {
-        "schema_version": file.schema_version,
-        "suite_id": file.suite_id,
-        "description": file.description,
-        "instances": [
-            {"id": ref.id, "path": ref.path, "enabled": ref.enabled, "note": ref.note or None} for ref in file.instances
-        ],
-        "defaults": {
-            "world": defaults.world,
-            "repair_mode": defaults.repair_mode,
-            "jobs": defaults.jobs,
-            "keep_artifacts": defaults.keep_artifacts,
-            "artifact_dir": defaults.artifact_dir,
-            "determinism_runs": defaults.determinism_runs,
-        },
-    }
-    return hashlib.sha256(canonical_json(document)).hexdigest()
-
-
-def canonical_json(document: Any) -> bytes:
-    """Compact JSON with keys sorted by their bytes, as x07 hashes it."""
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-
-
 def _refuse_duplicates(path: Path, file: SuiteFile) -> None:
     first: dict[str, int] = {}
     problems = []
@@ -170,71 +109,67 @@ def _refuse_duplicates(path: Path, file: SuiteFile) -> None:
         raise InvalidDocument(problems)
 
 
+class _EvalHeader(msgspec.Struct):
+    kind: str = OWN_KIND
+
+
+class _FileHeader(msgspec.Struct):
+    """What says which type a file has; whatever else is wrong with it is found when it is read as that type."""
+
+    schema_version: str = ""
+    eval: _EvalHeader = msgspec.field(default_factory=_EvalHeader)
+
+
+def _header(data: bytes) -> _FileHeader:
+    try:
+        return msgspec.json.decode(data, type=_FileHeader)
+    except (msgspec.DecodeError, RecursionError):
+        return _FileHeader()
+
+
 def _load_instance(suite: Path, ref: InstanceRef) -> Instance | InvalidInstance:
     place = suite.parent / ref.path
     path = place if ref.path.endswith(".json") else place / INSTANCE_FILE
     try:
-        file = read_document(path, InstanceFile)
+        data = read_bytes(path)
+        kind = _kind(path, _header(data).eval.kind)
+        file = decode_document(data, kind.file_type, file=str(path))
     except InvalidDocument as error:
         return InvalidInstance(id=ref.id, problems=error.problems)
-    problems = tuple(_instance_problems(path, file, ref))
-    notes = [ref.note] if ref.note else []
-    if file.schema_version.startswith("x07."):
-        # x07 shrugs at these two, so its suites may hold them.
-        notes += [problem.message for problem in problems if problem.path in _TOLERATED_BY_X07]
-        problems = tuple(problem for problem in problems if problem.path not in _TOLERATED_BY_X07)
+    instance = kind(id=ref.id, file=file, path=path, notes=())
+    notes, problems = [ref.note] if ref.note else [], []
+    for place_in_file, message in _instance_problems(instance):
+        if place_in_file in instance.tolerated_problems:
+            notes.append(message)
+        else:
+            problems.append(DocumentProblem(file=str(path), path=place_in_file, message=message))
     if problems:
-        return InvalidInstance(id=ref.id, problems=problems)
+        return InvalidInstance(id=ref.id, problems=tuple(problems))
     if file.tags:
         notes.append("tags=" + ",".join(file.tags))
-    return Instance(id=ref.id, file=file, path=path, notes=(*notes, *file.notes))
+    return msgspec.structs.replace(instance, notes=(*notes, *file.notes))
 
 
-_TOLERATED_BY_X07: Final = frozenset({"$.instance_id", "$.problem_statement_path"})
+def _kind(path: Path, name: str) -> type[Instance]:
+    kind = instance_kind(name)
+    if kind is None:
+        message = f"the kind {name!r} is not one of {', '.join(registered_kinds())}"
+        raise InvalidDocument([DocumentProblem(file=str(path), path="$.eval", message=message)])
+    return kind
 
 
-def _instance_problems(path: Path, file: InstanceFile, ref: InstanceRef) -> Iterator[DocumentProblem]:
+def _instance_problems(instance: Instance) -> Iterator[tuple[str, str]]:
     """What a schema cannot say: files that must be there, fields that depend on each other."""
-
-    def problem(place: str, message: str) -> DocumentProblem:
-        return DocumentProblem(file=str(path), path=place, message=message)
-
-    folder, tests = path.parent, file.eval
-    if file.instance_id != ref.id:
-        yield problem("$.instance_id", f"instance.json says {file.instance_id!r}, the suite says {ref.id!r}")
+    file, folder = instance.file, instance.path.parent
+    if file.instance_id != instance.id:
+        yield "$.instance_id", f"instance.json says {file.instance_id!r}, the suite says {instance.id!r}"
     if not (folder / file.problem_statement_path).is_file():
-        yield problem("$.problem_statement_path", f"there is no file {file.problem_statement_path}")
-    if not (folder / file.repo_path).is_dir():
-        yield problem("$.repo_path", f"there is no folder {file.repo_path}")
+        yield "$.problem_statement_path", f"there is no file {file.problem_statement_path}"
+    if not instance.repo.is_dir():
+        yield "$.repo_path", f"there is no folder {file.repo_path}"
     if file.oracle and not (folder / file.oracle.patch_path).is_file():
-        yield problem("$.oracle.patch_path", f"there is no file {file.oracle.patch_path}")
-    both = sorted(set(tests.fail_to_pass) & set(tests.pass_to_pass))
+        yield "$.oracle.patch_path", f"there is no file {file.oracle.patch_path}"
+    both = sorted(set(file.eval.fail_to_pass) & set(file.eval.pass_to_pass))
     if both:
-        yield problem("$.eval", f"labelled both fail_to_pass and pass_to_pass: {', '.join(both)}")
-    if isinstance(tests, TestsEval):
-        for place, message in _tests_eval_problems(tests, folder):
-            yield problem(place, message)
-
-
-def _tests_eval_problems(tests: TestsEval, folder: Path) -> Iterator[tuple[str, str]]:
-    if tests.hidden_path and not (folder / tests.hidden_path).is_dir():
-        yield ("$.eval.hidden_path", f"there is no folder {tests.hidden_path}")
-    if tests.format in REPORTER_FORMATS:
-        if tests.command:
-            yield ("$.eval.command", f"our reporter runs {tests.format}; `arguments` says what")
-    elif not tests.command:
-        yield ("$.eval.command", f"the format {tests.format} needs a command")
-    elif tests.arguments:
-        yield ("$.eval.arguments", "only pytest and unittest take arguments")
-    elif tests.format == "junit" and not any("{report}" in word for word in tests.command):
-        yield ("$.eval.command", "junit needs `{report}` where the report is to be written")
-
-
-def _tree_lines(tree: Path) -> Iterator[bytes]:
-    for path in sorted(tree.rglob("*")):
-        name = path.relative_to(tree).as_posix().encode(errors="surrogateescape")
-        if path.is_symlink():
-            yield b"l %s\0%s\0" % (name, str(path.readlink()).encode(errors="surrogateescape"))
-        elif path.is_file():
-            kind = b"x" if path.stat().st_mode & 0o111 else b"f"
-            yield b"%s %s\0%s\0" % (kind, name, hashlib.sha256(path.read_bytes()).digest())
+        yield "$.eval", f"labelled both fail_to_pass and pass_to_pass: {', '.join(both)}"
+    yield from instance.problems()

@@ -33,6 +33,7 @@ from proctor.results.formats import (
     ExportResult,
     ExternalRun,
     ExternalTrial,
+    Format,
     ImportOptions,
     external_config,
     unknown_usage,
@@ -45,7 +46,7 @@ class _WriteReport(Protocol):
     def __call__(self, outcomes: Sequence[SweOutcome], *, total: Sequence[str]) -> bytes: ...
 
 
-class SweFormat:
+class SweFormat(Format):
     """Predictions and the report of a run, in one harness's words: a folder with two files, or predictions alone."""
 
     suffix = ""

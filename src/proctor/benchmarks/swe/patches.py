@@ -9,8 +9,8 @@ from proctor.benchmarks.swe.rows import SweRow
 from proctor.grading import TEST_MACHINERY, is_protected
 from proctor.workspaces.diffs import parse_diff
 
-# What configures test programs. Honest work changes these files too, so they are protected only where the reference
-# answer leaves them alone.
+# What configures test programs. Honest work changes these files too, so they are protected only where the oracle leaves
+# them alone.
 _CONFIGURATION: Final = (
     "tox.ini",
     "setup.cfg",
@@ -49,17 +49,17 @@ def _bucket(number: int, classes: Sequence[tuple[int, str]], rest: str) -> str:
 def protected_patterns(row: SweRow, oracle_patch: bytes) -> tuple[str, ...]:
     """What a submission cannot change for good: test machinery and the task's test files.
 
-    What the reference answer itself changes is not protected, nor is a whole directory that it works in.
+    What the oracle itself changes is not protected, nor is a whole directory that it works in.
     """
     tests = {f"/{path}" for path in touched_paths(row.test_patch.encode("utf-8", "surrogateescape"))}
-    answered = [path for path in touched_paths(oracle_patch) if f"/{path}" not in tests]
+    oracle_paths = [path for path in touched_paths(oracle_patch) if f"/{path}" not in tests]
     general = [
         pattern
         for pattern in (*TEST_MACHINERY, *_CONFIGURATION)
-        if not (pattern.endswith("/") and any(is_protected(path, (pattern,)) for path in answered))
+        if not (pattern.endswith("/") and any(is_protected(path, (pattern,)) for path in oracle_paths))
         and not (row.repo == "pytest-dev/pytest" and pattern in {"/pytest.py", "/pytest/", "/_pytest/"})
     ]
-    return (*general, *(f"!/{path}" for path in answered), *sorted(tests))
+    return (*general, *(f"!/{path}" for path in oracle_paths), *sorted(tests))
 
 
 def files_to_test(test_patch: str, *, deleted: bool = True) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ class SweBenchProGrader:
         return StartState(workdir=WORKDIR, script=f"git reset --quiet --hard {commit}\ngit checkout --quiet {commit}\n")
 
     def instruction(self, row: SweBenchProRow) -> str:
-        """Statement, requirements and interface. The instance's id, which holds the answer's commit, is not told."""
+        """Statement, requirements and interface. The instance's id, which holds the oracle's commit, is not shown."""
         body = _PROMPT_BODY.format(
             statement=row.problem_statement, requirements=row.requirements, interface=row.interface
         ).strip()
@@ -144,7 +144,7 @@ def entry_script(row: SweBenchProRow, workdir: str) -> str:
 
 
 def _tests_script(row: SweBenchProRow) -> str:
-    """The last of the instance's four lines: tests from the answer's commit, where the environment's git has that.
+    """The last of the instance's four lines: tests from the oracle's commit, where the environment's git has that.
 
     Elsewhere the same files, put back as they were and patched.
     """

@@ -9,7 +9,7 @@ from proctor.core.errors import UsageError
 from proctor.core.record import Record, to_json
 from proctor.core.result import TaskResult
 from proctor.results import RunStore
-from proctor.results.formats import ExportOptions, ExportResult, ExternalRun, ImportOptions
+from proctor.results.formats import ExportOptions, ExportResult, ExternalRun, Format, ImportOptions
 
 
 class LeaderboardTrial(Record):
@@ -37,7 +37,7 @@ class LeaderboardScore(Record):
     missing: tuple[str, ...] = ()
 
 
-class LeaderboardFormat:
+class LeaderboardFormat(Format):
     """A file with the score of a run."""
 
     about = "a score as Terminal-Bench's leaderboard counts it, with its standard error"

@@ -1,33 +1,28 @@
-"""What smells in a patch to x07 modules, and which files it must not decide.
+"""The audit of a patch to x07 modules.
 
-In x07's suites a test is a function of the module that is to be mended, so its body cannot be restored from the
-pristine tree. A patch that takes the assertions out passes; nothing can prevent that, but it can be named.
+In x07's suites a test is often a function of the module that is to be fixed, so its body cannot be restored from the
+pristine tree. A patch that removes the assertions passes, and the verdict carries a finding.
 """
 
 import json
-from collections.abc import Mapping
 from typing import Any, Final
 
-from proctor.benchmarks.suites.format import X07Eval
 from proctor.core.verdict import Finding
+from proctor.workspaces import TreeChange
 
 ASSERTIONS_REMOVED: Final = "x07-assertions-removed"
 
 
-def x07_protected(tests: X07Eval) -> tuple[str, ...]:
-    """The files that decide which tests run and what is expected of them; to be restored after the patch."""
-    return (tests.manifest, tests.stdlib_lock)
-
-
-def x07_findings(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> tuple[Finding, ...]:
-    """Modules that lost assertions, from the touched files' contents by path; a deleted file is not in `after`."""
-    found = []
-    for path in sorted(path for path in before if path.endswith(".x07.json")):
-        had, has = _assertions(before[path]), _assertions(after.get(path, b"null"))
-        if has < had:
-            detail = f"calls that can fail a test: {had} before, {has} after"
-            found.append(Finding(code=ASSERTIONS_REMOVED, path=path, detail=detail))
-    return tuple(found)
+def x07_findings(change: TreeChange) -> tuple[Finding, ...]:
+    """Modules that lost assertions."""
+    findings = []
+    for path in sorted(path for path in change.before if path.endswith(".x07.json")):
+        left = change.after.get(path)
+        before, after = _assertions(change.before[path].data), _assertions(left.data) if left else 0
+        if after < before:
+            detail = f"calls that can fail a test: {before} before, {after} after"
+            findings.append(Finding(code=ASSERTIONS_REMOVED, path=path, detail=detail))
+    return tuple(findings)
 
 
 def _assertions(data: bytes) -> int:

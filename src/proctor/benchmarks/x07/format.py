@@ -1,77 +1,61 @@
-"""x07's bench reports: a run becomes one, and one becomes a run."""
+"""The format `x07`: a run becomes one of x07's bench reports, and one of them becomes a run."""
 
-from collections.abc import Iterator
-from datetime import UTC, datetime
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
 
 import msgspec
 
 import proctor
+from proctor.benchmarks.suites.benchmark import SuiteBenchmark
 from proctor.benchmarks.suites.load import Suite, load_suite
-from proctor.benchmarks.x07.report import (
-    GREEN_BASELINE,
-    NONDETERMINISTIC,
-    SCHEMA_VERSION,
-    x07_json,
-    x07_report,
-)
+from proctor.benchmarks.x07.bench_report import ENVELOPE_SCHEMA, REPORT_SCHEMA, X07BenchReport, read_bench_report
+from proctor.benchmarks.x07.files import PREDICTION_SCHEMA
+from proctor.benchmarks.x07.report import x07_json, x07_list_report, x07_report, x07_validate_report
+from proctor.benchmarks.x07.toolchain import x07_version
+from proctor.core.benchmark import Benchmark, TaskHealth
 from proctor.core.causes import Cause, Status
 from proctor.core.errors import InvalidData, UsageError
-from proctor.core.evaluation import (
-    EvaluationReport,
-    EvaluationSummary,
-    Invocation,
-    Prediction,
-    RepairSummary,
-    TaskEvaluation,
-    TestSummary,
-)
-from proctor.core.predictions import write_predictions
-from proctor.core.record import Record, from_json, read_record, to_json
+from proctor.core.evaluation import EvaluationReport, EvaluationSummary, Invocation, Prediction, TaskEvaluation
+from proctor.core.record import read_record, to_json
 from proctor.core.result import AgentMetrics, Attempt, TaskResult
 from proctor.core.submission import PatchKind
+from proctor.core.task import Task
 from proctor.core.verdict import Verdict
 from proctor.results import RunStore
 from proctor.results.attempt_record import GRADING_FILE, SUBMISSION_FILES, GradingRecord
 from proctor.results.formats import (
+    EvaluationDocument,
     ExportOptions,
     ExportResult,
     ExternalRun,
     ExternalTrial,
+    Format,
     ImportOptions,
     external_config,
     unknown_usage,
 )
 
-_CAUSES: Final = {
-    Status.RESOLVED: Cause.SOLVED,
-    Status.UNRESOLVED: Cause.TESTS_FAILED,
-    Status.ERROR: Cause.GRADER_FAILED,
-    Status.SKIPPED: Cause.NO_SUBMISSION,
-}
-_ERRORS: Final = {GREEN_BASELINE: Cause.INVALID_TASK, NONDETERMINISTIC: Cause.FLAKY}
 
-
-class X07Format:
-    """A report file; or, called .jsonl, the predictions that `x07 bench eval` reads."""
+class X07Format(Format):
+    """A report file; or, with the suffix .jsonl, the predictions that `x07 bench eval` reads."""
 
     about = "a report as `x07 bench eval` prints it; into FILE.jsonl, the predictions that it reads"
     suffix = ".json"
+    report_schemas = (REPORT_SCHEMA, ENVELOPE_SCHEMA)
+    prints_documents = True
 
     def export(self, run: RunStore, target: Path, options: ExportOptions) -> ExportResult:
-        """Write the first answer to each task; x07 knows one."""
+        """Write the first trial of each task; x07 has one."""
         config, results = run.config(), list(run.results())
         first = [result for result in results if result.trial == 1]
         name = options.name or (f"{config.agent} {config.model}" if config.model else config.agent)
         more = len(results) - len(first)
-        left_out = [f"{more} further answer{'s' if more > 1 else ''} to the same tasks: x07 knows one"] if more else []
+        left_out = [f"{more} further trial{'s' if more > 1 else ''} of the same tasks: x07 has one"] if more else []
         if target.suffix == ".jsonl":
             found = {result.task_id: _last_submission(run, result) for result in first}
-            left_out += [
-                f"{task}: nothing was handed in that could be graded again" for task in found if not found[task]
-            ]
-            target.write_bytes(write_predictions([answer for answer in found.values() if answer], name=name))
+            left_out += [f"{task}: no submission that can be graded again" for task in found if not found[task]]
+            target.write_bytes(write_predictions([one for one in found.values() if one], name=name))
             return ExportResult(files=1, left_out=tuple(left_out))
         tasks = tuple(_task_evaluation(run, result, name) for result in first)
         report = EvaluationReport(
@@ -116,130 +100,63 @@ class X07Format:
             data = source.read_bytes()
         except OSError as error:
             raise UsageError(f"cannot read the report: {error.strerror}", where=source) from error
-        report = _report(data, source)
+        report = read_bench_report(data, where=source)
         models = sorted({one.model_name_or_path for one in report.instances if one.model_name_or_path})
         config = external_config(
             benchmark=options.benchmark or report.suite.suite_id,
             origin=str(source),
-            agent=options.agent or ("oracle" if report.invocation.get("oracle") is True else "unknown"),
+            agent=options.agent or ("oracle" if report.is_oracle else "unknown"),
             model=options.model or (models[0] if len(models) == 1 else None),
             versions={"x07": report.tool.version},
-            created_at=_created(report.invocation.get("started_at_unix_ms")),
+            created_at=report.started_at,
             runner=report.env.runner,
         )
         return ExternalRun(config, _imported_trials(report, config.benchmark))
 
+    def read_report(self, data: bytes) -> EvaluationReport:
+        """A report, or the one in an envelope, as one of ours."""
+        return read_bench_report(data).evaluation_report()
 
-class _X07BenchTests(Record):
-    ok: bool
-    exit_code: int | None
-    report_path: str | None
-    duration_ms: int
-    passed: int = 0
-    failed: int = 0
-    skipped: int = 0
-    errors: int = 0
-    compile_failures: int = 0
-    run_failures: int = 0
+    def evaluation_document(self, benchmark: Benchmark, report: EvaluationReport) -> EvaluationDocument:
+        """What `x07 bench eval` prints."""
+        suite = benchmark.suite if isinstance(benchmark, SuiteBenchmark) else None
+        document = x07_report(report, suite=suite, x07_version=x07_version())
+        return EvaluationDocument(data=x07_json(document), errors=document["summary"]["errors"])
 
-    def summary(self, folder: str | None) -> TestSummary:
-        report = self.report_path
-        return TestSummary(
-            ok=self.ok,
-            exit_code=self.exit_code,
-            **{name: getattr(self, name) for name in _COUNTS},
-            seconds=self.duration_ms / 1000,
-            report=report.removeprefix(f"{folder}/") if report and folder else report,
-        )
+    def task_list_document(self, benchmark: Benchmark, tasks: Sequence[Task]) -> bytes:
+        """What `x07 bench list` prints."""
+        return x07_json(x07_list_report(benchmark.source, benchmark.name, [task.id for task in tasks]))
+
+    def health_document(self, benchmark: Benchmark, healths: Sequence[TaskHealth], seconds: float) -> bytes:
+        """What `x07 bench validate` prints."""
+        document = x07_validate_report(healths, suite_path=benchmark.source, suite_id=benchmark.name, seconds=seconds)
+        return x07_json(document)
 
 
-_COUNTS: Final = ("passed", "failed", "skipped", "errors", "compile_failures", "run_failures")
+def write_predictions(predictions: Iterable[Prediction], *, name: str) -> bytes:
+    """Predictions as x07 reads them: each patch in its line, a patch set with the bytes that it had."""
+    return b"".join(_line(prediction, name) for prediction in predictions)
 
 
-class _X07BenchRepair(Record):
-    mode: str
-    iterations: int
-    applied_ops_count: int
-    last_lint_ok: bool
+def _line(prediction: Prediction, name: str) -> bytes:
+    inline = (
+        prediction.content.strip().replace(b"\n", b" ")  # between the tokens of JSON, and only there, lines may end
+        if prediction.patch_kind is PatchKind.PATCH_SET
+        else json.dumps(prediction.content.decode(errors="surrogateescape")).encode()
+    )
+    head = {
+        "schema_version": PREDICTION_SCHEMA,
+        "instance_id": prediction.task_id,
+        "model_name_or_path": prediction.model or name,
+        "patch_kind": prediction.patch_kind.value,
+    }
+    return json.dumps(head).encode().removesuffix(b"}") + b', "patch_inline": ' + inline + b"}\n"
 
 
-class _X07BenchInstance(Record):
-    instance_id: str
-    status: Status
-    baseline: _X07BenchTests
-    after_patch: _X07BenchTests | None = None
-    repair: _X07BenchRepair | None = None
-    artifacts_dir: str | None = None
-    patch_kind: PatchKind | None = None
-    patch_sha256_hex: str | None = None
-    model_name_or_path: str | None = None
-    error: str | None = None
-    notes: tuple[str, ...] = ()
-
-
-class _X07BenchTool(Record):
-    version: str
-
-
-class _X07BenchSuite(Record):
-    suite_id: str
-
-
-class _X07BenchEnv(Record):
-    runner: str
-
-
-class _X07BenchReport(Record):
-    schema_version: str
-    tool: _X07BenchTool
-    suite: _X07BenchSuite
-    env: _X07BenchEnv
-    invocation: dict[str, Any]
-    instances: tuple[_X07BenchInstance, ...]
-
-
-class _X07CliResult(Record):
-    stdout_json: msgspec.Raw
-
-
-class _X07CliEnvelope(Record):
-    result: _X07CliResult
-
-
-def _report(data: bytes, source: Path) -> _X07BenchReport:
-    if b'"stdout_json"' in data:
-        data = bytes(from_json(data, _X07CliEnvelope, where=source).result.stdout_json)
-    report = from_json(data, _X07BenchReport, where=source)
-    if report.schema_version != SCHEMA_VERSION:
-        raise InvalidData(f"this is a {report.schema_version!r}, not a {SCHEMA_VERSION!r}", where=source)
-    return report
-
-
-def _imported_trials(report: _X07BenchReport, benchmark: str) -> Iterator[ExternalTrial]:
+def _imported_trials(report: X07BenchReport, benchmark: str) -> Iterator[ExternalTrial]:
+    at = report.started_at
     for one in report.instances:
-        cause = _ERRORS.get(one.error or "", _CAUSES[one.status])
-        verdict = Verdict(
-            task_id=one.instance_id,
-            status=one.status,
-            cause=cause,
-            reason=one.error or one.status.value,
-            grader=f"x07 {report.tool.version}",
-        )
-        evaluated = TaskEvaluation(
-            task_id=one.instance_id,
-            verdict=verdict,
-            notes=_original_notes(one),
-            model=one.model_name_or_path,
-            patch_kind=one.patch_kind,
-            patch_sha256=one.patch_sha256_hex,
-            pre_patch=one.baseline.summary(one.artifacts_dir) if one.baseline.exit_code is not None else None,
-            post_patch=one.after_patch.summary(one.artifacts_dir) if one.after_patch else None,
-            repair=_repair(one.repair),
-            artifacts=one.artifacts_dir,
-        )
-        tests = [one.baseline, *([one.after_patch] if one.after_patch else [])]
-        seconds = sum(test.duration_ms for test in tests) / 1000
-        at = _created(report.invocation.get("started_at_unix_ms"))
+        evaluation = one.evaluation(report.tool.version)
         attempt = Attempt(number=1, started_at=at, ended_at=at, cause=Cause.ANSWERED, detail="graded by x07", logs="")
         result = TaskResult(
             run_id="",
@@ -247,37 +164,21 @@ def _imported_trials(report: _X07BenchReport, benchmark: str) -> Iterator[Extern
             task_id=one.instance_id,
             trial=1,
             status=one.status,
-            cause=cause,
-            verdict=verdict,
+            cause=evaluation.verdict.cause,
+            verdict=evaluation.verdict,
             attempts=(attempt,),
-            usage=() if report.invocation.get("oracle") is True else unknown_usage(one.model_name_or_path),
+            usage=() if report.is_oracle else unknown_usage(one.model_name_or_path),
             metrics=AgentMetrics(),
             agent_seconds=0.0,
-            grade_seconds=seconds,
+            grade_seconds=one.seconds,
             categories={},
         )
-        yield ExternalTrial(result, {GRADING_FILE: to_json(GradingRecord(evaluation=evaluated, seconds=seconds))})
-
-
-def _original_notes(one: _X07BenchInstance) -> tuple[str, ...]:
-    """The notes but for those that follow from the verdict, which an export makes again."""
-    made = {"no prediction for this instance", "nondeterministic after-patch run detected"}
-    return tuple(note for note in one.notes if note not in made)
-
-
-def _repair(repair: _X07BenchRepair | None) -> RepairSummary | None:
-    if repair is None or repair.mode not in {"memory", "write"}:
-        return None
-    return RepairSummary(
-        mode="memory" if repair.mode == "memory" else "write",
-        iterations=repair.iterations,
-        applied_ops=repair.applied_ops_count,
-        last_lint_ok=repair.last_lint_ok,
-    )
+        graded = GradingRecord(evaluation=evaluation, seconds=one.seconds)
+        yield ExternalTrial(result, {GRADING_FILE: to_json(graded)})
 
 
 def _last_submission(run: RunStore, result: TaskResult) -> Prediction | None:
-    """What was handed in last; a machine's state was graded where it stood, and is nobody's evidence."""
+    """The last submission; a state was graded where it was, and cannot be graded again."""
     logs = run.folder / result.attempts[-1].logs if result.attempts else None
     for kind, name in SUBMISSION_FILES.items():
         if kind is not PatchKind.STATE and logs is not None and (logs / name).is_file():
@@ -295,7 +196,7 @@ def _is_object(content: bytes) -> bool:
 
 
 def _task_evaluation(run: RunStore, result: TaskResult, name: str) -> TaskEvaluation:
-    """What the grader said; for an answer that never came to it, what the result says."""
+    """What grading recorded; for a trial that was not graded, what its result says."""
     graded = run.folder / result.attempts[-1].logs / GRADING_FILE if result.attempts else None
     if graded is not None and graded.is_file():
         found = read_record(graded, GradingRecord).evaluation
@@ -315,8 +216,3 @@ def _load_suite_if_present(source: str) -> Suite | None:
         return load_suite(source)
     except InvalidData:
         return None
-
-
-def _created(unix_ms: Any) -> str:
-    known = unix_ms if isinstance(unix_ms, int) and 0 <= unix_ms < 1 << 45 else 0
-    return datetime.fromtimestamp(known / 1000, UTC).isoformat(timespec="milliseconds")

@@ -1,8 +1,8 @@
-"""Mending a patch with x07's linter before its tests run, and counting what that took.
+"""Repairs a patch with x07's linter before its tests run, and counts what that took.
 
 x07's own harness does this inside one process. Here the same steps go through its commands: `x07 lint` names the
 quickfixes, `x07 ast apply-patch` applies them. `x07 fix` would do both at once, but always goes up to five rounds and
-does not say how many it took nor what it changed.
+does not report how many it took nor what it changed.
 """
 
 import json
@@ -16,8 +16,10 @@ from typing import Any, Final
 
 import msgspec
 
-from proctor.benchmarks.suites.format import RepairMode, World, X07Eval
-from proctor.benchmarks.x07.toolchain import Toolchain, X07Run, run_x07_test
+from proctor.benchmarks.x07.files import World, X07Eval
+from proctor.benchmarks.x07.test_command import X07Run, run_x07_test
+from proctor.benchmarks.x07.toolchain import Toolchain
+from proctor.core.benchmark import RepairMode
 from proctor.core.environment import Environment, ExecResult
 from proctor.core.errors import InvalidData
 from proctor.core.evaluation import RepairSummary, TestSummary
@@ -43,7 +45,7 @@ class _LintReport(Record):
 
 
 class _FileRepair(Record):
-    """What became of one file; `copy` holds the mended text when something was changed."""
+    """The repair of one file; `copy` holds the repaired text when something was changed."""
 
     iterations: int
     applied_ops: int
@@ -52,11 +54,11 @@ class _FileRepair(Record):
 
 
 class _RepairStopped(Exception):
-    """The clock ran out, or x07 could not say anything about the file."""
+    """The time ran out, or x07 gave no result for the file."""
 
 
 class _Linter:
-    """x07's commands for one file after another, all under one clock."""
+    """x07's commands for one file after another, all within one time limit."""
 
     def __init__(self, environment: Environment, x07: Toolchain, world: World, scratch: str, seconds: float) -> None:
         self._environment = environment
@@ -134,28 +136,28 @@ async def repair(
     timeout: float = 120,  # noqa: ASYNC109 - for all files together; the tests have their own
     test_timeout: float = 300,
     jobs: int = 1,
-    scratch: str = "/tmp",  # noqa: S108 - of the room, where it is private
+    scratch: str = "/tmp",  # noqa: S108 - in the environment, where it is private
 ) -> RepairSummary | None:
-    """Let x07's linter mend what a patch touched; None when the mode is `off`.
+    """Let x07's linter repair what a patch touched; None when the mode is `off`.
 
-    Only `*.x07.json` files are looked at. In mode `memory` the linter works on copies and the files stay as they were
-    handed in; in mode `write` a file that it changed is replaced, after it was tried whether the tests compile without
-    that (`first_pass_ok`). A file that the linter cannot read stays as it is and counts as not clean. `touched` are
-    paths below the workspace.
+    Only `*.x07.json` files are read. In mode `memory` the linter works on copies and the files stay as they were
+    submitted; in mode `write` a file that it changed is replaced, after the tests were compiled without that
+    (`first_pass_ok`). A file that the linter cannot read stays as it is and counts as not clean. `touched` are paths
+    below the workspace.
     """
-    if mode is RepairMode.OFF:
+    if mode == "off":
         return None
     fresh = posixpath.join(scratch, f"proctor-x07-{secrets.token_hex(16)}")
     linter = _Linter(environment, x07, world, fresh, timeout)
-    mended: dict[str, _FileRepair] = {}
+    repairs: dict[str, _FileRepair] = {}
     for number, path in enumerate(sorted(set(touched))):
         if path.endswith(AST_SUFFIX):
             file = posixpath.join(environment.workdir, path)
-            mended[file] = await linter.repair_file(file, number, max(1, max_iters))
-    changed = {file: found.copy for file, found in mended.items() if found.copy is not None}
+            repairs[file] = await linter.repair_file(file, number, max(1, max_iters))
+    changed = {file: found.copy for file, found in repairs.items() if found.copy is not None}
     first_pass_ok, in_place = None, True
-    if mode is RepairMode.WRITE and changed:
-        tried = await run_x07_test(
+    if mode == "write" and changed:
+        first_pass = await run_x07_test(
             environment,
             x07,
             msgspec.structs.replace(tests, no_run=True, keep_artifacts=False),
@@ -167,21 +169,21 @@ async def repair(
             jobs=jobs,
             scratch=scratch,
         )
-        first_pass_ok = isinstance(tried, X07Run) and tried.summary.compiled
+        first_pass_ok = isinstance(first_pass, X07Run) and first_pass.summary.compiled is True
         for file, copy in changed.items():
             done = await environment.exec(["cp", "--", copy, file], timeout=timeout)
             in_place = in_place and done.exit_code == 0
     return RepairSummary(
-        mode="write" if mode is RepairMode.WRITE else "memory",
-        iterations=max((found.iterations for found in mended.values()), default=0),
-        applied_ops=sum(found.applied_ops for found in mended.values()),
-        last_lint_ok=in_place and all(found.lint_ok for found in mended.values()),
+        mode=mode,
+        iterations=max((found.iterations for found in repairs.values()), default=0),
+        applied_ops=sum(found.applied_ops for found in repairs.values()),
+        last_lint_ok=in_place and all(found.lint_ok for found in repairs.values()),
         first_pass_ok=first_pass_ok,
     )
 
 
 def with_first_pass(repaired: RepairSummary | None, after: TestSummary | None) -> RepairSummary | None:
-    """Fill in `first_pass_ok` from the tests after the patch, where they ran on the files as they were handed in."""
+    """Fill in `first_pass_ok` from the post-patch run, where it ran on the files as they were submitted."""
     if repaired is None or after is None or repaired.first_pass_ok is not None:
         return repaired
     if repaired.mode == "write" and repaired.applied_ops > 0:
@@ -225,19 +227,19 @@ async def canonicalise(
     x07: Toolchain,
     files: Sequence[str],
     *,
-    timeout: float = 60,  # noqa: ASYNC109 - the room's clock
+    timeout: float = 60,  # noqa: ASYNC109 - the limit inside the environment
 ) -> dict[str, str]:
     """Write x07AST files as x07's harness leaves them after a patch set (`x07 fmt --write --pretty`).
 
-    No verdict depends on those bytes: x07 reads any spelling of the same tree alike. What this finds out is which files
-    are no x07AST: those are left as they are, and returned with what x07 said of each. `files` are paths below the
-    workspace; those that do not end in `.x07.json` are left alone.
+    No verdict depends on those bytes: x07 reads any spelling of the same tree alike. The result is which files are no
+    x07AST: they are left as they are, and returned with x07's error. `files` are paths below the workspace; those that
+    do not end in `.x07.json` are left alone.
     """
     chosen = [file for file in files if file.endswith(AST_SUFFIX)]
     if not chosen or await _format(environment, x07, chosen, timeout) is None:
         return {}
-    told = {file: await _format(environment, x07, [file], timeout) for file in chosen}
-    return {file: said for file, said in told.items() if said is not None}
+    errors = {file: await _format(environment, x07, [file], timeout) for file in chosen}
+    return {file: error for file, error in errors.items() if error is not None}
 
 
 async def _format(environment: Environment, x07: Toolchain, files: Sequence[str], seconds: float) -> str | None:
@@ -248,4 +250,4 @@ async def _format(environment: Environment, x07: Toolchain, files: Sequence[str]
     if done.exit_code == 0:
         return None
     lines = done.stderr.decode(errors="replace").strip().splitlines()
-    return lines[0] if lines else "x07 fmt said nothing"
+    return lines[0] if lines else "x07 fmt printed nothing"

@@ -1,8 +1,7 @@
-"""Our evaluation report in x07's words: `x07.bench.report@0.1.0`, its text form, and what `list` and `validate` print.
+"""Writes our evaluation report as x07's (`x07.bench.report@0.1.0`), and what `x07 bench list` and `validate` print.
 
-x07's report knows fewer outcomes than ours, and bounds the length of some texts. What is too long is cut, never a
-reason to lose the report; and where x07 says `error` of a submission that does not apply, so does this projection,
-though our own report calls it what it is, the agent's failure.
+x07's report has fewer outcomes than ours, and bounds the length of some texts: what is too long is cut. A submission
+that does not apply is an `error` there; in our own report it is the agent's failure.
 """
 
 import hashlib
@@ -12,17 +11,16 @@ import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, get_args
 
-from proctor.benchmarks.suites.load import Suite, suite_jcs_sha256
-from proctor.core.benchmark import TaskHealth
+from proctor.benchmarks.suites.load import Suite
+from proctor.benchmarks.x07.bench_report import DIVERGED, GREEN_BASELINE, NO_PREDICTION, NONDETERMINISTIC, REPORT_SCHEMA
+from proctor.benchmarks.x07.files import suite_jcs_sha256
+from proctor.benchmarks.x07.test_command import X07Counts
+from proctor.core.benchmark import RepairMode, TaskHealth
 from proctor.core.causes import Cause, Status
 from proctor.core.evaluation import EvaluationReport, Invocation, RepairSummary, TaskEvaluation, TestSummary
 from proctor.core.verdict import TestStatus
-
-SCHEMA_VERSION: Final = "x07.bench.report@0.1.0"
-GREEN_BASELINE: Final = "baseline run is already green; instance is invalid"
-NONDETERMINISTIC: Final = "nondeterministic instance: repeated post-patch run diverged"
 
 _ID, _PLATFORM, _MODEL, _NOTE, _ERROR = 128, 256, 256, 4096, 8192
 _ERROR_CAUSES: Final = frozenset(
@@ -37,7 +35,7 @@ _X07_STATUSES: Final = {
     TestStatus.XPASSED: "xfail_pass",
 }
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
-_REPAIR_MODES: Final = frozenset({"off", "memory", "write"})
+_REPAIR_MODES: Final = frozenset(get_args(RepairMode))
 _NO_TESTS: Final = TestSummary(ok=False, exit_code=None)
 
 Document = dict[str, Any]
@@ -57,7 +55,7 @@ def x07_report(report: EvaluationReport, *, suite: Suite | None = None, x07_vers
     }
     own = {"name": "x07", "version": report.tool_version, "build": "proctor"}
     return {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": REPORT_SCHEMA,
         "tool": {"name": "x07", "version": x07_version} if x07_version else own,
         "invocation": _invocation(report),
         "suite": {
@@ -80,38 +78,15 @@ def x07_report(report: EvaluationReport, *, suite: Suite | None = None, x07_vers
     }
 
 
-def x07_text(document: Document) -> str:
-    """The text form of a projected report: one line of numbers, then one line for each instance."""
-    summary = document["summary"]
-    numbers = " ".join(f"{name}={summary[name]}" for name in ("resolved", "unresolved", "errors", "skipped"))
-    head = f"suite={document['suite']['suite_id']} total={summary['instances_total']} {numbers}"
-    return "\n".join([head, *(f"{one['status']}\t{one['instance_id']}" for one in document["instances"])]) + "\n"
-
-
-def x07_list_report(
-    suite_path: str, suite_id: str | None, instances: Sequence[str], *, problems: Iterable[str] = ()
-) -> Document:
-    """What `x07 bench list` prints; its text form is one id a line. `problems` are why the suite cannot be read."""
-    diags = _diags(problems)
-    return {
-        "ok": not diags,
-        "suite_path": suite_path,
-        "suite_id": suite_id,
-        "instances": list(instances),
-        **({"diags": diags} if diags else {}),
-    }
+def x07_list_report(suite_path: str, suite_id: str, instances: Sequence[str]) -> Document:
+    """What `x07 bench list` prints."""
+    return {"ok": True, "suite_path": suite_path, "suite_id": suite_id, "instances": list(instances)}
 
 
 def x07_validate_report(
-    healths: Sequence[TaskHealth],
-    *,
-    suite_path: str,
-    suite_id: str | None,
-    seconds: float = 0.0,
-    problems: Iterable[str] = (),
+    healths: Sequence[TaskHealth], *, suite_path: str, suite_id: str, seconds: float = 0.0
 ) -> Document:
-    """What `x07 bench validate` prints. A baseline that never ran is not ok, whatever x07 says of it."""
-    diags = _diags(problems)
+    """What `x07 bench validate` prints. A baseline that never ran is not ok, unlike in x07's own report."""
     instances = [
         {
             "instance_id": _identifier(health.task_id),
@@ -129,7 +104,7 @@ def x07_validate_report(
     ]
     valid = sum(health.healthy for health in healths)
     return {
-        "ok": not diags and valid == len(instances),
+        "ok": valid == len(instances),
         "suite_path": suite_path,
         "suite_id": suite_id,
         "summary": {
@@ -139,7 +114,6 @@ def x07_validate_report(
             "duration_ms": _milliseconds(seconds),
         },
         "instances": instances,
-        **({"diags": diags} if diags else {}),
     }
 
 
@@ -152,7 +126,7 @@ def x07_json(document: Document) -> bytes:
 def label_notes(
     fail_to_pass: Iterable[str], pass_to_pass: Iterable[str], outcomes: Mapping[str, tuple[str | None, str | None]]
 ) -> list[str]:
-    """x07's notes on labelled tests, from each test's status (in x07's words) before and after the patch."""
+    """x07's notes on labelled tests, from each test's status (x07's names) before and after the patch."""
     notes = []
     for label, tests in (("fail_to_pass", fail_to_pass), ("pass_to_pass", pass_to_pass)):
         for test in tests:
@@ -206,7 +180,7 @@ def _instance(task: TaskEvaluation, root: str, labels: tuple[Sequence[str], Sequ
 
 
 def _instance_status(task: TaskEvaluation) -> Status:
-    """x07 calls a submission that is not fit to be graded an error."""
+    """x07 calls a submission that cannot be graded an error."""
     return Status.ERROR if task.verdict.cause in _ERROR_CAUSES else task.verdict.status
 
 
@@ -220,12 +194,12 @@ def _error(task: TaskEvaluation) -> str:
 
 def _notes(task: TaskEvaluation, labels: tuple[Sequence[str], Sequence[str]]) -> list[str]:
     if task.verdict.cause is Cause.NO_SUBMISSION:
-        return ["no prediction for this instance"]
+        return [NO_PREDICTION]
     if task.verdict.status is Status.SKIPPED:
         return [task.verdict.reason] if task.verdict.reason else []
     if task.verdict.cause is Cause.FLAKY:
         flipped = [f"tests that flipped: {', '.join(task.verdict.flaky)}"] if task.verdict.flaky else []
-        return ["nondeterministic after-patch run detected", *flipped]
+        return [DIVERGED, *flipped]
     if task.post_patch is None:
         return []
     outcomes = {test.id: (_x07_status(test.before), _x07_status(test.after)) for test in task.verdict.tests}
@@ -242,11 +216,8 @@ def _tests(tests: TestSummary, folder: str | None) -> Document:
         "exit_code": tests.exit_code,
         "report_path": posixpath.join(folder or "", tests.report) if tests.report else None,
         "duration_ms": _milliseconds(tests.seconds),
-        **{name: max(0, getattr(tests, name)) for name in _COUNTS},
+        **{name: max(0, getattr(tests, name)) for name in X07Counts.__struct_fields__},
     }
-
-
-_COUNTS: Final = ("passed", "failed", "skipped", "errors", "compile_failures", "run_failures")
 
 
 def _repair(repair: RepairSummary) -> Document:
@@ -281,20 +252,13 @@ def _invocation(report: EvaluationReport) -> Document:
 
 
 def _runner(invocation: Invocation) -> str:
-    """x07 knows two; any other kind of room runs on this machine, as far as its report can say."""
+    """x07 knows two; any other kind of environment is `local` in its report."""
     return "docker" if invocation.runner == "docker" else "local"
 
 
 def _status_counts(instances: Sequence[Document]) -> Document:
     names = {"resolved": "resolved", "unresolved": "unresolved", "errors": "error", "skipped": "skipped"}
     return {name: sum(one["status"] == status for one in instances) for name, status in names.items()}
-
-
-def _diags(problems: Iterable[str]) -> list[Document]:
-    return [
-        {"code": "E_BENCH_SUITE_LOAD", "severity": "error", "stage": "parse", "message": problem}
-        for problem in problems
-    ]
 
 
 def _present(**fields: Any) -> Document:

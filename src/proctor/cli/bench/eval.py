@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     "--out",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Also write the report to this file: x07's with --format x07, else JSON.",
+    help="Also write the report to this file: in the form of --format, else JSON.",
 )
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 def command(bench: str | None, suite: str | None, split: str | None, **given: Any) -> int:
@@ -59,15 +59,17 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
 
     Exits 0 when every task has a verdict, 12 when a task ended in an error that is not the answer's.
     """
-    from proctor.benchmarks import x07_document  # noqa: PLC0415 - the help page needs none of it
-    from proctor.core.record import to_json  # noqa: PLC0415
+    from proctor.core.record import to_json  # noqa: PLC0415 - the help page needs none of it
 
     source = load_benchmark(bench, suite, split)
     report = asyncio.run(_evaluate(source, given))
     form = "json" if given["as_json"] else given["form"]
     document, errors = to_json(report), report.summary.errors
-    if form == "x07":
-        document, errors = x07_document(source, report)
+    if form not in {"text", "json"}:
+        from proctor.results.formats import find_format  # noqa: PLC0415 - for these forms only
+
+        printed = find_format(form).evaluation_document(source, report)
+        document, errors = printed.data, printed.errors
     if given["out"]:
         _write(given["out"], document)
     if form == "text":

@@ -50,10 +50,10 @@ def command(bench: str | None, suite: str | None, split: str | None, *, as_json:
     tasks = chosen.tasks
     if given["runnable"]:
         _print_runnable(source, tasks, given["runner"], as_json=as_json or form == "json")
-    elif form == "x07":
-        from proctor.benchmarks import x07_list_document  # noqa: PLC0415 - for this form only
+    elif form not in {"text", "json"} and not as_json:
+        from proctor.results.formats import find_format  # noqa: PLC0415 - for these forms only
 
-        click.echo(x07_list_document(source, tasks).decode(), nl=False)
+        click.echo(find_format(form).task_list_document(source, tasks).decode(), nl=False)
     elif as_json or form == "json":
         from proctor.report.cli_records import TaskList, TaskRow  # noqa: PLC0415 - likewise
 

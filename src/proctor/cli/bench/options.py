@@ -4,11 +4,11 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_args
 
 import click
 
-from proctor.core.benchmark import Benchmark, GradeOptions
+from proctor.core.benchmark import Benchmark, GradeOptions, RepairMode
 from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import UsageError
 from proctor.runner.selection import Selection, read_exclusions
@@ -50,13 +50,33 @@ class ByteSize(click.ParamType[int]):
         return int(float(match[1]) * unit)
 
 
+class PrintedForm(click.ParamType[str]):
+    """`text`, `json`, or a registered format that has a document of its own for this."""
+
+    name = "form"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The same word, once it is known."""
+        from proctor.results.formats import find_format  # noqa: PLC0415 - help pages need none of it
+
+        if value not in {"text", "json"}:
+            try:
+                printable = find_format(value).prints_documents
+            except UsageError:
+                printable = False
+            if not printable:
+                self.fail(f"{value!r} is neither text nor json, nor a format that can be printed", param, ctx)
+        return str(value)
+
+
 format_option = click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "json", "x07"]),
+    type=PrintedForm(),
+    metavar="[text|json|FORMAT]",
     default="text",
     show_default=True,
-    help="json is the same as --json; x07: as x07's own harness prints it.",
+    help="json is the same as --json; the name of a format: as its own tool prints it.",
 )
 runner_option = click.option(
     "--runner",
@@ -167,7 +187,7 @@ def environment_options(function: F) -> F:
 
 
 def repair_options(function: F) -> F:
-    """What x07's linter may mend."""
+    """What a benchmark's linter may repair."""
     for option in (
         click.option(
             "--repair-max-iters",
@@ -179,10 +199,11 @@ def repair_options(function: F) -> F:
         ),
         click.option(
             "--repair",
-            type=click.Choice(["off", "memory", "write"]),
+            type=click.Choice(get_args(RepairMode)),
             default="write",
             show_default=True,
-            help="Of x07 suites: let x07's linter mend what the patch touched; memory: only count what it would do.",
+            help="Where a suite's test program has a linter: let it repair what the patch touched; "
+            "memory: only count what it would do.",
         ),
     ):
         function = option(function)

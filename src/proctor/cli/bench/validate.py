@@ -61,10 +61,11 @@ def command(bench: str | None, suite: str | None, split: str | None, **given: An
     if given["write_exclusions"]:
         _write_exclusions(given["write_exclusions"], sick)
     form = "json" if given["as_json"] else given["form"]
-    if form == "x07":
-        from proctor.benchmarks import x07_health_document  # noqa: PLC0415 - for this form only
+    if form not in {"text", "json"}:
+        from proctor.results.formats import find_format  # noqa: PLC0415 - for these forms only
 
-        click.echo(x07_health_document(source, healths, time.monotonic() - clock).decode(), nl=False)
+        document = find_format(form).health_document(source, healths, time.monotonic() - clock)
+        click.echo(document.decode(), nl=False)
     elif form == "json":
         from proctor.report.cli_records import ValidationReport  # noqa: PLC0415
 

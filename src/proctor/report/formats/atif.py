@@ -17,6 +17,7 @@ from proctor.results.formats import (
     ExportResult,
     ExternalRun,
     ExternalTrial,
+    Format,
     ImportOptions,
     external_config,
 )
@@ -24,7 +25,7 @@ from proctor.results.formats import (
 _SUFFIX: Final = ".json"
 
 
-class AtifFormat:
+class AtifFormat(Format):
     """A folder with one file for each answer."""
 
     about = "trajectories for other viewers: ATIF, one file for each answer"

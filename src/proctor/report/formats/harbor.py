@@ -31,6 +31,7 @@ from proctor.results.formats import (
     ExportResult,
     ExternalRun,
     ExternalTrial,
+    Format,
     ImportOptions,
     count_files,
     external_config,
@@ -58,7 +59,7 @@ class HarborTrialExtra(Record):
     schema_version: Literal["proctor.harbor_trial@1"] = "proctor.harbor_trial@1"
 
 
-class HarborFormat:
+class HarborFormat(Format):
     """A job folder, as Harbor's own viewer reads it."""
 
     about = "a job folder of Harbor, with ATIF trajectories"

@@ -119,7 +119,7 @@ async def test_that_another_python_was_taken_is_said_of_verdict_and_health(
     gold = benchmark.oracle(task)
     assert gold is not None
     verdict = (await benchmark.grade(task, gold, context)).verdict
-    said = (f"Python {PYTHON} in the context of {wanted}",)
+    said = (f"Python {PYTHON} instead of {wanted}",)
     assert (verdict.status, verdict.deviations) == (Status.RESOLVED, said)
     assert (await benchmark.validate(task, context)).deviations == said
 

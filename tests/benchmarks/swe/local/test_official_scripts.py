@@ -63,7 +63,7 @@ def test_the_test_patch_is_not_touched() -> None:
     assert patch in adapt_eval_script(EVAL)
 
 
-def test_a_script_for_a_room_is_one_that_bash_can_read() -> None:
+def test_a_script_for_an_environment_is_one_that_bash_can_read() -> None:
     bash = shutil.which("bash") or "bash"
     subprocess.run([bash, "-n"], input=adapt_eval_script(EVAL).encode(), check=True)
 

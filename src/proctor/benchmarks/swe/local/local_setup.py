@@ -56,7 +56,7 @@ class LocalInstanceSetup:
     def deviations(self) -> tuple[str, ...]:
         """Another Python, where this machine does not have the official one."""
         official, here = self._setup_spec.pins.python, self._setup_spec.interpreter.version
-        return () if here == official else (f"Python {here} in the place of {official}",)
+        return () if here == official else (f"Python {here} instead of {official}",)
 
     async def agent_spec(self, folder: Path) -> EnvironmentSpec:
         """The prepared tree, and the virtual environment with the project installed."""

@@ -1,10 +1,13 @@
 import json
+import tempfile
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.benchmarks.suites.format import X07Eval
-from proctor.benchmarks.x07.audit import x07_findings, x07_protected
+from proctor.benchmarks.x07 import audit
+from proctor.core.verdict import Finding
+from proctor.workspaces import read_change
 from x07_world import FUNCTIONS, asserting, module
 
 PATH = "modules/m.x07.json"
@@ -12,6 +15,16 @@ PATH = "modules/m.x07.json"
 
 def text(**functions: object) -> dict[str, bytes]:
     return {PATH: json.dumps(module("m", dict(functions))).encode()}
+
+
+def x07_findings(before: dict[str, bytes], after: dict[str, bytes]) -> tuple[Finding, ...]:
+    with tempfile.TemporaryDirectory() as folder:
+        for name, files in (("before", before), ("after", after)):
+            for path, data in files.items():
+                file = Path(folder, name, path)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(data)
+        return audit.x07_findings(read_change(Path(folder, "before"), Path(folder, "after"), [*before, *after]))
 
 
 def test_a_test_that_was_gutted_is_named() -> None:
@@ -31,10 +44,6 @@ def test_an_honest_change_is_not_named() -> None:
     assert x07_findings(before, text(it=asserting(["+", 2, 2], 4), more=FUNCTIONS["good"])) == ()
     assert x07_findings({}, text(it=["std.test.pass"])) == ()
     assert x07_findings({"notes.json": b'[["std.test.fail", 1]]'}, {}) == ()
-
-
-def test_what_decides_which_tests_run_is_protected() -> None:
-    assert x07_protected(X07Eval(manifest="t/tests.json")) == ("t/tests.json", "stdlib.lock")
 
 
 @given(st.binary(max_size=40), st.integers(0, 100_000))

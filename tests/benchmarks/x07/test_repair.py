@@ -9,9 +9,11 @@ import msgspec
 import pytest
 
 from plain_room import PlainRoom, room_at
-from proctor.benchmarks.suites.format import RepairMode, X07Eval
+from proctor.benchmarks.x07.files import X07Eval
 from proctor.benchmarks.x07.repair import _LintReport, canonicalise, quickfixes, repair, with_first_pass
-from proctor.benchmarks.x07.toolchain import X07Run, make_toolchain, run_x07_test
+from proctor.benchmarks.x07.test_command import X07Run, run_x07_test
+from proctor.benchmarks.x07.toolchain import make_toolchain
+from proctor.core.benchmark import RepairMode
 from proctor.core.environment import ExecResult
 from proctor.core.evaluation import RepairSummary, TestSummary
 from x07_world import FUNCTIONS, PROGRAMS, STANDIN, asserting, module, write_module, write_repo
@@ -26,13 +28,13 @@ class World:
 
     def __init__(self, tmp_path: Path, program: Path = STANDIN, **functions: Any) -> None:
         self.workspace = write_repo(tmp_path / "workspace", *((name, name) for name in functions), **functions)
-        self.room = room_at(self.workspace)
+        self.environment = room_at(self.workspace)
         self.x07 = make_toolchain(program)
         self.pristine, self.artifacts, self.scratch = tmp_path, tmp_path / "artifacts", tmp_path / "scratch"
 
-    async def repair(self, mode: RepairMode = RepairMode.WRITE, *touched: str, **options: Any) -> RepairSummary | None:
+    async def repair(self, mode: RepairMode = "write", *touched: str, **options: Any) -> RepairSummary | None:
         return await repair(
-            self.room,
+            self.environment,
             self.x07,
             TESTS,
             touched or (M,),
@@ -46,7 +48,7 @@ class World:
 
     async def compiles(self) -> bool:
         run = await run_x07_test(
-            self.room,
+            self.environment,
             self.x07,
             TESTS,
             pristine=self.pristine,
@@ -56,7 +58,7 @@ class World:
             timeout=60,
             scratch=str(self.scratch),
         )
-        return isinstance(run, X07Run) and run.summary.compiled
+        return isinstance(run, X07Run) and run.summary.compiled is True
 
     def text(self) -> str:
         return (self.workspace / M).read_text()
@@ -70,7 +72,7 @@ def summary(mode: Any, iterations: int, ops: int, lint_ok: bool, first_pass: boo
 
 @EVERY_X07
 @pytest.mark.parametrize("name", ["many", "loops"])
-async def test_write_mends_the_file_and_says_that_it_did_not_compile_before(
+async def test_write_repairs_the_file_and_reports_that_it_did_not_compile_before(
     x07: Path, tmp_path: Path, name: str
 ) -> None:
     world = World(tmp_path, x07, it=FUNCTIONS[name])
@@ -82,19 +84,19 @@ async def test_write_mends_the_file_and_says_that_it_did_not_compile_before(
 async def test_memory_counts_what_it_would_take_and_leaves_the_file_as_it_was(x07: Path, tmp_path: Path) -> None:
     world = World(tmp_path, x07, it=FUNCTIONS["many"])
     before = world.text()
-    assert await world.repair(RepairMode.MEMORY) == summary("memory", 2, 1, lint_ok=True)
+    assert await world.repair("memory") == summary("memory", 2, 1, lint_ok=True)
     assert world.text() == before
     assert not await world.compiles()
 
 
 async def test_off_does_nothing(tmp_path: Path) -> None:
     world = World(tmp_path, it=FUNCTIONS["many"])
-    assert await world.repair(RepairMode.OFF) is None
-    assert world.room.ran == []
+    assert await world.repair("off") is None
+    assert world.environment.ran == []
 
 
 @EVERY_X07
-async def test_a_clean_file_takes_one_pass_and_stays_as_it_was_handed_in(x07: Path, tmp_path: Path) -> None:
+async def test_a_clean_file_takes_one_pass_and_stays_as_it_was_submitted(x07: Path, tmp_path: Path) -> None:
     world = World(tmp_path, x07, it=FUNCTIONS["good"])
     before = world.text()
     assert await world.repair() == summary("write", 1, 0, lint_ok=True)
@@ -109,7 +111,9 @@ async def test_what_has_no_quickfix_is_not_clean_after_one_pass(x07: Path, tmp_p
 
 
 @EVERY_X07
-async def test_a_patch_that_the_linter_mends_for_its_looks_may_have_compiled_before(x07: Path, tmp_path: Path) -> None:
+async def test_a_patch_that_the_linter_repairs_for_its_style_may_have_compiled_before(
+    x07: Path, tmp_path: Path
+) -> None:
     # Nothing calls `unused`, so x07 does not compile it.
     world = World(tmp_path, x07, it=FUNCTIONS["good"])
     write_module(world.workspace, it=FUNCTIONS["good"], unused=FUNCTIONS["many"])
@@ -123,7 +127,7 @@ async def test_a_patch_that_the_linter_mends_for_its_looks_may_have_compiled_bef
 async def test_rounds_are_counted_up_to_the_limit(
     x07: Path, tmp_path: Path, *, rounds: int, iterations: int, ops: int, lint_ok: bool
 ) -> None:
-    # Mending the outer fault puts the inner one back, so that it takes another round; the numbers are x07's own.
+    # Repairing the outer fault restores the inner one, so that it takes another round; the numbers are x07's own.
     nested = asserting(["+", 1, ["+", 1, 1, 1], 0], 4)
     world = World(tmp_path, x07, it=nested)
     found = await world.repair(max_iters=rounds)
@@ -139,13 +143,13 @@ async def test_iterations_are_the_most_and_operations_the_sum_over_files(x07: Pa
     clean = world.workspace / "modules" / "c.x07.json"
     clean.write_text(json.dumps(module("c", {"x": FUNCTIONS["good"]})))
     touched = (M, "modules/n.x07.json", "modules/c.x07.json", M, "tests/tests.json")
-    assert await world.repair(RepairMode.WRITE, *touched) == summary("write", 2, 3, lint_ok=True, first_pass=False)
+    assert await world.repair("write", *touched) == summary("write", 2, 3, lint_ok=True, first_pass=False)
 
 
 @EVERY_X07
-async def test_without_a_touched_module_there_is_nothing_to_mend(x07: Path, tmp_path: Path) -> None:
+async def test_without_a_touched_module_there_is_nothing_to_repair(x07: Path, tmp_path: Path) -> None:
     world = World(tmp_path, x07, it=FUNCTIONS["many"])
-    assert await world.repair(RepairMode.WRITE, "tests/tests.json") == summary("write", 0, 0, lint_ok=True)
+    assert await world.repair("write", "tests/tests.json") == summary("write", 0, 0, lint_ok=True)
 
 
 @EVERY_X07
@@ -173,38 +177,38 @@ async def test_a_link_is_not_written_through(tmp_path: Path) -> None:
     assert outside.read_text() == before
 
 
-async def test_a_file_that_cannot_be_put_back_is_not_called_mended(tmp_path: Path) -> None:
+async def test_a_file_that_cannot_be_written_is_not_called_repaired(tmp_path: Path) -> None:
     world = World(tmp_path, it=FUNCTIONS["many"])
 
-    class ReadOnlyRoom(PlainRoom):
+    class ReadOnlyEnvironment(PlainRoom):
         async def exec(self, argv: Sequence[str], **options: Any) -> ExecResult:
             if argv[0] == "cp":
                 return ExecResult(exit_code=1, stdout=b"", stderr=b"cp: read-only file system", seconds=0.0)
             return await super().exec(argv, **options)
 
-    world.room = ReadOnlyRoom(tmp_path / "room", workspace=world.workspace)
+    world.environment = ReadOnlyEnvironment(tmp_path / "environment", workspace=world.workspace)
     assert await world.repair() == summary("write", 2, 1, lint_ok=False, first_pass=False)
 
 
-async def test_a_linter_that_hangs_is_ended_by_the_clock(tmp_path: Path) -> None:
+async def test_a_linter_that_hangs_is_ended_by_the_time_limit(tmp_path: Path) -> None:
     world = World(tmp_path, it=FUNCTIONS["many"])
     (world.workspace / "x07-standin.json").write_text('{"lint": "hang"}')
     assert await world.repair(timeout=0.3) == summary("write", 1, 0, lint_ok=False)
     assert await world.repair(timeout=0) == summary("write", 1, 0, lint_ok=False)
 
 
-def test_first_pass_is_read_off_the_tests_where_they_ran_on_the_files_as_handed_in() -> None:
-    after = TestSummary(ok=True, exit_code=0)
-    broken = TestSummary(ok=False, exit_code=11, compile_failures=1)
+def test_first_pass_is_read_off_the_tests_where_they_ran_on_the_files_as_submitted() -> None:
+    after = TestSummary(ok=True, exit_code=0, compiled=True)
+    broken = TestSummary(ok=False, exit_code=11, compile_failures=1, compiled=False)
     assert with_first_pass(summary("write", 1, 0, lint_ok=True), after) == summary("write", 1, 0, True, True)
     assert with_first_pass(summary("write", 1, 0, lint_ok=True), broken) == summary("write", 1, 0, True, False)
     assert with_first_pass(summary("memory", 2, 1, lint_ok=True), broken) == summary("memory", 2, 1, True, False)
-    mended = summary("write", 2, 1, lint_ok=True)
-    assert with_first_pass(mended, after) == mended
+    repaired = summary("write", 2, 1, lint_ok=True)
+    assert with_first_pass(repaired, after) == repaired
     tried = summary("write", 2, 1, lint_ok=True, first_pass=False)
     assert with_first_pass(tried, after) == tried
     assert with_first_pass(None, after) is None
-    assert with_first_pass(mended, None) == mended
+    assert with_first_pass(repaired, None) == repaired
 
 
 def test_quickfixes_come_in_the_order_in_which_x07_applies_them() -> None:
@@ -231,13 +235,13 @@ def test_quickfixes_come_in_the_order_in_which_x07_applies_them() -> None:
 @EVERY_X07
 async def test_canonical_form_is_written_and_what_is_no_ast_is_named(x07: Path, tmp_path: Path) -> None:
     world = World(tmp_path, x07, z=FUNCTIONS["good"], a=FUNCTIONS["good"])
-    assert await canonicalise(world.room, world.x07, [M, "tests/tests.json"]) == {}
+    assert await canonicalise(world.environment, world.x07, [M, "tests/tests.json"]) == {}
     text = world.text()
     assert text == json.dumps(json.loads(text), indent=2, sort_keys=True) + "\n"
     bad = world.workspace / "modules" / "bad.x07.json"
     bad.write_text('{"x": 1}')
     write_module(world.workspace, z=FUNCTIONS["good"], a=FUNCTIONS["good"])
-    refused = await canonicalise(world.room, world.x07, ["modules/bad.x07.json", M])
+    refused = await canonicalise(world.environment, world.x07, ["modules/bad.x07.json", M])
     assert list(refused) == ["modules/bad.x07.json"]
     assert "schema_version" in refused["modules/bad.x07.json"]
     assert (world.text(), bad.read_text()) == (text, '{"x": 1}')
@@ -245,5 +249,5 @@ async def test_canonical_form_is_written_and_what_is_no_ast_is_named(x07: Path, 
 
 async def test_nothing_to_canonicalise_starts_nothing(tmp_path: Path) -> None:
     world = World(tmp_path, it=FUNCTIONS["good"])
-    assert await canonicalise(world.room, world.x07, ["tests/tests.json"]) == {}
-    assert world.room.ran == []
+    assert await canonicalise(world.environment, world.x07, ["tests/tests.json"]) == {}
+    assert world.environment.ran == []

@@ -1,4 +1,4 @@
-"""The real Claude Code under a scripted model in every weather: each fault is one task of the same run."""
+"""The real Claude Code under a scripted model with every kind of provider error: each is one task of the same run."""
 
 import json
 from typing import Any
@@ -24,7 +24,7 @@ def forever(**fault: Any) -> Steps:
 
 REFUSAL = forever(text="No.", stop_reason="refusal")
 # What the model does, and what comes of it: status, cause, attempts.
-WEATHER: dict[str, tuple[Steps, tuple[str, str, int]]] = {
+FAULTS: dict[str, tuple[Steps, tuple[str, str, int]]] = {
     "fair": (GOOD, ("resolved", "solved", 1)),
     "429 once": (once(error=429), ("resolved", "solved", 1)),
     "529 once": (once(error=529), ("resolved", "solved", 1)),
@@ -58,11 +58,11 @@ async def need_claude() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-async def test_every_weather_ends_as_what_it_is_and_after_the_right_number_of_tries(hall: Hall) -> None:
+async def test_every_error_has_its_cause_and_the_right_number_of_attempts(hall: Hall) -> None:
     await need_claude()
-    tasks = {f"toy-{number:04}": name for number, name in enumerate(WEATHER, start=1)}
-    script = hall.folder / "weather.json"
-    script.write_text(json.dumps({"tasks": {task: WEATHER[name][0] for task, name in tasks.items()}}))
+    tasks = {f"toy-{number:04}": name for number, name in enumerate(FAULTS, start=1)}
+    script = hall.folder / "script.json"
+    script.write_text(json.dumps({"tasks": {task: FAULTS[name][0] for task, name in tasks.items()}}))
     done = await hall.start(
         *("bench", "run", "toy", "--model", f"script:{script}", "--concurrency", 8, "--timeout", 60, "--retries", 1),
         TOY_TASKS=len(tasks),
@@ -70,8 +70,8 @@ async def test_every_weather_ends_as_what_it_is_and_after_the_right_number_of_tr
     assert done.code == 12, done.stderr
     results = {tasks[result.task_id]: result for result in hall.store().results()}
     seen = {name: (str(one.status), str(one.cause), len(one.attempts)) for name, one in results.items()}
-    assert seen == {name: expected for name, (_, expected) in WEATHER.items()}
-    errors = sum(expected[0] == "error" for _, expected in WEATHER.values())
+    assert seen == {name: expected for name, (_, expected) in FAULTS.items()}
+    errors = sum(expected[0] == "error" for _, expected in FAULTS.values())
     assert f", {errors} errors," in done.stdout
     assert hall.leftovers() == []
 

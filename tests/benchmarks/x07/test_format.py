@@ -5,6 +5,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from proctor.benchmarks.x07.files import PREDICTION_SCHEMA
 from proctor.benchmarks.x07.format import X07Format
 from proctor.core.causes import Cause, Status
 from proctor.core.errors import InvalidData
@@ -40,7 +41,7 @@ def test_a_report_of_x07_becomes_a_run_and_a_report_again(
 def test_a_run_of_ours_becomes_a_valid_report_and_a_run_again(tmp_path: Path) -> None:
     store = small_run(tmp_path / "results")
     exported = export_run(store, X07Format(), tmp_path / "report.json", ExportOptions(name="me"))
-    assert exported.left_out[1:] == ("1 further answer to the same tasks: x07 knows one",)
+    assert exported.left_out[1:] == ("1 further trial of the same tasks: x07 has one",)
     document = json.loads((tmp_path / "report.json").read_text())
     jsonschema.validate(document, X07_REPORT)
     assert {one["instance_id"]: (one["status"], one["model_name_or_path"]) for one in document["instances"]} == {
@@ -74,14 +75,14 @@ def test_predictions_read_back_byte_by_byte(tmp_path: Path) -> None:
     (store.logs("org/one", 1, 1) / "submission.patchset.json").write_bytes(patch_set)
     (store.logs("two", 1, 1) / "submission.diff").write_bytes(odd)
     (store.logs("three", 1, 1) / "submission.diff").unlink(missing_ok=True)
-    target = tmp_path / "answers.jsonl"
+    target = tmp_path / "predictions.jsonl"
     exported = export_run(store, X07Format(), target, ExportOptions(name="me"))
-    assert exported.left_out[2:] == ("three: nothing was handed in that could be graded again",)
-    found = read_predictions(target)
+    assert exported.left_out[2:] == ("three: no submission that can be graded again",)
+    found = read_predictions(target, schemas=[PREDICTION_SCHEMA])
     assert found.keys() == {"org/one", "two"}
     assert (found["two"].patch_kind, found["two"].content, found["two"].model) == (PatchKind.UNIFIED_DIFF, odd, "me")
     assert found["org/one"].patch_kind is PatchKind.PATCH_SET
     assert found["org/one"].content == patch_set.strip().replace(b"\n", b" ")
     (store.logs("org/one", 1, 1) / "submission.patchset.json").write_text("no patch set")
     exported = export_run(store, X07Format(), target, ExportOptions(name="me"), replace=True)
-    assert "org/one: nothing was handed in that could be graded again" in exported.left_out
+    assert "org/one: no submission that can be graded again" in exported.left_out

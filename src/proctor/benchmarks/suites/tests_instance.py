@@ -1,0 +1,151 @@
+"""Instances whose tests are any command with a result format, or are run by our reporter."""
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
+from pathlib import Path
+from typing import Final
+
+from proctor.benchmarks.suites.format import TestsInstanceFile
+from proctor.benchmarks.suites.instance import Instance, TestStepResult
+from proctor.core.causes import Cause
+from proctor.core.environment import Environment
+from proctor.core.errors import InfrastructureError, LimitReached
+from proctor.grading import (
+    REPORTER_FORMATS,
+    TEST_MACHINERY,
+    GradingJob,
+    InconclusiveKind,
+    InconclusiveRun,
+    TestFormat,
+    TestPlan,
+    TestRun,
+    over_limit,
+    restore_protected,
+)
+
+SETUP_SECONDS: Final = 600.0
+_FIRST_MISSING: Final = 'for name; do command -v "$name" >/dev/null || { echo "$name"; exit 1; }; done'
+
+
+class TestsInstance(Instance):
+    """One instance with ``"kind": "tests"``."""
+
+    __test__ = False
+    file_type = TestsInstanceFile
+
+    file: TestsInstanceFile
+
+    @property
+    def hidden(self) -> Path | None:
+        """The folder that `eval.hidden_path` names."""
+        hidden = self.file.eval.hidden_path
+        return self.path.parent / hidden if hidden else None
+
+    @property
+    def protected(self) -> tuple[str, ...]:
+        """Test machinery, and what the instance names."""
+        return (*TEST_MACHINERY, *self.file.eval.protected)
+
+    @property
+    def timeout_seconds(self) -> float | None:
+        """As the instance says."""
+        return self.file.eval.timeout_seconds
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Fields that depend on each other, and folders that must be there."""
+        tests = self.file.eval
+        if self.hidden is not None and not self.hidden.is_dir():
+            yield ("$.eval.hidden_path", f"there is no folder {tests.hidden_path}")
+        if tests.format in REPORTER_FORMATS:
+            if tests.command:
+                yield ("$.eval.command", f"our reporter runs {tests.format}; `arguments` says what")
+        elif not tests.command:
+            yield ("$.eval.command", f"the format {tests.format} needs a command")
+        elif tests.arguments:
+            yield ("$.eval.arguments", "only pytest and unittest take arguments")
+        elif tests.format == "junit" and not any("{report}" in word for word in tests.command):
+            yield ("$.eval.command", "junit needs `{report}` where the report is to be written")
+
+    async def run_tests(
+        self,
+        job: GradingJob,
+        tree: Path,
+        name: str,
+        *,
+        touched: tuple[str, ...] | None,
+        permit: AbstractAsyncContextManager[object],
+    ) -> TestStepResult:
+        """Set up, where the instance asks for it, and run the tests in an environment of their own."""
+        pristine = touched is None
+        async with AsyncExitStack() as stack:
+            failed = None
+            if self.file.eval.setup or (pristine and self.file.requires):
+                await stack.enter_async_context(permit)
+                permit = nullcontext()
+                set_up = tree.with_name(f"{name}.set_up")
+                stack.push_async_callback(asyncio.to_thread, shutil.rmtree, set_up, ignore_errors=True)
+                failed = await self._set_up(job, tree, set_up, pristine=pristine)
+                tree = set_up if set_up.exists() else tree
+            run = failed or await job.run_tests(self._plan(), tree, pristine=pristine, permit=permit)
+        return TestStepResult(run=run, summary=await job.save_run(name, run))
+
+    async def _set_up(self, job: GradingJob, tree: Path, target: Path, *, pristine: bool) -> TestRun | None:
+        """Check what the instance requires, and run its preparations, whose tree is then `target`.
+
+        Gives the run that failed with them; None when all succeeded.
+        """
+        try:
+            async with await job.start(tree) as environment:
+                if pristine:
+                    await _check_programs(environment, self.file.requires)
+                if not self.file.eval.setup:
+                    return None
+                failed = await self._run_preparations(environment)
+                if failed is not None:
+                    return failed
+                await environment.get(environment.workdir, target)
+        except LimitReached as limit:
+            if pristine:
+                raise
+            return over_limit(limit)
+        # The submission's own code may have run there: none of it is left running, and the tests are restored.
+        await asyncio.to_thread(restore_protected, tree, target, protected=self.protected, overlay=self.hidden)
+        return None
+
+    def _plan(self) -> TestPlan:
+        tests = self.file.eval
+        return TestPlan(
+            format=TestFormat(tests.format), targets=tests.arguments, command=tests.command, variables=tests.variables
+        )
+
+    async def _run_preparations(self, environment: Environment) -> TestRun | None:
+        for command in self.file.eval.setup:
+            done = await environment.exec(command, timeout=SETUP_SECONDS, variables=self.file.eval.variables)
+            if done.exit_code != 0:
+                reason = f"setting up failed: `{' '.join(command)}` ended with exit code {done.exit_code}"
+                return TestRun(
+                    outcome=InconclusiveRun(kind=InconclusiveKind.NOT_STARTED, reason=reason),
+                    exit_code=done.exit_code,
+                    log=done.stdout + done.stderr,
+                )
+        return None
+
+
+async def _check_programs(environment: Environment, programs: tuple[str, ...]) -> None:
+    """See that the environment has what the instance requires.
+
+    Raises:
+        InfrastructureError: a program is missing, so the instance cannot be run here.
+    """
+    if not programs:
+        return
+    done = await environment.exec(["sh", "-c", _FIRST_MISSING, "sh", *programs], timeout=SETUP_SECONDS)
+    if done.exit_code != 0:
+        name = done.stdout.decode(errors="replace").strip()
+        raise InfrastructureError(
+            f"it needs {name}, which the environment does not have",
+            fix=f"install {name} where environments see it, or choose an image that has it",
+            cause=Cause.NOT_RUNNABLE_HERE,
+        )
