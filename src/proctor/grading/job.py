@@ -8,7 +8,7 @@ import hashlib
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from proctor.core.benchmark import GradingContext
-from proctor.core.environment import Environment, EnvironmentSpec
+from proctor.core.environment import Environment, EnvironmentSpec, Mount
 from proctor.core.errors import LimitReached
 from proctor.core.evaluation import Prediction, RepairSummary, TaskEvaluation, TestSummary
 from proctor.core.record import to_json
@@ -72,9 +72,10 @@ class GradingJob:
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
-    async def start(self, tree: Path) -> Environment:
-        """An environment whose workspace is a copy of `tree`."""
-        return await self.context.provider.start(msgspec.structs.replace(self.spec, workspace=tree))
+    async def start(self, tree: Path, *, mounts: Sequence[Mount] = ()) -> Environment:
+        """An environment whose workspace is a copy of `tree`, with more of the host mounted."""
+        spec = msgspec.structs.replace(self.spec, workspace=tree, mounts=(*self.spec.mounts, *mounts))
+        return await self.context.provider.start(spec)
 
     async def run_tests(
         self,

@@ -11,7 +11,15 @@ from typing import Final
 
 import msgspec
 
-from proctor.benchmarks.commit0.grade import Commit0GradingJob, grade, lay_out, oracle_results, strict_run, stub_results
+from proctor.benchmarks.commit0.grade import (
+    TEST_SECONDS,
+    Commit0GradingJob,
+    grade,
+    lay_out,
+    oracle_results,
+    strict_run,
+    stub_results,
+)
 from proctor.benchmarks.commit0.installed_copies import find_copies, installed_copy_paths, signature_lines
 from proctor.benchmarks.commit0.library import SPECIFICATION, Commit0Library
 from proctor.benchmarks.commit0.rows import Commit0Row
@@ -196,18 +204,21 @@ class Commit0(Benchmark):
         tree = scratch / "stubs"
         await asyncio.to_thread(lambda: lay_out(library.stub_tree(), _generated_files(installed), tree))
         image = context.options.image or image_of(library.row)
+        skipped_steps = () if installed is None else installed.skipped_steps
         return Commit0GradingJob(
-            library=library,
+            task_id=task.id,
+            grader=GRADER,
             context=context,
             folder=context.folder / "commit0" / disk_name(task.id),
+            spec=_prepare_spec(library, installed, scratch, image),
+            timeout=context.options.timeout_seconds or TEST_SECONDS,
+            protected=library.protected(),
+            notes=tuple(f"left out in installing: {step}" for step in skipped_steps),
+            library=library,
             tree=tree,
             generated=_generated_files(installed),
-            spec=_prepare_spec(library, installed, scratch, image),
             python=f"{VENV_DIR if installed else _IMAGE_VENV}/bin/python",
             search_path=_search_path(installed),
-            environment_notes=()
-            if installed is None
-            else tuple(f"left out in installing: {step}" for step in installed.skipped_steps),
         )
 
     def _leaks(self, task: Task, job: Commit0GradingJob) -> tuple[str, ...]:

@@ -1,12 +1,11 @@
 """How a library is graded: as its official evaluation does it, and as it ought to be done.
 
 Official: the submission as it is, its own tests included; whatever the tests' process reports is believed. Strict:
-tests and test machinery put back as they were, run by our own reporter, each listed test counted once. Every run has a
-environment of its own. What the stubs and the oracle have is found the strict way, once, and kept.
+tests and test machinery restored, run by our own reporter, each listed test counted once. Every run has an environment
+of its own. What the stubs and the oracle have is found the strict way, once, and kept.
 """
 
 import asyncio
-import hashlib
 import shlex
 import shutil
 import tempfile
@@ -14,8 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-
-import msgspec
 
 from proctor.benchmarks.commit0.library import Commit0Library
 from proctor.benchmarks.commit0.official_score import (
@@ -27,16 +24,14 @@ from proctor.benchmarks.commit0.official_score import (
 )
 from proctor.benchmarks.commit0.static_analysis import count_findings, tool_mounts
 from proctor.benchmarks.commit0.verdicts import GRADER, SubmissionResults, TreeResults, unapplied_verdict, verdict_of
-from proctor.core.benchmark import GradingContext
-from proctor.core.environment import Environment, EnvironmentSpec
+from proctor.core.environment import Environment
 from proctor.core.errors import LimitReached
 from proctor.core.evaluation import Prediction, TaskEvaluation, TestSummary
-from proctor.core.record import to_json
 from proctor.core.trees import read_tree
-from proctor.core.verdict import TestStatus, Verdict
+from proctor.core.verdict import TestStatus
 from proctor.grading import (
     AppliedSubmission,
-    InconclusiveKind,
+    GradingJob,
     InconclusiveRun,
     TestFormat,
     TestPlan,
@@ -44,7 +39,6 @@ from proctor.grading import (
     apply_submission,
     pytest_config,
     restore_paths,
-    run_tests,
     tampering_findings,
 )
 from proctor.results import RecordCache
@@ -53,38 +47,26 @@ from proctor.workspaces import InvalidSubmission
 from proctor.workspaces.changes import write_changes
 
 TEST_SECONDS: Final = 1800.0
-_KILLED_EXIT_CODE: Final = 137
-# The reporter takes one test after the other, and tests of another process would not be heard.
+# The reporter takes one test after the other, and tests of another process would not be reported.
 _PARALLEL_OPTIONS: Final = {"-n": 2, "--dist": 2, "--numprocesses": 2}
 
 
-@dataclass(frozen=True, slots=True)
-class Commit0GradingJob:
-    """The grading of one submission for a library.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit0GradingJob(GradingJob):
+    """One library in grading.
 
     Attributes:
         tree: the stubs as the agent was given them, generated files included.
         generated: files that installing has made beside the repository's own.
-        spec: the environment of a test run, but for its tree.
         python: the interpreter inside that has the tests' packages.
-        path: the folders inside where the official command finds its programs.
-        notes: what is out of the ordinary with its environment.
+        search_path: the folders inside where the official command finds its programs.
     """
 
     library: Commit0Library
-    context: GradingContext
-    folder: Path
     tree: Path
     generated: Path | None
-    spec: EnvironmentSpec
     python: str
     search_path: str | None
-    environment_notes: tuple[str, ...] = ()
-
-    @property
-    def timeout(self) -> float:
-        """The wall clock of one test run."""
-        return self.context.options.timeout_seconds or TEST_SECONDS
 
 
 async def grade(job: Commit0GradingJob, prediction: Prediction) -> TaskEvaluation:
@@ -94,16 +76,19 @@ async def grade(job: Commit0GradingJob, prediction: Prediction) -> TaskEvaluatio
         try:
             submitted, restored = Path(scratch) / "official", Path(scratch) / "strict"
             applied = await asyncio.to_thread(_lay_out_submission, job, prediction, submitted, restored)
-        except InvalidSubmission as unfit:
-            return _task_evaluation(job, prediction, unapplied_verdict(job.library, unfit, stub, oracle), None, stub)
+        except InvalidSubmission as invalid:
+            verdict = unapplied_verdict(job.library, invalid, stub, oracle)
+            return job.evaluation(prediction, verdict, pre_patch=_summary(stub))
         official, static = await official_run(job, submitted)
         column, run = await strict_run(job, restored)
-        await asyncio.to_thread(_write_artifacts, job.folder, prediction, run)
+    job.folder.mkdir(parents=True, exist_ok=True)
+    (job.folder / "submission.diff").write_bytes(prediction.content)
+    await job.save_run("strict", run)
     honest = {*stub.tampered, *(oracle.tampered if oracle else ())}  # tools that measure coverage do it, too
     found = (*applied.findings, *tampering_findings(name for name in column.tampered if name not in honest))
     columns = SubmissionResults(submission=column, stub=stub, oracle=oracle, official=official, static_findings=static)
     verdict = verdict_of(job.library, columns, found, applied)
-    return _task_evaluation(job, prediction, verdict, column, stub)
+    return job.evaluation(prediction, verdict, pre_patch=_summary(stub), post_patch=_summary(column))
 
 
 def lay_out(source: Path, generated: Path | None, tree: Path) -> None:
@@ -156,13 +141,7 @@ async def strict_run(job: Commit0GradingJob, tree: Path) -> tuple[TreeResults, T
         autoload=True,
         options=(*options, *(("-n", "0") if parallel else ())),
     )
-    try:
-        async with await _start_environment(job, tree) as environment:
-            run = await run_tests(environment, plan, timeout=job.timeout)
-    except LimitReached as limit:
-        run = TestRun(
-            outcome=InconclusiveRun(kind=InconclusiveKind.CUT_SHORT, reason=str(limit)), exit_code=_KILLED_EXIT_CODE
-        )
+    run = await job.run_tests(plan, tree)
     error = "" if run.complete or not isinstance(run.outcome, InconclusiveRun) else run.outcome.reason
     statuses = {test: run.tests.get(test, TestStatus.MISSING) for test in job.library.test_ids}
     seconds = round(run.seconds, 3)
@@ -175,7 +154,7 @@ async def official_run(job: Commit0GradingJob, tree: Path) -> tuple[Commit0Offic
     report = coverage = None
     static: dict[str, float] = {}
     try:
-        async with await _start_environment(job, tree) as environment:
+        async with await job.start(tree, mounts=tool_mounts()) as environment:
             static = await count_findings(environment, job.library.row.src_dir)
             await environment.exec(
                 ["sh", "-c", official_command(job.library.row)], timeout=job.timeout, variables=variables
@@ -184,22 +163,6 @@ async def official_run(job: Commit0GradingJob, tree: Path) -> tuple[Commit0Offic
     except LimitReached:
         pass  # the official rule for a run without a report: nothing passed
     return official_score(job.library.test_ids, report, coverage), static
-
-
-def _task_evaluation(
-    job: Commit0GradingJob, prediction: Prediction, verdict: Verdict, after: TreeResults | None, before: TreeResults
-) -> TaskEvaluation:
-    return TaskEvaluation(
-        task_id=verdict.task_id,
-        verdict=verdict,
-        notes=job.environment_notes,
-        model=prediction.model,
-        patch_kind=prediction.patch_kind,
-        patch_sha256=hashlib.sha256(prediction.content).hexdigest(),
-        pre_patch=_summary(before),
-        post_patch=None if after is None else _summary(after),
-        artifacts=str(job.folder),
-    )
 
 
 def _summary(results: TreeResults) -> TestSummary:
@@ -221,7 +184,7 @@ def _lay_out_submission(
     job: Commit0GradingJob, prediction: Prediction, submitted: Path, restored: Path
 ) -> AppliedSubmission:
     """The submission as it is, and with everything protected restored."""
-    applied = apply_submission(job.tree, prediction, submitted, protected=job.library.protected())
+    applied = apply_submission(job.tree, prediction, submitted, protected=job.protected)
     shutil.copytree(submitted, restored, symlinks=True)
     restore_paths(job.tree, restored, applied.restore)
     return applied
@@ -245,11 +208,6 @@ def _read(file: Path) -> bytes | None:
     return file.read_bytes() if file.is_file() else None
 
 
-async def _start_environment(job: Commit0GradingJob, tree: Path) -> Environment:
-    spec = msgspec.structs.replace(job.spec, workspace=tree, mounts=(*job.spec.mounts, *tool_mounts()))
-    return await job.context.provider.start(spec)
-
-
 async def _fetch_file(environment: Environment, name: str) -> bytes | None:
     with tempfile.TemporaryDirectory(prefix="proctor-report-") as folder:
         target = Path(folder) / "file"
@@ -258,10 +216,3 @@ async def _fetch_file(environment: Environment, name: str) -> bytes | None:
         except FileNotFoundError:
             return None
         return target.read_bytes() if target.is_file() and not target.is_symlink() else None
-
-
-def _write_artifacts(folder: Path, prediction: Prediction, run: TestRun) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "submission.diff").write_bytes(prediction.content)
-    (folder / "tests.json").write_bytes(to_json(msgspec.structs.replace(run, log=b"")))
-    (folder / "tests.log").write_bytes(run.log[-4_000_000:])
