@@ -1,6 +1,6 @@
 """Reads x07's bench reports: `x07.bench.report@0.1.0`, or the envelope that `x07 --json` puts around one."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -149,11 +149,6 @@ class X07BenchReport(Record):
     def evaluation_report(self) -> EvaluationReport:
         """The report as one of ours."""
         tasks = tuple(one.evaluation(self.tool.version) for one in self.instances)
-        names = ("resolved", "unresolved", "errors", "skipped")
-        counts = {
-            name: sum(task.verdict.status is status for task in tasks)
-            for name, status in zip(names, Status, strict=True)
-        }
         return EvaluationReport(
             benchmark=self.suite.suite_id,
             source=self.suite.suite_path,
@@ -177,7 +172,7 @@ class X07BenchReport(Record):
                 keep_artifacts=False,
                 artifact_dir="",
             ),
-            summary=EvaluationSummary(total=len(tasks), seconds=self.summary.duration_ms / 1000, **counts),
+            summary=summarise_tasks(tasks, self.summary.duration_ms / 1000),
             tasks=tasks,
         )
 
@@ -216,6 +211,15 @@ def read_bench_report(data: bytes, *, where: object = None) -> X07BenchReport:
     if [one.instance_id for one in report.instances] == [_SUITE_FAILED]:
         raise InvalidData(f"it only says that its suite could not be loaded: {report.instances[0].error}", where=where)
     return report
+
+
+def summarise_tasks(tasks: Sequence[TaskEvaluation], seconds: float) -> EvaluationSummary:
+    """The statuses of these tasks, counted."""
+    names = ("resolved", "unresolved", "errors", "skipped")
+    counts = {
+        name: sum(task.verdict.status is status for task in tasks) for name, status in zip(names, Status, strict=True)
+    }
+    return EvaluationSummary(total=len(tasks), seconds=seconds, **counts)
 
 
 def _summary(tests: X07BenchTests | None, folder: str | None) -> TestSummary | None:

@@ -9,14 +9,20 @@ import msgspec
 import proctor
 from proctor.benchmarks.suites.benchmark import SuiteBenchmark
 from proctor.benchmarks.suites.load import Suite, load_suite
-from proctor.benchmarks.x07.bench_report import ENVELOPE_SCHEMA, REPORT_SCHEMA, X07BenchReport, read_bench_report
+from proctor.benchmarks.x07.bench_report import (
+    ENVELOPE_SCHEMA,
+    REPORT_SCHEMA,
+    X07BenchReport,
+    read_bench_report,
+    summarise_tasks,
+)
 from proctor.benchmarks.x07.files import PREDICTION_SCHEMA
 from proctor.benchmarks.x07.report import x07_json, x07_list_report, x07_report, x07_validate_report
 from proctor.benchmarks.x07.toolchain import x07_version
 from proctor.core.benchmark import Benchmark, TaskHealth
-from proctor.core.causes import Cause, Status
+from proctor.core.causes import Cause
 from proctor.core.errors import InvalidData, UsageError
-from proctor.core.evaluation import EvaluationReport, EvaluationSummary, Invocation, Prediction, TaskEvaluation
+from proctor.core.evaluation import EvaluationReport, Invocation, Prediction, TaskEvaluation
 from proctor.core.record import read_record, to_json
 from proctor.core.result import AgentMetrics, Attempt, TaskResult
 from proctor.core.submission import PatchKind
@@ -81,14 +87,7 @@ class X07Format(Format):
                 keep_artifacts=False,
                 artifact_dir="logs",
             ),
-            summary=EvaluationSummary(
-                total=len(tasks),
-                seconds=sum(result.grade_seconds for result in first),
-                **{
-                    key: sum(task.verdict.status is status for task in tasks)
-                    for key, status in zip(("resolved", "unresolved", "errors", "skipped"), Status, strict=True)
-                },
-            ),
+            summary=summarise_tasks(tasks, sum(result.grade_seconds for result in first)),
             tasks=tasks,
         )
         target.write_bytes(x07_json(x07_report(report, suite=_load_suite_if_present(config.source))))
