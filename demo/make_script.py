@@ -1,5 +1,4 @@
-"""Writes what the scripted model of the demo says: an able one that knows the reference patches, one that knows every
-other of them, or a poor one.
+"""Writes the script of the demo's model: `able` applies the oracles, `fair` every other of them, `poor` none.
 
 python demo/make_script.py able|fair|poor FILE
 """

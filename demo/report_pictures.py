@@ -1,4 +1,4 @@
-"""Makes the pictures of docs/reports.md: real runs of Claude Code with scripted models, reported, seen by Chromium.
+"""Makes the screenshots of docs/reports.md: reports on real runs of Claude Code with scripted models, in Chromium.
 
 make screenshots
 """
@@ -28,18 +28,18 @@ def main() -> None:
             subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
 
         proctor("validate", "core-mini", "--jobs", 2, "--quiet", "--artifact-dir", folder / "artifacts")
-        for kind, attempts in RUNS:
+        for kind, trials in RUNS:
             script = f"{kind}.yaml"
             subprocess.run([sys.executable, ROOT / "demo" / "make_script.py", kind, script], cwd=folder, check=True)
-            answers = ("--attempts", attempts, "--concurrency", 2, "--quiet")
-            proctor("run", "core-mini", "--model", f"script:{script}", *answers)
+            options = ("--trials", trials, "--concurrency", 2, "--quiet")
+            proctor("run", "core-mini", "--model", f"script:{script}", *options)
         proctor("report", "core-mini", "--logs", "--html", folder / "report.html")
         proctor("compare", "run-001", "run-002", "--html", folder / "compare.html")
         for page, picture, size, dark in (
             ("report", "report.png", "900,1250", False),
             ("compare", "report-phone-dark.png", "412,1000", True),
         ):
-            # What the page is shown in is the user's choice; 0 is dark, 1 is light.
+            # 0 is dark, 1 is light.
             scheme = f"--blink-settings=preferredColorScheme={int(not dark)}"
             shot = f"--screenshot={ROOT / 'docs' / picture}"
             look = (

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The whole way on one machine: validate a suite, let the real Claude Code answer it twice, report, compare.
+# From start to end on one machine: validate a suite, run the real Claude Code on it twice, report, compare.
 # Without MODEL, the model is a script: no key, no daemon, no account. With MODEL, it is that model, for real.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,21 +14,21 @@ say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 say "Can this machine do it?"
 "$proctor" doctor || true
 
-say "Is every task sound here? It fails as labelled, its oracle solves it, it repeats, its answer does not leak."
+say "Is every task healthy here? It fails without a solution, its oracle solves it, it repeats, it does not leak."
 "$proctor" bench validate core-mini --jobs 2 --quiet --artifact-dir "$work/artifacts"
 
 if [ -n "${MODEL:-}" ]; then
-  say "Claude Code answers, with the model $MODEL (this costs money; at most \$1 a task)"
+  say "Claude Code runs with the model $MODEL (this costs money; at most \$1 a task)"
   "$proctor" bench run core-mini --model "$MODEL" --concurrency 2 --max-cost-per-task 1
   "$proctor" bench report core-mini
   exit
 fi
 
-say "Claude Code answers; THE MODEL IS A SCRIPT that knows the reference patches"
+say "Claude Code runs; THE MODEL IS A SCRIPT that applies the oracles"
 .venv/bin/python demo/make_script.py able "$work/able.yaml"
 "$proctor" bench run core-mini --model "script:$work/able.yaml" --concurrency 2
 
-say "Claude Code answers again; THE MODEL IS A SCRIPT that gives up"
+say "Claude Code runs again; THE MODEL IS A SCRIPT that gives up"
 .venv/bin/python demo/make_script.py poor "$work/poor.yaml"
 "$proctor" bench run core-mini --model "script:$work/poor.yaml" --concurrency 2
 

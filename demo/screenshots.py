@@ -1,4 +1,4 @@
-"""Makes the pictures of the viewer in docs/, from runs that it makes for them: real Claude Code, a scripted model.
+"""Makes the screenshots of the viewer in docs/, from runs of the real Claude Code with a scripted model.
 
 make screenshots
 """
@@ -29,7 +29,7 @@ WAIT_SECONDS = 6
 
 
 def write_script(name: str, tasks: list[Task], patches: dict[str, str], *, fails: int, waits: int) -> Path:
-    """A model that knows every answer but each so-many-th, and keeps the agents of the last tasks waiting."""
+    """A script that solves every task except each `fails`-th, and delays the last `waits` tasks."""
     script: dict[str, Any] = {}
     for number, task in enumerate(tasks, start=1):
         steps = poor() if fails and number % fails == 0 else able(task, patches[task.id])
@@ -76,7 +76,7 @@ async def main() -> None:
     tasks = [task for task in source.tasks() if task.id in patches][:TASKS]
     await finish(await begin(write_script("first", tasks, patches, fails=3, waits=0), tasks))
     await finish(await begin(write_script("second", tasks, patches, fails=7, waits=0), tasks))
-    going = await begin(write_script("slow", tasks, patches, fails=4, waits=3), tasks)
+    running = await begin(write_script("slow", tasks, patches, fails=4, waits=3), tasks)
     results = WORK / "results"
     async with viewer(results) as address, chromium() as browser:
         page = await browser.page()
@@ -86,11 +86,11 @@ async def main() -> None:
         await take(
             page,
             f"{run}/run-003",
-            "going",
-            wait="document.querySelectorAll('td .pill.resolved').length > 2 && document.querySelector('.answering')",
+            "running",
+            wait="document.querySelectorAll('td .pill.resolved').length > 2 && document.querySelector('.solving')",
             height=760,
         )
-        await finish(going)
+        await finish(running)
         await take(page, f"{address}/", "runs", height=420)
         await take(page, f"{address}/compare?run={SUITE}/run-001&run={SUITE}/run-002", "compare", height=760)
         solved = next(one for one in RunStore(results / SUITE / "run-002").results() if one.status == "resolved")

@@ -22,7 +22,7 @@ from numbers_asked import numbers_asked
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from drawn_runs import store_run
+from random_runs import store_run
 
 TARGET = 2.0
 BARE = """

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from proctor.core.causes import Cause
 from proctor.core.run import JournalEntry
 from proctor.results import RunStore, new_run
-from stored_runs import answer, config
+from stored_runs import config, store_trial
 from viewing import viewer
 
 TASKS = 10_000
@@ -34,7 +34,7 @@ def make_run(root: Path, tasks: int) -> RunStore:
     names = [f"repository-{number % 40}__task-{number:05}" for number in range(tasks)]
     templates = []
     for cause in causes:
-        answer(store, "TEMPLATE", cause, logs=False)
+        store_trial(store, "TEMPLATE", cause, logs=False)
         templates.append(store.result_file("TEMPLATE", 1).read_bytes())
     store.result_file("TEMPLATE", 1).unlink()
     for number, name in enumerate(names):

@@ -1,4 +1,4 @@
-"""Answers for the analysis to look at, written down in a few marks."""
+"""Observations for tests of the analysis, each written as one mark."""
 
 from typing import Any
 
@@ -19,14 +19,14 @@ MARKS = {
 }
 
 
-def seen(
-    task: str, mark: str = "+", *, cost: float | None = 1.0, seconds: float = 60.0, sample: int = 1, **more: Any
+def make_observation(
+    task: str, mark: str = "+", *, cost: float | None = 1.0, seconds: float = 60.0, trial: int = 1, **more: Any
 ) -> Observation:
-    """One answer: + resolved, - unresolved, e error, s skipped."""
+    """One trial: + resolved, - unresolved, e error, s skipped."""
     status, cause = MARKS[mark]
     made = Observation(
         task_id=task,
-        trial=sample,
+        trial=trial,
         status=status,
         cause=cause,
         verdict=ObservedVerdict(status=status, cause=cause),
@@ -37,12 +37,12 @@ def seen(
     return msgspec.structs.replace(made, **more)
 
 
-def answers(**marks: str) -> list[Observation]:
-    """One answer per mark: ``answers(a="+", b="+-")`` has one answer to a and two to b."""
+def make_observations(**marks: str) -> list[Observation]:
+    """One trial per mark: ``make_observations(a="+", b="+-")`` has one trial of a and two of b."""
     return [
-        seen(task, mark, sample=number)
-        for task, samples in marks.items()
-        for number, mark in enumerate(samples, start=1)
+        make_observation(task, mark, trial=number)
+        for task, trials in marks.items()
+        for number, mark in enumerate(trials, start=1)
     ]
 
 
@@ -51,11 +51,11 @@ def flipped(gained: int, lost: int, same: int = 0) -> tuple[list[Observation], l
     was = {f"g{n}": "-" for n in range(gained)} | {f"l{n}": "+" for n in range(lost)}
     now = {f"g{n}": "+" for n in range(gained)} | {f"l{n}": "-" for n in range(lost)}
     rest = {f"s{n}": "+-"[n % 2] for n in range(same)}
-    return answers(**was, **rest), answers(**now, **rest)
+    return make_observations(**was, **rest), make_observations(**now, **rest)
 
 
 def config(**changes: Any) -> RunConfig:
-    """A run of six tasks, but for what is said otherwise."""
+    """A run of six tasks, with these changes."""
     made = RunConfig(
         run_id="run-001",
         benchmark="core",

@@ -1,4 +1,4 @@
-"""Runs on disk, as the runner stores them, for those who only read."""
+"""Runs on disk, as the runner stores them, for tests of what reads them."""
 
 from pathlib import Path
 from typing import Any
@@ -56,22 +56,22 @@ def verdict(task_id: str, cause: Cause, **changes: Any) -> Verdict:
     return msgspec.structs.replace(made, **changes)
 
 
-def answer(
+def store_trial(
     store: RunStore,
     task_id: str,
     cause: Cause = Cause.SOLVED,
     *,
-    sample: int = 1,
+    trial: int = 1,
     diff: str = DIFF,
     findings: tuple[Finding, ...] = (),
     categories: dict[str, str] | None = None,
     logs: bool = True,
     **changes: Any,
 ) -> TaskResult:
-    """Store one answer, as the runner would have."""
+    """Store one trial, as the runner does."""
     errored = cause in {Cause.PROVIDER_ERROR, Cause.ENVIRONMENT_FAILED}
     judged = None if errored else verdict(task_id, cause, findings=findings)
-    folder = store.logs(task_id, sample, 1)
+    folder = store.logs(task_id, trial, 1)
     usage = (
         ModelUsage(
             model="claude-sonnet-4-5", requests=3, tokens=Tokens(input=115, output=13, cache_read=310), cost_usd=0.25
@@ -90,7 +90,7 @@ def answer(
         run_id=store.run_id,
         benchmark="toy",
         task_id=task_id,
-        trial=sample,
+        trial=trial,
         status=Status.ERROR if errored else judged.status if judged else Status.ERROR,
         cause=cause,
         verdict=judged,
@@ -124,13 +124,13 @@ def answer(
     return result
 
 
-def finish(store: RunStore, *, asked: tuple[str, ...] | None = None, **changes: Any) -> RunConfig:
-    """Write a run's configuration, journal and summary, from the answers that it has."""
+def finish(store: RunStore, *, tasks: tuple[str, ...] | None = None, **changes: Any) -> RunConfig:
+    """Write a run's configuration, journal and summary, from its stored trials."""
     results = list(store.results())
     made = config(
         run_id=store.run_id,
-        tasks=asked or tuple(sorted({result.task_id for result in results})),
-        samples=max((result.trial for result in results), default=1),
+        tasks=tasks or tuple(sorted({result.task_id for result in results})),
+        trials=max((result.trial for result in results), default=1),
         **changes,
     )
     entries = [
@@ -151,11 +151,13 @@ def finish(store: RunStore, *, asked: tuple[str, ...] | None = None, **changes: 
 
 
 def small_run(root: Path, **changes: Any) -> RunStore:
-    """One solved, one failed, one error, and a second answer to the first."""
+    """One solved, one failed, one error, and a second trial of the first."""
     store = new_run("toy", root=root)
-    answer(store, "org/one", Cause.SOLVED)
-    answer(store, "org/one", Cause.TESTS_FAILED, sample=2)
-    answer(store, "two", Cause.TESTS_FAILED, findings=(Finding(code="touched_tests", path="t.py", detail="it did"),))
-    answer(store, "three", Cause.PROVIDER_ERROR)
+    store_trial(store, "org/one", Cause.SOLVED)
+    store_trial(store, "org/one", Cause.TESTS_FAILED, trial=2)
+    store_trial(
+        store, "two", Cause.TESTS_FAILED, findings=(Finding(code="touched_tests", path="t.py", detail="it did"),)
+    )
+    store_trial(store, "three", Cause.PROVIDER_ERROR)
     finish(store, **changes)
     return store

@@ -41,7 +41,7 @@ def test_a_machine_without_git_is_not_usable(only_path: Path) -> None:
     assert not Diagnosis(checks=(check,)).usable
 
 
-def test_a_program_that_is_there_is_shown_with_version_and_place(only_path: Path) -> None:
+def test_a_program_that_is_there_is_shown_with_version_and_path(only_path: Path) -> None:
     h2 = program(only_path, "h2", "echo v0.3.2-ddaa856")
     check = doctor.check_h2()
     assert check.state is CheckState.OK
@@ -81,7 +81,7 @@ def test_a_program_named_by_its_variable_wins_over_path(only_path: Path, monkeyp
     assert (check.name, check.detail.startswith("from variable, from $X07_BIN")) == ("x07", True)
 
 
-def test_a_program_that_fails_is_broken_and_its_words_are_shown(only_path: Path) -> None:
+def test_a_program_that_fails_is_broken_and_its_output_is_shown(only_path: Path) -> None:
     program(only_path, "claude", "echo 'no such libc' >&2; exit 3")
     check = doctor.check_claude()
     assert check.state is CheckState.BROKEN
@@ -106,7 +106,7 @@ def test_an_old_bubblewrap_is_named(only_path: Path, monkeypatch: pytest.MonkeyP
         found_bubblewrap.cache_clear()
 
 
-def test_an_engine_is_asked_on_its_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_engine_is_reached_through_its_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "docker.sock"
     monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
     assert doctor.check_docker().state is CheckState.MISSING
@@ -146,13 +146,13 @@ def test_a_key_is_named_but_never_shown(only_path: Path, monkeypatch: pytest.Mon
     assert "dummy" not in check.detail
 
 
-def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage("/")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=10**9))
     assert doctor.check_disk().state is CheckState.BROKEN
 
 
-def test_every_shortcoming_comes_with_a_remedy(only_path: Path) -> None:
+def test_every_problem_has_a_remedy(only_path: Path) -> None:
     diagnosis = doctor.diagnose()
     assert all(check.remedy for check in diagnosis.checks if check.state is not CheckState.OK)
 

@@ -1,4 +1,4 @@
-"""What this machine can do for Proctor: one check per need, each with what it is for and how to get it."""
+"""What this machine provides: one check per requirement, each with its purpose and how to install it."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ DOCKER_SOCKET: Final = "/var/run/docker.sock"
 
 
 class CheckState(StrEnum):
-    """What a check found."""
+    """The result of a check."""
 
     OK = "ok"
     MISSING = "missing"
@@ -37,11 +37,11 @@ class CheckState(StrEnum):
 
 
 class Check(Record):
-    """One need, and whether this machine meets it.
+    """One requirement, and whether this machine meets it.
 
     Attributes:
-        needed_for: what cannot be done without it.
-        remedy: how to get it; empty when nothing is to be done.
+        needed_for: what needs it.
+        remedy: how to install or repair it; empty when nothing is missing.
         required: nothing works without it.
     """
 
@@ -61,12 +61,12 @@ class Diagnosis(Record):
 
     @property
     def usable(self) -> bool:
-        """Whether everything that Proctor cannot do without is there."""
+        """Whether every required check is ok."""
         return all(check.state is CheckState.OK for check in self.checks if check.required)
 
 
 def diagnose() -> Diagnosis:
-    """Look at this machine. The checks start programs, so they run side by side."""
+    """Check this machine. The checks start programs, so they run in parallel."""
     with ThreadPoolExecutor() as pool:
         return Diagnosis(checks=tuple(pool.map(lambda check: check(), (*CHECKS, *suite_checks()))))
 
@@ -83,8 +83,8 @@ def check_git() -> Check:
 
 
 def check_bubblewrap() -> Check:
-    """Bubblewrap makes local rooms, where the kernel lets users make namespaces."""
-    needed_for = "rooms on this machine without Docker (`--runner local`)"
+    """Bubblewrap makes local environments, where the kernel lets users make namespaces."""
+    needed_for = "environments on this machine without Docker (`--runner local`)"
     try:
         detail = f"{asyncio.run(local_version())}; user namespaces work"
     except (InfrastructureError, OSError) as error:
@@ -94,7 +94,7 @@ def check_bubblewrap() -> Check:
 
 
 def check_docker() -> Check:
-    """A Docker engine answers."""
+    """A Docker engine responds."""
     needed_for = "benchmarks that come as container images (`--runner docker`)"
     host = os.environ.get("DOCKER_HOST", f"unix://{DOCKER_SOCKET}")
     try:
@@ -113,8 +113,8 @@ def check_claude() -> Check:
     return _program_check(
         "claude",
         find_claude(),
-        needed_for="answering tasks with Claude Code",
-        remedy="pip install claude-agent-sdk, which carries it, or install Claude Code, or set CLAUDE_BIN",
+        needed_for="running tasks with Claude Code",
+        remedy="pip install claude-agent-sdk, which contains it, or install Claude Code, or set CLAUDE_BIN",
     )
 
 
@@ -158,7 +158,7 @@ def check_node() -> Check:
 
 
 def check_credentials() -> Check:
-    """Something to pay a model with."""
+    """A key or a login for a model."""
     needed_for = "runs with a real model (scripts and replays need none)"
     for variable in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
         if os.environ.get(variable):
@@ -175,11 +175,11 @@ def check_credentials() -> Check:
 
 
 def check_disk() -> Check:
-    """Room for workspaces, images and results."""
+    """Disk space for workspaces, images and results."""
     needed_for = "workspaces, images, results"
-    place = Path.home()
-    free = shutil.disk_usage(place).free
-    detail = f"{free / 10**9:.0f} GB free in {place}"
+    home = Path.home()
+    free = shutil.disk_usage(home).free
+    detail = f"{free / 10**9:.0f} GB free in {home}"
     if free < MIN_DISK_BYTES:
         return Check(
             name="disk",
@@ -226,7 +226,7 @@ def _program_check(
 def _failed_check(
     name: str, state: CheckState, error: InfrastructureError | OSError, needed_for: str, *, remedy: str
 ) -> Check:
-    """A check that an error has ended; the error's own advice goes first."""
+    """A check that failed with an error; the error's own advice comes first."""
     if isinstance(error, InfrastructureError):
         return Check(name=name, state=state, detail=error.what, needed_for=needed_for, remedy=error.fix or remedy)
     return Check(name=name, state=state, detail=_text(error), needed_for=needed_for, remedy=remedy)

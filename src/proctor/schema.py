@@ -45,7 +45,7 @@ from proctor.report.cli_records import (
 )
 from proctor.report.comparison import ComparisonReport
 from proctor.report.pareto import ParetoReport
-from proctor.report.runs_report import RunsReport
+from proctor.report.stored_runs import RunsReport
 from proctor.sandboxes.sandbox import SandboxRow
 
 # A tuple of records: a file is one of them.
@@ -79,7 +79,7 @@ RECORDS: Final[dict[str, Any]] = {
     "validation": ValidationReport,
     "run-plan": RunPlan,
     "sweep-plan": SweepPlan,
-    "shown-run": RunDetails,
+    "run-details": RunDetails,
     "format-list": FormatList,
     "exported-run": ExportedRun,
     "imported-run": ImportedRun,
@@ -103,7 +103,7 @@ def json_schema(name: str) -> dict[str, Any]:
 
 
 def _tidy(value: Any) -> Any:
-    """Descriptions come from docstrings, whose indentation Python keeps in one version and strips in another."""
+    """Descriptions come from docstrings, whose indentation some versions of Python keep and others strip."""
     if isinstance(value, dict):
         return {
             key: inspect.cleandoc(item) if key == "description" and isinstance(item, str) else _tidy(item)

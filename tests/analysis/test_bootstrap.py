@@ -81,11 +81,11 @@ def test_what_rounding_leaves_is_no_spread() -> None:
         ([(0.0, 1.0)] * 11 + [(1.0, 1.0)], Estimate(value=12.0)),  # in a third of all draws the first run is free
     ],
 )
-def test_a_ratio_that_cannot_be_told_is_not(pairs: list[tuple[float, float]], found: Estimate | None) -> None:
+def test_a_ratio_without_a_positive_mean_is_none(pairs: list[tuple[float, float]], found: Estimate | None) -> None:
     assert ratio_interval(pairs) == found
 
 
-def test_the_rate_interval_is_that_of_scipys_percentile_bootstrap_with_the_two_made_up_tasks() -> None:
+def test_the_rate_interval_is_that_of_scipys_percentile_bootstrap_with_two_artificial_tasks() -> None:
     differences = [1.0] * 12 + [-1.0] * 5 + [0.0] * 63
     expected = stats.bootstrap(
         ([*differences, 1.0, -1.0],),
@@ -182,7 +182,7 @@ def test_the_interval_of_a_difference_without_skew_holds_the_truth() -> None:
     assert 0.94 <= held(lambda: draw.normal(0.3, 1.0, 30).tolist(), 0.3) <= 0.96
 
 
-def test_of_costs_that_are_lognormal_few_tasks_tell_less_than_is_claimed_as_the_documentation_says() -> None:
+def test_with_lognormal_costs_few_tasks_hold_less_than_95_percent_as_documented() -> None:
     """The task in a hundred that costs ten times the median is often not among so few, and nothing tells of it."""
     tasks = 30
     draw = np.random.default_rng(8)

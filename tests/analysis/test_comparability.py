@@ -4,7 +4,7 @@ from proctor.core.agent_options import AgentOptions
 from proctor.core.environment import Limits, Network
 
 
-def test_what_two_runs_were_made_with_is_compared_but_for_names_and_times() -> None:
+def test_configurations_are_compared_except_names_and_times() -> None:
     one = config()
     other = config(
         run_id="run-002",
@@ -35,16 +35,18 @@ def test_what_two_runs_were_made_with_is_compared_but_for_names_and_times() -> N
     ]
 
 
-def test_what_agents_are_told_is_what_a_comparison_may_be_about_and_long_prompts_are_cut() -> None:
+def test_agent_options_may_be_under_test_and_long_prompts_are_cut() -> None:
     other = config(
-        briefing=AgentOptions(append_system_prompt="Be careful. " * 50, allowed_tools=("Bash", "Read"), env={"A": "1"})
+        agent_options=AgentOptions(
+            append_system_prompt="Be careful. " * 50, allowed_tools=("Bash", "Read"), env={"A": "1"}
+        )
     )
     found = differences(config(), other)
     assert all(difference.subject for difference in found)
     assert [str(difference) for difference in found] == [
-        "briefing allowed_tools: None and Bash Read",
-        f"briefing append_system_prompt: None and {('Be careful. ' * 7)[:80].rstrip()}… (600 characters)",
-        "briefing env: None and A=1",
+        "agent_options allowed_tools: None and Bash Read",
+        f"agent_options append_system_prompt: None and {('Be careful. ' * 7)[:80].rstrip()}… (600 characters)",
+        "agent_options env: None and A=1",
     ]
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from observations import answers, flipped, seen
+from observations import flipped, make_observation, make_observations
 from proctor.analysis import compare, decide, parse_rule
 from proctor.analysis.gate import MEASURES
 from proctor.analysis.paired import Comparison
@@ -10,12 +10,12 @@ BETTER = compare(*flipped(9, 0, 40), names=("old", "new"))
 WORSE = compare(*flipped(0, 9, 40), names=("old", "new"))
 ALIKE = compare(*flipped(3, 3, 40), names=("old", "new"))
 CLOSE = compare(*flipped(2, 2, 1996), names=("old", "new"), resamples=199)
-DEAR = compare(
-    answers(a="+", b="-"),
-    [seen("a", "+", cost=1.5, seconds=30), seen("b", "-", cost=1.5, seconds=30)],
+EXPENSIVE = compare(
+    make_observations(a="+", b="-"),
+    [make_observation("a", "+", cost=1.5, seconds=30), make_observation("b", "-", cost=1.5, seconds=30)],
     names=("old", "new"),
 )
-FREE = compare([seen("a", cost=None)], [seen("a", cost=None)], names=("old", "new"))
+FREE = compare([make_observation("a", cost=None)], [make_observation("a", cost=None)], names=("old", "new"))
 
 
 @pytest.mark.parametrize(
@@ -36,9 +36,9 @@ FREE = compare([seen("a", cost=None)], [seen("a", cost=None)], names=("old", "ne
         ("rate >= 50%, gain > 0", BETTER, True),
         ("rate >= 0.5 , gain > 10 %,lost = 0", BETTER, True),
         ("common >= 50", BETTER, False),
-        ("cost ratio <= 1.5", DEAR, True),
-        ("cost <= $1.49", DEAR, False),
-        ("TIME  RATIO < 0.6, Seconds = 30", DEAR, True),
+        ("cost ratio <= 1.5", EXPENSIVE, True),
+        ("cost <= $1.49", EXPENSIVE, False),
+        ("TIME  RATIO < 0.6, Seconds = 30", EXPENSIVE, True),
         ("cost ratio < 2", FREE, False),
         ("errors = 0, findings = 0", ALIKE, True),
     ],
@@ -48,7 +48,7 @@ def test_a_rule_holds_or_does_not(rule: str, comparison: Comparison, holds: bool
 
 
 def test_a_decision_names_each_condition_that_does_not_hold() -> None:
-    decision = decide(parse_rule("not worse, rate >= 90%, cost ratio <= 1.1"), DEAR)
+    decision = decide(parse_rule("not worse, rate >= 90%, cost ratio <= 1.1"), EXPENSIVE)
     assert decision.sentence == (
         "new against old: 'rate >= 90%' does not hold, rate is 50%; "
         "'cost ratio <= 1.1' does not hold, cost ratio is 1.5."
@@ -59,12 +59,12 @@ def test_a_decision_names_each_condition_that_does_not_hold() -> None:
     )
 
 
-def test_what_is_not_known_meets_no_bound_and_says_so() -> None:
+def test_an_unknown_measure_meets_no_bound() -> None:
     decision = decide(parse_rule("cost < 9"), FREE)
-    assert decision.sentence == "new against old: 'cost < 9' does not hold, since cost is not known."
-    apart = decide(parse_rule("not worse"), compare([], [], names=("old", "new")))
-    assert apart.passed is False
-    assert apart.sentence == "new against old: 'not worse' does not hold, since no graded task is in common."
+    assert decision.sentence == "new against old: 'cost < 9' does not hold, since cost is unknown."
+    nothing_common = decide(parse_rule("not worse"), compare([], [], names=("old", "new")))
+    assert nothing_common.passed is False
+    assert nothing_common.sentence == "new against old: 'not worse' does not hold, since no graded task is in common."
 
 
 def test_a_rule_that_holds_says_so() -> None:
@@ -72,19 +72,20 @@ def test_a_rule_that_holds_says_so() -> None:
 
 
 @pytest.mark.parametrize("name", MEASURES)
-def test_every_measure_can_be_asked_for(name: str) -> None:
-    (outcome,) = decide(parse_rule(f"{name} >= -1"), DEAR).clause_results
+def test_every_measure_can_be_used(name: str) -> None:
+    (outcome,) = decide(parse_rule(f"{name} >= -1"), EXPENSIVE).clause_results
     assert outcome.value is not None
     assert outcome.holds
 
 
 @pytest.mark.parametrize(
-    ("rule", "says"),
+    ("rule", "message"),
     [
         ("", "a rule has an empty condition"),
         ("better,", "a rule has an empty condition"),
         ("best", "'best' is no condition of a rule"),
         ("verdict >= 1", "'verdict >= 1' is no condition of a rule"),
+        ("conclusion >= 1", "'conclusion >= 1' is no condition of a rule"),
         ("cost <= much", "'much' in 'cost <= much' is no number"),
         ("better by", "'better by' is no condition of a rule"),
         ("better by far", "'far' in 'better by far' is no number"),
@@ -97,8 +98,8 @@ def test_every_measure_can_be_asked_for(name: str) -> None:
         ("errors <= 5%", "'5%' in 'errors <= 5%' is a share, and errors is none"),
     ],
 )
-def test_what_is_no_rule_is_refused_with_what_is(rule: str, says: str) -> None:
+def test_an_invalid_rule_is_refused_with_advice(rule: str, message: str) -> None:
     with pytest.raises(UsageError) as error:
         parse_rule(rule)
-    assert error.value.what == says
+    assert error.value.what == message
     assert error.value.fix

@@ -52,7 +52,7 @@ def test_wilson_is_what_was_published(successes: int, trials: int, low: float, h
     assert (round(interval.low, 4), round(interval.high, 4)) == (low, high)
 
 
-def test_of_no_trials_nothing_can_be_said() -> None:
+def test_without_trials_there_is_no_interval() -> None:
     assert wilson(0, 0) is None
 
 
@@ -96,20 +96,20 @@ def test_the_clustered_error_is_that_of_statsmodels(clusters: list[list[float]])
 
 
 @given(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=60))
-def test_with_one_answer_to_each_task_the_interval_is_wilsons(marks: list[float]) -> None:
+def test_with_one_trial_of_each_task_the_interval_is_wilsons(marks: list[float]) -> None:
     expected = wilson(int(sum(marks)), len(marks))
     assert expected is not None
     assert bounds(clustered_rate([[mark] for mark in marks]))[1:] == (expected.low, expected.high)
 
 
-def test_answers_that_only_repeat_themselves_add_nothing() -> None:
+def test_trials_that_only_repeat_themselves_add_nothing() -> None:
     once = bounds(clustered_rate([[1.0]] * 6 + [[0.0]] * 14))
     again = bounds(clustered_rate([[1.0] * 5] * 6 + [[0.0] * 5] * 14))
     assert again == pytest.approx(once, abs=0.01)
     assert bounds(clustered_rate([[1.0] * 9] * 7))[1] == bounds(clustered_rate([[1.0]] * 7))[1]
 
 
-def test_answers_that_do_not_depend_on_their_task_count_in_full() -> None:
+def test_trials_that_do_not_depend_on_their_task_count_in_full() -> None:
     values = [[float((task * 7 + sample * 3) % 5 < 2) for sample in range(5)] for task in range(40)]
     assert bounds(clustered_rate(values)) == pytest.approx(
         bounds(clustered_rate([[one] for row in values for one in row]))
@@ -161,18 +161,18 @@ def test_95_of_100_wilson_intervals_hold_the_truth() -> None:
     assert 0.94 <= held / ROUNDS <= 0.96
 
 
-@pytest.mark.parametrize("samples", [2, 5])
-def test_95_of_100_clustered_intervals_hold_the_truth_and_unclustered_ones_do_not(samples: int) -> None:
-    """Tasks of all difficulties, several answers to each; the truth is the rate over all tasks there could be."""
+@pytest.mark.parametrize("trials", [2, 5])
+def test_95_of_100_clustered_intervals_hold_the_truth_and_unclustered_ones_do_not(trials: int) -> None:
+    """Tasks of all difficulties, several trials of each; the truth is the rate over all tasks there could be."""
     draw = np.random.default_rng(5)
     held = naive = 0
     rounds = 2 * ROUNDS
     for _ in range(rounds):
         a, b = draw.uniform(0.3, 1.5, 2)
-        right = draw.binomial(samples, draw.beta(a, b, 100)).tolist()
-        _, low, high = bounds(clustered_rate([[1.0] * count + [0.0] * (samples - count) for count in right]))
+        right = draw.binomial(trials, draw.beta(a, b, 100)).tolist()
+        _, low, high = bounds(clustered_rate([[1.0] * count + [0.0] * (trials - count) for count in right]))
         held += low <= a / (a + b) <= high
-        plain = wilson(sum(right), 100 * samples)
+        plain = wilson(sum(right), 100 * trials)
         naive += plain is not None and plain.low <= a / (a + b) <= plain.high
     assert 0.94 <= held / rounds <= 0.96
     assert naive / rounds < 0.91
@@ -197,7 +197,7 @@ def test_95_of_100_intervals_of_a_mean_cost_and_of_dollars_per_resolved_hold_the
 
 
 def test_95_of_100_intervals_of_a_mean_score_hold_the_truth() -> None:
-    """Of scores that know no most, several answers to a task being alike."""
+    """Of scores without an upper end, with several similar trials of each task."""
     draw = np.random.default_rng(7)
     held = 0
     for _ in range(ROUNDS):

@@ -4,20 +4,20 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from drawn_runs import drawn_result, store_run
-from observations import config, seen
+from observations import config, make_observation
 from proctor.analysis import Observation, run_row, to_observation
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.errors import InvalidData
 from proctor.core.record import to_json
 from proctor.core.result import ModelUsage, Tokens
 from proctor.core.run import Mode
+from random_runs import random_result, store_run
 
 
 def test_a_results_file_reads_as_the_observation_of_the_result() -> None:
     draw = random.Random(1)
     for number in range(20):
-        result = drawn_result(config(mode=Mode.H2), f"task-{number}", 1, draw)
+        result = random_result(config(mode=Mode.H2), f"task-{number}", 1, draw)
         assert msgspec.json.decode(to_json(result), type=Observation) == to_observation(result)
 
 
@@ -38,13 +38,13 @@ def test_a_file_that_is_no_result_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cause", list(Cause))
 def test_what_counts_is_what_the_table_of_causes_says(cause: Cause) -> None:
     status = CONSEQUENCES[cause].status or Status.UNRESOLVED
-    assert seen("a", cause=cause, status=status).counted is CONSEQUENCES[cause].counted
+    assert make_observation("a", cause=cause, status=status).counted is CONSEQUENCES[cause].counted
 
 
 def test_a_cost_is_unknown_as_soon_as_one_price_is() -> None:
     known = ModelUsage(model="a", requests=1, tokens=Tokens(input=5, cache_read=7), cost_usd=0.25)
     unknown = ModelUsage(model="b", requests=1, tokens=Tokens(output=1), cost_usd=None)
-    assert seen("a", usage=(known, known)).cost_usd == 0.5
-    assert seen("a", usage=(known, unknown)).cost_usd is None
-    assert seen("a", usage=(known, unknown)).tokens == 13
-    assert seen("a", usage=()).cost_usd == 0.0
+    assert make_observation("a", usage=(known, known)).cost_usd == 0.5
+    assert make_observation("a", usage=(known, unknown)).cost_usd is None
+    assert make_observation("a", usage=(known, unknown)).tokens == 13
+    assert make_observation("a", usage=()).cost_usd == 0.0

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from observations import answers, flipped, seen
+from observations import flipped, make_observation, make_observations
 from proctor.analysis import adjust_p_values, compare
 from proctor.analysis.observation import ObservedFinding, ObservedVerdict
 from proctor.analysis.significance import tasks_needed
@@ -9,26 +9,34 @@ from proctor.core.causes import Cause, Status
 
 
 def test_only_tasks_that_both_have_graded_are_compared() -> None:
-    paired = compare(answers(a="+", b="-", c="e", d="+"), answers(a="-", b="+", c="+", e="+"))
+    paired = compare(make_observations(a="+", b="-", c="e", d="+"), make_observations(a="-", b="+", c="+", e="+"))
     assert (paired.common, paired.both, paired.neither) == (2, 0, 0)
     assert (paired.gained, paired.lost) == (("b",), ("a",))
 
 
-def test_of_several_answers_most_decide_and_a_tie_does_not() -> None:
-    paired = compare(answers(a="++-", b="+-", c="e+"), answers(a="--+", b="++", c="-"))
+def test_of_several_trials_most_decide_and_a_tie_does_not() -> None:
+    paired = compare(make_observations(a="++-", b="+-", c="e+"), make_observations(a="--+", b="++", c="-"))
     assert (paired.gained, paired.lost) == (("b",), ("a", "c"))
 
 
-def test_the_difference_in_rate_counts_every_answer() -> None:
-    change = compare(answers(a="++-+", b="--"), answers(a="--+-", b="+-")).rate
+def test_the_difference_in_rate_counts_every_trial() -> None:
+    change = compare(make_observations(a="++-+", b="--"), make_observations(a="--+-", b="+-")).rate
     assert change is not None
     assert (change.first, change.second) == (0.375, 0.375)
     assert change.difference.value == 0
 
 
-def test_costs_and_times_are_means_over_common_tasks_of_means_over_a_tasks_answers() -> None:
-    first = [seen("a", cost=1.0, seconds=10), seen("a", cost=3.0, seconds=30, sample=2), seen("b", cost=4.0, seconds=2)]
-    second = [seen("a", cost=1.0, seconds=40), seen("b", cost=2.0, seconds=4), seen("c", cost=99.0, seconds=999)]
+def test_costs_and_times_are_means_over_common_tasks_of_means_over_a_tasks_trials() -> None:
+    first = [
+        make_observation("a", cost=1.0, seconds=10),
+        make_observation("a", cost=3.0, seconds=30, trial=2),
+        make_observation("b", cost=4.0, seconds=2),
+    ]
+    second = [
+        make_observation("a", cost=1.0, seconds=40),
+        make_observation("b", cost=2.0, seconds=4),
+        make_observation("c", cost=99.0, seconds=999),
+    ]
     paired = compare(first, second)
     assert paired.cost is not None
     assert paired.seconds is not None
@@ -36,13 +44,15 @@ def test_costs_and_times_are_means_over_common_tasks_of_means_over_a_tasks_answe
     assert (paired.seconds.first, paired.seconds.second) == (11.0, 22.0)
 
 
-def test_a_cost_that_is_not_known_is_not_guessed() -> None:
-    assert compare(answers(a="+"), [seen("a", cost=None)]).cost is None
+def test_an_unknown_cost_is_not_guessed() -> None:
+    assert compare(make_observations(a="+"), [make_observation("a", cost=None)]).cost is None
 
 
-def test_errors_and_findings_are_told_of_each_side() -> None:
+def test_errors_and_findings_are_counted_for_each_run() -> None:
     found = ObservedVerdict(status=Status.RESOLVED, cause=Cause.SOLVED, findings=(ObservedFinding(code="x"),))
-    paired = compare(answers(a="+", b="e"), [seen("a", verdict=found), seen("b", "-")])
+    paired = compare(
+        make_observations(a="+", b="e"), [make_observation("a", verdict=found), make_observation("b", "-")]
+    )
     assert (paired.first.errors, paired.second.errors) == (1, 0)
     assert (paired.first.findings, paired.second.findings) == (0, 1)
 
@@ -60,13 +70,13 @@ def test_the_sentence_says_no_more_than_the_data(gained: int, lost: int, says: s
     assert compare(*flipped(gained, lost, 1), names=("old", "new")).sentence.startswith(says)
 
 
-def test_a_difference_that_is_not_shown_comes_with_what_it_would_take() -> None:
+def test_a_difference_that_is_not_shown_has_the_number_of_tasks_it_needs() -> None:
     sentence = compare(*flipped(12, 6, 82)).sentence
     assert sentence.endswith("p = 0.238). One this large takes about 391 tasks.")
 
 
-def test_runs_without_a_common_task_have_nothing_to_say() -> None:
-    paired = compare([], answers(a="+"))
+def test_runs_without_a_common_task_have_no_comparison() -> None:
+    paired = compare([], make_observations(a="+"))
     assert paired.sentence == "the first run and the second run have no graded task in common."
     assert (paired.rate, paired.cost, paired.seconds, paired.tasks_needed) == (None, None, None, None)
 
@@ -89,26 +99,29 @@ def test_what_is_shown_alone_may_not_be_among_many() -> None:
 
 
 def test_one_task_is_one_task() -> None:
-    assert "of 1 common task; " in compare(answers(a="+"), answers(a="+")).sentence
+    assert "of 1 common task; " in compare(make_observations(a="+"), make_observations(a="+")).sentence
 
 
 def test_two_runs_of_the_same_agent_are_called_different_at_most_one_time_in_twenty() -> None:
-    """2,000 simulated benchmarks of tasks of all difficulties with one answer to each, and 1,000 with three."""
+    """2,000 simulated benchmarks of tasks of all difficulties with one trial of each, and 1,000 with three."""
     draw = np.random.default_rng(8)
     written = {
-        (n, s, right): seen(f"t{n}", "-+"[right], sample=s) for n in range(60) for s in range(3) for right in (0, 1)
+        (n, s, right): make_observation(f"t{n}", "-+"[right], trial=s)
+        for n in range(60)
+        for s in range(3)
+        for right in (0, 1)
     }
     wrong, rounds = {1: 0, 3: 0}, {1: 2000, 3: 1000}
-    for samples in wrong:
-        for _ in range(rounds[samples]):
+    for trials in wrong:
+        for _ in range(rounds[trials]):
             chances = draw.beta(0.6, 0.9, 60)
-            marks = draw.random((2, 60, samples)) < chances[:, None]
+            marks = draw.random((2, 60, trials)) < chances[:, None]
             first, second = (
                 [written[n, s, right] for n, row in enumerate(run) for s, right in enumerate(row)]
                 for run in marks.tolist()
             )
-            wrong[samples] += compare(first, second, resamples=1).conclusion != 0
-    assert all(count <= rounds[samples] / 20 for samples, count in wrong.items()), wrong
+            wrong[trials] += compare(first, second, resamples=1).conclusion != 0
+    assert all(count <= rounds[trials] / 20 for trials, count in wrong.items()), wrong
     assert sum(wrong.values()) > 30  # not by never saying anything
 
 

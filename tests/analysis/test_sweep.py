@@ -1,8 +1,8 @@
-"""What a sweep has shown, and what a rule that was made beforehand says to it."""
+"""The outcome of a sweep, and the decision of its rule."""
 
 import pytest
 
-from observations import answers, config
+from observations import config, make_observations
 from proctor.analysis.observation import Observation
 from proctor.analysis.sweep import SweepOutcome, sweep_outcome
 from proctor.core.sweep import Sweep, SweepRun
@@ -12,7 +12,7 @@ TASKS = [f"t{number:02}" for number in range(20)]
 
 
 def marks(good: int) -> list[Observation]:
-    return answers(**{task: "+" if number < good else "-" for number, task in enumerate(TASKS)})
+    return make_observations(**{task: "+" if number < good else "-" for number, task in enumerate(TASKS)})
 
 
 def sweep(*labels: str, rule: str | None = "better") -> Sweep:
@@ -22,7 +22,7 @@ def sweep(*labels: str, rule: str | None = "better") -> Sweep:
         benchmark="toy",
         file="",
         runs=tuple(
-            SweepRun(label=label, config=config(run_id=f"run-{number:03}", tasks=tuple(TASKS), samples=1))
+            SweepRun(label=label, config=config(run_id=f"run-{number:03}", tasks=tuple(TASKS), trials=1))
             for number, label in enumerate(labels, start=1)
         ),
         reference=labels[0],
@@ -35,7 +35,7 @@ def outcome(rule: str | None, **good: int) -> SweepOutcome:
     return sweep_outcome(sweep(*good, rule=rule), {label: marks(count) for label, count in good.items()})
 
 
-def test_the_rule_is_applied_to_every_configuration_but_the_baseline() -> None:
+def test_the_rule_is_applied_to_every_configuration_but_the_reference() -> None:
     found = outcome("better", one=2, other=14, third=3)
     decided = {one.label: one.decision and one.decision.passed for one in found.runs}
     assert decided == {"one": None, "other": True, "third": False}
@@ -46,8 +46,8 @@ def test_the_rule_is_applied_to_every_configuration_but_the_baseline() -> None:
     assert outcome("better", one=2, other=3).sentence == "No configuration meets the rule (better): stay with one."
 
 
-def test_several_comparisons_at_once_are_corrected_for_being_several() -> None:
-    """Six flips to none are significant once (p = 0.031), and not among four tries."""
+def test_several_comparisons_are_corrected_for_their_number() -> None:
+    """Six flips to none are significant once (p = 0.031), and not among four comparisons."""
     assert outcome("better", one=2, a=8).chosen == ("a",)
     found = outcome("better", one=2, a=8, b=2, c=2, d=2)
     assert found.chosen == ()
@@ -56,18 +56,18 @@ def test_several_comparisons_at_once_are_corrected_for_being_several() -> None:
     assert comparison.adjusted_p == pytest.approx(4 * comparison.p_value)
 
 
-def test_nothing_is_decided_while_answers_are_missing() -> None:
+def test_nothing_is_decided_while_trials_are_missing() -> None:
     found = sweep_outcome(sweep("one", "other"), {"one": marks(0), "other": marks(20)[:-1]})
     assert (found.missing, found.chosen) == (1, ())
     assert all(one.decision is None for one in found.runs)
-    assert found.sentence == "Nothing is decided: 1 answers are missing."
-    # What the data show so far is said all the same.
+    assert found.sentence == "Nothing is decided: 1 trials are missing."
+    # The comparison so far is shown all the same.
     assert found.runs[1].comparison is not None
 
 
-def test_without_a_rule_or_without_a_rival_nothing_is_decided() -> None:
+def test_without_a_rule_or_a_second_configuration_nothing_is_decided() -> None:
     assert outcome(None, one=2, other=20).sentence == "No rule was given beforehand, so nothing is decided."
-    assert "nothing to hold it against" in outcome("better", one=2).sentence
+    assert "nothing to compare it with" in outcome("better", one=2).sentence
 
 
 def test_the_table_has_a_row_for_every_configuration() -> None:
@@ -75,7 +75,7 @@ def test_the_table_has_a_row_for_every_configuration() -> None:
     rows = text.splitlines()
     assert rows[0] == "pods: toy, 2 configurations"
     assert rows[4].split()[:3] == ["one", "run-001", "2/20"]
-    assert rows[4].endswith("baseline")
+    assert rows[4].endswith("reference")
     assert rows[5].split()[:3] == ["other", "run-002", "14/20"]
     assert "+60.0 points" in rows[5]
     assert rows[5].endswith("not met")

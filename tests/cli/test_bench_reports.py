@@ -5,9 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from drawn_runs import store_run
 from proctor.cli.dispatch import dispatch
 from proctor.core.verdict import Finding
+from random_runs import store_run
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +24,7 @@ def _here(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("form", ["--json", "--csv"])
-def test_results_for_a_program_leave_the_warnings_and_the_gates_reason_on_stderr(
-    form: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_and_csv_leave_warnings_and_failed_gates_on_stderr(form: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch(["bench", "compare", "run-001", "run-002", "--gate", "not worse", form]) == 10
     assert capsys.readouterr().err.splitlines() == [
         "run-001 and run-002 differ: concurrency: 1 and 8",
@@ -36,20 +34,21 @@ def test_results_for_a_program_leave_the_warnings_and_the_gates_reason_on_stderr
 
 def test_a_page_without_a_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch(["bench", "report", "core", "--html", ""]) == 2
-    assert "the page needs a file's name" in capsys.readouterr().err
+    assert "the page needs a file name" in capsys.readouterr().err
 
 
-def test_importing_what_is_not_there_says_that_it_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_importing_a_missing_file_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch(["bench", "import", "nowhere", "--format", "harbor"]) == 2
     assert "'nowhere' does not exist" in capsys.readouterr().err
 
 
-def test_which_answer_is_asked_of_a_task_only(capsys: pytest.CaptureFixture[str]) -> None:
-    assert dispatch(["bench", "show", "run-001", "--attempt", "2"]) == 2
-    assert "--attempt is of one task; name the TASK too" in capsys.readouterr().err
+@pytest.mark.parametrize("option", ["--trial", "--attempt"])
+def test_a_trial_is_of_one_task(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(["bench", "show", "run-001", option, "2"]) == 2
+    assert "--trial is of one task; name the TASK too" in capsys.readouterr().err
 
 
-def test_what_an_agent_wrote_does_not_steer_the_terminal(
+def test_what_an_agent_wrote_does_not_control_the_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PROCTOR_RESULTS", str(tmp_path))
@@ -63,8 +62,8 @@ def test_what_an_agent_wrote_does_not_steer_the_terminal(
         tests=(msgspec.structs.replace(test, id="test\nit\x9b2J"),),
         findings=(Finding(code="hook", path="a\u200b.py", detail="\x08\x08"),),
     )
-    told = msgspec.structs.replace(attempt, detail="the end\x00")
-    store.write_result(msgspec.structs.replace(result, verdict=verdict, attempts=(told,)))
+    attempt = msgspec.structs.replace(attempt, detail="the end\x00")
+    store.write_result(msgspec.structs.replace(result, verdict=verdict, attempts=(attempt,)))
     assert dispatch(["bench", "show", "run-001", "task-0"]) == 0
     shown = capsys.readouterr().out
     assert not set(shown) & set("\x00\x07\x08\x1b\x9b\u200b\u202e")
@@ -72,7 +71,7 @@ def test_what_an_agent_wrote_does_not_steer_the_terminal(
         assert text in shown
 
 
-def test_a_run_that_was_renamed_goes_by_the_name_that_it_can_be_asked_for(
+def test_a_renamed_run_is_listed_by_its_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PROCTOR_RESULTS", str(tmp_path))
@@ -83,9 +82,9 @@ def test_a_run_that_was_renamed_goes_by_the_name_that_it_can_be_asked_for(
     assert dispatch(["bench", "report", "core", "--json"]) == 0
     assert {row["run_id"] for row in json.loads(capsys.readouterr().out)["runs"]} == names
     assert dispatch(["bench", "pareto", "core", "--json"]) == 0
-    standings = json.loads(capsys.readouterr().out)["runs"]
-    assert {one["point"]["run"] for one in standings} == names
-    assert None not in {one["share"] for one in standings}
+    results = json.loads(capsys.readouterr().out)["runs"]
+    assert {one["point"]["run"] for one in results} == names
+    assert None not in {one["bootstrap_frequency"] for one in results}
     page = tmp_path / "page.html"
     assert dispatch(["bench", "compare", os.fsdecode(b"core/caf\xe9"), "sonnet", "--html", str(page)]) == 0
     assert "sonnet against caf⟦DCE9⟧" in page.read_text()
@@ -96,8 +95,8 @@ def test_a_name_that_no_file_can_have_is_wrong_usage(capsys: pytest.CaptureFixtu
     assert "File name too long" in capsys.readouterr().err
 
 
-def test_runs_on_one_front_that_were_not_made_alike_come_with_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
-    warning = "not the same in all of these runs: concurrency; `proctor bench compare` says how\n"
+def test_runs_of_different_conditions_have_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    warning = "not the same in all of these runs: concurrency; `proctor bench compare` shows the values\n"
     for form in ([], ["--json"], ["--csv"]):
         assert dispatch(["bench", "pareto", "core", *form]) == 0
         assert capsys.readouterr().err == warning
@@ -105,7 +104,7 @@ def test_runs_on_one_front_that_were_not_made_alike_come_with_a_warning(capsys: 
     assert "> not the same in all of these runs: concurrency" in capsys.readouterr().out
 
 
-def test_runs_without_common_tasks_have_no_tables_of_nothing(
+def test_runs_without_common_tasks_have_no_empty_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PROCTOR_RESULTS", str(tmp_path))
@@ -114,8 +113,8 @@ def test_runs_without_common_tasks_have_no_tables_of_nothing(
     for file in (nothing.folder / "tasks").iterdir():
         file.unlink()
     assert dispatch(["bench", "compare", "run-001", "run-002"]) == 0
-    told = capsys.readouterr().out
-    assert told.endswith("\nrun-001 and run-002 have no graded task in common.\n")
-    assert "What changed" not in told
+    printed = capsys.readouterr().out
+    assert printed.endswith("\nrun-001 and run-002 have no graded task in common.\n")
+    assert "Change per task" not in printed
     assert dispatch(["bench", "breakdown", "run-001", "run-002"]) == 0
     assert capsys.readouterr().out == "run-001 and run-002 have no graded task in common.\n"

@@ -17,7 +17,7 @@ def test_a_suite_s_tasks_run_here(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     listed = checked(done.stdout)
     assert listed["runner"] == "local"
-    assert [(task["runnable"], task["obstacle"]) for task in listed["tasks"]] == [(True, None)]
+    assert [(task["runnable"], task["reason"]) for task in listed["tasks"]] == [(True, None)]
 
 
 def test_tasks_that_cannot_be_run_here_are_listed_with_the_reason(tmp_path: Path) -> None:

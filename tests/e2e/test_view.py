@@ -1,4 +1,4 @@
-"""`proctor view`, `bench export` and `bench import` as processes, on a real run, while it goes and after."""
+"""`proctor view`, `bench export` and `bench import` as processes, on a real run, while it is running and after."""
 
 import asyncio
 import signal
@@ -36,49 +36,49 @@ async def started(job: Any) -> str:
     return address
 
 
-async def test_a_run_is_watched_while_it_goes_and_looking_leaves_no_trace(hall: Hall) -> None:
-    go_on = asyncio.Event()
+async def test_a_run_is_shown_while_it_is_running(hall: Hall) -> None:
+    released = asyncio.Event()
 
-    async def waits(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-        await go_on.wait()
+    async def wait(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        await released.wait()
         return await send(request, body, make_message("at last", body["model"]))
 
-    watching = hall.start("view", "--port", 0)
+    view = hall.start("view", "--port", 0)
     async with toy_provider() as provider, aiohttp.ClientSession() as http:
-        # The second question about the second task stays unanswered until the pages have been seen.
-        provider.weather["toy-0002"] = [saying("step 0", "end_turn"), waits]
+        # The second request of the second task waits until the pages have been read.
+        provider.weather["toy-0002"] = [saying("step 0", "end_turn"), wait]
         running = hall.start(*toy_run(provider, "--concurrency", 1), **access(provider))
-        home = await started(watching)
-        await shown(http, home, "toy/run-001", "… going")
+        home = await started(view)
+        await shown(http, home, "toy/run-001", "… running")
         run = f"{home}run/toy/run-001"
-        text = await shown(http, run, "… going", "answering", "waiting", "✓ resolved")
+        text = await shown(http, run, "… running", "solving", "pending", "✓ resolved")
         assert "1/3" in text.replace('<span class="dim">', "")
-        text = await shown(http, f"{run}/task?task=toy-0002", "step 0", "… going")
+        text = await shown(http, f"{run}/task?task=toy-0002", "step 0", "… running")
         assert "step 1" not in text
-        go_on.set()
+        released.set()
         assert (await running.wait()).code == 0
         text = await shown(http, run, "100.0%")
-        assert "going" not in text
+        assert "running" not in text
         assert "at last" in await shown(http, f"{run}/task?task=toy-0002", "Trajectory")
-    watching.signal(signal.SIGINT)
-    done = await watching.wait()
+    view.signal(signal.SIGINT)
+    done = await view.wait()
     assert (done.code, done.stderr) == (0, "")
 
 
-async def test_one_run_is_shown_alone_and_what_is_wrong_is_one_sentence(hall: Hall) -> None:
+async def test_one_run_is_shown_alone_and_an_error_is_one_sentence(hall: Hall) -> None:
     assert (await hall.run("view", "toy/run-001")).stderr.startswith("proctor: ")
     done = await hall.run("bench", "run", "toy", "--agent", "nop", "--isolation", "off", "--limit", 1)
     assert done.code == 0
-    watching = hall.start("view", "run-001", "--port", 0)
-    address = await started(watching)
+    view = hall.start("view", "run-001", "--port", 0)
+    address = await started(view)
     assert address.endswith("/run/toy/run-001")
     async with aiohttp.ClientSession() as http:
         await shown(http, address, "toy-0001", "unresolved")
-    watching.signal(signal.SIGTERM)
-    assert (await watching.wait()).code == 0
+    view.signal(signal.SIGTERM)
+    assert (await view.wait()).code == 0
 
 
-async def test_a_run_goes_out_and_comes_back_through_the_command_line(hall: Hall, tmp_path: Path) -> None:
+async def test_an_exported_run_can_be_imported(hall: Hall, tmp_path: Path) -> None:
     async with toy_provider() as provider:
         provider.last_words["toy-0002"] = "wrong"
         done = await hall.run(*toy_run(provider), **access(provider))

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from chromium import chromium, program
-from observations import answers, config, flipped
+from observations import config, flipped, make_observations
 from proctor.analysis import Estimate, ParetoPoint, breakdown, compare, pareto_results, run_row
 from proctor.core.errors import UsageError
 from proctor.core.published_result import PublishedResult
@@ -22,7 +22,7 @@ HOSTILE = "<script>alert(1)</script>"
 MARKS = {"a": "+", "b": "-", "c": "+", "d": "-"}
 
 
-class Seen(HTMLParser):
+class ParsedPage(HTMLParser):
     """The tags, attributes and words of a page."""
 
     def __init__(self, page: str) -> None:
@@ -42,10 +42,10 @@ class Seen(HTMLParser):
 
 @pytest.fixture(scope="module")
 def documents() -> list[Document]:
-    rows = [run_row(config(run_id=name), answers(**MARKS)) for name in ("run-001", HOSTILE)]
+    rows = [run_row(config(run_id=name), make_observations(**MARKS)) for name in ("run-001", HOSTILE)]
     published = PublishedResult(benchmark="b", agent=HOSTILE, model="m", date="2026", source="x", rate=0.5)
     comparison = compare(*flipped(2, 1, 5), names=("run-001", HOSTILE))
-    groups = breakdown(HOSTILE, {"run-001": answers(**MARKS)}, {"a": HOSTILE, "b": "&amp;"}.get)
+    groups = breakdown(HOSTILE, {"run-001": make_observations(**MARKS)}, {"a": HOSTILE, "b": "&amp;"}.get)
     return [
         runs_document("core Results", rows, (published,)),
         comparison_document(rows, [RunComparison(comparison=comparison, differences=())]),
@@ -53,28 +53,28 @@ def documents() -> list[Document]:
     ]
 
 
-def test_a_page_needs_nothing_and_asks_nobody(documents: list[Document]) -> None:
+def test_a_page_makes_no_requests(documents: list[Document]) -> None:
     for document in documents:
         page = document_html(document)
-        seen = Seen(page)
-        assert not {"script", "link", "img", "iframe", "object", "image", "use", "a"} & set(seen.tags)
+        parsed = ParsedPage(page)
+        assert not {"script", "link", "img", "iframe", "object", "image", "use", "a"} & set(parsed.tags)
         assert not [
-            name for name, _ in seen.attributes if name in {"src", "href", "xlink:href"} or name.startswith("on")
+            name for name, _ in parsed.attributes if name in {"src", "href", "xlink:href"} or name.startswith("on")
         ]
         assert not re.findall(r"url\(|@import|@font-face", page)
         assert "default-src 'none'" in page
-        assert "svg" in seen.tags
+        assert "svg" in parsed.tags
 
 
-def test_whatever_things_are_called_is_text(documents: list[Document]) -> None:
+def test_names_are_escaped(documents: list[Document]) -> None:
     for document in documents:
         page = document_html(document)
         assert HOSTILE not in page
-        assert HOSTILE in Seen(page).words
+        assert HOSTILE in ParsedPage(page).words
         assert HOSTILE not in document_markdown(document)
 
 
-def test_pictures_take_their_colours_from_the_page(documents: list[Document]) -> None:
+def test_charts_take_their_colours_from_the_page(documents: list[Document]) -> None:
     page = document_html(documents[0])
     used = set(re.findall(r"var\((--\w+)\)", page))
     light, dark = re.findall(r":root \{([^}]*)\}", page)
@@ -86,22 +86,22 @@ def test_pictures_take_their_colours_from_the_page(documents: list[Document]) ->
 
 
 def test_every_table_is_in_the_page(documents: list[Document]) -> None:
-    words = Seen(document_html(documents[0])).words
+    words = ParsedPage(document_html(documents[0])).words
     assert "2/4" in words
-    assert "Published baseline" in words
-    assert "tests still fail" in words
+    assert "Published result" in words
+    assert "tests failed" in words
 
 
-def test_a_chart_shows_what_it_was_given() -> None:
+def test_a_chart_shows_its_data() -> None:
     picture = render_svg(flips_chart([compare(*flipped(7, 3, 5), names=("old", "new"))]))
     assert [words for words in re.findall(r'aria-label="([^"]*)"', picture) if "flip: " in words] == [
-        "tasks lost and gained against old: +7; run: new; flip: gained",
-        "tasks lost and gained against old: \N{MINUS SIGN}3; run: new; flip: lost",
+        "tasks lost and gained compared with old: +7; run: new; flip: gained",
+        "tasks lost and gained compared with old: \N{MINUS SIGN}3; run: new; flip: lost",
     ]
 
 
 @pytest.mark.parametrize(("runs", "named"), [(6, ["r0", "r1", "r2", "r3", "r4", "r5"]), (7, ["r0", "r6"])])
-def test_among_many_runs_the_names_on_the_front_can_be_read(runs: int, named: list[str]) -> None:
+def test_of_many_runs_those_on_the_frontier_have_labels(runs: int, named: list[str]) -> None:
     def point(number: int) -> ParetoPoint:
         best = number == runs - 1
         return ParetoPoint(
@@ -117,7 +117,7 @@ def test_among_many_runs_the_names_on_the_front_can_be_read(runs: int, named: li
     assert sorted(re.findall(r">(r\d)</text>", picture)) == named
 
 
-def test_without_the_library_that_draws_a_page_is_refused_in_a_sentence(
+def test_without_the_rendering_library_a_page_is_refused_in_a_sentence(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, documents: list[Document]
 ) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)
@@ -133,8 +133,8 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path, documents: list[D
         write_page(documents[0], tmp_path / "missing" / "page.html")
 
 
-def test_without_anything_graded_there_is_still_a_page() -> None:
-    rows = [run_row(config(), answers(a="e"))]
+def test_without_graded_trials_there_is_still_a_page() -> None:
+    rows = [run_row(config(), make_observations(a="e"))]
     assert "0/0" in document_html(runs_document("x", rows))
     several = [msgspec.structs.replace(rows[0], run_id=f"run-{n}") for n in range(9)]
     assert "error: provider\\_error" in document_markdown(runs_document("x", several))
@@ -144,27 +144,29 @@ async def test_a_page_fits_a_phone_the_dark_and_paper(tmp_path: Path) -> None:
     if program() is None:
         pytest.skip("there is no chromium on this machine")
     long = compare(*flipped(40, 10, 50), names=("run-001", "run-002"))
-    rows = [run_row(config(run_id=name), answers(**MARKS)) for name in ("run-001", "run-002")]
+    rows = [run_row(config(run_id=name), make_observations(**MARKS)) for name in ("run-001", "run-002")]
     file = tmp_path / "page.html"
     write_page(comparison_document(rows, [RunComparison(comparison=long, differences=())]), file)
     background = "getComputedStyle(document.body).backgroundColor"
     line = "getComputedStyle(document.querySelector('svg .mark-rule line[stroke-width=\\'2\\']')).stroke"
-    rows_seen = "[...document.querySelectorAll('td')].filter(cell => cell.textContent == 'g7')[0].checkVisibility()"
+    row_is_visible = (
+        "[...document.querySelectorAll('td')].filter(cell => cell.textContent == 'g7')[0].checkVisibility()"
+    )
     async with chromium() as browser:
         page = await browser.page()
-        seen = {}
+        colours = {}
         for dark in (False, True):
             await page.looks(width=360, height=740, dark=dark)
             await page.go(file.as_uri())
             assert await page.value("document.documentElement.scrollWidth") <= 360
             assert await page.value("document.querySelector('svg').getBoundingClientRect().width") <= 360
-            seen[dark] = await page.value(background), await page.value(line)
-        assert seen == {
+            colours[dark] = await page.value(background), await page.value(line)
+        assert colours == {
             False: ("rgb(255, 255, 255)", "rgb(13, 116, 206)"),
             True: ("rgb(17, 19, 21)", "rgb(112, 184, 255)"),
         }
-        assert await page.value(rows_seen) is False  # folded away until somebody wants to see them
+        assert await page.value(row_is_visible) is False  # folded away
         await page.call("Emulation.setEmulatedMedia", media="print")
         assert await page.value(background) == "rgb(255, 255, 255)"
-        assert await page.value(rows_seen) is True
+        assert await page.value(row_is_visible) is True
         assert (set(page.asked), page.troubles) == ({file.as_uri()}, [])

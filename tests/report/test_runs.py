@@ -7,10 +7,11 @@ import pytest
 from observations import config
 from proctor.analysis.intervals import wilson
 from proctor.core.causes import Cause, Status
+from proctor.core.formatting import money
 from proctor.core.result import AgentMetrics, ModelUsage, TaskResult, Tokens
 from proctor.core.verdict import Finding, Verdict
-from proctor.report import money, run_row
-from proctor.report.runs import run_tables, runs_csv, runs_table
+from proctor.report import run_row
+from proctor.report.runs import error_notes, run_tables, runs_csv, runs_table
 from proctor.report.tables import as_text
 
 
@@ -36,12 +37,12 @@ def result(task: str, cause: Cause, status: Status, cost: float | None = 0.5, **
 
 SOLVED = result("a", Cause.SOLVED, Status.RESOLVED)
 FAILED = result("b", Cause.TESTS_FAILED, Status.UNRESOLVED, cost=0.1)
-TIMEOUT = result("c", Cause.AGENT_TIMEOUT, Status.UNRESOLVED, answer_seconds=600.0)
-ERROR = result("d", Cause.PROVIDER_ERROR, Status.ERROR, cost=9.0, answer_seconds=9000.0)
+TIMEOUT = result("c", Cause.AGENT_TIMEOUT, Status.UNRESOLVED, agent_seconds=600.0)
+ERROR = result("d", Cause.PROVIDER_ERROR, Status.ERROR, cost=9.0, agent_seconds=9000.0)
 SKIPPED = result("e", Cause.NO_SUBMISSION, Status.SKIPPED, cost=0.0)
 
 
-def test_errors_and_skipped_ones_are_counted_apart_and_in_no_average() -> None:
+def test_errors_and_skipped_trials_are_counted_separately_and_in_no_average() -> None:
     row = run_row(config(), [SOLVED, FAILED, TIMEOUT, ERROR, SKIPPED])
     assert (row.resolved, row.counted, row.errors, row.skipped, row.missing) == (1, 3, 1, 1, 1)
     assert row.avg_cost_usd == pytest.approx((0.5 + 0.1 + 0.5) / 3)
@@ -51,7 +52,7 @@ def test_errors_and_skipped_ones_are_counted_apart_and_in_no_average() -> None:
     assert (row.low, row.high) == (interval.low, interval.high)
 
 
-def test_the_table_is_the_plans_table_with_intervals() -> None:
+def test_the_first_table_has_intervals() -> None:
     text = as_text(runs_table("core Results", [run_row(config(), [SOLVED, FAILED, TIMEOUT, ERROR])]))
     lines = text.splitlines()
     assert lines[:2] == ["core Results", "============"]
@@ -61,10 +62,10 @@ def test_the_table_is_the_plans_table_with_intervals() -> None:
         *("Run ID", "Mode", "Preset", "Resolved", "Avg Cost", "Avg Time", "Agents", "95 % interval", "Errors")
     ]
     cells = [cell.strip() for cell in lines[4].split("   ") if cell.strip()]
-    assert cells == ["run-001", "baseline", "empty", "1/3", "$0.37", "4m 20s", "1", "6% to 79%", "1 (2 missing)"]
+    assert cells == ["run-001", "baseline", "empty", "1/3", "$0.37", "4m 20s", "1", "6.1% to 79.2%", "1 (2 missing)"]
 
 
-def test_a_run_with_nothing_graded_says_so_instead_of_dividing_by_nothing() -> None:
+def test_a_run_without_graded_trials_has_no_rate() -> None:
     row = run_row(config(), [ERROR])
     assert (row.counted, row.low, row.high, row.avg_cost_usd, row.avg_seconds) == (0, None, None, None, None)
     assert "0/0" in as_text(runs_table("x", [row]))
@@ -76,7 +77,7 @@ def test_an_unknown_price_is_unknown_in_the_average_too() -> None:
     assert "unknown" in as_text(runs_table("x", [row]))
 
 
-def test_findings_are_counted_by_answer() -> None:
+def test_findings_are_counted_by_trial() -> None:
     finding = Finding(code="tests_touched", path="t.py", detail="…")
     assert SOLVED.verdict is not None
     verdict = msgspec.structs.replace(SOLVED.verdict, findings=(finding, finding))
@@ -95,27 +96,25 @@ def test_csv_has_every_number_unrounded() -> None:
 @pytest.mark.parametrize(
     ("usd", "shown"), [(None, "unknown"), (0.0, "$0.00"), (1.234, "$1.23"), (0.0123, "$0.0123"), (0.1, "$0.10")]
 )
-def test_money_is_shown_as_finely_as_it_takes(usd: float | None, shown: str) -> None:
+def test_small_amounts_have_more_digits(usd: float | None, shown: str) -> None:
     assert money(usd) == shown
 
 
 @pytest.mark.parametrize(("scores", "mean"), [((0.5, 0.7), 0.6), ((0.5, 1.7), 1.1), ((-0.2, 0.4), 0.1)])
-def test_scores_have_a_mean_even_where_some_are_beyond_what_was_thought_the_most(
-    scores: tuple[float, float], mean: float
-) -> None:
-    answers = []
+def test_scores_have_a_mean_even_where_some_are_outside_0_to_1(scores: tuple[float, float], mean: float) -> None:
+    results = []
     for task, score in zip("ab", scores, strict=True):
         made = result(task, Cause.SCORED, Status.UNRESOLVED)
         assert made.verdict is not None
-        answers.append(msgspec.structs.replace(made, verdict=msgspec.structs.replace(made.verdict, score=score)))
-    row = run_row(config(), answers)
+        results.append(msgspec.structs.replace(made, verdict=msgspec.structs.replace(made.verdict, score=score)))
+    row = run_row(config(), results)
     assert row.score is not None
     assert row.score.value == pytest.approx(mean)
     assert (row.score.low or 0) < mean < (row.score.high or 0)
 
 
-def test_what_is_graded_by_degree_has_its_scores_and_the_best_of_several_answers() -> None:
-    def answer(task: str, sample: int, reached: float) -> TaskResult:
+def test_a_benchmark_that_grades_by_degree_has_scores_and_the_best_of_several_trials() -> None:
+    def scored(task: str, trial: int, reached: float) -> TaskResult:
         verdict = Verdict(
             task_id=task,
             status=Status.UNRESOLVED,
@@ -124,9 +123,9 @@ def test_what_is_graded_by_degree_has_its_scores_and_the_best_of_several_answers
             score=min(reached, 1.0),
             scores={"normalised": reached, "within_2h": reached / 2},
         )
-        return result(task, Cause.SCORED, Status.UNRESOLVED, sample=sample, verdict=verdict)
+        return result(task, Cause.SCORED, Status.UNRESOLVED, trial=trial, verdict=verdict)
 
-    row = run_row(config(), [answer("a", 1, 0.2), answer("a", 2, 1.4), answer("b", 1, 0.6), answer("b", 2, 0.6)])
+    row = run_row(config(), [scored("a", 1, 0.2), scored("a", 2, 1.4), scored("b", 1, 0.6), scored("b", 2, 0.6)])
     assert row.score is not None
     assert row.score.value == pytest.approx(0.6)
     assert row.scores == pytest.approx({"normalised": 0.7, "within_2h": 0.35})
@@ -144,19 +143,26 @@ def test_what_is_graded_by_degree_has_its_scores_and_the_best_of_several_answers
     assert "Scores" not in [table.title for table in run_tables("graded", [run_row(config(), [SOLVED, FAILED])])]
 
 
-def test_who_answered_is_said_beside_what_came_of_it() -> None:
+def test_agent_and_model_have_a_table() -> None:
     rows = [
         run_row(config(run_id="run-001", model="sonnet"), [SOLVED]),
         run_row(config(run_id="run-002", agent="nop", model=None), [FAILED]),
     ]
-    (who,) = (table for table in run_tables("x", rows) if table.title == "Who answered")
-    assert who.headings == ("Run ID", "Agent", "Model")
-    assert who.rows == (("run-001", "claude_code", "sonnet"), ("run-002", "nop", "-"))
+    (agents,) = (table for table in run_tables("x", rows) if table.title == "Agent and model")
+    assert agents.headings == ("Run ID", "Agent", "Model")
+    assert agents.rows == (("run-001", "claude_code", "sonnet"), ("run-002", "nop", "-"))
     pod = run_row(config(run_id="run-003", pod_template="pair"), [SOLVED])
-    (who,) = (table for table in run_tables("x", [*rows, pod]) if table.title == "Who answered")
-    assert [row[3] for row in who.rows] == ["-", "-", "pair"]
+    (agents,) = (table for table in run_tables("x", [*rows, pod]) if table.title == "Agent and model")
+    assert [row[3] for row in agents.rows] == ["-", "-", "pair"]
 
 
-def test_answers_that_nobody_asked_for_are_named_and_not_counted_below_nothing() -> None:
+def test_unexpected_results_are_named() -> None:
     row = run_row(config(tasks=("a",)), [SOLVED, FAILED])
-    assert runs_table("x", [row]).rows[0][-1] == "0 (1 too many)"
+    assert runs_table("x", [row]).rows[0][-1] == "0 (1 unexpected)"
+
+
+def test_excluded_errors_have_a_note() -> None:
+    row = run_row(config(), [SOLVED, ERROR])
+    assert error_notes([row]) == ("1 infrastructure error is excluded from the rates.",)
+    assert error_notes([row, row]) == ("2 infrastructure errors are excluded from the rates.",)
+    assert error_notes([]) == ()

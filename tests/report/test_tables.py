@@ -29,9 +29,9 @@ def test_columns_that_do_not_fit_go_below_beside_the_first(width: int) -> None:
 
 
 def test_sentences_are_folded_between_words_and_only_for_a_terminal() -> None:
-    said = "run-002 is better than run-001 by a good deal"
-    document = Document(title="x", sections=(Section(sentences=(said,)),), summary=(said,))
-    assert document_text(document) == f"{said}\n\n{said}\n"
+    sentence = "run-002 is better than run-001 by a good deal"
+    document = Document(title="x", sections=(Section(sentences=(sentence,)),), summary=(sentence,))
+    assert document_text(document) == f"{sentence}\n\n{sentence}\n"
     assert document_text(document, width=25) == "\n".join(["run-002 is better than\nrun-001 by a good deal\n"] * 2)
 
 

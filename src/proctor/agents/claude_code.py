@@ -15,12 +15,12 @@ from proctor.agents.claude_outcome import classify_exit
 from proctor.agents.claude_stream import ClaudeStream, ClaudeStreamSummary
 from proctor.agents.outcomes import not_started_outcome, write_outcome
 from proctor.agents.supervisor import ExitReason, ProcessExit, Supervisor
-from proctor.agents.text import sanitize_argument
 from proctor.core.agent import Agent, AgentOutcome, AgentRequest, AgentSetup, ProgressCallback
 from proctor.core.agent_options import AgentOptions
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Mount, Network
 from proctor.core.errors import InfrastructureError, UsageError
+from proctor.core.formatting import sanitize_argument
 from proctor.core.programs import find_claude, first_line, resolve_program
 from proctor.core.record import to_json
 from proctor.core.result import AgentMetrics, Member

@@ -8,8 +8,8 @@ from typing import Final
 
 from proctor.agents.claude_stream import ClaudeResult, ClaudeStreamSummary
 from proctor.agents.supervisor import ExitReason, ProcessExit
-from proctor.agents.text import truncate_line
 from proctor.core.causes import Cause
+from proctor.core.formatting import truncate_line
 
 CauseAndDetail = tuple[Cause | None, str]
 

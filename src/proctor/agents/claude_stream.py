@@ -8,7 +8,7 @@ import json
 import math
 from typing import Any, Final
 
-from proctor.agents.text import DEFAULT_LINE_CHARS, truncate_line
+from proctor.core.formatting import DEFAULT_LINE_CHARS, truncate_line
 from proctor.core.record import Record
 from proctor.core.result import ModelUsage, Tokens
 

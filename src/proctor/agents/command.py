@@ -10,11 +10,11 @@ import msgspec
 
 from proctor.agents.outcomes import write_outcome
 from proctor.agents.supervisor import ExitReason, ProcessExit, Supervisor
-from proctor.agents.text import sanitize_argument, truncate_line
 from proctor.core.agent import Agent, AgentOutcome, AgentRequest, AgentSetup, ProgressCallback
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Mount
 from proctor.core.errors import InfrastructureError, UsageError
+from proctor.core.formatting import sanitize_argument, truncate_line
 from proctor.core.result import AgentMetrics, Member
 
 PROGRAM_PATH: Final = "/proctor/agent"

@@ -31,11 +31,11 @@ from proctor.agents.h2.screen import screen_of
 from proctor.agents.h2.template import PodTemplate, load_template
 from proctor.agents.h2.timeline import TIMELINE_FILE, Timeline, build_timeline, metrics_of
 from proctor.agents.outcomes import not_started_outcome, write_outcome
-from proctor.agents.text import truncate_line
 from proctor.core.agent import Agent, AgentOutcome, AgentRequest, AgentSetup, ProgressCallback
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Mount, Network
 from proctor.core.errors import InfrastructureError, LimitReached, ProctorError, UsageError
+from proctor.core.formatting import truncate_line
 from proctor.core.models import ALIASES
 from proctor.core.programs import find_h2, first_line, resolve_program
 from proctor.core.record import to_json

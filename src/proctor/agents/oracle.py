@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from proctor.agents.outcomes import not_started_outcome, write_outcome
-from proctor.agents.text import truncate_line
 from proctor.core.agent import Agent, AgentOutcome, AgentRequest, ProgressCallback
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, ExecResult
 from proctor.core.errors import InvalidData
+from proctor.core.formatting import truncate_line
 from proctor.core.result import AgentMetrics
 from proctor.core.submission import PatchKind
 from proctor.core.task import Oracle

@@ -1,7 +1,7 @@
-"""What results mean: intervals, tests, comparisons, scores. Pure functions over records; nothing here runs anything.
+"""Statistics over results: intervals, tests, comparisons, scores. Pure functions over records.
 
-`Observation` is what everything looks at: one answer to one task, read from a stored result. Each name is imported when
-it is first used: a report over many runs counts its megabytes.
+`Observation` is the input of all of them: one trial of one task, read from a stored result. Each name is imported when
+it is first used, so that a report over many runs needs little memory.
 """
 
 import importlib

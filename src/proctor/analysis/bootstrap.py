@@ -1,5 +1,6 @@
-"""Paired bootstrap intervals: tasks are drawn again, with both runs' answers to them. The draws repeat: same data, same
-interval.
+"""Paired bootstrap intervals: tasks are resampled, with both runs' trials of them.
+
+The seed is fixed: the same data give the same interval.
 """
 
 import math
@@ -12,10 +13,10 @@ from proctor.analysis.intervals import CONFIDENCE, Estimate
 
 RESAMPLES: Final = 1999
 _SEED: Final = 20260215
-# Drawn again, fewer values than this are often all but equal, and t is then of any size.
+# Resamples of fewer values are often nearly constant, and t is then of any size.
 _MIN_VALUES: Final = 10
-_ROUNDING_ERROR: Final = 1e-12  # of an error: what is left by rounding
-_MAX_LOG_DISTANCE: Final = 50.0  # in powers of e: what may be anything
+_ROUNDING_ERROR: Final = 1e-12  # a standard error below this is rounding
+_MAX_LOG_DISTANCE: Final = 50.0  # in powers of e: an interval this wide says nothing
 
 
 def mean_interval(
@@ -29,11 +30,11 @@ def mean_interval(
         h: the larger of H and (H + s)/2, H the 97.5 % quantile of t*
         g: the larger of G and (G + s)/2, -G the 2.5 % quantile of t*, s the 95 % quantile of |t*|
 
-    Differences of costs have heavy tails, and are skewed where one run is dearer. The symmetric interval, ± s·se
+    Differences of costs have heavy tails, and are skewed where one run costs more. The symmetric interval, ± s·se
     (P. Hall, "On Symmetric Bootstrap Confidence Intervals", J. R. Statist. Soc. B 50 (1988)), misses the truth on the
     side of the long tail. The equal-tailed one, -H and +G, follows the skew of the sample, which is not that of the
-    truth, and is too short where there is none. So the arm that the skew makes longer is taken as long as it says, and
-    the other is made shorter by half of what it says. docs/reports.md has the measurements.
+    truth, and is too short where there is none. So the arm that the skew makes longer is used in full, and the other is
+    shortened by half as much. docs/reports.md has the measurements.
     """
     number = len(values)
     if number == 0:
@@ -45,13 +46,13 @@ def mean_interval(
     if number < _MIN_VALUES:
         return Estimate(value=mean)
     choose = random.Random(seed).choices  # noqa: S311 - draws for statistics, not for secrets
-    centred = [value - mean for value in values]  # the squares of large values that differ little lose their digits
+    centred = [value - mean for value in values]  # squares of large values that differ little would lose digits
     drawn: list[float] = []
     for _ in range(resamples):
         sample = choose(centred, k=number)
         total = sum(sample)
         spread = sum(map(mul, sample, sample)) - total * total / number
-        # A draw of one value over and over shows no spread: it is as far out as can be.
+        # A resample of one repeated value has no spread: t is infinite.
         drawn.append(total / math.sqrt(spread) if spread > 0 else math.copysign(math.inf, total))
     down, up = _half_widths(drawn, confidence)
     if math.isinf(down) or math.isinf(up):
@@ -72,8 +73,8 @@ def ratio_interval(
 
         R = Σb / Σa,   se² = Σ(b - R·a)² / (Σb)²,   t* = (ln R* - ln R) / se*,   R·exp(-h·se) to R·exp(g·se)
 
-    with h and g as above. The first run's mean is not known either: to divide the difference and its interval by it,
-    as if it were, gives an interval that is too short where the costs of one task are not much alike in both runs.
+    with h and g as above. The first run's mean is an estimate too: dividing the difference and its interval by it
+    gives an interval that is too short where the costs of one task are not much alike in both runs.
     """
     number = len(pairs)
     before, after = math.fsum(pair[0] for pair in pairs), math.fsum(pair[1] for pair in pairs)
@@ -87,7 +88,7 @@ def ratio_interval(
     if number < _MIN_VALUES:
         return Estimate(value=ratio)
     choose = random.Random(seed).choices  # noqa: S311 - as above
-    # What b - R*·a comes to is told by these sums for whatever R* is drawn.
+    # The sum of (b - R*·a)² follows from these sums for any R*.
     urn = [(first, one, first * first, first * one, one * one) for (first, _), one in zip(pairs, left, strict=True)]
     drawn: list[float] = []
     for _ in range(resamples):
@@ -109,8 +110,8 @@ def rate_interval(
 ) -> Estimate | None:
     """The mean difference of two rates, from one difference (-1 to 1) per task, with its percentile bootstrap interval.
 
-    Two made-up tasks are drawn from as well, one gained and one lost. Without them, two runs that agree on every task
-    would be said to differ by exactly nothing, however few the tasks; with them, the interval is the bootstrap's
+    Two artificial tasks are added to the sample, one gained and one lost. Without them, two runs that agree on every
+    task would have an interval of width zero, however few the tasks; with them, the interval is the bootstrap's
     counterpart of the adjusted interval of D. G. Bonett and R. M. Price, J. Educ. Behav. Stat. 37 (2012). The value is
     that of the real tasks alone.
     """
@@ -126,7 +127,7 @@ def rate_interval(
 
 
 def _half_widths(drawn: Sequence[float], confidence: float) -> tuple[float, float]:
-    """How many standard errors the interval reaches down and up, from the draws of t."""
+    """How many standard errors the interval reaches down and up, from the resampled t."""
     ordered = sorted(drawn)
     symmetric = _draw_quantile(sorted(map(abs, drawn)), confidence)
     down, up = _draw_quantile(ordered, (1 + confidence) / 2), -_draw_quantile(ordered, (1 - confidence) / 2)
@@ -135,5 +136,5 @@ def _half_widths(drawn: Sequence[float], confidence: float) -> tuple[float, floa
 
 def _draw_quantile(ordered: Sequence[float], share: float) -> float:
     """The value below which this share of the draws lies: the (B + 1)·share-th of B, as Efron and Tibshirani count."""
-    place = round((len(ordered) + 1) * share) - 1
-    return ordered[min(max(place, 0), len(ordered) - 1)]
+    index = round((len(ordered) + 1) * share) - 1
+    return ordered[min(max(index, 0), len(ordered) - 1)]

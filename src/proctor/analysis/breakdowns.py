@@ -1,4 +1,4 @@
-"""Results by kind of task: where does it help? With intervals and correction, so that no one reads noise."""
+"""Results by kind of task, with intervals, and p-values corrected for the number of groups."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,9 +11,9 @@ from proctor.analysis.paired import counted_by_task, majority_resolved
 from proctor.analysis.significance import SIGNIFICANCE_LEVEL, exact_mcnemar, fisher_exact, format_p_value, holm
 from proctor.core.record import Record
 
-ValueOf = Callable[[str], str | tuple[str, ...] | None]  # what a field says of a task
+ValueOf = Callable[[str], str | tuple[str, ...] | None]  # the value of a field for a task
 
-UNKNOWN: Final = "(not said)"
+UNKNOWN: Final = "(unknown)"
 _MAX_DISTINCT_NUMBERS: Final = 6
 _BINS: Final = 4
 
@@ -40,12 +40,12 @@ class Group(Record):
 
     @property
     def significant(self) -> bool:
-        """More than chance, all groups considered."""
+        """More than chance, corrected for the number of groups."""
         return self.adjusted_p < SIGNIFICANCE_LEVEL
 
 
 class Breakdown(Record):
-    """A field, and the groups that it makes of the tasks. `runs` are one, or two that are compared."""
+    """A field and the groups of tasks by its value. `runs` is one run, or two that are compared."""
 
     field: str
     runs: tuple[str, ...]
@@ -53,29 +53,29 @@ class Breakdown(Record):
 
     @property
     def sentence(self) -> str:
-        """What can be said, and no more."""
+        """The groups that differ by more than chance."""
         if not self.groups:
-            alone = len(self.runs) == 1
+            single = len(self.runs) == 1
             return (
                 f"{self.runs[0]} has no graded task."
-                if alone
+                if single
                 else f"{' and '.join(self.runs)} have no graded task in common."
             )
         shown = [group for group in self.groups if group.significant]
         if len(self.runs) == 1:
             if not shown:
                 return f"By {self.field}, no group stands out by more than chance."
-            told = ", ".join(
+            groups = ", ".join(
                 f"{group.value} {self._side(group)} ({format_p_value(group.adjusted_p)})" for group in shown
             )
-            return f"By {self.field}, more than chance: {told}."
+            return f"By {self.field}, more than chance: {groups}."
         if not shown:
             return f"By {self.field}, {self.runs[1]} differs from {self.runs[0]} in no group by more than chance."
-        words = [
-            f"{'better' if group.gained > group.lost else 'worse'} on {group.value} ({format_p_value(group.adjusted_p)})"
-            for group in shown
+        changes = [
+            f"{'better' if one.gained > one.lost else 'worse'} on {one.value} ({format_p_value(one.adjusted_p)})"
+            for one in shown
         ]
-        return f"By {self.field}, {self.runs[1]} is {', '.join(words)}."
+        return f"By {self.field}, {self.runs[1]} is {', '.join(changes)}."
 
     def _side(self, group: Group) -> str:
         known = [(one.rate.value, one.tasks) for one in self.groups if one.rate]
@@ -86,7 +86,7 @@ class Breakdown(Record):
 def breakdown(field: str, runs: Mapping[str, Iterable[Observation]], value_of: ValueOf) -> Breakdown:
     """Break one run's results down by a field of its tasks, or the comparison of two.
 
-    A task of which the field says several things, such as its tags, is in the group of each.
+    A task with several values of the field, such as tags, is in the group of each.
     """
     names = tuple(runs)
     first, *rest = [counted_by_task(observations) for observations in runs.values()]
@@ -95,7 +95,7 @@ def breakdown(field: str, runs: Mapping[str, Iterable[Observation]], value_of: V
 
 
 def bin_numbers(values: Mapping[str, str]) -> dict[str, str]:
-    """Numbers that are many become a few ranges of about as many tasks each; anything else stays as it is."""
+    """Many distinct numbers become a few ranges of about as many tasks each; other values stay as they are."""
     numbers: dict[str, float] = {}
     for task, value in values.items():
         try:
@@ -116,7 +116,7 @@ def bin_numbers(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _single_run_groups(tasks: Mapping[str, Sequence[Observation]], value_of: ValueOf) -> tuple[Group, ...]:
-    resolved = {task: majority_resolved(answers) for task, answers in tasks.items()}
+    resolved = {task: majority_resolved(trials) for task, trials in tasks.items()}
     groups = _grouped(tasks, value_of)
     p_values = []
     for members in groups.values():
@@ -134,7 +134,7 @@ def _compared_groups(
     second: Mapping[str, Sequence[Observation]],
     value_of: ValueOf,
 ) -> tuple[Group, ...]:
-    was, now = ({task: majority_resolved(answers) for task, answers in run.items()} for run in (first, second))
+    was, now = ({task: majority_resolved(trials) for task, trials in run.items()} for run in (first, second))
     groups = _grouped(first.keys() & second.keys(), value_of)
     flips = [
         (sum(now[task] and not was[task] for task in members), sum(was[task] and not now[task] for task in members))
@@ -165,8 +165,8 @@ def _grouped(tasks: Iterable[str], value_of: ValueOf) -> dict[str, list[str]]:
     """Tasks by value: numbers and ranges in their order, anything else with the largest group first."""
     groups: dict[str, list[str]] = {}
     for task in sorted(tasks):
-        said = value_of(task) or UNKNOWN
-        for value in (said,) if isinstance(said, str) else said:
+        values = value_of(task) or UNKNOWN
+        for value in (values,) if isinstance(values, str) else values:
             groups.setdefault(value, []).append(task)
     numbers = {value: _number(value) for value in groups if value != UNKNOWN}
     if None in numbers.values():
@@ -175,7 +175,7 @@ def _grouped(tasks: Iterable[str], value_of: ValueOf) -> dict[str, list[str]]:
 
 
 def _number(value: str) -> float | None:
-    """The number that a value is, or that a range of them begins with."""
+    """The value as a number, or the start of a range of numbers."""
     try:
         return float(value.partition(" to ")[0])
     except ValueError:

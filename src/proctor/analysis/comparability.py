@@ -1,4 +1,4 @@
-"""What two runs were made with that is not the same. Only what is under test should differ between runs compared."""
+"""The differences between the configurations of two runs. Only what is under test should differ."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -8,8 +8,8 @@ from msgspec import to_builtins
 from proctor.core.record import Record
 from proctor.core.run import RunConfig
 
-# What a comparison is usually about, and what should be the same whatever it is about.
-_SUBJECT: Final = ("agent", "command", "model", "mode", "preset", "pod_template", "variables", "briefing")
+# What a comparison is usually about; `_CONDITIONS` should be the same in every comparison.
+_SUBJECT: Final = ("agent", "command", "model", "mode", "preset", "pod_template", "variables", "agent_options")
 _MAX_VALUE_LENGTH: Final = 80
 _CONDITIONS: Final = (
     *(
@@ -26,16 +26,16 @@ _CONDITIONS: Final = (
         "isolation",
         "network",
     ),
-    *("limits", "max_turns", "samples", "budget", "concurrency", "grade_concurrency", "machine"),
+    *("limits", "max_turns", "trials", "budget", "concurrency", "grade_concurrency", "machine"),
 )
 
 
 class Difference(Record):
-    """One thing that is not the same.
+    """One difference between two configurations.
 
     Attributes:
-        subject: it says who answers, and so may well be what the comparison is about; otherwise it is a condition
-            that should have been kept the same.
+        subject: it is part of the agent or model, and may be what the comparison is about; otherwise it is a condition
+            that should be the same.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Difference(Record):
 
 
 def differences(one: RunConfig, other: RunConfig) -> tuple[Difference, ...]:
-    """All of them, those about who answers first."""
+    """All differences, those of agent and model first."""
     before, after = to_builtins(one), to_builtins(other)
     return (
         *_differences(before, after, _SUBJECT, subject=True),
@@ -59,7 +59,7 @@ def differences(one: RunConfig, other: RunConfig) -> tuple[Difference, ...]:
 def _differences(
     one: dict[str, Any], other: dict[str, Any], names: tuple[str, ...], *, subject: bool
 ) -> Iterator[Difference]:
-    def unlike(name: str, first: object, second: object) -> Difference:
+    def difference(name: str, first: object, second: object) -> Difference:
         return Difference(name=name, first=str(first), second=str(second), subject=subject)
 
     for name in names:
@@ -67,13 +67,13 @@ def _differences(
         if name in {"tasks", "excluded"}:
             common = len(set(before) & set(after))
             if set(before) != set(after):
-                yield unlike(name, len(before), f"{len(after)}, {common} in common")
+                yield difference(name, len(before), f"{len(after)}, {common} in common")
         elif isinstance(before, dict):
             for key in sorted(before.keys() | after.keys()):
                 if before.get(key) != after.get(key):
-                    yield unlike(f"{name} {key}", _format_value(before.get(key)), _format_value(after.get(key)))
+                    yield difference(f"{name} {key}", _format_value(before.get(key)), _format_value(after.get(key)))
         elif before != after:
-            yield unlike(name, _format_value(before), _format_value(after))
+            yield difference(name, _format_value(before), _format_value(after))
 
 
 def _format_value(value: object) -> object:

@@ -1,4 +1,4 @@
-"""How amounts are distributed: a mean alone hides the one task that took an hour."""
+"""How amounts are distributed: minimum, quartiles, p90 and maximum beside the mean."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ class Distribution(Record):
 
 
 def distribution_of(values: Iterable[float]) -> Distribution | None:
-    """The distribution of these values; None of none."""
+    """The distribution of these values; None without values."""
     ordered = sorted(values)
     if not ordered:
         return None
@@ -41,7 +41,7 @@ def distribution_of(values: Iterable[float]) -> Distribution | None:
 
 def quantile(ordered: Sequence[float], share: float) -> float:
     """The value below which this share lies, between neighbours in proportion (R's type 7, numpy's default)."""
-    place = (len(ordered) - 1) * share
-    below = math.floor(place)
+    position = (len(ordered) - 1) * share
+    below = math.floor(position)
     above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+    return ordered[below] + (ordered[above] - ordered[below]) * (position - below)

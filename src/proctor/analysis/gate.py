@@ -1,12 +1,12 @@
-"""A rule that a comparison must meet, so that a pipeline, or a sweep, can act on it.
+"""A rule that a comparison must meet, for use in a pipeline or a sweep.
 
     rule    = clause {"," clause}                                   all of them must hold
     clause  = "better" | "not worse"                                what the exact paired test can show
             | "better by" share | "not worse by" share              where the interval of the difference in rate ends
             | measure operator bound                                such as  rate >= 30%   cost ratio <= 1.2   p < 0.01
 
-"not worse" holds when the data show no loss, which few tasks seldom do; "not worse by 2%" holds when they rule a loss
-of two points out, which takes many. A measure that is not known, such as a cost without a price, meets no bound.
+"not worse" holds when the data show no loss, which few tasks seldom do; "not worse by 2%" holds when they rule out a
+loss of two points, which takes many tasks. A measure that is unknown, such as a cost without a price, meets no bound.
 """
 
 import operator
@@ -26,7 +26,7 @@ _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
     "=": operator.eq,
 }
 _MEASURES: Final[dict[str, Callable[[Comparison], float | None]]] = {
-    "verdict": lambda it: it.conclusion if it.common else None,
+    "conclusion": lambda it: it.conclusion if it.common else None,
     "p": lambda it: it.adjusted_p if it.common else None,
     "common": lambda it: it.common,
     "rate": lambda it: it.second.rate.value if it.second.rate else None,
@@ -45,7 +45,7 @@ _MEASURES: Final[dict[str, Callable[[Comparison], float | None]]] = {
     "errors": lambda it: it.second.errors,
     "findings": lambda it: it.second.findings,
 }
-MEASURES: Final = tuple(name for name in _MEASURES if name != "verdict")
+MEASURES: Final = tuple(name for name in _MEASURES if name != "conclusion")
 _RATES: Final = ("rate", "rate low", "gain", "gain low", "gain high")
 _SHARES: Final = frozenset({*_RATES, "p"})
 _RATIOS: Final = frozenset({"cost ratio", "cost ratio high", "time ratio", "time ratio high"})
@@ -63,14 +63,14 @@ class GateClause(Record):
 
 
 class GateRule(Record):
-    """Conditions of which every one must hold."""
+    """Conditions that must all hold."""
 
     text: str
     clauses: tuple[GateClause, ...]
 
 
 class ClauseResult(Record):
-    """What became of one condition; `value` is None where the measure is not known, and then it does not hold."""
+    """The result of one condition; `value` is None where the measure is unknown, and then it does not hold."""
 
     clause: str
     measure: str
@@ -90,14 +90,14 @@ def parse_rule(text: str) -> GateRule:
     """Read a rule.
 
     Raises:
-        UsageError: it is none; says which part, and what there is.
+        UsageError: it cannot be parsed; names the part, and the possible measures.
     """
     clauses = tuple(_parse_clause(" ".join(part.lower().split())) for part in text.split(","))
     return GateRule(text=", ".join(clause.text for clause in clauses), clauses=clauses)
 
 
 def decide(rule: GateRule, comparison: Comparison) -> GateDecision:
-    """Hold a comparison against a rule."""
+    """Apply a rule to a comparison."""
     outcomes = tuple(_evaluate_clause(clause, comparison) for clause in rule.clauses)
     failed = [outcome for outcome in outcomes if not outcome.holds]
     pair = f"{comparison.second.run} against {comparison.first.run}"
@@ -109,21 +109,23 @@ def decide(rule: GateRule, comparison: Comparison) -> GateDecision:
 
 def _parse_clause(text: str) -> GateClause:
     if text == "better":
-        return GateClause(text=text, measure="verdict", operator=">=", bound=1)
+        return GateClause(text=text, measure="conclusion", operator=">=", bound=1)
     if text == "not worse":
-        return GateClause(text=text, measure="verdict", operator=">=", bound=0)
+        return GateClause(text=text, measure="conclusion", operator=">=", bound=0)
     for words, sign in (("better by ", 1), ("not worse by ", -1)):
         if text.startswith(words):
             written = text.removeprefix(words)
             share = _parse_bound(written, text, "gain low")
             if share < 0:
-                raise UsageError(f"{written!r} in {text!r} has a sign", fix="the words say which way; write it without")
+                raise UsageError(
+                    f"{written!r} in {text!r} has a sign", fix="write it without; the words give the direction"
+                )
             return GateClause(text=text, measure="gain low", operator=">=", bound=sign * share)
     found = _CLAUSE.fullmatch(text)
     if found is None or found["measure"] not in MEASURES:
         raise UsageError(
             f"{text!r} is no condition of a rule" if text else "a rule has an empty condition",
-            fix="say `better`, `not worse`, `better by 2%`, `not worse by 2%`, or a measure with a bound, such as "
+            fix="write `better`, `not worse`, `better by 2%`, `not worse by 2%`, or a measure with a bound, such as "
             f"`cost ratio <= 1.2`; the measures are {', '.join(MEASURES)}",
         )
     bound = _parse_bound(found["bound"], text, found["measure"])
@@ -131,7 +133,7 @@ def _parse_clause(text: str) -> GateClause:
 
 
 def _parse_bound(written: str, clause: str, measure: str) -> float:
-    """A bound. One that is always met, or never, since its unit was forgotten would make a gate that checks nothing."""
+    """A bound. One that is always or never met, because of a missing unit, is refused."""
     found = _NUMBER.fullmatch(written.strip())
     if found is None:
         raise UsageError(f"{written!r} in {clause!r} is no number", fix="write 0.3, 30%, or $1.50")
@@ -150,13 +152,13 @@ def _evaluate_clause(clause: GateClause, comparison: Comparison) -> ClauseResult
 
 
 def _explain(outcome: ClauseResult) -> str:
-    if outcome.value is None and outcome.measure == "verdict":
+    if outcome.value is None and outcome.measure == "conclusion":
         return "since no graded task is in common"
     if outcome.value is None:
-        return f"since {outcome.measure} is not known"
-    if outcome.measure == "verdict":
-        words = {1: "shown to be better", 0: "no difference shown", -1: "shown to be worse"}
-        return words[int(outcome.value)]
+        return f"since {outcome.measure} is unknown"
+    if outcome.measure == "conclusion":
+        conclusions = {1: "shown to be better", 0: "no difference shown", -1: "shown to be worse"}
+        return conclusions[int(outcome.value)]
     if outcome.measure in _RATES:
         return f"{outcome.measure} is {100 * outcome.value:.4g}%"
     return f"{outcome.measure} is {outcome.value:.4g}"

@@ -1,7 +1,7 @@
 """Confidence intervals, in closed form: the libraries that have them take seconds to import.
 
-Tasks are what a benchmark samples, so tasks are what an interval counts: several answers to one task say less than as
-many answers to as many tasks.
+A benchmark is a sample of tasks, so an interval counts tasks: several trials of one task say less than the same number
+of trials of different tasks.
 """
 
 import math
@@ -11,18 +11,18 @@ from typing import Final
 from proctor.core.record import Record
 
 CONFIDENCE: Final = 0.95
-_Z_95: Final = 1.959963984540054  # of that confidence: what would tell it takes more memory than a run
+_Z_95: Final = 1.959963984540054  # of that confidence, without the memory that `statistics` needs
 
 
 class Interval(Record):
-    """Where a true value lies, with the stated confidence."""
+    """The range that holds the true value, with the stated confidence."""
 
     low: float
     high: float
 
 
 class Estimate(Record):
-    """A value with its interval; without one where the data are too few to say."""
+    """A value with its interval; without one where there are too few data."""
 
     value: float
     low: float | None = None
@@ -49,7 +49,7 @@ def t_value(degrees: int, confidence: float = CONFIDENCE) -> float:
     z = z_value(confidence)
     if degrees == 1:
         return math.tan(math.pi / 2 * confidence)
-    if degrees == 2:  # noqa: PLR2004 - as said
+    if degrees == 2:  # noqa: PLR2004 - the exact form for two degrees
         return confidence * math.sqrt(2 / (1 - confidence**2))
     terms = (
         z,
@@ -62,7 +62,7 @@ def t_value(degrees: int, confidence: float = CONFIDENCE) -> float:
 
 
 def wilson(successes: int, trials: int, *, confidence: float = CONFIDENCE) -> Interval | None:
-    """Wilson's score interval for a proportion; None without trials, of which nothing can be said.
+    """Wilson's score interval for a proportion; None without trials.
 
         centre = (p + z²/2n) / (1 + z²/n)
         margin = z / (1 + z²/n) · √(p(1 - p)/n + z²/4n²)
@@ -83,10 +83,10 @@ def clustered_error(clusters: Sequence[Sequence[float]]) -> float | None:
 
         se² = G/(G - 1) · Σ_g (Σ_{i in g} (x_i - mean))² / N²
 
-    the cluster-robust variance of a mean, with the usual small-sample factor. G clusters (tasks), N values (answers).
+    the cluster-robust variance of a mean, with the usual small-sample factor. G clusters (tasks), N values (trials).
     """
     groups = [group for group in clusters if group]
-    if len(groups) < 2:  # noqa: PLR2004 - of one cluster, no spread between clusters can be seen
+    if len(groups) < 2:  # noqa: PLR2004 - one cluster shows no spread between clusters
         return None
     total = sum(len(group) for group in groups)
     mean = math.fsum(value for group in groups for value in group) / total
@@ -97,15 +97,15 @@ def clustered_error(clusters: Sequence[Sequence[float]]) -> float | None:
 def clustered_rate(
     clusters: Sequence[Sequence[float]], *, trials: int | None = None, confidence: float = CONFIDENCE
 ) -> Estimate | None:
-    """The mean of values between 0 and 1, with an interval that knows which values belong to one task.
+    """The mean of values between 0 and 1, with an interval clustered by task.
 
     Wilson's interval at the effective number of trials p(1 - p)/se², where se is the clustered standard error: as many
-    independent trials would be needed to know the mean as well. It is between the number of tasks and of answers, and
-    with one answer to each task it is Wilson's own interval. None without values.
+    independent trials would be needed to know the mean as well. It is between the number of tasks and of trials, and
+    with one trial of each task it is Wilson's own interval. None without values.
 
     Args:
         clusters: the values of each task.
-        trials: the number of answers, where a value stands for several of them.
+        trials: the number of trials, where a value stands for several of them.
         confidence: of the interval.
     """
     groups = [group for group in clusters if group]
@@ -116,14 +116,14 @@ def clustered_rate(
     effective, most = float(len(groups)), max(number, trials or 0)
     error = clustered_error(groups) if most > len(groups) and 0 < rate < 1 else None
     if error is not None:
-        seen = rate * (1 - rate) / error**2 if error else math.inf
-        effective = min(float(most), max(effective, seen))
+        independent = rate * (1 - rate) / error**2 if error else math.inf
+        effective = min(float(most), max(effective, independent))
     interval = _wilson(rate, effective, z_value(confidence))
     return Estimate(value=rate, low=interval.low, high=interval.high)
 
 
 def clustered_mean(clusters: Sequence[Sequence[float]], *, confidence: float = CONFIDENCE) -> Estimate | None:
-    """The mean of any values, ± t clustered standard errors; without an interval where a spread cannot be seen.
+    """The mean of any values, ± t clustered standard errors; without an interval for fewer than two clusters.
 
     t is Student's, with one degree of freedom less than there are clusters.
     """
@@ -141,7 +141,7 @@ def clustered_mean(clusters: Sequence[Sequence[float]], *, confidence: float = C
 def log_scale_mean(clusters: Sequence[Sequence[float]], *, confidence: float = CONFIDENCE) -> Estimate | None:
     """The mean of amounts (dollars, seconds), with a clustered interval on the log scale: amounts are skewed.
 
-    mean · exp(± t · se / mean), t as above; without an interval where a spread cannot be seen. None without values.
+    mean · exp(± t · se / mean), t as above; without an interval for fewer than two clusters. None without values.
     """
     groups = [group for group in clusters if group]
     if not groups:

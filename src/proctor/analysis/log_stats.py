@@ -1,16 +1,16 @@
-"""What logs tell beyond results, in numbers. Reports carry these; whoever reads logs makes them."""
+"""Statistics of the logs of a run, as reports contain them."""
 
 from proctor.core.benchmark import LogMeasure
 from proctor.core.record import Record
 
 
 class ToolCallStats(Record):
-    """Calls of tools, and those that brought nothing; one that is wasted in two ways counts as the first of them.
+    """Tool calls and wasted ones; a call that is wasted in two ways counts as the first of them.
 
     Attributes:
-        failed: the tool says so itself.
-        reread: what was read before, and not changed since.
-        repeated: the same call again, nothing having changed.
+        failed: the tool reports a failure.
+        reread: it reads what was read before, and not changed since.
+        repeated: the same call again, with no change in between.
     """
 
     calls: int = 0
@@ -20,7 +20,7 @@ class ToolCallStats(Record):
 
     @property
     def wasted(self) -> int:
-        """All of them that brought nothing."""
+        """All wasted calls."""
         return self.failed + self.reread + self.repeated
 
     def __add__(self, other: "ToolCallStats") -> "ToolCallStats":
@@ -36,8 +36,8 @@ class LogStats(Record):
     """The logs of one run, in numbers.
 
     Attributes:
-        read: counted answers whose trajectory could be read; `lacking`: those that left none, or none that can be.
-        gave_up: unresolved answers whose last words say that it could not be done.
+        trajectories_read: counted trials whose trajectory could be read; `trajectories_missing`: the others.
+        gave_up: unresolved trials whose final text says that the agent could not solve the task.
         measures: the benchmark's own, where it has any.
     """
 

@@ -7,12 +7,13 @@ import msgspec
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.record import Record
 from proctor.core.result import AgentMetrics, ModelUsage, TaskResult
+from proctor.results import usage_cost
 
 _GRADED: Final = frozenset({Status.RESOLVED, Status.UNRESOLVED})
 
 
 class ObservedFinding(Record):
-    """What kind of thing an audit found."""
+    """The code of one finding of the audit."""
 
     code: str
 
@@ -31,7 +32,7 @@ class ObservedVerdict(Record):
 
 
 class ObservedAttempt(Record):
-    """One try, and where its logs are below the run's folder."""
+    """One attempt, and where its logs are below the run's folder."""
 
     number: int
     cause: Cause
@@ -39,10 +40,10 @@ class ObservedAttempt(Record):
 
 
 class Observation(Record):
-    """One answer to one task. The file of a `TaskResult` reads as one of these, and everything else in it is skipped.
+    """One trial of one task. The file of a `TaskResult` can be read as one; its other fields are skipped.
 
     Attributes:
-        sample: tells apart several wanted answers to the same task.
+        trial: its number among the trials of the task.
     """
 
     task_id: str
@@ -65,18 +66,13 @@ class Observation(Record):
 
     @property
     def counted(self) -> bool:
-        """Whether it is in the denominator of the rate: what was not the agent's doing says nothing about the agent."""
+        """Whether it is in the denominator of the rate. Errors that are not the agent's fault are not."""
         return self.status in _GRADED and CONSEQUENCES[self.cause].counted
 
     @property
     def cost_usd(self) -> float | None:
-        """What it cost, every try included; None when any price is unknown."""
-        total = 0.0
-        for usage in self.usage:
-            if usage.cost_usd is None:
-                return None
-            total += usage.cost_usd
-        return total
+        """What it cost, all attempts included; None when any price is unknown."""
+        return usage_cost(self.usage)
 
     @property
     def tokens(self) -> int:
@@ -86,5 +82,5 @@ class Observation(Record):
 
 def to_observation(result: TaskResult) -> Observation:
     """A result that is already in memory, as an observation."""
-    seen: Observation = msgspec.convert(result, Observation, from_attributes=True)
-    return seen
+    observation: Observation = msgspec.convert(result, Observation, from_attributes=True)
+    return observation

@@ -1,6 +1,7 @@
-"""Two runs on the same tasks: which flipped, what it cost, and whether that is more than chance."""
+"""Two runs on the same tasks: which tasks flipped, how cost and time changed, and whether it is more than chance."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -16,11 +17,14 @@ from proctor.analysis.significance import (
     tasks_needed,
 )
 from proctor.core.causes import Status
+from proctor.core.formatting import plural
 from proctor.core.record import Record
+
+Flip = Literal["gained", "lost", "both", "neither"]
 
 
 class ComparisonSide(Record):
-    """One of the two runs: its rate on the common tasks, and what else became of its answers, on all of its tasks."""
+    """One of the two runs: its rate on the common tasks; trials, errors and findings on all of its tasks."""
 
     run: str
     rate: Estimate | None
@@ -45,16 +49,16 @@ class MetricChange(Record):
 
 
 class Comparison(Record):
-    """A comparison on common tasks. A task with several answers counts as resolved when most of them are.
+    """A comparison on common tasks. A task with several trials counts as resolved when most of them are.
 
     Attributes:
         gained: tasks that only the second run resolved; `lost`: only the first.
-        p_value: of the exact two-sided McNemar test: how likely so uneven a split of the flips is by chance.
+        p_value: of the exact two-sided McNemar test: how likely so uneven a split of the flips is by chance alone.
         adjusted_p: the same after Holm's correction, where several comparisons were made at once.
-        rate: all answers count here, not the majority of a task's.
-        cost: None where a price is unknown; `seconds`: where a run does not say how long its answers took.
+        rate: over all trials, not the majority of each task's.
+        cost: None where a price is unknown; `seconds`: None where a run has no times.
         tasks_needed: how many common tasks would show a difference as large as this one (80 % power).
-        visible: the smallest difference in rate that this many tasks, of which this many flip, can show.
+        minimum_detectable_difference: the smallest difference in rate that this many tasks and flips can show.
     """
 
     first: ComparisonSide
@@ -81,20 +85,38 @@ class Comparison(Record):
 
     @property
     def sentence(self) -> str:
-        """What can be said, and no more."""
-        if self.common == 0:
-            return f"{self.first.run} and {self.second.run} have no graded task in common."
-        tasks = "task" if self.common == 1 else "tasks"
-        p_value = format_p_value(self.p_value)
-        if format_p_value(self.adjusted_p) != p_value:
-            p_value += f", {format_p_value(self.adjusted_p).removeprefix('p = ')} after correction"
-        flips = f"{len(self.gained)} gained, {len(self.lost)} lost of {self.common} common {tasks}; {p_value}"
-        names = f"between {self.first.run} and {self.second.run}"
-        if self.conclusion == 0:
-            needed = "" if self.tasks_needed is None else f" One this large takes about {self.tasks_needed:,} tasks."
-            return f"No difference {names} that these data can show ({flips}).{needed}"
-        word = "better" if self.conclusion > 0 else "worse"
-        return f"{self.second.run} is {word} than {self.first.run} ({flips})."
+        """What the data show."""
+        return comparison_sentence(
+            (self.first.run, self.second.run),
+            (len(self.gained), len(self.lost), self.common),
+            p_value=self.p_value,
+            adjusted_p=self.adjusted_p,
+            needed=self.tasks_needed,
+        )
+
+
+def comparison_sentence(
+    names: Sequence[str],
+    counts: tuple[int, int, int],
+    *,
+    p_value: float,
+    adjusted_p: float | None = None,
+    needed: int | None = None,
+) -> str:
+    """What a comparison shows, from its counts of gained, lost and common tasks."""
+    first, second = names
+    gained, lost, common = counts
+    if common == 0:
+        return f"{first} and {second} have no graded task in common."
+    adjusted = p_value if adjusted_p is None else adjusted_p
+    p_text = format_p_value(p_value)
+    if format_p_value(adjusted) != p_text:
+        p_text += f", {format_p_value(adjusted).removeprefix('p = ')} after correction"
+    flips = f"{gained} gained, {lost} lost of {plural(common, 'common task')}; {p_text}"
+    if adjusted >= SIGNIFICANCE_LEVEL:
+        more = "" if needed is None else f" One this large takes about {needed:,} tasks."
+        return f"No difference between {first} and {second} that these data can show ({flips}).{more}"
+    return f"{second} is {'better' if gained > lost else 'worse'} than {first} ({flips})."
 
 
 def compare(
@@ -104,18 +126,18 @@ def compare(
     names: tuple[str, str] = ("the first run", "the second run"),
     resamples: int = RESAMPLES,
 ) -> Comparison:
-    """Compare two runs, task by task. Errors and skipped answers say nothing about the agent and are left out."""
+    """Compare two runs, task by task. Errors and skipped trials say nothing about the agent and are excluded."""
     before, after = list(first), list(second)
     one, other = counted_by_task(before), counted_by_task(after)
-    common = sorted(one.keys() & other.keys())
-    was, now = ({task: majority_resolved(answers[task]) for task in common} for answers in (one, other))
-    gained = tuple(task for task in common if now[task] and not was[task])
-    lost = tuple(task for task in common if was[task] and not now[task])
-    both = sum(was[task] and now[task] for task in common)
+    flips = flips_by_task(one, other)
+    common = list(flips)
+    gained = tuple(task for task, flip in flips.items() if flip == "gained")
+    lost = tuple(task for task, flip in flips.items() if flip == "lost")
+    both = sum(flip == "both" for flip in flips.values())
     p_value = exact_mcnemar(len(gained), len(lost))
-    rates = [[[float(answer.resolved) for answer in answers[task]] for task in common] for answers in (one, other)]
-    costs = [[_mean([answer.cost_usd for answer in answers[task]]) for task in common] for answers in (one, other)]
-    times = [[_mean([answer.agent_seconds for answer in answers[task]]) for task in common] for answers in (one, other)]
+    rates = [[[float(trial.resolved) for trial in run[task]] for task in common] for run in (one, other)]
+    costs = [[_mean([trial.cost_usd for trial in run[task]]) for task in common] for run in (one, other)]
+    times = [[_mean([trial.agent_seconds for trial in run[task]]) for task in common] for run in (one, other)]
     return Comparison(
         first=_side(names[0], before, rates[0]),
         second=_side(names[1], after, rates[1]),
@@ -128,7 +150,7 @@ def compare(
         adjusted_p=p_value,
         rate=_change([_mean(task) for task in rates[0]], [_mean(task) for task in rates[1]], resamples, bounded=True),
         cost=_change(costs[0], costs[1], resamples),
-        # Nobody answers in no time: a run that says so does not know.
+        # No trial takes no time: a run whose times are all 0 does not know them.
         seconds=_change(times[0], times[1], resamples) if any(times[0]) and any(times[1]) else None,
         tasks_needed=tasks_needed(*_flip_fractions(gained, lost, len(common))),
         minimum_detectable_difference=minimum_detectable_difference(
@@ -138,9 +160,10 @@ def compare(
 
 
 def adjust_p_values(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
-    """Comparisons that are looked at together, their p-values adjusted for being several.
+    """Several comparisons, their p-values adjusted for their number.
 
-    What the tasks could show is told for the smallest of the p-values, which Holm's correction judges most severely.
+    `tasks_needed` and `minimum_detectable_difference` are for the level at which Holm's correction judges the smallest
+    p-value.
     """
     adjusted = holm([comparison.p_value for comparison in comparisons])
     severity = SIGNIFICANCE_LEVEL / max(1, len(comparisons))
@@ -158,7 +181,7 @@ def adjust_p_values(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]
 
 
 def counted_by_task(observations: Iterable[Observation]) -> dict[str, list[Observation]]:
-    """The answers that count, by task."""
+    """The counted trials, by task."""
     found: dict[str, list[Observation]] = {}
     for observation in observations:
         if observation.counted:
@@ -166,13 +189,29 @@ def counted_by_task(observations: Iterable[Observation]) -> dict[str, list[Obser
     return found
 
 
+def flips_by_task(
+    first: Mapping[str, Sequence[Observation]], second: Mapping[str, Sequence[Observation]]
+) -> dict[str, Flip]:
+    """For each common task, which of the two runs resolved it."""
+    names: dict[tuple[bool, bool], Flip] = {
+        (False, True): "gained",
+        (True, False): "lost",
+        (True, True): "both",
+        (False, False): "neither",
+    }
+    return {
+        task: names[majority_resolved(first[task]), majority_resolved(second[task])]
+        for task in sorted(first.keys() & second.keys())
+    }
+
+
 def _flip_fractions(gained: Sequence[str], lost: Sequence[str], common: int) -> tuple[float, float]:
     return len(gained) / max(common, 1), len(lost) / max(common, 1)
 
 
 def majority_resolved(trials: Sequence[Observation]) -> bool:
-    """Whether most of a task's answers are right; a tie is not most."""
-    return sum(answer.resolved for answer in trials) * 2 > len(trials)
+    """Whether most of a task's trials are resolved; a tie is not most."""
+    return sum(trial.resolved for trial in trials) * 2 > len(trials)
 
 
 def _side(run: str, observations: Sequence[Observation], rates: Sequence[Sequence[float]]) -> ComparisonSide:
@@ -181,7 +220,7 @@ def _side(run: str, observations: Sequence[Observation], rates: Sequence[Sequenc
         rate=clustered_rate(rates),
         trials=len(observations),
         errors=sum(observation.status is Status.ERROR for observation in observations),
-        findings=sum(bool(seen.verdict and seen.verdict.findings) for seen in observations if seen.counted),
+        findings=sum(bool(one.verdict and one.verdict.findings) for one in observations if one.counted),
     )
 
 

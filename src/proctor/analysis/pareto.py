@@ -1,4 +1,4 @@
-"""Rate, cost and time together: which runs nothing else beats in all three, and how sure that is."""
+"""The Pareto frontier of rate, cost and time, and how often each run is on it when tasks are resampled."""
 
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ _SEED: Final = 20260215
 
 
 class ParetoPoint(Record):
-    """One run: its rate, and the mean cost and time of an answer; None where that is not known."""
+    """One run: its rate, and the mean cost and time of a trial; None where unknown."""
 
     run: str
     rate: Estimate | None
@@ -24,12 +24,13 @@ class ParetoPoint(Record):
 
 
 class ParetoResult(Record):
-    """Where a run stands.
+    """A run's position relative to the Pareto frontier.
 
     Attributes:
-        on_front: no other run is at least as good in every objective and better in one; None where a number is missing.
+        on_frontier: no other run is at least as good in every objective and better in one; None where a value is
+            missing.
         dominated_by: the runs that are.
-        share: how often it is on the front when the tasks are drawn again: near 1 or 0 it is sure, near ½ it is not.
+        bootstrap_frequency: how often it is on the frontier when the tasks are resampled. Near 1 or 0 it is certain.
     """
 
     point: ParetoPoint
@@ -39,18 +40,18 @@ class ParetoResult(Record):
 
 
 class TaskSums:
-    """What a run's counted answers come to, task by task: all that drawing tasks again needs of them."""
+    """Sums over a run's counted trials, by task: all that resampling tasks needs."""
 
     def __init__(self) -> None:
         self.tasks: dict[str, tuple[float, float, float, float]] = {}
 
     def accumulate(self, observations: Iterable[Observation]) -> Iterator[Observation]:
-        """Hand observations on, and count them in passing."""
+        """Yield the observations again, and add each to the sums."""
         for one in observations:
             if one.counted:
-                count, right, spent, took = self.tasks.get(one.task_id, (0.0, 0.0, 0.0, 0.0))
-                spent += one.cost_usd or 0.0
-                self.tasks[one.task_id] = (count + 1, right + one.resolved, spent, took + one.agent_seconds)
+                count, resolved, cost, seconds = self.tasks.get(one.task_id, (0.0, 0.0, 0.0, 0.0))
+                cost += one.cost_usd or 0.0
+                self.tasks[one.task_id] = (count + 1, resolved + one.resolved, cost, seconds + one.agent_seconds)
             yield one
 
 
@@ -61,25 +62,27 @@ def pareto_results(
     objectives: Sequence[Objective] = OBJECTIVES,
     resamples: int = _RESAMPLES,
 ) -> tuple[ParetoResult, ...]:
-    """Every run's standing. `sums` has those of runs of which it is to be said how sure it is."""
+    """Every run's position. Runs in `sums` get a bootstrap frequency."""
     placed = {point.run: numbers for point in points if (numbers := _objective_values(point, objectives)) is not None}
-    drawn = {run: sums[run] for run in placed if run in sums}
-    shares = frontier_frequencies(drawn, objectives=objectives, resamples=resamples)
+    resampled = {run: sums[run] for run in placed if run in sums}
+    frequencies = frontier_frequencies(resampled, objectives=objectives, resamples=resamples)
     found = []
     for point in points:
-        mine = placed.get(point.run)
-        better = tuple(run for run, other in placed.items() if mine is not None and dominates(other, mine))
-        on_front = None if mine is None else not better
+        own = placed.get(point.run)
+        better = tuple(run for run, other in placed.items() if own is not None and dominates(other, own))
         found.append(
             ParetoResult(
-                point=point, on_frontier=on_front, dominated_by=better, bootstrap_frequency=shares.get(point.run)
+                point=point,
+                on_frontier=None if own is None else not better,
+                dominated_by=better,
+                bootstrap_frequency=frequencies.get(point.run),
             )
         )
     return tuple(found)
 
 
 def dominates(one: Sequence[float], other: Sequence[float]) -> bool:
-    """At least as good in every objective, and better in one; more is better in all of them."""
+    """At least as good in every objective, and better in one; higher is better in all of them."""
     return all(a >= b for a, b in zip(one, other, strict=True)) and any(a > b for a, b in zip(one, other, strict=True))
 
 
@@ -90,9 +93,10 @@ def frontier_frequencies(
     resamples: int = _RESAMPLES,
     seed: int = _SEED,
 ) -> dict[str, float]:
-    """How often each run is on the front when tasks are drawn again, with every run's answers to them.
+    """How often each run is on the frontier when tasks are resampled, with every run's trials of them.
 
-    A run that lacks a task does without it. The draws repeat: same data, same shares.
+    A task that a run does not have is left out of that run's means. The seed is fixed: the same data give the same
+    frequencies.
     """
     tasks = sorted({task for run in sums.values() for task in run.tasks})
     if not tasks:
@@ -100,9 +104,9 @@ def frontier_frequencies(
     columns = {run: _task_columns(of, tasks, objectives) for run, of in sums.items()}
     draw = random.Random(seed)  # noqa: S311 - draws for statistics, not for secrets
     counts = dict.fromkeys(sums, 0)
-    places = range(len(tasks))
+    indices = range(len(tasks))
     for _ in range(resamples):
-        drawn = draw.choices(places, k=len(tasks))
+        drawn = draw.choices(indices, k=len(tasks))
         means = {run: mean for run, table in columns.items() if (mean := _resampled_means(table, drawn)) is not None}
         for run in _frontier(means):
             counts[run] += 1
@@ -110,16 +114,16 @@ def frontier_frequencies(
 
 
 def _frontier(means: Mapping[str, tuple[float, ...]]) -> list[str]:
-    """The runs that no other dominates. In this order nobody is dominated by one who comes later."""
-    front: list[str] = []
+    """The runs that no other dominates. In this order no run is dominated by a later one."""
+    frontier: list[str] = []
     for run in sorted(means, key=means.__getitem__, reverse=True):
-        if not any(dominates(means[other], means[run]) for other in front):
-            front.append(run)
-    return front
+        if not any(dominates(means[other], means[run]) for other in frontier):
+            frontier.append(run)
+    return frontier
 
 
 def _objective_values(point: ParetoPoint, objectives: Sequence[Objective]) -> tuple[float, ...] | None:
-    """What is better when it is more: the rate as it is, cost and time turned round."""
+    """Values of which higher is better: the rate, and cost and time negated."""
     values: dict[Objective, float | None] = {
         "rate": point.rate.value if point.rate else None,
         "cost": -point.cost.value if point.cost else None,
@@ -131,12 +135,12 @@ def _objective_values(point: ParetoPoint, objectives: Sequence[Objective]) -> tu
 
 
 def _task_columns(sums: TaskSums, tasks: Sequence[str], objectives: Sequence[Objective]) -> list[list[float]]:
-    """Sums by task: the number of answers, then each objective, such that more is better."""
+    """Sums by task: the number of trials, then each objective, such that higher is better."""
     rows = [sums.tasks.get(task, (0.0, 0.0, 0.0, 0.0)) for task in tasks]
     columns: dict[Objective, list[float]] = {
-        "rate": [right for _, right, _, _ in rows],
-        "cost": [-spent for _, _, spent, _ in rows],
-        "seconds": [-took for *_, took in rows],
+        "rate": [resolved for _, resolved, _, _ in rows],
+        "cost": [-cost for _, _, cost, _ in rows],
+        "seconds": [-seconds for *_, seconds in rows],
     }
     return [[count for count, *_ in rows], *(columns[objective] for objective in objectives)]
 

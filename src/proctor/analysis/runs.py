@@ -8,23 +8,22 @@ from typing import Final
 
 import msgspec
 
-from proctor.analysis.best_of import mean_best_of_k
 from proctor.analysis.distribution import Distribution, distribution_of
 from proctor.analysis.failures import failure_reason, finding_codes, sorted_by_count
 from proctor.analysis.intervals import Estimate, clustered_mean, clustered_rate, log_scale_mean, ratio_of_sums
 from proctor.analysis.observation import Observation, ObservedVerdict, to_observation
-from proctor.analysis.pass_at_k import PassAtK, estimate_pass_at_k
-from proctor.analysis.roles import RoleStats, add_roles
+from proctor.analysis.pass_at_k import PassAtK, estimate_pass_at_k, mean_best_of_k
 from proctor.core.causes import Cause, Status
 from proctor.core.record import Record
 from proctor.core.result import TaskResult
 from proctor.core.run import RunConfig
+from proctor.results import usage_cost
 
 _MAX_K: Final = 8
 
 
 class HealthyRate(Record):
-    """The rate over the tasks that proved sound on this machine; `tasks` of them have answers that count."""
+    """The rate over the tasks that `validate` found healthy on this machine; `tasks` of them have counted trials."""
 
     tasks: int
     resolved: int
@@ -32,28 +31,47 @@ class HealthyRate(Record):
     rate: Estimate | None
 
 
+class RoleStats(Record):
+    """What the agents of one role did, over all trials of a run; the cost is None when a price is unknown."""
+
+    role: str
+    members: int = 0
+    cost_usd: float | None = 0.0
+    active_seconds: float = 0.0
+    idle_seconds: float = 0.0
+    turns: int = 0
+    messages: int = 0
+    compactions: int = 0
+
+    @property
+    def idle_share(self) -> float | None:
+        """The share of its time in which it waited."""
+        whole = self.active_seconds + self.idle_seconds
+        return self.idle_seconds / whole if whole else None
+
+
 class RunRow(Record):
-    """One run in numbers. Rates count graded answers; what was not the agent's fault is an error, counted apart.
+    """One run in numbers. Rates count graded trials; what was not the agent's fault is an error, counted separately.
 
     Attributes:
-        counted: answers in the denominator of the rate; averages are over these too.
-        tasks: tasks that have such answers.
+        counted: trials in the denominator of the rate; averages are over these too.
+        tasks: tasks that have such trials.
         low: the lower end of the 95 % interval of the rate (Wilson, clustered by task); `high`: the upper.
         rate_with_errors: the rate if every error were the agent's failure: the truth lies between the two.
-        official: answers that the benchmark's own grader calls resolved.
+        official: trials that the benchmark's own grader calls resolved.
         score: the mean score, of benchmarks that grade by degree.
-        scores: the means of the benchmark's further numbers, each over the answers that have it.
-        best_of: the mean over tasks of the expected best score of 1, 2, … answers, where all tasks have several: of
+        scores: the means of the benchmark's further scores, each over the trials that have it.
+        best_of: the mean over tasks of the expected best score of 1, 2, … trials, where all tasks have several: of
             the score itself, and of each score within a time.
-        healthy: over the tasks that are known to be sound; None when nobody has tried.
-        findings: graded answers in which the audit found something; `finding_codes` says what.
+        healthy: over the tasks that are known to be healthy; None where none was validated.
+        findings: graded trials in which the audit found something; `finding_codes` counts them by code.
         flaky: tasks of which a test flipped between reruns.
-        missing: answers that the run was asked for and has not recorded.
-        tries: attempts beyond the first, which infrastructure errors made necessary.
+        missing: trials of the run that are not recorded.
+        retries: attempts beyond the first, made after infrastructure failures.
         avg_cost_usd: None when any price is unknown, and so is every other cost.
-        avg_seconds: None when no answer says how long it took, and so is every other time.
-        cost_per_resolved_usd: all that the counted answers cost, by those resolved.
-        total_usd: what everything cost, errors included.
+        avg_seconds: None when no trial has a time, and so is every other time.
+        cost_per_resolved_usd: the cost of all counted trials, by those resolved.
+        total_usd: the cost of all trials, errors included.
     """
 
     run_id: str
@@ -109,16 +127,16 @@ def run_row(
 ) -> RunRow:
     """Put a run into numbers, reading its results once and keeping none of them.
 
-    `healthy` are the tasks that are known to be sound, where anybody has tried.
+    `healthy` are the tasks that are known to be healthy, where they were validated.
     """
-    tally = _RunRowBuilder()
+    builder = _RunRowBuilder()
     for result in results:
-        tally.add(result if isinstance(result, Observation) else to_observation(result))
-    return tally.row(config, healthy)
+        builder.add(result if isinstance(result, Observation) else to_observation(result))
+    return builder.row(config, healthy)
 
 
 class _TaskColumn:
-    """A number of each answer, beside the place of its task: sixteen bytes, where objects would take ten times that."""
+    """A number of each trial, with the index of its task: sixteen bytes, where objects would take ten times that."""
 
     __slots__ = ("_task_indices", "_values")
 
@@ -130,18 +148,18 @@ class _TaskColumn:
         self._values.append(value)
 
     def by_task(self, tasks: int) -> list[list[float]]:
-        """The numbers of each task's answers; none, of those that have none."""
+        """The numbers of each task's trials; empty for a task without any."""
         found: list[list[float]] = [[] for _ in range(tasks)]
-        for place, value in zip(self._task_indices, self._values, strict=True):
-            found[place].append(value)
+        for index, value in zip(self._task_indices, self._values, strict=True):
+            found[index].append(value)
         return found
 
 
 class _RunRowBuilder:
-    """Numbers that grow with every answer."""
+    """The numbers of a run while its trials are added."""
 
     def __init__(self) -> None:
-        self.task_indices: dict[str, int] = {}  # of the tasks that have counted answers, in the order of their coming
+        self.task_indices: dict[str, int] = {}  # of the tasks that have counted trials, in order of appearance
         self.resolved, self.costs, self.seconds, self.tokens = (
             _TaskColumn(),
             _TaskColumn(),
@@ -153,8 +171,8 @@ class _RunRowBuilder:
         self.statuses: Counter[Status] = Counter()
         self.flaky: set[str] = set()
         self.total_usd: float | None = 0.0
-        self.cost_known = True  # of every answer that counts, the cost is known
-        # Nobody answers in no time: results of other tools that do not say how long it took have 0 in all of them.
+        self.cost_known = True  # for every counted trial
+        # No trial takes no time: results of other tools that have no times have 0 in all of them.
         self.time_known = False
         self.sums: Counter[str] = Counter()
         self.extra_scores: dict[str, array[float]] = {}
@@ -180,44 +198,63 @@ class _RunRowBuilder:
             self._add_counted(one, cost)
 
     def _add_counted(self, one: Observation, cost: float | None) -> None:
-        place = self.task_indices.setdefault(one.task_id, len(self.task_indices))
-        self.resolved.add(place, one.resolved)
-        self.seconds.add(place, one.agent_seconds)
+        task = self.task_indices.setdefault(one.task_id, len(self.task_indices))
+        self.resolved.add(task, one.resolved)
+        self.seconds.add(task, one.agent_seconds)
         self.time_known |= one.agent_seconds > 0
-        self.tokens.add(place, one.tokens)
+        self.tokens.add(task, one.tokens)
         if cost is None:
             self.cost_known = False
         else:
-            self.costs.add(place, cost)
+            self.costs.add(task, cost)
         if one.verdict is not None and one.verdict.score is not None:
-            self.scores.add(place, one.verdict.score)
+            self.scores.add(task, one.verdict.score)
             for name, value in _best_of_scores(one.verdict).items():
-                self.best_of_scores.setdefault(name, _TaskColumn()).add(place, value)
+                self.best_of_scores.setdefault(name, _TaskColumn()).add(task, value)
         for name, value in (one.verdict.scores if one.verdict else {}).items():
             self.extra_scores.setdefault(name, array("d")).append(value)
         codes = finding_codes(one)
         self.official += _officially_resolved(one)
         self.findings += bool(codes)
         self.finding_codes.update(codes)
-        mode = failure_reason(one)
-        if mode is not None:
-            self.failure_reasons[mode] += 1
+        reason = failure_reason(one)
+        if reason is not None:
+            self.failure_reasons[reason] += 1
         for name in ("turns", "steps", "compactions", "context_resets"):
             self.sums[name] += getattr(one.metrics, name)
         if one.metrics.active_share is not None:
             self.active_shares.append(one.metrics.active_share)
-        add_roles(self.roles, one)
+        self._add_roles(one)
+
+    def _add_roles(self, one: Observation) -> None:
+        """Roles in order of appearance. An agent without a role is listed by its name."""
+        for member in one.metrics.members:
+            role = member.role or member.name
+            known = self.roles.get(role) or RoleStats(role=role)
+            cost = usage_cost(member.usage)
+            self.roles[role] = RoleStats(
+                role=role,
+                members=known.members + 1,
+                cost_usd=None if known.cost_usd is None or cost is None else known.cost_usd + cost,
+                active_seconds=known.active_seconds + member.active_seconds,
+                idle_seconds=known.idle_seconds + member.idle_seconds,
+                turns=known.turns + member.turns,
+                messages=known.messages + member.messages,
+                compactions=known.compactions + member.compactions,
+            )
 
     def row(self, config: RunConfig, healthy: Collection[str] | None) -> RunRow:
         number = len(self.task_indices)
-        marks = self.resolved.by_task(number)
-        right = [sum(answers) for answers in marks]
-        resolved, counted = int(sum(right)), sum(map(len, marks))
+        trials = self.resolved.by_task(number)
+        resolved_by_task = list(map(sum, trials))
+        resolved, counted = int(sum(resolved_by_task)), sum(map(len, trials))
         errors = self.statuses[Status.ERROR]
-        rate = clustered_rate(marks)
-        cost, per_resolved, costs = _amount_stats(self.costs, right) if self.cost_known else (None, None, None)
+        rate = clustered_rate(trials)
+        cost, per_resolved, costs = (
+            _amount_stats(self.costs, resolved_by_task) if self.cost_known else (None, None, None)
+        )
         seconds, seconds_per_resolved, times = (
-            _amount_stats(self.seconds, right) if self.time_known else (None, None, None)
+            _amount_stats(self.seconds, resolved_by_task) if self.time_known else (None, None, None)
         )
         return RunRow(
             run_id=config.run_id,
@@ -235,7 +272,7 @@ class _RunRowBuilder:
             rate_with_errors=resolved / (counted + errors) if counted or errors else None,
             official=self.official,
             score=_score(self.scores.by_task(number)),
-            healthy=None if healthy is None else _healthy_rate(zip(self.task_indices, marks, strict=True), healthy),
+            healthy=None if healthy is None else _healthy_rate(zip(self.task_indices, trials, strict=True), healthy),
             errors=errors,
             skipped=self.statuses[Status.SKIPPED],
             missing=len(config.tasks) * config.trials - self.recorded,
@@ -248,7 +285,7 @@ class _RunRowBuilder:
             seconds=seconds,
             cost_per_resolved_usd=per_resolved,
             seconds_per_resolved=seconds_per_resolved,
-            tokens_per_resolved=_per_resolved(self.tokens.by_task(number), right),
+            tokens_per_resolved=_per_resolved(self.tokens.by_task(number), resolved_by_task),
             total_usd=self.total_usd,
             cost_distribution=costs,
             time_distribution=times,
@@ -262,7 +299,7 @@ class _RunRowBuilder:
             failure_reasons=sorted_by_count(self.failure_reasons),
             error_causes=sorted_by_count(self.error_causes),
             finding_codes=sorted_by_count(self.finding_codes),
-            pass_at_k=_pass_at_k(marks),
+            pass_at_k=_pass_at_k(trials),
             roles=tuple(self.roles.values()),
             scores={name: math.fsum(values) / len(values) for name, values in sorted(self.extra_scores.items())},
             best_of={
@@ -277,7 +314,7 @@ class _RunRowBuilder:
 
 
 def _best_of_scores(verdict: ObservedVerdict) -> dict[str, float]:
-    """How far an answer came, beyond 1 where the benchmark's scale goes on; and how far within each time."""
+    """The score of a trial, beyond 1 where the benchmark's scale allows it; and the score within each time."""
     if verdict.score is None:
         return {}
     within = {name: value for name, value in verdict.scores.items() if name.startswith("within_")}
@@ -285,10 +322,10 @@ def _best_of_scores(verdict: ObservedVerdict) -> dict[str, float]:
 
 
 def _best_of(scores: Sequence[Sequence[float]]) -> tuple[float, ...]:
-    """For every k that all tasks have answers for, if each has several.
+    """For every k for which all tasks have k trials, if each has several.
 
-    A budget of time that is shared by k independent answers gives each a k-th of it: the best of 4 within 2 hours is
-    what 8 hours buy when they are spent on 4 answers.
+    A time budget that is shared by k independent trials gives each a k-th of it: the best of 4 within 2 hours is what
+    8 hours buy when they are spent on 4 trials.
     """
     most = min(map(len, scores))
     best = [mean_best_of_k(scores, k) for k in range(1, min(most, _MAX_K) + 1)]
@@ -298,7 +335,7 @@ def _best_of(scores: Sequence[Sequence[float]]) -> tuple[float, ...]:
 def _amount_stats(
     column: _TaskColumn, resolved: Sequence[float]
 ) -> tuple[Estimate | None, Estimate | None, Distribution | None]:
-    """Of what answers took: the mean, how much it is by resolved task, and how it is distributed."""
+    """The mean of an amount per trial, the amount per resolved task, and its distribution."""
     amounts = column.by_task(len(resolved))
     return (
         log_scale_mean(amounts),
@@ -312,32 +349,32 @@ def _per_resolved(amounts: Sequence[Sequence[float]], resolved: Sequence[float])
 
 
 def _score(scores: Sequence[Sequence[float]]) -> Estimate | None:
-    """Scores are shares of what could be had; but where there is no most that can be had, some are beyond 1."""
+    """The mean score. Scores are between 0 and 1, except of benchmarks whose scale has no upper end."""
     shares = all(0 <= score <= 1 for some in scores for score in some)
     return clustered_rate(scores) if shares else clustered_mean(scores)
 
 
 def _healthy_rate(tasks: Iterable[tuple[str, Sequence[float]]], healthy: Collection[str]) -> HealthyRate:
-    sound = [marks for name, marks in tasks if name in healthy]
+    trials = [trials for name, trials in tasks if name in healthy]
     return HealthyRate(
-        tasks=len(sound),
-        resolved=int(sum(map(sum, sound))),
-        counted=sum(map(len, sound)),
-        rate=clustered_rate(sound),
+        tasks=len(trials),
+        resolved=int(sum(map(sum, trials))),
+        counted=sum(map(len, trials)),
+        rate=clustered_rate(trials),
     )
 
 
 def _officially_resolved(one: Observation) -> bool:
-    """Without an opinion of their own, ours is theirs."""
+    """The official verdict; without one, ours."""
     official = one.verdict.official if one.verdict else None
     return one.resolved if official is None else official is Status.RESOLVED
 
 
-def _pass_at_k(marks: Sequence[Sequence[float]]) -> tuple[PassAtK, ...]:
-    """For every k that some task has graded answers for, if any has several: one error hides no more than its task."""
-    most = max((len(answers) for answers in marks), default=0)
-    if most < 2:  # noqa: PLR2004 - of one answer, k is 1 and says what the rate says
+def _pass_at_k(trials: Sequence[Sequence[float]]) -> tuple[PassAtK, ...]:
+    """For every k for which some task has k graded trials, if any has several: an error excludes only its own task."""
+    most = max(map(len, trials), default=0)
+    if most < 2:  # noqa: PLR2004 - with one trial of each task, pass@1 is the rate
         return ()
-    told = [[mark > 0 for mark in answers] for answers in marks]
-    found = (estimate_pass_at_k(told, k) for k in range(1, min(most, _MAX_K) + 1))
+    resolved = [[value > 0 for value in values] for values in trials]
+    found = (estimate_pass_at_k(resolved, k) for k in range(1, min(most, _MAX_K) + 1))
     return tuple(one for one in found if one is not None)

@@ -18,11 +18,12 @@ from proctor.analysis.intervals import wilson
 from proctor.analysis.outcomes import EvaluationOutcomes, TaskOutcome, read_outcomes
 from proctor.core.causes import Status
 from proctor.core.errors import UsageError
+from proctor.core.formatting import align_columns, duration, number, percent, percent_interval, plural
 from proctor.core.record import Record
 
 
 class Rate(Record):
-    """So many of so many, with a 95 % interval; of none there is no rate."""
+    """A count of a total, with a 95 % interval; None for a total of 0."""
 
     count: int
     total: int
@@ -32,7 +33,7 @@ class Rate(Record):
 
 
 class Mean(Record):
-    """A mean over so many; over none there is none."""
+    """A mean over a number of values; None without values."""
 
     mean: float | None
     total: int
@@ -72,14 +73,14 @@ class ScoreSummary(Record):
     seconds: float
     seconds_per_task: Mean
     tags: tuple[TagScore, ...]
-    schema_version: Literal["proctor.score@1"] = "proctor.score@1"
+    schema_version: Literal["proctor.score@2"] = "proctor.score@2"
 
 
 def score_file(path: str | Path) -> ScoreSummary:
     """Score the report in a file, or on standard input when the path is "-".
 
     Raises:
-        UsageError: it cannot be read, or is no report; says why in one sentence.
+        UsageError: it cannot be read, or is no report.
     """
     where = "standard input" if str(path) == "-" else str(path)
     try:
@@ -90,7 +91,7 @@ def score_file(path: str | Path) -> ScoreSummary:
 
 
 def score_report(data: bytes, *, where: str) -> ScoreSummary:
-    """The same for the report's bytes, which came from `where`."""
+    """The same for a report's bytes, read from `where`."""
     return score(read_outcomes(data, where=where))
 
 
@@ -103,8 +104,8 @@ def score_table(summary: ScoreSummary) -> str:
         ("compiles at first pass", summary.first_pass_compile),
     ]
     lines = [f"{summary.benchmark}: {summary.total} tasks, {summary.errors} errors, {summary.skipped} skipped", ""]
-    asked = [(name, *_cells(rate)) for name, rate in rates if rate.total or rate is not summary.first_pass_compile]
-    lines += _aligned([("", "count", "rate", "95 % interval"), *asked])
+    shown = [(name, *_cells(rate)) for name, rate in rates if rate.total or rate is not summary.first_pass_compile]
+    lines += align_columns([("", "count", "rate", "95 % interval"), *shown])
     if summary.first_pass_unknown:
         they, were = ("it", "was") if summary.first_pass_unknown == 1 else ("they", "were")
         lines.append(
@@ -112,14 +113,13 @@ def score_table(summary: ScoreSummary) -> str:
         )
     lines.append("")
     if summary.repair_iterations.total:
-        passes, operations = _mean_text(summary.repair_iterations), _mean_text(summary.repair_operations)
-        number = summary.repair_iterations.total
-        tasks = "task" if number == 1 else "tasks"
-        lines.append(f"repair: {passes} passes, {operations} operations, mean of {number} {tasks}")
-    lines.append(f"time: {summary.seconds:.1f} s, {_mean_text(summary.seconds_per_task)} s per task")
+        passes, operations = (number(mean.mean, 2) for mean in (summary.repair_iterations, summary.repair_operations))
+        tasks = plural(summary.repair_iterations.total, "task")
+        lines.append(f"repair: {passes} passes, {operations} operations, mean of {tasks}")
+    lines.append(f"time: {duration(summary.seconds)}, {duration(summary.seconds_per_task.mean)} per task")
     if summary.tags:
         rows = [(tag.tag, *_cells(tag.resolved), _count(tag.resolved_without_errors)) for tag in summary.tags]
-        lines += ["", *_aligned([("tag", "resolved", "rate", "95 % interval", "without errors"), *rows])]
+        lines += ["", *align_columns([("tag", "resolved", "rate", "95 % interval", "without errors"), *rows])]
     return "\n".join(lines) + "\n"
 
 
@@ -188,19 +188,8 @@ def _mean(values: Sequence[float]) -> Mean:
 
 
 def _cells(rate: Rate) -> tuple[str, str, str]:
-    if rate.rate is None or rate.low is None or rate.high is None:
-        return (_count(rate), "-", "-")
-    return (_count(rate), f"{rate.rate:.1%}", f"{rate.low:.1%} to {rate.high:.1%}")
+    return _count(rate), percent(rate.rate), percent_interval(rate.low, rate.high)
 
 
 def _count(rate: Rate) -> str:
     return f"{rate.count} of {rate.total}"
-
-
-def _mean_text(mean: Mean) -> str:
-    return "-" if mean.mean is None else f"{mean.mean:.2f}"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return ["   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -1,4 +1,4 @@
-"""Is it more than chance? Exact tests, the correction for asking often, and how many tasks an answer takes."""
+"""Is a difference more than chance? Exact tests, Holm's correction, and how many tasks a difference needs."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Final
 
 SIGNIFICANCE_LEVEL: Final = 0.05
 POWER: Final = 0.8
-_SMALLEST_SHOWN: Final = 0.001  # below this nobody needs to know how small
+_SMALLEST_SHOWN: Final = 0.001  # a smaller p-value is shown as p < 0.001
 
 
 def exact_mcnemar(gained: int, lost: int) -> float:
@@ -22,7 +22,7 @@ def exact_mcnemar(gained: int, lost: int) -> float:
 
 
 def format_p_value(p_value: float) -> str:
-    """A p-value for a sentence, as in "p = 0.013": with as many digits as show on which side of 5 % it is."""
+    """A p-value for a sentence, as in "p = 0.013", with enough digits to show on which side of 5 % it is."""
     if p_value < _SMALLEST_SHOWN:
         return f"p < {_SMALLEST_SHOWN}"
     digits = 3
@@ -47,16 +47,16 @@ def fisher_exact(resolved: int, tasks: int, other_resolved: int, other_tasks: in
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """P-values adjusted for being several, in their order: below 5 %, all of them hold together at 95 %.
+    """P-values adjusted for their number, in their order: those below 5 % hold together at 95 %.
 
     The i-th smallest of m is multiplied by m - i + 1, and none is below one before it
     (S. Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scand. J. Statist. 6 (1979)).
     """
     adjusted = [1.0] * len(p_values)
     highest = 0.0
-    for rank, place in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
-        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[place]))
-        adjusted[place] = highest
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = highest
     return tuple(adjusted)
 
 
@@ -68,7 +68,7 @@ def tasks_needed(
         n = (z_{1-a/2}·√(g + l) + z_{power}·√(g + l - (g - l)²))² / (g - l)²
 
     R. J. Connor, "Sample Size for Testing Differences in Proportions for the Paired-Sample Design", Biometrics 43
-    (1987). It is for many tasks; of few, at least as many must flip as the exact test needs to show anything at all.
+    (1987). It is an approximation for many tasks; at least as many must flip as the exact test needs to show anything.
     """
     difference, flips = gained - lost, gained + lost
     if not difference:
@@ -83,7 +83,7 @@ def tasks_needed(
 def minimum_detectable_difference(
     flips: float, tasks: int, *, significance: float = SIGNIFICANCE_LEVEL, power: float = POWER
 ) -> float | None:
-    """The smallest difference in rate that so many tasks show, if this share of them flips; None where none would."""
+    """The smallest difference in rate that this many tasks show if this share of them flips; None if they show none."""
     if not 0 < flips <= 1:
         return None
     low, high = 0.0, flips

@@ -1,4 +1,4 @@
-"""What a sweep has shown: every configuration against the baseline, and what the rule, made beforehand, says to it."""
+"""The outcome of a sweep: every configuration compared with the reference, and the decision of the rule."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -15,8 +15,8 @@ class SweepRunOutcome(Record):
     """One configuration of a sweep.
 
     Attributes:
-        comparison: against the baseline, corrected for there being several; None for the baseline itself.
-        decision: what the rule says to it; None without a rule, and as long as answers are missing.
+        comparison: with the reference, corrected for the number of comparisons; None for the reference itself.
+        decision: of the rule; None without a rule, and while trials are missing.
     """
 
     label: str
@@ -27,11 +27,12 @@ class SweepRunOutcome(Record):
 
 
 class SweepOutcome(Record):
-    """What a sweep has shown so far.
+    """The outcome of a sweep so far.
 
     Attributes:
-        missing: answers that are wanted and not recorded. With any, nothing is decided: whoever looks again and again
-            until a rule holds will see it hold by chance.
+        reference: the label of the configuration that the others are compared with.
+        missing: trials that are not recorded yet. While there are any, nothing is decided: a rule that is checked
+            again and again will at some time hold by chance.
         chosen: the labels of the configurations that meet the rule.
     """
 
@@ -44,11 +45,11 @@ class SweepOutcome(Record):
     runs: tuple[SweepRunOutcome, ...]
     chosen: tuple[str, ...]
     sentence: str
-    schema_version: Literal["proctor.sweep_outcome@1"] = "proctor.sweep_outcome@1"
+    schema_version: Literal["proctor.sweep_outcome@2"] = "proctor.sweep_outcome@2"
 
 
 def sweep_outcome(sweep: Sweep, trials: Mapping[str, Sequence[Observation]]) -> SweepOutcome:
-    """Hold every configuration's answers, by label, against the baseline's. Pure, and the same whenever it is asked."""
+    """Compare every configuration's trials, by label, with the reference's."""
     rule = None if sweep.rule is None else parse_rule(sweep.rule)
     rows = {run.label: run_row(run.config, trials[run.label]) for run in sweep.runs}
     missing = sum(row.missing for row in rows.values())
@@ -83,11 +84,11 @@ def sweep_outcome(sweep: Sweep, trials: Mapping[str, Sequence[Observation]]) -> 
 
 def _sentence(rule: GateRule | None, chosen: Sequence[str], *, reference: str, others: int, missing: int) -> str:
     if missing:
-        return f"Nothing is decided: {missing} answers are missing."
+        return f"Nothing is decided: {missing} trials are missing."
     if rule is None:
         return "No rule was given beforehand, so nothing is decided."
     if not others:
-        return "There is one configuration only, and nothing to hold it against."
+        return "There is one configuration only, and nothing to compare it with."
     if not chosen:
         return f"No configuration meets the rule ({rule.text}): stay with {reference}."
     which = " and ".join(chosen) if len(chosen) < 3 else f"{', '.join(chosen[:-1])} and {chosen[-1]}"  # noqa: PLR2004

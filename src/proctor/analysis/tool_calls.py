@@ -1,8 +1,8 @@
-"""What an agent's steps were spent on, as far as its trajectory shows: which of its calls brought nothing.
+"""Which tool calls of a trajectory were wasted.
 
-A call is wasted when the tool itself says that it failed, when it reads again what it has read and nobody has changed
-since, or when it is the same call as the one before it of its kind, with no change in between. What cannot be seen
-from outside, such as a reading that was not needed, is not counted: the true waste is larger.
+A call is wasted when the tool itself reports a failure, when it reads again what was read before and not changed since,
+or when it repeats the previous call of its kind with no change in between. A read that was not needed does not show in
+a trajectory and is not counted: the true waste is larger.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any, Final
 from proctor.analysis.log_stats import ToolCallStats
 from proctor.core.trajectory import Step, ToolCall
 
-# Tools that look and change nothing; whatever is not among them may have changed anything.
+# Tools that change nothing; any other tool may have changed anything.
 _READ_TOOLS: Final = frozenset({"Read", "NotebookRead"})
 _READ_ONLY_TOOLS: Final = frozenset({"Glob", "Grep", "LS", "TodoWrite", "WebFetch", "WebSearch", *_READ_TOOLS})
 _EDIT_TOOLS: Final = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write"})
@@ -25,7 +25,7 @@ _GAVE_UP: Final = re.compile(
 
 
 def tool_call_stats(steps: Iterable[Step]) -> ToolCallStats:
-    """What the steps of one attempt were spent on. The agents of a pod each remember what they have read themselves."""
+    """The tool calls of one attempt. Each agent of a pod has its own record of what it has read."""
     lanes: dict[str, list[ToolCall]] = {}
     for step in steps:
         lanes.setdefault(step.lane, []).extend(step.calls)
@@ -36,7 +36,7 @@ def tool_call_stats(steps: Iterable[Step]) -> ToolCallStats:
 
 
 def gave_up(final_text: str) -> bool:
-    """Whether an agent's last words say that it could not do it."""
+    """Whether an agent's final text says that it could not solve the task."""
     return _GAVE_UP.search(final_text) is not None
 
 
@@ -46,25 +46,25 @@ def _lane_stats(calls: Sequence[ToolCall]) -> ToolCallStats:
     since_change: set[str] = set()
     last = ""
     for call in calls:
-        same = f"{call.name} {json.dumps(call.arguments, sort_keys=True, default=str)}"
-        looking = call.name in _READ_ONLY_TOOLS
+        identity = f"{call.name} {json.dumps(call.arguments, sort_keys=True, default=str)}"
+        read_only = call.name in _READ_ONLY_TOOLS
         if call.failed:
             failed += 1
         elif call.name in _READ_TOOLS and _already_read(read, call.arguments):
             reread += 1
-        elif same in since_change if looking else same == last:
+        elif identity in since_change if read_only else identity == last:
             repeated += 1
-        if not looking:
+        if not read_only:
             since_change.clear()
         elif not call.failed:
-            since_change.add(same)
+            since_change.add(identity)
         if call.name in _READ_TOOLS and not call.failed:
             read.setdefault(_path_argument(call.arguments), []).append(_line_range(call.arguments))
         elif call.name in _EDIT_TOOLS:
             read.pop(_path_argument(call.arguments), None)
-        elif not looking:
+        elif not read_only:
             read.clear()  # a command may have changed any file
-        last = same
+        last = identity
     return ToolCallStats(calls=len(calls), failed=failed, reread=reread, repeated=repeated)
 
 
@@ -78,7 +78,7 @@ def _path_argument(arguments: Mapping[str, Any]) -> str:
 
 
 def _line_range(arguments: Mapping[str, Any]) -> tuple[float, float]:
-    """Which lines a call reads: from where, to where; without a limit, all that follow."""
+    """The first and last line that a call reads; without a limit, all that follow the first."""
     offset, limit = arguments.get("offset"), arguments.get("limit")
     first = float(offset) if isinstance(offset, int | float) else 0.0
     return first, first + float(limit) if isinstance(limit, int | float) else float("inf")

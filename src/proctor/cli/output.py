@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from proctor.core.text import one_line, visible
+from proctor.core.formatting import align_columns, one_line, visible
 
 if TYPE_CHECKING:
     from proctor.core.record import Versioned
@@ -22,10 +22,7 @@ def print_json(value: "Versioned | Sequence[Versioned]") -> None:
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, err: bool = False) -> None:
     """Print aligned columns on stdout; on stderr, where they say something about progress."""
-    lines = [headings, *([one_line(cell) for cell in row] for row in rows)]
-    widths = [max(len(row[i]) for row in lines) for i in range(len(headings))]
-    for row in lines:
-        line = "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    for line in align_columns([headings, *([one_line(cell) for cell in row] for row in rows)]):
         click.echo(line, err=err)
 
 

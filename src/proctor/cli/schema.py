@@ -7,7 +7,7 @@ import click
 from proctor.core.errors import UsageError
 
 SUFFIX = ".schema.json"
-_FORMER_NAMES = {"fetched": "dataset-info", "health": "task-health"}
+_FORMER_NAMES = {"fetched": "dataset-info", "health": "task-health", "shown-run": "run-details"}
 
 
 def schema_names() -> list[str]:

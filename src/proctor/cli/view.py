@@ -11,14 +11,12 @@ _PORT = 8707
 
 @click.command()
 @click.argument("runs", nargs=-1, metavar="[RUN]...")
-@click.option(
-    "--port", metavar="N", type=click.IntRange(0, 65535), help=f"Where to listen. [default: {_PORT}, or a free one]"
-)
-@click.option("--open", "open_browser", is_flag=True, help="Open it in the browser.")
+@click.option("--port", metavar="N", type=click.IntRange(0, 65535), help=f"The port. [default: {_PORT}, or a free one]")
+@click.option("--open", "open_browser", is_flag=True, help="Open the page in the browser.")
 def command(runs: tuple[str, ...], port: int | None, *, open_browser: bool) -> None:
-    """Show results in a browser: all runs, or only those named. A run can be watched while it goes.
+    """Show results in a browser: all runs, or only those named. Pages of a running run update themselves.
 
-    It listens on this machine's loopback only, changes nothing, and ends with Ctrl-C.
+    The server listens on loopback only, is read-only, and stops with Ctrl-C.
     """
     from proctor.report.viewer import serve  # noqa: PLC0415 - the help page needs none of it
     from proctor.report.viewer.run_index import RunIndex  # noqa: PLC0415
@@ -26,15 +24,15 @@ def command(runs: tuple[str, ...], port: int | None, *, open_browser: bool) -> N
     from proctor.results.store import results_root  # noqa: PLC0415
 
     chosen = [find_run(run) for run in runs]
-    shelf = RunIndex(results_root(), chosen)
+    index = RunIndex(results_root(), chosen)
 
-    def ready(address: str) -> None:
-        names = shelf.names() if chosen else []
+    def on_ready(url: str) -> None:
+        names = index.names() if chosen else []
         if len(names) == 1:
-            address += f"run/{names[0]}"
-        click.echo(address)
+            url += f"run/{names[0]}"
+        click.echo(url)
         if open_browser:
-            webbrowser.open(address)
+            webbrowser.open(url)
 
     async def main() -> None:
         stopped = asyncio.Event()
@@ -42,7 +40,7 @@ def command(runs: tuple[str, ...], port: int | None, *, open_browser: bool) -> N
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stopped.set)
         await serve(
-            shelf, port=_PORT if port is None else port, strict_port=port is not None, on_ready=ready, stop=stopped
+            index, port=_PORT if port is None else port, strict_port=port is not None, on_ready=on_ready, stop=stopped
         )
 
     asyncio.run(main())

@@ -102,8 +102,16 @@ def _upgraded(data: bytes, kind: type[T], version_0: str | None = None) -> T:
 
 def read_record(path: Path, kind: type[T]) -> T:
     """Read one record from a file."""
+    return from_json(read_bytes(path), kind, where=path)
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a file.
+
+    Raises:
+        InvalidData: it cannot be read.
+    """
     try:
-        data = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise InvalidData(f"cannot read it: {error.strerror}", where=path) from error
-    return from_json(data, kind, where=path)

@@ -1,47 +1,55 @@
-"""Results by kind of task: which fields there are, and what they show."""
+"""The report on results by kind of task, and the fields that it can use."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 from proctor.analysis.breakdowns import Breakdown, Group, bin_numbers, breakdown
-from proctor.analysis.intervals import Estimate
 from proctor.analysis.observation import Observation
 from proctor.analysis.significance import format_p_value
 from proctor.benchmarks import reopen
 from proctor.core.errors import ProctorError, UsageError
+from proctor.core.formatting import NO_VALUE, percent, percent_interval, percentage_points
 from proctor.core.record import Record
 from proctor.core.run import RunConfig
 from proctor.core.submission import PatchKind
 from proctor.core.task import Task
 from proctor.report.charts import breakdown_chart
 from proctor.report.document import Document, Section
-from proctor.report.formatting import NO_VALUE, interval, percent
 from proctor.report.stored_runs import run_names
 from proctor.report.tables import Table, records_csv
 from proctor.results import RunStore
 from proctor.workspaces.diffs import parse_diff
 
-# What can be told of a task beyond what its benchmark says of it.
-TASK_FIELDS: Final = ("tag", "gold files", "gold lines", "tests to fix", "tests to keep", "instruction words")
+# Fields of a task besides the categories of its benchmark.
+TASK_FIELDS: Final = (
+    *("tag", "oracle files", "oracle lines"),
+    *("fail-to-pass tests", "pass-to-pass tests", "instruction words"),
+)
+_FORMER_FIELDS: Final = {
+    "gold files": "oracle files",
+    "gold lines": "oracle lines",
+    "tests to fix": "fail-to-pass tests",
+    "tests to keep": "pass-to-pass tests",
+}
 _MAX_GROUPS: Final = 12
 
 
 class FieldGroup(Record):
-    """A group, and the field that makes it."""
+    """A group and its field."""
 
     field: str
     group: Group
 
 
 class BreakdownSummary(Record):
-    """A breakdown, and what it shows in a sentence."""
+    """A breakdown, in numbers and in a sentence."""
 
     breakdown: Breakdown
     sentence: str
 
 
 class BreakdownReport(Record):
-    """What `bench breakdown` says, for programs: one breakdown for each field."""
+    """`bench breakdown` as JSON: one breakdown for each field."""
 
     breakdowns: tuple[BreakdownSummary, ...]
     schema_version: Literal["proctor.breakdown@1"] = "proctor.breakdown@1"
@@ -58,17 +66,18 @@ def break_down(stores: Sequence[RunStore], fields: Sequence[str]) -> tuple[Break
         raise UsageError("these are runs of two benchmarks", fix="choose runs of the same one")
     runs = {name: list(store.results_as(Observation)) for name, store in zip(run_names(stores), stores, strict=True)}
     known = categories(runs.values())
-    chosen = tuple(dict.fromkeys(fields)) or tuple(grouping_fields(known))
+    names = [field if field in known else _FORMER_FIELDS.get(field, field) for field in fields]
+    chosen = tuple(dict.fromkeys(names)) or tuple(grouping_fields(known))
     if not chosen:
         raise UsageError(
             f"no category makes groups of the tasks of {configs[0].benchmark}",
-            fix=f"say --by with one of {', '.join([*known, *TASK_FIELDS])}",
+            fix=f"give --by with one of {', '.join([*known, *TASK_FIELDS])}",
         )
     return tuple(breakdown(field, runs, field_values(field, configs[0], known).get) for field in chosen)
 
 
 def categories(runs: Iterable[Iterable[Observation]]) -> dict[str, dict[str, str]]:
-    """By field, what each task's results say."""
+    """By field, the category of each task."""
     found: dict[str, dict[str, str]] = {}
     for observations in runs:
         for one in observations:
@@ -80,12 +89,12 @@ def categories(runs: Iterable[Iterable[Observation]]) -> dict[str, dict[str, str
 def field_values(
     field: str, config: RunConfig, known: Mapping[str, Mapping[str, str]]
 ) -> Mapping[str, str | tuple[str, ...]]:
-    """What a field says of each task, numbers in ranges; from the results, or else from the benchmark's own data.
+    """The value of a field for each task, numbers in ranges; from the results, or else from the benchmark's data.
 
-    Tags are several for a task.
+    A task may have several tags.
 
     Raises:
-        UsageError: there is no such field, or the benchmark's data is not here.
+        UsageError: there is no such field, or the benchmark's data is not on this machine.
     """
     if field in known:
         return bin_numbers(known[field])
@@ -95,14 +104,14 @@ def field_values(
     try:
         tasks = reopen(config.benchmark, config.source, config.split).tasks()
     except ProctorError as error:
-        raise UsageError(f"{field!r} is read from the benchmark's data, which is not here: {error}") from error
+        raise UsageError(f"{field!r} needs the benchmark's data, which is not on this machine: {error}") from error
     if field == "tag":
         return {task.id: task.tags for task in tasks}
     return bin_numbers({task.id: value for task in tasks if (value := _task_field_value(field, task)) is not None})
 
 
 def grouping_fields(known: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """The fields that make groups of the tasks: more than one value, and not one for nearly every task."""
+    """The fields that make groups of the tasks: more than one value, and not nearly as many as tasks."""
     return [
         field
         for field, values in known.items()
@@ -111,7 +120,7 @@ def grouping_fields(known: Mapping[str, Mapping[str, str]]) -> list[str]:
 
 
 def breakdown_document(title: str, found: Sequence[Breakdown]) -> Document:
-    """What `breakdown` says."""
+    """The report of `breakdown`."""
     if not any(one.groups for one in found):
         return Document(title=title, sections=(Section(sentences=tuple(dict.fromkeys(one.sentence for one in found))),))
     return Document(
@@ -128,7 +137,7 @@ def breakdown_document(title: str, found: Sequence[Breakdown]) -> Document:
 
 
 def breakdown_report(found: Iterable[Breakdown]) -> BreakdownReport:
-    """The same for programs."""
+    """The same as JSON."""
     return BreakdownReport(breakdowns=tuple(BreakdownSummary(breakdown=one, sentence=one.sentence) for one in found))
 
 
@@ -142,7 +151,7 @@ def _breakdown_table(found: Breakdown) -> Table:
     headings = ("Resolved", "95 % interval") if one else (*found.runs, "Difference (95 % interval)", "Gained", "Lost")
     return Table(
         title=f"By {found.field}",
-        headings=(found.field, "Tasks", *headings, "p", "Corrected"),
+        headings=(found.field, "Tasks", *headings, "p", "Adjusted p"),
         rows=tuple(
             (
                 group.value,
@@ -162,35 +171,31 @@ def _p_cell(p_value: float) -> str:
 
 def _single_run_cells(group: Group) -> tuple[str, ...]:
     rate = group.rate
-    return (percent(rate.value), interval(rate.low, rate.high)) if rate else (NO_VALUE, NO_VALUE)
+    return (percent(rate.value), percent_interval(rate.low, rate.high)) if rate else (NO_VALUE, NO_VALUE)
 
 
 def _comparison_cells(group: Group) -> tuple[str, ...]:
     rates = (percent(rate.value if rate else None) for rate in (group.rate, group.second))
-    return (*rates, _difference(group.difference), str(group.gained), str(group.lost))
-
-
-def _difference(estimate: Estimate | None) -> str:
-    if estimate is None or estimate.low is None or estimate.high is None:
-        return NO_VALUE
-    return f"{100 * estimate.value:+.0f} points ({100 * estimate.low:+.0f} to {100 * estimate.high:+.0f})"
+    change = group.difference
+    points = percentage_points(change.value, change.low, change.high) if change else NO_VALUE
+    return (*rates, points, str(group.gained), str(group.lost))
 
 
 def _task_field_value(field: str, task: Task) -> str | None:
     match field:
-        case "gold files" | "gold lines":
-            gold = task.private.oracle
-            counts = _diff_size(gold.text) if gold and gold.patch_kind is PatchKind.UNIFIED_DIFF else None
-            return str(counts[field == "gold lines"]) if counts else None
-        case "tests to fix":
+        case "oracle files" | "oracle lines":
+            oracle = task.private.oracle
+            counts = _diff_size(oracle.text) if oracle and oracle.patch_kind is PatchKind.UNIFIED_DIFF else None
+            return str(counts[field == "oracle lines"]) if counts else None
+        case "fail-to-pass tests":
             return str(len(task.private.fail_to_pass))
-        case "tests to keep":
+        case "pass-to-pass tests":
             return str(len(task.private.pass_to_pass))
         case _:
             return str(len(task.public.instruction.split()))
 
 
 def _diff_size(patch: str) -> tuple[int, int]:
-    """How many files a unified diff touches, and how many lines it adds or takes away."""
+    """How many files a unified diff changes, and how many lines it adds or removes."""
     files = parse_diff(patch.encode("utf-8", "surrogateescape")).files
     return len(files), sum(len(file.lines_of("add", "del")) for file in files)

@@ -1,8 +1,8 @@
-"""Charts, as specifications in Vega-Lite's grammar, and how they become pictures.
+"""Charts as Vega-Lite specifications, and their rendering as SVG.
 
-`vl-convert-python` carries Vega-Lite and draws static SVG from a specification: no browser, no script in the page, no
-request to anybody, one wheel without dependencies. Colours are CSS variables of the page, so that one picture is right
-in the dark, in the light and on paper.
+`vl-convert-python` contains Vega-Lite and renders static SVG from a specification: no browser, no script in the page,
+no network, one wheel without dependencies. Colours are CSS variables of the page, so that a chart fits a dark page, a
+light page and paper.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from proctor.analysis.breakdowns import Breakdown
 from proctor.analysis.paired import Comparison
-from proctor.analysis.pareto import ParetoResult
+from proctor.analysis.pareto import ParetoResult, dominates
 from proctor.analysis.runs import RunRow
 from proctor.core.errors import UsageError
 from proctor.core.published_result import PublishedResult
@@ -22,6 +22,8 @@ _ROW: Final = 26
 _MAX_PUBLISHED: Final = 8
 _MAX_INTEGER_TICKS: Final = 10
 _MAX_LABELS: Final = 6
+_FRONTIER: Final = "Pareto frontier"
+_DOMINATED: Final = "dominated"
 _MINUTE: Final = 60
 _TWO_MINUTES: Final = 120
 _STYLE: Final[Mapping[str, Any]] = {
@@ -57,15 +59,15 @@ _PERCENT: Final = {"format": "%", "tickCount": 5}
 
 
 def render_svg(chart: Chart) -> str:
-    """The picture, as SVG to be put into a page.
+    """The chart as SVG for a page.
 
     Raises:
-        UsageError: the library that draws is not installed.
+        UsageError: the rendering library is not installed.
     """
     try:
         import vl_convert  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: PLC0415 - only here
     except ImportError as error:
-        raise UsageError("charts are drawn by vl-convert-python", fix="pip install 'proctor[charts]'") from error
+        raise UsageError("charts need vl-convert-python", fix="pip install 'proctor[charts]'") from error
 
     specification = {"$schema": "https://vega.github.io/schema/vega-lite/v5.json", "config": _STYLE, **chart}
     picture: str = vl_convert.vegalite_to_svg(specification, allowed_base_urls=[])
@@ -73,14 +75,14 @@ def render_svg(chart: Chart) -> str:
 
 
 def rates_chart(rows: Sequence[RunRow], published: Sequence[PublishedResult] = ()) -> Chart:
-    """Every run's rate with its interval; what others have published below, hollow and without one."""
+    """Every run's rate with its interval; published results below, hollow and without one."""
     ours = [
-        {"name": row.run_id, "rate": row.rate, "low": row.low, "high": row.high, "whose": "ours"}
+        {"name": row.run_id, "rate": row.rate, "low": row.low, "high": row.high, "source": "run"}
         for row in rows
         if row.rate is not None
     ]
     theirs = [
-        {"name": f"{one.model} + {one.agent}", "rate": one.rate, "whose": "published"}
+        {"name": f"{one.model} + {one.agent}", "rate": one.rate, "source": "published"}
         for one in published[:_MAX_PUBLISHED]
         if one.rate is not None
     ]
@@ -100,12 +102,12 @@ def rates_chart(rows: Sequence[RunRow], published: Sequence[PublishedResult] = (
         "layer": [
             {"mark": "rule", "encoding": {"x": {**across, "field": "low"}, "x2": {"field": "high"}}},
             {
-                "transform": [{"filter": "datum.whose == 'ours'"}],
+                "transform": [{"filter": "datum.source == 'run'"}],
                 "mark": "point",
                 "encoding": {"x": across},
             },
             {
-                "transform": [{"filter": "datum.whose != 'ours'"}],
+                "transform": [{"filter": "datum.source != 'run'"}],
                 "mark": {"type": "point", "filled": False, "color": _MUTED, "strokeWidth": 2},
                 "encoding": {"x": across},
             },
@@ -114,39 +116,41 @@ def rates_chart(rows: Sequence[RunRow], published: Sequence[PublishedResult] = (
 
 
 def pareto_chart(results: Sequence[ParetoResult]) -> Chart:
-    """Cost against rate, each with its interval; the runs that no other beats in both are joined."""
+    """Cost against rate, each with its interval; the runs on the Pareto frontier of the two are joined."""
     values: list[dict[str, Any]] = [
         {
-            "run": standing.point.run,
-            "rate": standing.point.rate.value,
-            "low": standing.point.rate.low,
-            "high": standing.point.rate.high,
-            "cost": standing.point.cost.value,
-            "least": standing.point.cost.low if standing.point.cost.low is not None else standing.point.cost.value,
-            "most": standing.point.cost.high if standing.point.cost.high is not None else standing.point.cost.value,
+            "run": point.run,
+            "rate": point.rate.value,
+            "low": point.rate.low,
+            "high": point.rate.high,
+            "cost": point.cost.value,
+            "cost_low": point.cost.low if point.cost.low is not None else point.cost.value,
+            "cost_high": point.cost.high if point.cost.high is not None else point.cost.value,
         }
-        for standing in results
-        if standing.point.rate is not None and standing.point.cost is not None
+        for point in (result.point for result in results)
+        if point.rate is not None and point.cost is not None
     ]
-    for place, value in enumerate(sorted(values, key=lambda value: (value["cost"], value["rate"]))):
-        value["above"] = place % 2 == 0  # neighbours' names do not lie on each other
-        value["front"] = "on the front" if _is_undominated(value, values) else "beaten in both"
-        # Among many, the names of those that matter can be read; all of them would lie on each other.
-        value["named"] = value["run"] if len(values) <= _MAX_LABELS or value["front"] == "on the front" else ""
+    objectives = [(value["rate"], -value["cost"]) for value in values]
+    for index, value in enumerate(sorted(values, key=lambda value: (value["cost"], value["rate"]))):
+        own = (value["rate"], -value["cost"])
+        value["above"] = index % 2 == 0  # labels of neighbours do not overlap
+        value["frontier"] = _DOMINATED if any(dominates(other, own) for other in objectives) else _FRONTIER
+        # Of many runs, only those on the frontier have labels: all of them would overlap.
+        value["label"] = value["run"] if len(values) <= _MAX_LABELS or value["frontier"] == _FRONTIER else ""
     costs = [float(value["cost"]) for value in values]
     wide = len(costs) > 1 and min(costs) > 0 and max(costs) / min(costs) > 30  # noqa: PLR2004 - more than one axis shows
     across = {
         "field": "cost",
         "type": "quantitative",
-        "title": "dollars per answer",
+        "title": "dollars per trial",
         "axis": {"format": "$~r", "tickCount": 5},
         "scale": {"type": "log"} if wide else {"zero": True, "nice": True},
     }
     up = {"field": "rate", "type": "quantitative", "title": "resolved", "axis": _PERCENT, "scale": _rate_scale(values)}
     colour = {
-        "field": "front",
+        "field": "frontier",
         "type": "nominal",
-        "scale": {"domain": ["on the front", "beaten in both"], "range": [_MARK, _OTHER]},
+        "scale": {"domain": [_FRONTIER, _DOMINATED], "range": [_MARK, _OTHER]},
         "legend": {"title": None},
     }
     return {
@@ -155,7 +159,7 @@ def pareto_chart(results: Sequence[ParetoResult]) -> Chart:
         "data": {"values": values},
         "layer": [
             {
-                "transform": [{"filter": "datum.front == 'on the front'"}],
+                "transform": [{"filter": f"datum.frontier == '{_FRONTIER}'"}],
                 "mark": {"type": "line", "interpolate": "step-after", "color": _MARK, "strokeDash": [4, 3]},
                 "encoding": {"x": across, "y": up, "order": {"field": "cost", "type": "quantitative"}},
             },
@@ -165,14 +169,19 @@ def pareto_chart(results: Sequence[ParetoResult]) -> Chart:
             },
             {
                 "mark": {"type": "rule", "strokeWidth": 1},
-                "encoding": {"x": {**across, "field": "least"}, "x2": {"field": "most"}, "y": up, "color": colour},
+                "encoding": {
+                    "x": {**across, "field": "cost_low"},
+                    "x2": {"field": "cost_high"},
+                    "y": up,
+                    "color": colour,
+                },
             },
             {"mark": "point", "encoding": {"x": across, "y": up, "color": colour}},
             *(
                 {
                     "transform": [{"filter": f"datum.above == {str(above).lower()}"}],
                     "mark": {"type": "text", "align": "left", "dx": 6, "dy": -8 if above else 12},
-                    "encoding": {"x": across, "y": up, "text": {"field": "named", "type": "nominal"}},
+                    "encoding": {"x": across, "y": up, "text": {"field": "label", "type": "nominal"}},
                 }
                 for above in (True, False)
             ),
@@ -181,7 +190,7 @@ def pareto_chart(results: Sequence[ParetoResult]) -> Chart:
 
 
 def times_chart(rows: Sequence[RunRow]) -> Chart:
-    """How long answers took: from the shortest to the longest, the middle half as a bar, the median as a tick."""
+    """The time per trial: the range as a line, p25 to p75 as a bar, p50 as a tick."""
     times = {row.run_id: row.time_distribution for row in rows if row.time_distribution is not None}
     short = all(time.maximum < _TWO_MINUTES for time in times.values())
     unit, name = (1, "seconds") if short else (_MINUTE, "minutes")
@@ -189,14 +198,14 @@ def times_chart(rows: Sequence[RunRow]) -> Chart:
         {
             "run": run,
             "minimum": time.minimum / unit,
-            "quarter": time.p25 / unit,
-            "median": time.p50 / unit,
-            "three_quarters": time.p75 / unit,
+            "p25": time.p25 / unit,
+            "p50": time.p50 / unit,
+            "p75": time.p75 / unit,
             "maximum": time.maximum / unit,
         }
         for run, time in times.items()
     ]
-    across = {"type": "quantitative", "title": f"{name} per answer", "scale": {"zero": True}}
+    across = {"type": "quantitative", "title": f"{name} per trial", "scale": {"zero": True}}
     return {
         "width": _WIDTH,
         "height": _ROW * len(values),
@@ -209,15 +218,15 @@ def times_chart(rows: Sequence[RunRow]) -> Chart:
             },
             {
                 "mark": {"type": "bar", "height": 12},
-                "encoding": {"x": {**across, "field": "quarter"}, "x2": {"field": "three_quarters"}},
+                "encoding": {"x": {**across, "field": "p25"}, "x2": {"field": "p75"}},
             },
-            {"mark": "tick", "encoding": {"x": {**across, "field": "median"}}},
+            {"mark": "tick", "encoding": {"x": {**across, "field": "p50"}}},
         ],
     }
 
 
 def flips_chart(comparisons: Sequence[Comparison]) -> Chart:
-    """How many tasks were gained, and how many lost, against the first run."""
+    """How many tasks were gained and lost compared with the first run."""
     most = max(1, *(max(len(one.gained), len(one.lost)) for one in comparisons))
     values = [
         value
@@ -237,7 +246,7 @@ def flips_chart(comparisons: Sequence[Comparison]) -> Chart:
             "x": {
                 "field": "tasks",
                 "type": "quantitative",
-                "title": f"tasks lost and gained against {comparisons[0].first.run}",
+                "title": f"tasks lost and gained compared with {comparisons[0].first.run}",
                 "axis": {"format": "+d", **_integer_ticks(-most, most)},
                 "scale": {"domain": [-most, most]},
             },
@@ -294,20 +303,11 @@ def _row_axis(field: str, order: Sequence[str]) -> dict[str, Any]:
 
 
 def _rate_scale(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """From nothing to a little above the highest rate shown, so that small rates can be told apart."""
+    """From 0 to a little above the highest rate, so that small rates can be distinguished."""
     highest = max((float(value.get("high") or value["rate"]) for value in values), default=1.0)
     return {"domain": [0, min(1.0, max(0.1, highest * 1.05))], "nice": True, "clamp": True}
 
 
 def _integer_ticks(low: int, high: int) -> dict[str, Any]:
-    """Where an axis of few whole numbers has its ticks: left alone, it would have some in between."""
+    """Ticks at whole numbers only, for an axis of few of them."""
     return {"values": list(range(low, high + 1))} if high - low < _MAX_INTEGER_TICKS else {}
-
-
-def _is_undominated(point: Mapping[str, Any], values: Sequence[Mapping[str, Any]]) -> bool:
-    return not any(
-        other["rate"] >= point["rate"]
-        and other["cost"] <= point["cost"]
-        and (other["rate"], other["cost"]) != (point["rate"], point["cost"])
-        for other in values
-    )

@@ -1,4 +1,4 @@
-"""What commands print with `--json` and nobody stores: a record each, so that each has a version and a schema."""
+"""Records that commands print with `--json` and do not store: each has a version and a schema."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ from proctor.core.sweep import Sweep
 
 
 class TaskRow(Record):
-    """One line of the list of tasks."""
+    """One task in the list of tasks."""
 
     id: str
     tags: tuple[str, ...]
@@ -18,17 +18,17 @@ class TaskRow(Record):
 
 
 class TaskList(Record):
-    """`bench list BENCH`: the tasks of a benchmark, and those of its data that cannot be used."""
+    """`bench list BENCH`: the tasks of a benchmark, and those that are invalid."""
 
     benchmark: str
     source: str
     tasks: tuple[TaskRow, ...]
     invalid_tasks: tuple[InvalidTask, ...]
-    schema_version: Literal["proctor.task_list@1"] = "proctor.task_list@1"
+    schema_version: Literal["proctor.task_list@2"] = "proctor.task_list@2"
 
 
 class RunnableRow(Record):
-    """Whether this machine can run a task; if not, why."""
+    """Whether this machine can run a task; if not, the missing requirement."""
 
     id: str
     runnable: bool
@@ -41,26 +41,26 @@ class RunnableList(Record):
     benchmark: str
     runner: str
     tasks: tuple[RunnableRow, ...]
-    schema_version: Literal["proctor.runnable_list@1"] = "proctor.runnable_list@1"
+    schema_version: Literal["proctor.runnable_list@2"] = "proctor.runnable_list@2"
 
 
 class ValidationReport(Record):
-    """`bench validate`: `ok` when no task that could be tried is sick."""
+    """`bench validate`: `ok` when every validated task is healthy."""
 
     benchmark: str
     source: str
     ok: bool
     tasks: tuple[TaskHealth, ...]
-    schema_version: Literal["proctor.validation@1"] = "proctor.validation@1"
+    schema_version: Literal["proctor.validation@2"] = "proctor.validation@2"
 
 
 class RunPlan(Record):
-    """`bench run --dry-run`: what would be done; the cost is None when nothing bounds it."""
+    """`bench run --dry-run`: the run that would be made; the cost is None when it is not bounded."""
 
     config: RunConfig
     trials: int
     max_cost_usd: float | None
-    schema_version: Literal["proctor.run_plan@1"] = "proctor.run_plan@1"
+    schema_version: Literal["proctor.run_plan@2"] = "proctor.run_plan@2"
 
 
 class SweepPlan(Record):
@@ -69,15 +69,15 @@ class SweepPlan(Record):
     sweep: Sweep
     trials: int
     max_cost_usd: float | None
-    schema_version: Literal["proctor.sweep_plan@1"] = "proctor.sweep_plan@1"
+    schema_version: Literal["proctor.sweep_plan@2"] = "proctor.sweep_plan@2"
 
 
 class RunDetails(Record):
-    """`bench show RUN`: what was asked, and every result that is recorded."""
+    """`bench show RUN`: its configuration, and every recorded result."""
 
     config: RunConfig
     tasks: tuple[TaskResult, ...]
-    schema_version: Literal["proctor.shown_run@1"] = "proctor.shown_run@1"
+    schema_version: Literal["proctor.run_details@1"] = "proctor.run_details@1"
 
 
 class FormatList(Record):
@@ -88,7 +88,7 @@ class FormatList(Record):
 
 
 class ExportedRun(Record):
-    """`bench export`: where a run was written, in how many files, and what of it the format has no place for."""
+    """`bench export`: where a run was written, in how many files, and what was left out."""
 
     target: str
     files: int
@@ -97,7 +97,7 @@ class ExportedRun(Record):
 
 
 class ImportedRun(Record):
-    """`bench import`: what the new run is called, where it is, and how many tasks it has."""
+    """`bench import`: the new run's name and folder, and how many tasks it has."""
 
     run: str
     folder: str

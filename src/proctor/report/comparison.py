@@ -1,4 +1,4 @@
-"""Runs held against the first of them, in words and pictures."""
+"""The report that compares runs with the first of them, the reference."""
 
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -12,10 +12,10 @@ from proctor.analysis.paired import Comparison, MetricChange, adjust_p_values, c
 from proctor.analysis.runs import RunRow, run_row
 from proctor.analysis.team import TeamComparison, compare_team
 from proctor.core.errors import UsageError
+from proctor.core.formatting import NO_VALUE, duration, money, percent, percentage_points, plural
 from proctor.core.record import Record
 from proctor.report.charts import flips_chart, rates_chart
 from proctor.report.document import Document, Section
-from proctor.report.formatting import NO_VALUE, duration, money, percent, plural
 from proctor.report.runs import runs_table
 from proctor.report.stored_runs import run_names
 from proctor.report.tables import Table
@@ -23,10 +23,10 @@ from proctor.results import RunStore
 
 
 class RunComparison(Record):
-    """One run held against the first: what flipped and what changed, in what else they differ, what a gate makes of it.
+    """One run compared with the reference: flips, changes, differences of their configurations, and the gate.
 
     Attributes:
-        team: what a team is worth, where one of the two runs is one.
+        team: whether a team is worth its cost, where one of the two runs is a team's.
     """
 
     comparison: Comparison
@@ -36,23 +36,23 @@ class RunComparison(Record):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """In what the two runs differ: what is under test should, and nothing else."""
+        """The conditions in which the two runs differ."""
         pair = f"{self.comparison.first.run} and {self.comparison.second.run} differ"
         return tuple(f"{pair}: {one}" for one in self.differences if not one.subject)
 
 
 class TeamReport(Record):
-    """What a team is worth, and that in a sentence."""
+    """Whether a team is worth its cost, in numbers and in a sentence."""
 
     comparison: TeamComparison
     sentence: str
 
 
 class RunComparisonReport(Record):
-    """One run held against the first, for programs.
+    """One run compared with the reference, as JSON.
 
     Attributes:
-        verdict: 1: it is better; -1: worse; 0: no difference that these data can show.
+        conclusion: 1: it is better; -1: worse; 0: no difference that these data can show.
         gate: None without a rule.
     """
 
@@ -65,15 +65,15 @@ class RunComparisonReport(Record):
 
 
 class ComparisonReport(Record):
-    """What `bench compare` says, for programs: all runs in numbers, and all but the first held against it."""
+    """`bench compare` as JSON: all runs in numbers, and all but the first compared with it."""
 
     runs: tuple[RunRow, ...]
     comparisons: tuple[RunComparisonReport, ...]
-    schema_version: Literal["proctor.comparison@1"] = "proctor.comparison@1"
+    schema_version: Literal["proctor.comparison@2"] = "proctor.comparison@2"
 
 
 def compare_runs(stores: Sequence[RunStore], gate: GateRule | None = None) -> tuple[list[RunRow], list[RunComparison]]:
-    """Hold runs against the first of them, and each against a rule if there is one.
+    """Compare runs with the first of them, and apply a rule to each if there is one.
 
     Raises:
         UsageError: they are runs of more than one benchmark.
@@ -104,7 +104,7 @@ def compare_runs(stores: Sequence[RunStore], gate: GateRule | None = None) -> tu
 
 
 def comparison_document(rows: Sequence[RunRow], pairs: Sequence[RunComparison]) -> Document:
-    """What `compare` says."""
+    """The report of `compare`."""
     names = [row.run_id for row in rows]
     title = f"{', '.join(names[1:])} against {names[0]}"
     comparisons = [one.comparison for one in pairs]
@@ -116,7 +116,7 @@ def comparison_document(rows: Sequence[RunRow], pairs: Sequence[RunComparison]) 
     flips = _flips_table(comparisons)
     if flips.rows:
         sections.append(Section(table=flips, charts=(("Tasks lost and gained", flips_chart(comparisons)),)))
-    subjects = dict.fromkeys(str(unlike) for one in pairs for unlike in one.differences if unlike.subject)
+    subjects = dict.fromkeys(str(difference) for one in pairs for difference in one.differences if difference.subject)
     if subjects:
         sections.append(Section(sentences=tuple(f"Under test, {difference}" for difference in subjects)))
     return Document(
@@ -132,7 +132,7 @@ def comparison_document(rows: Sequence[RunRow], pairs: Sequence[RunComparison]) 
 
 
 def comparison_report(rows: Sequence[RunRow], pairs: Sequence[RunComparison]) -> ComparisonReport:
-    """The same for programs."""
+    """The same as JSON."""
     return ComparisonReport(
         runs=tuple(rows),
         comparisons=tuple(
@@ -152,17 +152,17 @@ def comparison_report(rows: Sequence[RunRow], pairs: Sequence[RunComparison]) ->
 def _team_comparison(
     one: tuple[RunRow, Sequence[Observation]], other: tuple[RunRow, Sequence[Observation]]
 ) -> TeamComparison | None:
-    """What the team is worth, if one of the two runs is a team's and the other is not."""
-    (single, answers), (team, teams) = sorted((one, other), key=lambda run: run[0].agents)
+    """Whether the team is worth its cost, if one of the two runs is a team's and the other is not."""
+    (single, single_trials), (team, team_trials) = sorted((one, other), key=lambda run: run[0].agents)
     if not single.agents <= 1 < team.agents:
         return None
-    return compare_team((team.run_id, teams), (single.run_id, answers))
+    return compare_team((team.run_id, team_trials), (single.run_id, single_trials))
 
 
 def _changes_table(comparisons: Sequence[Comparison]) -> Table:
     return Table(
-        title="What changed, per task",
-        headings=("Run ID", "", comparisons[0].first.run, "Here", "Change (95 % interval)"),
+        title="Change per task",
+        headings=("Run ID", "", comparisons[0].first.run, "This run", "Change (95 % interval)"),
         rows=tuple((one.second.run, *cells) for one in comparisons for cells in _change_rows(one)),
         notes=tuple(_power_note(one) for one in comparisons if one.minimum_detectable_difference is not None),
     )
@@ -171,15 +171,13 @@ def _changes_table(comparisons: Sequence[Comparison]) -> Table:
 def _change_rows(one: Comparison) -> Iterator[tuple[str, ...]]:
     if one.rate is not None:
         found = one.rate.difference
-        ends = (
-            "" if found.low is None or found.high is None else f" ({100 * found.low:+.1f} to {100 * found.high:+.1f})"
-        )
-        yield "rate", percent(one.rate.first), percent(one.rate.second), f"{100 * found.value:+.1f} points{ends}"
-    for name, change, words in (("cost", one.cost, money), ("time", one.seconds, duration)):
+        points = percentage_points(found.value, found.low, found.high)
+        yield "rate", percent(one.rate.first), percent(one.rate.second), points
+    for name, change, format_value in (("cost", one.cost, money), ("time", one.seconds, duration)):
         if change is None:
             yield name, "unknown", "unknown", NO_VALUE
         else:
-            yield name, words(change.first), words(change.second), _relative(change)
+            yield name, format_value(change.first), format_value(change.second), _relative(change)
 
 
 def _relative(change: MetricChange) -> str:
@@ -187,8 +185,8 @@ def _relative(change: MetricChange) -> str:
         return NO_VALUE
     ends = ""
     if change.ratio_low is not None and change.ratio_high is not None:
-        ends = f" ({change.ratio_low - 1:+.0%} to {change.ratio_high - 1:+.0%})"
-    return f"{change.ratio - 1:+.0%}{ends}"
+        ends = f" ({change.ratio_low - 1:+.1%} to {change.ratio_high - 1:+.1%})"
+    return f"{change.ratio - 1:+.1%}{ends}"
 
 
 def _power_note(one: Comparison) -> str:
@@ -207,4 +205,4 @@ def _flips_table(comparisons: Sequence[Comparison]) -> Table:
         for flip, tasks in (("gained", one.gained), ("lost", one.lost))
         for task in tasks
     ]
-    return Table(title="Tasks that flipped", headings=("Task", "Flip", "Run ID"), rows=tuple(rows))
+    return Table(title="Flipped tasks", headings=("Task", "Flip", "Run ID"), rows=tuple(rows))

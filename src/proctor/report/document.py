@@ -1,4 +1,4 @@
-"""What a command has to say, before it is known for whom: sections of sentences, tables and charts."""
+"""A report before it is rendered: sections of sentences, tables and charts."""
 
 from typing import Any, Final
 
@@ -10,10 +10,10 @@ _UNDERLINES: Final = "=-"
 
 
 class Section(Record):
-    """One thing that is said. Charts are for those who can see them; the table has the same numbers.
+    """One part of a report. Charts are in pages only; the table has the same numbers.
 
     Attributes:
-        reference: it is for looking things up, and too long for a terminal.
+        page_only: it is too long for a terminal.
     """
 
     sentences: tuple[str, ...] = ()
@@ -23,11 +23,11 @@ class Section(Record):
 
 
 class Document(Record):
-    """All of it.
+    """A whole report.
 
     Attributes:
-        summary: what it comes to; on a page it is what one reads first, at a terminal last.
-        warnings: what to keep in mind when reading it.
+        summary: the conclusion; first on a page, last at a terminal.
+        warnings: what to consider when reading it.
     """
 
     title: str
@@ -37,9 +37,9 @@ class Document(Record):
 
 
 def document_text(document: Document, *, width: int | None = None) -> str:
-    """For people at a terminal, which may be so many characters wide.
+    """For a terminal, at most `width` characters wide.
 
-    Warnings are left out: a command says them beside its results, not among them.
+    Warnings are left out: a command prints them on stderr.
     """
     parts: list[str] = []
     for section in document.sections:

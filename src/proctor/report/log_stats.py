@@ -12,8 +12,8 @@ from proctor.analysis.tool_calls import gave_up, tool_call_stats
 from proctor.benchmarks.plugins import registered_source
 from proctor.core.benchmark import AttemptLogs
 from proctor.core.errors import InvalidData
+from proctor.core.formatting import visible
 from proctor.core.record import Record, read_record
-from proctor.core.text import visible
 from proctor.results import RunStore
 
 
@@ -73,4 +73,4 @@ def _final_text(logs: Path) -> str:
     try:
         return read_record(attempt_file(logs), _FinalMessage).final_text
     except InvalidData:
-        return ""  # not known
+        return ""  # unknown

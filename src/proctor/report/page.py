@@ -1,4 +1,4 @@
-"""A document as one HTML file that needs nothing else: no script, no font, no request."""
+"""A report as one HTML file without scripts, fonts or requests."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -6,13 +6,13 @@ from pathlib import Path
 import proctor
 from proctor.core.errors import UsageError
 from proctor.core.files import write_atomic
-from proctor.core.text import visible
+from proctor.core.formatting import visible
 from proctor.report.charts import render_svg
 from proctor.report.document import Document
 
 
 def document_html(document: Document) -> str:
-    """The page. Whatever a task or a run is called, it is text here."""
+    """The page. Names of tasks and runs are escaped."""
     from jinja2 import Environment  # noqa: PLC0415 - only pages need it
 
     environment = Environment(autoescape=True, trim_blocks=True, keep_trailing_newline=True)
@@ -30,13 +30,13 @@ def document_html(document: Document) -> str:
 
 
 def write_page(document: Document, file: Path) -> None:
-    """Write the page, whole or not at all.
+    """Write the page atomically.
 
     Raises:
         UsageError: it cannot be written there.
     """
     if not file.name:
-        raise UsageError("the page needs a file's name", where=file, fix="such as report.html")
+        raise UsageError("the page needs a file name", where=file, fix="such as report.html")
     page = document_html(document)
     try:
         write_atomic(file, page)

@@ -1,17 +1,18 @@
-"""Rate, cost and time together, in words and pictures."""
+"""The report on the Pareto frontier of rate, cost and time."""
 
 from collections.abc import Sequence
 from typing import Literal
 
 from msgspec.structs import replace
 
+from proctor.analysis.intervals import Estimate
 from proctor.analysis.observation import Observation
 from proctor.analysis.pareto import Objective, ParetoResult, TaskSums, pareto_results
 from proctor.analysis.runs import run_row
+from proctor.core.formatting import NO_VALUE, duration, money, percent, percent_interval
 from proctor.core.record import Record
 from proctor.report.charts import pareto_chart
 from proctor.report.document import Chart, Document, Section
-from proctor.report.formatting import NO_VALUE, duration, interval, money_interval, percent
 from proctor.report.runs import pareto_point
 from proctor.report.stored_runs import display_name
 from proctor.report.tables import Table
@@ -19,16 +20,16 @@ from proctor.results import RunStore
 
 
 class ParetoReport(Record):
-    """What `bench pareto` says, for programs."""
+    """`bench pareto` as JSON."""
 
     benchmark: str
     objectives: tuple[Objective, ...]
     runs: tuple[ParetoResult, ...]
-    schema_version: Literal["proctor.pareto@1"] = "proctor.pareto@1"
+    schema_version: Literal["proctor.pareto@2"] = "proctor.pareto@2"
 
 
 def pareto_of_runs(stores: Sequence[RunStore], objectives: Sequence[Objective]) -> tuple[ParetoResult, ...]:
-    """Where each run stands among these."""
+    """Which of these runs are on the Pareto frontier."""
     points, sums = [], {}
     for store in stores:
         name = display_name(store)
@@ -41,15 +42,18 @@ def pareto_of_runs(stores: Sequence[RunStore], objectives: Sequence[Objective]) 
 def pareto_document(
     title: str, results: Sequence[ParetoResult], objectives: Sequence[Objective], warnings: Sequence[str] = ()
 ) -> Document:
-    """What `pareto` says."""
+    """The report of `pareto`."""
     table = Table(
         title=title,
-        headings=("Run ID", "Rate", "95 % interval", "Cost (95 % interval)", "Time", "Front", "How sure", "Beaten by"),
-        rows=tuple(_row(standing) for standing in results),
+        headings=(
+            *("Run ID", "Rate", "95 % interval", "Cost (95 % interval)", "Time"),
+            *("On frontier", "Bootstrap frequency", "Dominated by"),
+        ),
+        rows=tuple(_row(result) for result in results),
     )
     charts: tuple[tuple[str, Chart], ...] = ()
-    if any(standing.point.rate and standing.point.cost for standing in results):
-        charts = (("Cost against rate, with the front", pareto_chart(results)),)
+    if any(result.point.rate and result.point.cost for result in results):
+        charts = (("Cost against rate, with the Pareto frontier", pareto_chart(results)),)
     section = Section(table=table, charts=charts, sentences=_sentences(results, objectives))
     return Document(title=title, sections=(section,), warnings=tuple(warnings))
 
@@ -59,24 +63,31 @@ def _row(result: ParetoResult) -> tuple[str, ...]:
     return (
         point.run,
         percent(point.rate.value if point.rate else None),
-        interval(point.rate.low, point.rate.high) if point.rate else NO_VALUE,
-        money_interval(point.cost),
+        percent_interval(point.rate.low, point.rate.high) if point.rate else NO_VALUE,
+        _cost(point.cost),
         duration(point.seconds.value if point.seconds else None),
-        {True: "yes", False: "no", None: "not known"}[result.on_frontier],
+        {True: "yes", False: "no", None: "unknown"}[result.on_frontier],
         percent(result.bootstrap_frequency),
         ", ".join(result.dominated_by),
     )
 
 
+def _cost(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return NO_VALUE
+    ends = "" if estimate.low is None else f" ({money(estimate.low)} to {money(estimate.high)})"
+    return f"{money(estimate.value)}{ends}"
+
+
 def _sentences(results: Sequence[ParetoResult], objectives: Sequence[Objective]) -> tuple[str, ...]:
     names = {"rate": "rate", "cost": "cost", "seconds": "time"}
-    front = [standing.point.run for standing in results if standing.on_frontier]
-    beaten = [standing.point.run for standing in results if standing.on_frontier is False]
-    lacking = [standing.point.run for standing in results if standing.on_frontier is None]
-    told = f"On the front of {', '.join(names[one] for one in objectives)}: {', '.join(front) or 'none'}."
+    runs = {
+        state: ", ".join(result.point.run for result in results if result.on_frontier is state)
+        for state in (True, False, None)
+    }
     return (
-        told,
-        *([f"Beaten by another run: {', '.join(beaten)}."] if beaten else []),
-        *([f"Without a place, for want of a number: {', '.join(lacking)}."] if lacking else []),
-        "How sure: how often a run is on the front when the tasks are drawn again.",
+        f"On the Pareto frontier of {', '.join(names[one] for one in objectives)}: {runs[True] or 'none'}.",
+        *([f"Dominated: {runs[False]}."] if runs[False] else []),
+        *([f"Not placed, a value is missing: {runs[None]}."] if runs[None] else []),
+        "Bootstrap frequency: how often a run is on the frontier when the tasks are resampled.",
     )

@@ -1,30 +1,30 @@
-"""What others have published, in words: beside our results, and never among them."""
+"""Published results, listed beside our own and never among them."""
 
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from proctor.core.formatting import NO_VALUE, percent, plural
 from proctor.core.published_result import PublishedResult
-from proctor.report.formatting import NO_VALUE, plural
 from proctor.report.tables import Table
 
 MAX_LINES: Final = 5
-_NO_MODEL: Final = ("", "none")  # the model of people
+_NO_MODEL: Final = ("", "none")  # of human results
 
 
 def published_lines(published: Sequence[PublishedResult], tasks: Collection[str] = ()) -> tuple[str, ...]:
-    """One line for each published result, with what is needed to judge it; the best of them, if there are many."""
-    told = [one for one in published if one.rate is not None or one.score is not None]
-    best = sorted(told, key=lambda one: -(one.rate or 0.0))[:MAX_LINES]
-    shown = [one for one in told if one in best]
+    """One line for each published result with its source; the best of them, if there are many."""
+    with_value = [one for one in published if one.rate is not None or one.score is not None]
+    best = sorted(with_value, key=lambda one: -(one.rate or 0.0))[:MAX_LINES]
+    shown = [one for one in with_value if one in best]
     more = len(published) - len(shown)
     listed = f"{plural(more, 'more published result')}: --html, --markdown and --json have the whole list."
     return (*(_published_line(one, tasks) for one in shown), *([listed] if more else []))
 
 
 def published_table(published: Sequence[PublishedResult], tasks: Collection[str]) -> Table:
-    """All that others have published, beside ours and never among them."""
+    """All published results."""
     return Table(
-        title="Published by others",
+        title="Published results",
         headings=("Model", "Agent", "Result", "On our tasks", "Tasks", "Split", "Date", "Source", "Note"),
         rows=tuple(
             (
@@ -53,17 +53,17 @@ def _published_line(one: PublishedResult, tasks: Collection[str]) -> str:
         one.source,
     )
     note = f"; {one.note}" if one.note else ""
-    told = ", ".join(detail for detail in details if detail)
-    who = one.agent if one.model in _NO_MODEL else f"{one.model} + {one.agent}"
-    return f"Published baseline ({who}): {_result(one)} ({told}{note})"
+    details_text = ", ".join(detail for detail in details if detail)
+    name = one.agent if one.model in _NO_MODEL else f"{one.model} + {one.agent}"
+    return f"Published result ({name}): {_result(one)} ({details_text}{note})"
 
 
 def _result(one: PublishedResult) -> str:
     if one.rate is not None:
-        return f"{one.rate:.1%}".replace(".0%", "%")
+        return percent(one.rate)
     return NO_VALUE if one.score is None else f"{one.score:g}"
 
 
 def _resolved_on_our_tasks(one: PublishedResult, tasks: Collection[str]) -> str | None:
-    """How many of our tasks they resolved, where it is known which they did."""
+    """How many of our tasks they resolved, where the resolved tasks are known."""
     return None if one.resolved is None or not tasks else f"{len(set(one.resolved) & set(tasks))}/{len(set(tasks))}"

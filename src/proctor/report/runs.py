@@ -1,4 +1,4 @@
-"""The comparison of a benchmark's runs: one row per run."""
+"""The report on a benchmark's runs: one row per run."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -8,19 +8,10 @@ from proctor.analysis.intervals import Estimate
 from proctor.analysis.log_stats import LogStats
 from proctor.analysis.pareto import ParetoPoint, pareto_results
 from proctor.analysis.runs import RunRow
+from proctor.core.formatting import NO_VALUE, duration, money, number, percent, percent_interval, plural, short_count
 from proctor.core.published_result import PublishedResult
 from proctor.report.charts import pareto_chart, rates_chart, times_chart
 from proctor.report.document import Document, Section
-from proctor.report.formatting import (
-    NO_VALUE,
-    duration,
-    excluded_errors_note,
-    interval,
-    money,
-    number,
-    percent,
-    short_count,
-)
 from proctor.report.published import MAX_LINES, published_lines, published_table
 from proctor.report.tables import Table, records_csv
 
@@ -31,23 +22,23 @@ _MAX_RUN_COLUMNS: Final = 6  # more runs than this do not fit beside each other
 def runs_table(
     title: str, rows: Sequence[RunRow], published: Sequence[PublishedResult] = (), tasks: Collection[str] = ()
 ) -> Table:
-    """The table that the report begins with, what others have published below it and never in it.
+    """The first table of the report, with published results below it and never in it.
 
-    `tasks` are those that the runs were asked for.
+    `tasks` are those of the runs.
     """
     return Table(
         title=title,
         headings=HEADINGS,
         rows=tuple(_cells(row) for row in rows),
-        notes=(*published_lines(published, tasks), *_error_notes(rows)),
+        notes=(*published_lines(published, tasks), *error_notes(rows)),
     )
 
 
 def agent_table(rows: Sequence[RunRow]) -> Table:
-    """Who answered: what a run's name does not tell, and its reader must know."""
+    """The agent, model and pod of each run."""
     pods = any(row.pod_template for row in rows)
     return Table(
-        title="Who answered",
+        title="Agent and model",
         headings=("Run ID", "Agent", "Model", *(["Pod"] if pods else [])),
         rows=tuple(
             (row.run_id, row.agent, row.model or NO_VALUE, *([row.pod_template or NO_VALUE] if pods else []))
@@ -57,7 +48,7 @@ def agent_table(rows: Sequence[RunRow]) -> Table:
 
 
 def per_resolved_table(rows: Sequence[RunRow]) -> Table:
-    """What a resolved task took: all that was spent on counted answers, by those that are right."""
+    """Cost, time and tokens of all counted trials, by those resolved."""
     return Table(
         title="Per resolved task",
         headings=("Run ID", "Cost", "95 % interval", "Time", "95 % interval", "Tokens"),
@@ -74,17 +65,17 @@ def per_resolved_table(rows: Sequence[RunRow]) -> Table:
 
 
 def per_trial_table(rows: Sequence[RunRow]) -> Table:
-    """What an answer took, right or wrong, and how that is distributed."""
+    """Cost, time and steps of a trial, resolved or not."""
     return Table(
-        title="Per answer",
-        headings=("Run ID", "Median Cost", "Median Time", "90 % within", "Turns", "Steps", "Compactions", "Utilised"),
+        title="Per trial",
+        headings=("Run ID", "p50 Cost", "p50 Time", "p90 Time", "Turns", "Steps", "Compactions", "Active time"),
         rows=tuple(
             (
                 row.run_id,
                 money(row.cost_distribution.p50) if row.cost_distribution else NO_VALUE,
                 duration(row.time_distribution.p50 if row.time_distribution else None),
                 duration(row.time_distribution.p90 if row.time_distribution else None),
-                # Who took no turn asked no model, or nobody has counted.
+                # Without turns no model was called, or they were not counted.
                 *(number(mean if row.turns else None) for mean in (row.turns, row.steps, row.compactions)),
                 percent(row.active_share),
             )
@@ -94,7 +85,7 @@ def per_trial_table(rows: Sequence[RunRow]) -> Table:
 
 
 def failures_table(rows: Sequence[RunRow]) -> Table:
-    """Why answers are not resolved, how often in each run; what was not the agent's doing after that."""
+    """Why trials are not resolved, with counts by run; then errors and findings."""
     counts = [
         {
             **row.failure_reasons,
@@ -111,14 +102,14 @@ def failures_table(rows: Sequence[RunRow]) -> Table:
         lines = [(name, *line) for name, line in zip(names, cells, strict=True)]
     else:
         headings = ("Run ID", *names)
-        lines = [(row.run_id, *(line[at] for line in cells)) for at, row in enumerate(rows)] if names else []
-    return Table(title="Why not", headings=headings, rows=tuple(lines))
+        lines = [(row.run_id, *(line[index] for line in cells)) for index, row in enumerate(rows)] if names else []
+    return Table(title="Failure reasons", headings=headings, rows=tuple(lines))
 
 
 def pass_at_k_table(rows: Sequence[RunRow]) -> Table:
-    """Runs with several answers to each task: at least one of k right, all of k right, where k were graded."""
+    """Runs with several trials of each task: at least one of k resolved, all of k resolved."""
     return Table(
-        title="Several answers to each task",
+        title="pass@k and pass^k",
         headings=("Run ID", "k", "Tasks", "pass@k", "95 % interval", "pass^k", "95 % interval"),
         rows=tuple(
             (
@@ -126,9 +117,9 @@ def pass_at_k_table(rows: Sequence[RunRow]) -> Table:
                 str(one.k),
                 f"{one.tasks}/{row.tasks}",
                 percent(one.pass_at_k.value),
-                interval(one.pass_at_k.low, one.pass_at_k.high),
+                percent_interval(one.pass_at_k.low, one.pass_at_k.high),
                 percent(one.pass_hat_k.value),
-                interval(one.pass_hat_k.low, one.pass_hat_k.high),
+                percent_interval(one.pass_hat_k.low, one.pass_hat_k.high),
             )
             for row in rows
             for one in row.pass_at_k
@@ -137,10 +128,20 @@ def pass_at_k_table(rows: Sequence[RunRow]) -> Table:
 
 
 def roles_table(rows: Sequence[RunRow]) -> Table:
-    """What the roles of a team cost, and how much they waited."""
+    """Cost, active time and idle share of the roles of a team."""
     return Table(
         title="Roles",
-        headings=("Run ID", "Role", "Cost", "Share", "Active", "Idle", "Turns", "Messages", "Compactions"),
+        headings=(
+            "Run ID",
+            "Role",
+            "Cost",
+            "Cost share",
+            "Active time",
+            "Idle share",
+            "Turns",
+            "Messages",
+            "Compactions",
+        ),
         rows=tuple(
             (
                 row.run_id,
@@ -161,9 +162,9 @@ def roles_table(rows: Sequence[RunRow]) -> Table:
 
 
 def alternative_scores_table(rows: Sequence[RunRow]) -> Table:
-    """The score on all tasks, on those known to be sound, with errors counted as failures, and as others grade."""
+    """The score on all tasks, on healthy tasks, with errors counted as failures, and by the official grader."""
     return Table(
-        title="The score, counted otherwise",
+        title="Alternative scores",
         headings=(
             "Run ID",
             "All tasks",
@@ -178,7 +179,9 @@ def alternative_scores_table(rows: Sequence[RunRow]) -> Table:
                 row.run_id,
                 f"{row.resolved}/{row.counted}",
                 f"{row.healthy.resolved}/{row.healthy.counted}" if row.healthy else NO_VALUE,
-                interval(row.healthy.rate.low, row.healthy.rate.high) if row.healthy and row.healthy.rate else NO_VALUE,
+                percent_interval(row.healthy.rate.low, row.healthy.rate.high)
+                if row.healthy and row.healthy.rate
+                else NO_VALUE,
                 percent(row.rate_with_errors),
                 f"{row.official}/{row.counted}",
                 number(row.score.value, 3) if row.score else NO_VALUE,
@@ -189,10 +192,10 @@ def alternative_scores_table(rows: Sequence[RunRow]) -> Table:
 
 
 def log_stats_table(log_stats: Sequence[LogStats]) -> Table:
-    """What the steps were spent on; below it, the benchmark's own measures."""
+    """Tool calls by kind of waste; below it, the benchmark's own measures."""
     return Table(
-        title="Steps, as far as the logs show",
-        headings=("Run ID", "Logs", "Calls", "Brought nothing", "Failed", "Read again", "Repeated", "Gave up"),
+        title="Tool calls (from logs)",
+        headings=("Run ID", "Trajectories", "Calls", "Wasted", "Failed", "Re-read", "Repeated", "Gave up"),
         rows=tuple(
             (
                 one.run,
@@ -223,13 +226,17 @@ def _format_counts(counts: Mapping[str, int]) -> str:
 
 
 def scores_table(rows: Sequence[RunRow]) -> Table:
-    """Of benchmarks that grade by degree: the mean score, the numbers behind it, and the best of several answers."""
+    """For benchmarks that grade by degree: the mean score, the further scores, and the best of several trials."""
     names = sorted({name for row in rows for name in row.scores})
-    tries = sorted({(name, k) for row in rows for name, best in row.best_of.items() for k in range(len(best))})
+    best_of = sorted({(name, k) for row in rows for name, best in row.best_of.items() for k in range(len(best))})
     lines = [
         ("mean score", *(_mean_score(row) for row in rows)),
         *((name, *(number(row.scores.get(name), 3) for row in rows)) for name in names),
-        *((f"best of {k + 1}, {name}", *(number(_best_of(row, name, k), 3) for row in rows)) for name, k in tries if k),
+        *(
+            (f"best of {k + 1}, {name}", *(number(_best_of(row, name, k), 3) for row in rows))
+            for name, k in best_of
+            if k
+        ),
     ]
     return Table(title="Scores", headings=("", *(row.run_id for row in rows)), rows=tuple(lines))
 
@@ -248,7 +255,7 @@ def _mean_score(row: RunRow) -> str:
 def run_tables(
     title: str, rows: Sequence[RunRow], published: Sequence[PublishedResult] = (), tasks: Collection[str] = ()
 ) -> tuple[Table, ...]:
-    """All tables that have anything to say about these runs."""
+    """All tables that are not empty for these runs."""
     candidates = (
         agent_table(rows),
         per_resolved_table(rows),
@@ -277,10 +284,13 @@ def runs_document(
     tables = run_tables(title, rows, published, tasks)
     charts = [("Resolved, with 95 % intervals", rates_chart(rows, published))]
     if any(row.time_distribution is not None for row in rows):
-        charts.append(("Time of an answer: all, the middle half, the median", times_chart(rows)))
+        charts.append(("Time per trial: range, p25 to p75, p50", times_chart(rows)))
     if any(row.cost is not None and row.rate is not None for row in rows):
         charts.append(
-            ("Cost against rate, with the front", pareto_chart(pareto_results(list(map(pareto_point, rows)), {})))
+            (
+                "Cost against rate, with the Pareto frontier",
+                pareto_chart(pareto_results(list(map(pareto_point, rows)), {})),
+            )
         )
     first = Section(table=tables[0], charts=tuple(charts))
     more = [*tables[1:], *([log_stats_table(log_stats)] if log_stats else [])]
@@ -291,19 +301,21 @@ def runs_document(
 
 
 def pareto_point(row: RunRow) -> ParetoPoint:
-    """Where a run is in rate, cost and time."""
+    """A run's rate, cost and time."""
     rate = None if row.rate is None else Estimate(value=row.rate, low=row.low, high=row.high)
     return ParetoPoint(run=row.run_id, rate=rate, cost=row.cost, seconds=row.seconds)
 
 
 def runs_csv(rows: Sequence[RunRow]) -> str:
-    """The same for a spreadsheet, unrounded."""
+    """The runs for a spreadsheet, unrounded."""
     return records_csv(RunRow, rows)
 
 
-def _error_notes(rows: Sequence[RunRow]) -> tuple[str, ...]:
+def error_notes(rows: Iterable[RunRow]) -> tuple[str, ...]:
+    """A note that errors are not in the rates, if there are any."""
     errors = sum(row.errors for row in rows)
-    return (excluded_errors_note(errors),) if errors else ()
+    are = "is" if errors == 1 else "are"
+    return (f"{plural(errors, 'infrastructure error')} {are} excluded from the rates.",) if errors else ()
 
 
 def _cells(row: RunRow) -> tuple[str, ...]:
@@ -315,25 +327,24 @@ def _cells(row: RunRow) -> tuple[str, ...]:
         money(row.avg_cost_usd) if row.counted else NO_VALUE,
         duration(row.avg_seconds),
         str(row.agents),
-        interval(row.low, row.high),
+        percent_interval(row.low, row.high),
         str(row.errors) + _missing_trials(row.missing),
     )
 
 
 def _missing_trials(trials: int) -> str:
-    """Of answers that are not there; or that nobody has asked the run for, which somebody else must have put there."""
+    """Trials that are not recorded; or, below 0, results that do not belong to the run."""
     if not trials:
         return ""
-    return f" ({trials} missing)" if trials > 0 else f" ({-trials} too many)"
+    return f" ({trials} missing)" if trials > 0 else f" ({-trials} unexpected)"
 
 
 def _value_and_interval(estimate: Estimate | None, format_value: Callable[[float | None], str]) -> tuple[str, str]:
     if estimate is None:
         return NO_VALUE, NO_VALUE
     known = estimate.low is not None and estimate.high is not None
-    return format_value(
-        estimate.value
-    ), f"{format_value(estimate.low)} to {format_value(estimate.high)}" if known else NO_VALUE
+    ends = f"{format_value(estimate.low)} to {format_value(estimate.high)}" if known else NO_VALUE
+    return format_value(estimate.value), ends
 
 
 def _has_alternative_scores(row: RunRow) -> bool:

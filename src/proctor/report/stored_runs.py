@@ -1,44 +1,69 @@
-"""Stored runs, read as far as a report needs them."""
+"""Stored runs as reports and the viewer read them: names, numbers, whether one is running."""
 
+import time
 from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Final, Literal
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from proctor.analysis.comparability import differences
+from proctor.analysis.log_stats import LogStats
 from proctor.analysis.observation import Observation
 from proctor.analysis.runs import RunRow, run_row
 from proctor.core.errors import UsageError
+from proctor.core.formatting import visible
+from proctor.core.published_result import PublishedResult
+from proctor.core.record import Record
 from proctor.core.run import RunConfig
-from proctor.core.text import visible
 from proctor.results import RunStore
+
+_RECENT_SECONDS: Final = 30.0
+_LOCK_FILE: Final = ".lock"
+_KERNEL_LOCKS: Final = Path("/proc/locks")
+
+
+class RunsReport(Record):
+    """`bench report`: all runs of a benchmark in numbers, and published results.
+
+    Attributes:
+        log_stats: statistics of the logs, by run; only with `--logs`.
+    """
+
+    benchmark: str
+    runs: tuple[RunRow, ...]
+    published: tuple[PublishedResult, ...]
+    log_stats: tuple[LogStats, ...] | UnsetType = UNSET
+    schema_version: Literal["proctor.runs_report@2"] = "proctor.runs_report@2"
 
 
 def run_names(stores: Sequence[RunStore]) -> list[str]:
-    """What to call these runs: their ids, or where two are called the same, their folders; each name once.
+    """What to call these runs: their ids, or their folders where two have the same id.
 
     Raises:
-        UsageError: one run is there twice.
+        UsageError: a run is named twice.
     """
     folders = [str(store.folder.resolve()) for store in stores]
     if len(set(folders)) < len(folders):
-        raise UsageError("a run has nothing to be compared with in itself", fix="name another one")
+        raise UsageError("a run cannot be compared with itself", fix="name another one")
     ids = [display_name(store) for store in stores]
     return ids if len(set(ids)) == len(ids) else list(map(visible, folders))
 
 
 def display_name(store: RunStore) -> str:
-    """A run's name: that of its folder, by which it can be asked for, whatever it was called when it was made."""
+    """A run's name: that of its folder, whatever its configuration says."""
     return visible(store.run_id)
 
 
 def run_rows(
     stores: Iterable[RunStore], healthy: Callable[[RunConfig], Collection[str] | None] = lambda _: None
 ) -> list[RunRow]:
-    """Runs in numbers, one after the other: of a run that has been put into numbers, nothing else is kept.
+    """Runs in numbers, read one after the other: nothing else of a run is kept in memory.
 
     Args:
         stores: the runs.
-        healthy: says which of a run's tasks are known to be sound, where anybody has tried.
+        healthy: the tasks of a run that are known to be healthy, where they were validated.
     """
     rows = []
     for store in stores:
@@ -49,9 +74,33 @@ def run_rows(
 
 
 def condition_warnings(stores: Sequence[RunStore]) -> tuple[str, ...]:
-    """A warning that names what was not the same in all of these runs, but for what a comparison may be about."""
+    """A warning that names the conditions that differ between these runs."""
     first, *others = [store.config() for store in stores]
     names = dict.fromkeys(one.name for other in others for one in differences(first, other) if not one.subject)
     if not names:
         return ()
-    return (f"not the same in all of these runs: {', '.join(names)}; `proctor bench compare` says how",)
+    return (f"not the same in all of these runs: {', '.join(names)}; `proctor bench compare` shows the values",)
+
+
+def is_running(store: RunStore) -> bool:
+    """Whether a session is working on this run.
+
+    A session holds a lock on the run. Trying the lock could block a session that is starting, so the kernel's list of
+    locks is read instead; without one, a journal that has just grown is the sign.
+    """
+    try:
+        inode = (store.folder / _LOCK_FILE).stat().st_ino
+    except OSError:
+        return False
+    try:
+        locks = _KERNEL_LOCKS.read_text()
+    except OSError:
+        return _journal_is_recent(store)
+    return any(f":{inode} " in line for line in locks.splitlines() if "FLOCK" in line)
+
+
+def _journal_is_recent(store: RunStore) -> bool:
+    try:
+        return time.time() - store.journal.stat().st_mtime < _RECENT_SECONDS
+    except OSError:
+        return False

@@ -1,4 +1,4 @@
-"""A table, and the ways to write one down: for a terminal, in Markdown, as CSV."""
+"""A table, and its rendering for a terminal, in Markdown and as CSV."""
 
 import csv
 import io
@@ -7,14 +7,14 @@ from typing import Any, Final
 
 import msgspec
 
+from proctor.core.formatting import align_columns, one_line
 from proctor.core.record import Record
-from proctor.core.text import one_line
 
 _GAP: Final = "   "
 
 
 class Table(Record):
-    """Headings, rows of cells, and what is to be said below them."""
+    """Headings, rows of cells, and notes below them."""
 
     title: str
     headings: tuple[str, ...]
@@ -23,30 +23,30 @@ class Table(Record):
 
 
 def as_text(table: Table, *, underline: str = "=", width: int | None = None) -> str:
-    """The table for people at a terminal; columns that do not fit into its `width` go below, beside the first again."""
+    """The table for a terminal; columns that do not fit into its `width` follow below, beside the first again."""
     cells = [[one_line(cell) for cell in line] for line in (table.headings, *table.rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(table.headings))]
     title, notes = one_line(table.title), [_wrap(one_line(note), width) for note in table.notes]
     lines = [title, underline * len(title)]
     for number, columns in enumerate(_column_blocks(widths, width)):
         rule = ["-" * widths[column] for column in columns]
-        picked = [[line[column].ljust(widths[column]) for column in columns] for line in cells]
+        head, *rows = [[line[column] for column in columns] for line in cells]
         lines += [""] * (number > 0)
-        lines += [_GAP.join(line).rstrip() for line in (picked[0], rule, *picked[1:])]
+        lines += align_columns([head, rule, *rows])
     return "\n".join([*lines, *(["", *notes] if notes else [])]) + "\n"
 
 
 def as_sentences(sentences: Iterable[str], *, width: int | None = None) -> str:
-    """Sentences for people at a terminal, one after the other."""
+    """Sentences for a terminal, one per line."""
     return "\n".join(_wrap(one_line(sentence), width) for sentence in sentences) + "\n"
 
 
 def _column_blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
-    """Which columns stand beside each other: all of them, or as many as fit, each time with the first."""
+    """Which columns are beside each other: all of them, or as many as fit, each time with the first."""
     blocks = [[0]]
     for column in range(1, len(widths)):
-        taken = sum(widths[one] + len(_GAP) for one in blocks[-1]) + widths[column]
-        if width is not None and taken > width and len(blocks[-1]) > 1:
+        needed = sum(widths[one] + len(_GAP) for one in blocks[-1]) + widths[column]
+        if width is not None and needed > width and len(blocks[-1]) > 1:
             blocks.append([0])
         blocks[-1].append(column)
     return blocks
@@ -61,7 +61,7 @@ def _wrap(sentence: str, width: int | None) -> str:
 
 
 def as_markdown(table: Table, *, level: int = 2) -> str:
-    """The same for a page or a pull request."""
+    """The table in Markdown."""
     lines = [f"{'#' * level} {escape_markdown(table.title)}", ""]
     lines.append("| " + " | ".join(map(escape_markdown, table.headings)) + " |")
     lines.append("|" + " --- |" * len(table.headings))
@@ -74,7 +74,7 @@ def as_markdown(table: Table, *, level: int = 2) -> str:
 def records_csv(kind: type[Record], records: Iterable[Record]) -> str:
     """Records for a spreadsheet, unrounded: a record within a record has a column for each of its fields.
 
-    Lists and mappings, which are as long as they like, are left to JSON.
+    Lists and mappings have no columns; they are in the JSON output.
     """
     columns = _columns(kind)
     out = io.StringIO()
@@ -114,7 +114,7 @@ def _value_at(record: Any, path: Sequence[str]) -> Any:
 
 
 def escape_markdown(text: str) -> str:
-    """Text in which no character means something to Markdown."""
+    """Text in which no character has a meaning in Markdown."""
     for character in "\\`*_[]<>|#$~":
         text = text.replace(character, f"\\{character}")
     return " ".join(one_line(text).split())

@@ -24,7 +24,7 @@ from proctor.core.verdict import Verdict
 from proctor.grading.state import QuarantinedEnvironment, ShellResult
 from proctor.results import new_run
 from proctor.results.formats import ExportOptions, ImportOptions, export_run, find_format
-from stored_runs import answer, finish
+from stored_runs import finish, store_trial
 
 
 def seen(
@@ -202,8 +202,8 @@ def test_a_run_s_results_become_trials_as_the_leaderboard_counts_them() -> None:
 
 def test_a_run_is_exported_with_its_score_and_says_what_does_not_count(tmp_path: Path) -> None:
     store = new_run("terminal_bench", root=tmp_path)
-    for task, sample, cause in (("a", 1, Cause.SOLVED), ("a", 2, Cause.TESTS_FAILED), ("b", 1, Cause.PROVIDER_ERROR)):
-        answer(store, task, cause, sample=sample)
+    for task, trial, cause in (("a", 1, Cause.SOLVED), ("a", 2, Cause.TESTS_FAILED), ("b", 1, Cause.PROVIDER_ERROR)):
+        store_trial(store, task, cause, trial=trial)
     finish(store)
     target = tmp_path / "score.json"
     exported = export_run(store, find_format("terminal-bench"), target, ExportOptions())

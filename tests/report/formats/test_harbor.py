@@ -11,11 +11,10 @@ from proctor.core.errors import InvalidData, UsageError
 from proctor.core.result import TaskResult
 from proctor.core.verdict import TestStatus
 from proctor.report.formats.harbor import HarborFormat
-from proctor.report.formats.harbor_job import pass_at
 from proctor.results import RunStore
 from proctor.results.formats import ExportOptions, ImportOptions, export_run, import_run
 from recorded import record_pod, record_single
-from stored_runs import answer, finish, small_run
+from stored_runs import finish, small_run, store_trial
 
 
 @pytest.fixture
@@ -26,11 +25,11 @@ async def stored(tmp_path: Path) -> RunStore:
     return store
 
 
-def taken_in(job: Path, root: Path, **options: str) -> RunStore:
+def imported(job: Path, root: Path, **options: str) -> RunStore:
     return import_run(HarborFormat().read(job, ImportOptions(**options)), root=root)
 
 
-def essence(results: list[TaskResult]) -> list[TaskResult]:
+def without_run_id(results: list[TaskResult]) -> list[TaskResult]:
     return [msgspec.structs.replace(result, run_id="") for result in results]
 
 
@@ -38,8 +37,8 @@ async def test_an_exported_job_reads_back_equal(stored: RunStore, tmp_path: Path
     job = tmp_path / "job"
     exported = export_run(stored, HarborFormat(), job, ExportOptions())
     assert exported.left_out == ("2 trials that the run has not recorded",)
-    again = taken_in(job, tmp_path / "again")
-    assert essence(list(again.results())) == essence(list(stored.results()))
+    again = imported(job, tmp_path / "again")
+    assert without_run_id(list(again.results())) == without_run_id(list(stored.results()))
     before, after = stored.config(), again.config()
     assert msgspec.structs.replace(after, origin=None, tasks=before.tasks) == before
     first, second = (store.logs("org/one", 1, 1) / "submission.diff" for store in (stored, again))
@@ -52,7 +51,7 @@ async def test_an_exported_job_reads_back_equal(stored: RunStore, tmp_path: Path
             assert json.loads(file.read_text()) == json.loads((second_job / name).read_text()), name
 
 
-async def test_a_job_has_what_harbor_looks_for(stored: RunStore, tmp_path: Path) -> None:
+async def test_a_job_has_what_harbor_reads(stored: RunStore, tmp_path: Path) -> None:
     job = tmp_path / "job"
     export_run(stored, HarborFormat(), job, ExportOptions(name="mine"))
     result = json.loads((job / "result.json").read_text())
@@ -73,35 +72,35 @@ async def test_a_job_has_what_harbor_looks_for(stored: RunStore, tmp_path: Path)
     assert [(test["name"], test["status"]) for test in tests] == [("t::a", "passed"), ("t::b", "passed")]
 
 
-async def test_a_result_that_was_changed_by_others_is_believed_over_ours(stored: RunStore, tmp_path: Path) -> None:
+async def test_a_result_that_was_changed_later_is_used_instead_of_ours(stored: RunStore, tmp_path: Path) -> None:
     job = tmp_path / "job"
     export_run(stored, HarborFormat(), job, ExportOptions())
     (file,) = (file for file in job.glob("two__*/result.json"))
     file.write_text(file.read_text().replace('"reward": 0.0', '"reward": 1.0'))
-    result = taken_in(job, tmp_path / "again").result("two")
+    result = imported(job, tmp_path / "again").result("two")
     assert (result.status, result.cause) == (Status.RESOLVED, Cause.SOLVED)
     assert result.verdict is not None
     assert [test.after for test in result.verdict.tests] == [TestStatus.FAILED, TestStatus.PASSED]
 
 
 @pytest.mark.parametrize(
-    ("data", "answered", "graded"),
+    ("data", "agent_seconds", "grade_seconds"),
     [
         pytest.param(sample_data, 1.25, 12.5, id="our-sample"),
         pytest.param(shared_data, 0.535988, 29.0005, id="real-sample"),
     ],
 )
 def test_a_job_of_harbors_own_is_stored_as_a_run(
-    data: Callable[..., Path], answered: float, graded: float, tmp_path: Path
+    data: Callable[..., Path], agent_seconds: float, grade_seconds: float, tmp_path: Path
 ) -> None:
-    run = taken_in(data("harbor_job"), tmp_path)
+    run = imported(data("harbor_job"), tmp_path)
     config = run.config()
     assert (config.benchmark, config.agent, config.model, config.runner) == ("tasks", "oracle", None, "docker")
     assert config.versions == {"oracle": "1.0.0", "harbor": "0.24.0"}
     results = list(run.results())
     assert [(result.status, result.usage) for result in results] == [(Status.RESOLVED, ())] * 2
-    assert results[0].agent_seconds == pytest.approx(answered)
-    assert results[0].grade_seconds == pytest.approx(graded)
+    assert results[0].agent_seconds == pytest.approx(agent_seconds)
+    assert results[0].grade_seconds == pytest.approx(grade_seconds)
     logs = run.folder / results[0].attempts[0].logs
     assert (logs / "harbor/verifier/reward.txt").read_text() == "1\n"
 
@@ -133,7 +132,7 @@ def test_an_exception_says_whether_the_reward_counts(tmp_path: Path) -> None:
     trial(job, "strange", exception_info=raised("SomethingNewError"))
     trial(job, "ungraded", verifier_result=None)
     trial(job, "partly", verifier_result={"rewards": {"reward": 0.5, "speed": 3}})
-    found = {result.task_id: result for result in taken_in(job, tmp_path / "results").results()}
+    found = {result.task_id: result for result in imported(job, tmp_path / "results").results()}
     assert {name: (str(result.status), str(result.cause)) for name, result in found.items()} == {
         "late": ("unresolved", "agent_timeout"),
         "late-but-right": ("resolved", "solved"),
@@ -142,20 +141,20 @@ def test_an_exception_says_whether_the_reward_counts(tmp_path: Path) -> None:
         "ungraded": ("error", "grader_failed"),
         "partly": ("unresolved", "tests_failed"),
     }
-    assert [usage.cost_usd for usage in found["late"].usage] == [None]  # nobody has said, and a model was asked
+    assert [usage.cost_usd for usage in found["late"].usage] == [None]  # unknown, since a model was called
     partly = found["partly"].verdict
     assert partly is not None
     assert (partly.score, partly.scores) == (0.5, {"speed": 3.0})
 
 
-def test_a_job_of_several_agents_must_be_told_which(tmp_path: Path) -> None:
+def test_one_agent_of_a_job_with_several_must_be_chosen(tmp_path: Path) -> None:
     job = tmp_path / "job"
     trial(job, "one")
     trial(job, "two", agent_info={"name": "b", "version": "1"})
     with pytest.raises(UsageError, match="several agents: a p/m, b"):
         HarborFormat().read(job, ImportOptions())
-    assert taken_in(job, tmp_path / "results", agent="b").config().tasks == ("two",)
-    with pytest.raises(InvalidData, match="none of the agent"):
+    assert imported(job, tmp_path / "results", agent="b").config().tasks == ("two",)
+    with pytest.raises(InvalidData, match="no finished trial of this agent"):
         HarborFormat().read(job, ImportOptions(agent="c"))
 
 
@@ -163,19 +162,18 @@ def test_what_is_no_job_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidData, match="no job folder"):
         HarborFormat().read(tmp_path, ImportOptions())
     trial(tmp_path, "one", agent_info=3)
-    with pytest.raises(InvalidData, match=r"one__0000000/result.json: not a valid trial"):
+    with pytest.raises(InvalidData, match=r"one__0000000/result.json: not a valid harbor trial"):
         HarborFormat().read(tmp_path, ImportOptions())
 
 
-def test_several_answers_give_pass_at_k(tmp_path: Path) -> None:
+def test_several_trials_give_pass_at_k(tmp_path: Path) -> None:
     store = small_run(tmp_path / "results")
-    for sample in range(1, 5):
-        answer(store, "two", Cause.SOLVED if sample < 2 else Cause.TESTS_FAILED, sample=sample)
-        answer(store, "org/one", Cause.SOLVED, sample=sample)
-        answer(store, "three", Cause.TESTS_FAILED, sample=sample)
+    for trial in range(1, 5):
+        store_trial(store, "two", Cause.SOLVED if trial < 2 else Cause.TESTS_FAILED, trial=trial)
+        store_trial(store, "org/one", Cause.SOLVED, trial=trial)
+        store_trial(store, "three", Cause.TESTS_FAILED, trial=trial)
     finish(store)
     export_run(store, HarborFormat(), tmp_path / "job", ExportOptions())
     stats = json.loads((tmp_path / "job/result.json").read_text())["stats"]["evals"]
     (numbers,) = stats.values()
     assert numbers["pass_at_k"] == {"2": pytest.approx((1 + 0.5 + 0) / 3), "4": pytest.approx(2 / 3)}
-    assert pass_at(4, 1, 2) == pytest.approx(1 - (3 / 4) * (2 / 3))

@@ -85,7 +85,7 @@ steps = st.builds(
     text=texts,
     thinking=texts,
     calls=st.lists(calls, max_size=2, unique_by=lambda call: call.id).map(tuple),
-    observed=texts,
+    observation=texts,
     model=st.none() | names,
     tokens=tokens,
     cost_usd=costs,
@@ -106,7 +106,7 @@ steps = st.builds(
         note=texts,
     )
 )
-def test_every_trajectory_of_ours_is_valid_and_comes_back(trajectory: Trajectory) -> None:
+def test_every_trajectory_of_ours_is_valid_and_reads_back(trajectory: Trajectory) -> None:
     lanes = tuple(Lane(name=name) for name in dict.fromkeys(step.lane for step in trajectory.steps))
     whole = msgspec.structs.replace(trajectory, lanes=lanes)
     written = to_atif(whole)
@@ -136,7 +136,7 @@ def theirs(**changes: Any) -> bytes:
     return json.dumps({"schema_version": "ATIF-v1.2", "agent": agent, "steps": [step], **changes}).encode()
 
 
-def test_anothers_trajectory_is_read() -> None:
+def test_a_trajectory_of_another_tool_is_read() -> None:
     trajectory = from_atif(theirs(), task_id="t")
     (step,) = trajectory.steps
     assert (trajectory.task_id, trajectory.agent, trajectory.version) == ("t", "terminus", "2")
@@ -173,13 +173,13 @@ USER = {"step_id": 1, "source": "user", "message": "hi"}
         ),
     ],
 )
-def test_what_breaks_the_rules_is_refused_in_one_sentence(changes: dict[str, Any], words: str) -> None:
+def test_an_invalid_trajectory_is_refused_in_one_sentence(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidData, match=words) as refused:
         from_atif(theirs(**changes), where="x.json")
     assert refused.value.sentence.startswith("x.json: ")
     assert "\n" not in refused.value.sentence
 
 
-def test_what_is_no_json_is_refused() -> None:
+def test_invalid_json_is_refused() -> None:
     with pytest.raises(InvalidData, match="truncated"):
         from_atif(b'{"schema_version":')

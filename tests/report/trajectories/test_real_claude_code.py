@@ -1,4 +1,4 @@
-"""Trajectories of the real Claude Code: a sub-agent, a failed call, a conversation that had to be summed up."""
+"""Trajectories of the real Claude Code: a sub-agent, a failed call, a compaction."""
 
 import asyncio
 import os
@@ -65,21 +65,21 @@ def calls(trajectory: Trajectory, lane: str) -> list[tuple[str, str, bool]]:
     ]
 
 
-async def test_the_recording_and_the_stream_tell_the_same_story(tmp_path: Path) -> None:
+async def test_the_recording_and_the_stream_agree(tmp_path: Path) -> None:
     await record(tmp_path)
     recorded = read_trajectory(tmp_path, task_id="t", agent="claude_code")
     assert recorded is not None
     assert recorded.instruction == "Look, then try."
     assert [(lane.name, lane.kind) for lane in recorded.lanes] == [("main", "main"), ("subagent-1", "subagent")]
-    said = [(step.lane, step.kind, step.text) for step in recorded.steps if step.source == "agent"]
-    assert [(lane, text) for lane, kind, text in said if kind == "message"] == [
+    messages = [(step.lane, step.kind, step.text) for step in recorded.steps if step.source == "agent"]
+    assert [(lane, text) for lane, kind, text in messages if kind == "message"] == [
         ("main", "I ask."),
         ("subagent-1", "I list."),
         ("subagent-1", "I looked."),
         ("main", "I try."),
         ("main", "Done."),
     ]
-    assert [kind for _, kind, _ in said].count("compaction") == 1
+    assert [kind for _, kind, _ in messages].count("compaction") == 1
     errors = [step.text for step in recorded.steps if step.kind == "error"]
     assert len(errors) == 1
     assert "prompt is too long" in errors[0]

@@ -10,7 +10,7 @@ from proctor.report.trajectories import read_trajectory
 from recorded import REMINDER, record_pod, record_single
 
 
-async def test_a_recording_tells_every_step_with_its_calls_outputs_tokens_and_cost(tmp_path: Path) -> None:
+async def test_a_recording_has_every_step_with_its_calls_outputs_tokens_and_cost(tmp_path: Path) -> None:
     await record_single(tmp_path / "cassette.jsonl", "t1", ask="Fix the bug.")
     trajectory = read_trajectory(tmp_path, task_id="t1", agent="claude_code", version="2")
     assert trajectory is not None
@@ -46,13 +46,13 @@ async def test_each_agent_of_a_pod_has_its_lane_and_so_has_a_subagent(tmp_path: 
         Lane(name="coder/subagent-1", agent="coder", kind="subagent"),
         Lane(name="reviewer/main", agent="reviewer"),
     )
-    told = [(step.lane, step.kind, step.text.split("(")[0].strip()) for step in trajectory.steps]
-    assert told == [
+    steps = [(step.lane, step.kind, step.text.split("(")[0].strip()) for step in trajectory.steps]
+    assert steps == [
         ("coder/main", "message", "Fix it."),
         ("coder/main", "message", "I ask around."),
         ("coder/subagent-1", "message", "Explore the code"),
         ("coder/subagent-1", "message", "Nothing here."),
-        ("coder/main", "trouble", "No answer came from the model"),
+        ("coder/main", "error", "No response from the model"),
         ("coder/main", "message", "I try."),
         ("reviewer/main", "message", "Review it."),
         ("reviewer/main", "message", "Looks good."),
@@ -73,7 +73,7 @@ async def test_the_output_of_a_last_call_is_taken_from_the_agents_own_stream(tmp
     assert after.steps[5].calls[0].output == "built"
 
 
-async def test_an_attempt_under_way_is_read_as_far_as_it_has_come(tmp_path: Path) -> None:
+async def test_a_running_attempt_is_read_as_far_as_it_has_come(tmp_path: Path) -> None:
     await record_single(tmp_path / "whole.jsonl", "t1", ask="Fix the bug.")
     whole = (tmp_path / "whole.jsonl").read_bytes()
     cassette = tmp_path / "cassette.jsonl"
@@ -90,11 +90,11 @@ async def test_an_attempt_under_way_is_read_as_far_as_it_has_come(tmp_path: Path
     assert seen == {0, 3, 4}
 
 
-def test_nothing_kept_is_no_trajectory(tmp_path: Path) -> None:
+def test_without_logs_there_is_no_trajectory(tmp_path: Path) -> None:
     assert read_trajectory(tmp_path, task_id="t", agent="a") is None
 
 
-def test_a_recording_that_is_none_is_refused_with_its_line(tmp_path: Path) -> None:
+def test_an_invalid_recording_is_refused_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "cassette.jsonl").write_text("{}\n")
     with pytest.raises(InvalidData, match="line 1"):
         read_trajectory(tmp_path, task_id="t", agent="a")

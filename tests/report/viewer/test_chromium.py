@@ -16,7 +16,7 @@ from proctor.core.run import JournalEntry
 from proctor.core.verdict import Finding
 from proctor.results import RunStore, new_run
 from recorded import record_pod, record_single
-from stored_runs import answer, finish, small_run
+from stored_runs import finish, small_run, store_trial
 from viewing import viewer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -59,7 +59,7 @@ async def bait() -> AsyncIterator[tuple[str, list[str]]]:
 
 
 def hostile(url: str) -> str:
-    """What has ever got a script to run, a picture to load or a page to move, each once."""
+    """Known ways to run a script, load a resource or navigate the page, each once."""
     return "\n".join(
         [
             f"<script>window.pwned=1;fetch('{url}/fetch')</script>",
@@ -88,7 +88,7 @@ async def hostile_run(root: Path, text: str) -> RunStore:
     lines = text.replace("\r", "").split("\n")
     patch = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@ " + lines[2] + "\n"
     patch += "".join(f"{sign}{line}\n" for line in lines for sign in "+- ")
-    answer(
+    store_trial(
         store,
         task,
         Cause.TESTS_FAILED,
@@ -103,7 +103,7 @@ async def hostile_run(root: Path, text: str) -> RunStore:
     return store
 
 
-async def test_a_hostile_agent_gets_nothing_to_run_and_nothing_out(browser: Chromium, tmp_path: Path) -> None:
+async def test_a_hostile_agent_cannot_run_or_send_anything(browser: Chromium, tmp_path: Path) -> None:
     async with bait() as (url, asked):
         await hostile_run(tmp_path, hostile(url))
         async with opened(browser, tmp_path) as (page, address):
@@ -171,7 +171,7 @@ async def test_keys_search_move_and_open(browser: Chromium, tmp_path: Path) -> N
         assert page.troubles == []
 
 
-async def test_a_page_fits_a_phone_and_the_dark(browser: Chromium, tmp_path: Path) -> None:
+async def test_a_page_fits_a_phone_and_a_dark_screen(browser: Chromium, tmp_path: Path) -> None:
     store = small_run(tmp_path)
     small_run(tmp_path)
     await record_pod(store.logs("two", 1, 1) / "cassette.jsonl", "two")
@@ -188,7 +188,7 @@ async def test_a_page_fits_a_phone_and_the_dark(browser: Chromium, tmp_path: Pat
             ):
                 await page.go(address + path)
                 assert await page.value("document.documentElement.scrollWidth") <= 390, path
-                # What decides is in sight, not beyond the edge of a table that must be moved aside first.
+                # The rate is visible without scrolling the table.
                 for ends in await page.value(
                     "[...document.querySelectorAll('.runs td b')].map(rate => rate.getBoundingClientRect().right)"
                 ):
@@ -197,11 +197,11 @@ async def test_a_page_fits_a_phone_and_the_dark(browser: Chromium, tmp_path: Pat
         assert colours[0] != colours[1]
 
 
-async def test_a_run_that_goes_on_is_followed_without_touching_the_page(browser: Chromium, tmp_path: Path) -> None:
+async def test_a_running_run_is_followed_without_reloading_the_page(browser: Chromium, tmp_path: Path) -> None:
     store = new_run("toy", root=tmp_path)
-    finish(store, asked=("a", "b"))
+    finish(store, tasks=("a", "b"))
 
-    def note(task: str, stage: str) -> None:
+    def append(task: str, stage: str) -> None:
         entry = JournalEntry(at="", task_id=task, trial=1, attempt=1, stage=stage, cause=Cause.SOLVED)  # type: ignore[arg-type]
         with store.journal.open("ab") as file:
             file.write(msgspec.json.encode(entry) + b"\n")
@@ -209,10 +209,10 @@ async def test_a_run_that_goes_on_is_followed_without_touching_the_page(browser:
     async with opened(browser, tmp_path) as (page, address):
         await page.go(f"{address}/run/toy/run-001")
         await page.value("window.same = 1")
-        note("a", "prepared")
-        await page.until("document.querySelector('.pill.answering')")
-        answer(store, "a")
-        note("a", "recorded")
+        append("a", "prepared")
+        await page.until("document.querySelector('.pill.solving')")
+        store_trial(store, "a")
+        append("a", "recorded")
         await page.until("document.querySelector('td .pill.resolved')")
         assert await page.value("document.querySelector('.facts .big').textContent") == "100.0%"
         assert await page.value("window.same") == 1

@@ -30,7 +30,7 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
-def test_every_text_stands_out_from_what_it_is_on(scheme: int) -> None:
+def test_all_text_has_enough_contrast(scheme: int) -> None:
     sheet = files("proctor.report.viewer").joinpath("static", "view.css").read_text()
     colours = dict(re.findall(r"--([\w-]+): (#\w{6})", re.findall(r":root \{([^}]*)\}", sheet)[scheme]))
     faint = {

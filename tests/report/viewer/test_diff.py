@@ -19,7 +19,7 @@ def coloured(line: str, path: str = "a.py") -> list[tuple[str, str]]:
     return read_patch(header + "+" + line).files[0].lines[-1].tokens
 
 
-def test_words_are_coloured_by_what_they_are() -> None:
+def test_tokens_are_coloured_by_kind() -> None:
     assert coloured('return "a\\"b" + 12  # so') == [
         *(("k", "return"), ("", " "), ("s", '"a\\"b"'), ("", " + "), ("n", "12"), ("", "  "), ("c", "# so"))
     ]
@@ -47,6 +47,6 @@ def test_a_hostile_patch_takes_no_longer_than_its_length() -> None:
     assert time.process_time() - started < 6
 
 
-def test_what_is_too_long_is_cut_and_counted() -> None:
+def test_long_patches_are_cut_and_counted() -> None:
     patch = read_patch("@@ -1 +1 @@\n" + "+x\n" * (MAX_LINES + 9))
     assert patch.omitted_lines == 10

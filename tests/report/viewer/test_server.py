@@ -23,7 +23,7 @@ from proctor.report.viewer import serve
 from proctor.report.viewer.run_index import RunIndex
 from proctor.results import RunStore, new_run
 from recorded import record_pod, record_single
-from stored_runs import answer, finish, small_run
+from stored_runs import finish, small_run, store_trial
 from viewing import viewer
 from waiting import PATIENCE
 
@@ -54,7 +54,7 @@ PAGES = (
     "/run/toy/run-001",
     "/run/toy/run-001/task?task=org/one",
     "/run/toy/run-001/task?task=three",
-    "/run/toy/run-001/task?task=two&sample=2",
+    "/run/toy/run-001/task?task=two&trial=2",
     "/compare?run=toy/run-001&run=toy/run-002",
     "/compare",
     "/nonsense",
@@ -62,7 +62,7 @@ PAGES = (
 )
 
 
-async def test_every_page_is_fenced_in(site: Site) -> None:
+async def test_every_page_has_the_security_headers(site: Site) -> None:
     small_run(site.root)
     small_run(site.root)
     for page in (*PAGES, "/static/view.css", "/run/toy/run-001/file?task=two&attempt=1&path=answer.json"):
@@ -78,7 +78,7 @@ async def test_every_page_is_fenced_in(site: Site) -> None:
         assert " onclick" not in text
 
 
-async def test_only_its_own_names_lead_to_it(site: Site) -> None:
+async def test_requests_under_another_name_are_refused(site: Site) -> None:
     port = site.address.rpartition(":")[2]
     for host in (f"127.0.0.1:{port}", f"localhost:{port}", f"LOCALHOST:{port}"):
         assert (await site.get("/", headers={"Host": host}))[0] == 200
@@ -88,7 +88,7 @@ async def test_only_its_own_names_lead_to_it(site: Site) -> None:
         assert "Runs" not in text
 
 
-async def test_it_listens_on_loopback_alone(site: Site) -> None:
+async def test_it_listens_on_loopback_only(site: Site) -> None:
     port = int(site.address.rpartition(":")[2])
     assert site.address.startswith("http://127.0.0.1:")
     outside = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -103,18 +103,18 @@ async def test_it_listens_on_loopback_alone(site: Site) -> None:
         await asyncio.open_connection(own if own != "127.0.0.1" else "127.0.0.2", port)
 
 
-async def test_nothing_can_be_changed_and_other_sites_read_nothing(site: Site) -> None:
+async def test_it_is_read_only_and_other_sites_cannot_read(site: Site) -> None:
     small_run(site.root)
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
         async with site.http.request(method, site.address + "/run/toy/run-001") as response:
             assert response.status == 405, method
     for elsewhere in ("cross-site", "same-site"):
-        prying = {"Sec-Fetch-Site": elsewhere, "Sec-Fetch-Mode": "cors"}
-        assert (await site.get("/run/toy/run-001", headers=prying))[0] == 403
-        assert (await site.get("/", headers={**prying, "Sec-Fetch-Mode": "navigate"}))[0] == 200
+        cross_site = {"Sec-Fetch-Site": elsewhere, "Sec-Fetch-Mode": "cors"}
+        assert (await site.get("/run/toy/run-001", headers=cross_site))[0] == 403
+        assert (await site.get("/", headers={**cross_site, "Sec-Fetch-Mode": "navigate"}))[0] == 200
 
 
-async def test_files_are_shown_as_text_and_none_that_is_not_on_the_list(site: Site) -> None:
+async def test_files_are_shown_as_text_and_only_those_in_the_list(site: Site) -> None:
     store = small_run(site.root)
     logs = store.logs("two", 1, 1)
     (site.root / "secret").write_text("secret")
@@ -126,7 +126,7 @@ async def test_files_are_shown_as_text_and_none_that_is_not_on_the_list(site: Si
     assert (status, text) == (200, "<script>alert(1)</script>")
     assert headers["Content-Type"] == "text/plain; charset=utf-8"
     assert "sandbox" in headers["Content-Security-Policy"]
-    ways = (
+    paths = (
         "link",
         "folder/secret",
         "../../../config.json",
@@ -136,9 +136,9 @@ async def test_files_are_shown_as_text_and_none_that_is_not_on_the_list(site: Si
         "",
         "%00",
     )
-    for way in ways:
-        status, text, _ = await site.get(base + way)
-        assert status == 404, way
+    for path in paths:
+        status, text, _ = await site.get(base + path)
+        assert status == 404, path
         assert "secret" not in text.replace("folder/secret", "")
     for path in (
         "/static/../pages.py",
@@ -150,10 +150,10 @@ async def test_files_are_shown_as_text_and_none_that_is_not_on_the_list(site: Si
         assert (await site.get(path))[0] == 404, path
 
 
-async def test_whatever_an_agent_wrote_is_text(site: Site) -> None:
+async def test_what_an_agent_wrote_is_escaped(site: Site) -> None:
     store = new_run("toy", root=site.root)
     diff = f"diff --git a/{EVIL} b/{EVIL}\n--- a/x\n+++ b/{EVIL}\n@@ -1 +1 @@ {EVIL}\n-{EVIL}\n+{EVIL}\n {EVIL}\n"
-    answer(
+    store_trial(
         store,
         f"evil {EVIL}",
         Cause.TESTS_FAILED,
@@ -202,14 +202,14 @@ async def test_a_pod_has_its_lanes_and_one_can_be_chosen(site: Site) -> None:
     assert len(from_atif(body.encode()).lanes) == 3
 
 
-async def test_a_pod_shows_who_was_at_work_when_and_what_each_member_cost(site: Site) -> None:
+async def test_a_pod_shows_the_active_time_and_cost_of_each_member(site: Site) -> None:
     store = small_run(site.root)
     usage = (ModelUsage(model="m", requests=2, tokens=Tokens(input=1500), cost_usd=0.5),)
     members = (
         Member(name="lead", role="planner <b>", usage=usage, active_seconds=30, idle_seconds=30, turns=4, messages=1),
         Member(name="coder", role="coder", usage=(*usage, *usage), active_seconds=20, turns=2),
     )
-    answer(store, "two", Cause.TESTS_FAILED, metrics=AgentMetrics(agents=2, members=members, messages=1))
+    store_trial(store, "two", Cause.TESTS_FAILED, metrics=AgentMetrics(agents=2, members=members, messages=1))
     timeline = Timeline(
         started_at=0.0,
         seconds=60.0,
@@ -230,24 +230,24 @@ async def test_a_pod_shows_who_was_at_work_when_and_what_each_member_cost(site: 
     status, text, _ = await site.get("/run/toy/run-001/task?task=two")
     assert status == 200, text
     assert '<rect class="tl-span tl-working" x="0.0" width="500.0"' in text
-    assert '<rect class="tl-span tl-waiting" x="500.0"' in text
+    assert '<rect class="tl-span tl-awaiting_user" x="500.0"' in text
     assert '<ellipse class="tl-message" cx="250.0"' in text
     assert "planner &lt;b&gt;" in text
-    assert "3.0 k</td>" in text
+    assert "3.0k</td>" in text
     assert "$1.00</td>" in text
     (store.logs("two", 1, 1) / TIMELINE_FILE).write_text("{")
     assert (await site.get("/run/toy/run-001/task?task=two"))[0] == 200
 
 
-async def test_the_instruction_is_the_benchmarks_where_no_agent_was_seen_to_be_given_it(site: Site) -> None:
+async def test_the_instruction_is_the_benchmarks_where_the_logs_have_none(site: Site) -> None:
     store = new_run("core-mini", root=site.root)
-    answer(store, "py_cache_0001")
-    answer(store, "py_duration_0002")
+    store_trial(store, "py_cache_0001")
+    store_trial(store, "py_duration_0002")
     await record_pod(store.logs("py_duration_0002", 1, 1) / "cassette.jsonl", "py_duration_0002")
     finish(store, benchmark="core-mini", source="core-mini")
     page = "/run/core-mini/run-001/task?task="
     assert "The cache gets smaller and smaller" in (await site.get(page + "py_cache_0001"))[1]
-    # The first words to a pod may only say where the task can be read.
+    # The first message of a pod may only say where to read the task.
     text = (await site.get(page + "py_duration_0002"))[1]
     assert "waits for four hours" in text[: text.index("Trajectory <")]
 
@@ -262,10 +262,10 @@ async def test_a_broken_recording_is_a_sentence_on_the_page_and_the_rest_is_ther
     assert (await site.get("/run/toy/run-001/atif?task=two&attempt=1"))[0] == 404
 
 
-async def test_what_is_not_there_is_said_in_a_sentence(site: Site) -> None:
-    assert "No run is here yet" in (await site.get("/"))[1]
+async def test_a_missing_page_is_a_sentence(site: Site) -> None:
+    assert "No run yet" in (await site.get("/"))[1]
     store = small_run(site.root)
-    for path in ("/run/toy/run-007", "/run/toy/run-001/task?task=nobody", "/run/toy/run-001/task?task=two&sample=9"):
+    for path in ("/run/toy/run-007", "/run/toy/run-001/task?task=nobody", "/run/toy/run-001/task?task=two&trial=9"):
         status, text, _ = await site.get(path)
         assert status == 404, path
         assert "there is no run" in text or "has no task" in text
@@ -277,40 +277,40 @@ async def test_what_is_not_there_is_said_in_a_sentence(site: Site) -> None:
     assert "this is not JSON" in text
 
 
-async def test_one_is_one_and_many_are_many(site: Site) -> None:
+async def test_one_is_singular_and_many_are_plural(site: Site) -> None:
     small_run(site.root)
     _, text, _ = await site.get("/run/toy/run-001")
     assert ">1 error, 0 skipped<" in text
-    assert ">6 answers<" in text
+    assert ">6 trials<" in text
     _, text, _ = await site.get("/run/toy/run-001?q=provider")
-    assert ">1 answer<" in text
+    assert ">1 trial<" in text
     _, text, _ = await site.get("/")
     assert "claude-sonnet-4-5; 1 error<" in text
 
 
-async def test_a_time_that_nobody_has_said_is_not_shown_as_none_at_all(site: Site) -> None:
+async def test_an_unknown_time_is_not_shown_as_zero(site: Site) -> None:
     store = new_run("toy", root=site.root)
-    answer(store, "a", answer_seconds=0.0, grade_seconds=0.0)
+    store_trial(store, "a", agent_seconds=0.0, grade_seconds=0.0)
     finish(store)
     other = small_run(site.root)
     for page in ("/", "/run/toy/run-001", "/run/toy/run-001/task?task=a"):
         _, text, _ = await site.get(page)
-        assert "0.0 s" not in text.replace("+0.0 s", ""), page
+        assert "0.0s" not in text.replace("+0.0s", ""), page
     _, text, _ = await site.get(f"/compare?run=toy/run-001&run=toy/{other.run_id}")
-    assert ">0.0 s<" not in text
+    assert ">0.0s<" not in text
 
 
 async def test_two_runs_are_compared_task_by_task(site: Site) -> None:
     small_run(site.root)
     second = new_run("toy", root=site.root)
-    answer(second, "org/one", Cause.TESTS_FAILED)
-    answer(second, "two", Cause.SOLVED)
-    answer(second, "four", Cause.SOLVED)
+    store_trial(second, "org/one", Cause.TESTS_FAILED)
+    store_trial(second, "two", Cause.SOLVED)
+    store_trial(second, "four", Cause.SOLVED)
     finish(second, model="another")
     query = "/compare?run=toy/run-001&run=toy/run-002"
     status, text, _ = await site.get(query)
     assert status == 200, text
-    assert "not made under the same conditions" in text
+    assert "different conditions" in text
     assert "1 gained, 0 lost of 2 common tasks; p = 1.000" in text
     assert "model: claude-sonnet-4-5 and another" in text
     _, text, _ = await site.get(query + "&flip=gained")
@@ -326,9 +326,9 @@ async def first_lines(stream: AsyncIterator[bytes], count: int) -> AsyncIterator
         yield await anext(stream)
 
 
-async def test_a_page_that_is_out_of_date_is_told(site: Site) -> None:
+async def test_a_page_that_is_out_of_date_is_notified(site: Site) -> None:
     store = new_run("toy", root=site.root)
-    finish(store, asked=("a", "b"))
+    finish(store, tasks=("a", "b"))
 
     async def events(path: str) -> AsyncIterator[bytes]:
         async with site.http.get(site.address + path) as response:
@@ -337,7 +337,7 @@ async def test_a_page_that_is_out_of_date_is_told(site: Site) -> None:
                 yield line
 
     listening = events("/run/toy/run-001/events")
-    assert await anext(listening) == b": here\n"
+    assert await anext(listening) == b": connected\n"
     entry = JournalEntry(at="", task_id="a", trial=1, attempt=1, stage="prepared")
     with store.journal.open("ab") as file:
         file.write(msgspec.json.encode(entry) + b"\n")
@@ -346,8 +346,8 @@ async def test_a_page_that_is_out_of_date_is_told(site: Site) -> None:
             if line.startswith(b"event: changed"):
                 break
     _, text, _ = await site.get("/run/toy/run-001")
-    assert "answering" in text
-    # A page that was made before somebody listened is told of what came in between.
+    assert "solving" in text
+    # A page that is older than its event stream is notified of the changes in between.
     before = re.search(r'data-events="([^"]+)"', text)
     assert before is not None
     with store.journal.open("ab") as file:
@@ -356,7 +356,7 @@ async def test_a_page_that_is_out_of_date_is_told(site: Site) -> None:
     async with asyncio.timeout(PATIENCE):
         assert any([line.startswith(b"event: changed") async for line in first_lines(late, 3)])
     task = events("/run/toy/run-001/events?task=a")
-    assert await anext(task) == b": here\n"
+    assert await anext(task) == b": connected\n"
     await record_single(store.logs("a", 1, 1) / "cassette.jsonl", "a", ask="Do it.")
     async with asyncio.timeout(PATIENCE):
         async for line in task:
@@ -368,21 +368,21 @@ async def test_a_page_that_is_out_of_date_is_told(site: Site) -> None:
         await stream.aclose()  # type: ignore[attr-defined]
 
 
-async def test_a_port_that_is_taken_is_replaced_unless_it_was_asked_for(tmp_path: Path) -> None:
+async def test_a_port_that_is_taken_is_replaced_unless_it_was_given(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         stopped = asyncio.Event()
         stopped.set()
-        heard: list[str] = []
-        await serve(RunIndex(tmp_path), port=port, strict_port=False, on_ready=heard.append, stop=stopped)
-        assert str(port) not in heard[0]
+        urls: list[str] = []
+        await serve(RunIndex(tmp_path), port=port, strict_port=False, on_ready=urls.append, stop=stopped)
+        assert str(port) not in urls[0]
         with pytest.raises(InfrastructureError, match=f"cannot listen on port {port}"):
-            await serve(RunIndex(tmp_path), port=port, strict_port=True, on_ready=heard.append, stop=stopped)
+            await serve(RunIndex(tmp_path), port=port, strict_port=True, on_ready=urls.append, stop=stopped)
 
 
-async def test_what_is_no_request_is_refused_without_a_word_at_the_terminal(
+async def test_an_invalid_request_is_refused_without_output_at_the_terminal(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
     status, _, _ = await site.get("/" + "a" * 9000)
@@ -392,19 +392,19 @@ async def test_what_is_no_request_is_refused_without_a_word_at_the_terminal(
     writer.write(b"\x16\x03\x01\x00 no HTTP at all\r\n\r\n")
     assert b" 400 " in await reader.read()
     writer.close()
-    assert caplog.records == []  # where nobody has set logging up, as in a command, these are printed
+    assert caplog.records == []  # without a logging configuration, as in a command, these are printed
 
 
-def test_a_store_is_not_touched_by_looking(tmp_path: Path) -> None:
+def test_viewing_does_not_change_the_store(tmp_path: Path) -> None:
     store: RunStore = small_run(tmp_path)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
 
-    async def look() -> None:
+    async def view() -> None:
         async with viewer(tmp_path) as address, aiohttp.ClientSession() as http:
             for page in PAGES:
                 async with http.get(address + page) as response:
                     await response.read()
 
-    asyncio.run(look())
+    asyncio.run(view())
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
     assert store.folder.exists()

@@ -13,9 +13,9 @@ import msgspec
 from proctor.agents.h2 import adapter
 from proctor.agents.h2.frames import FrameReader, new_mark
 from proctor.agents.h2.pod_state import PodAgentState, apply_event
-from proctor.agents.text import truncate_line
 from proctor.core.environment import Environment, ExecResult
 from proctor.core.errors import InfrastructureError
+from proctor.core.formatting import truncate_line
 from proctor.core.record import Record
 
 LOGS: Final = "h2"

@@ -17,14 +17,14 @@ _MAX_RUNS: Final = 2
     "fields",
     multiple=True,
     metavar="FIELD",
-    help="A field of the tasks: a category of the benchmark, or tag, gold files, gold lines, tests to fix, tests to "
-    "keep, instruction words. May be repeated; every category that makes groups, if not said.",
+    help="A field of the tasks: a category of the benchmark, or tag, oracle files, oracle lines, fail-to-pass tests, "
+    "pass-to-pass tests, instruction words. May be repeated. [default: every category that makes groups]",
 )
 @format_options
 def command(runs: tuple[str, ...], *, fields: tuple[str, ...], **given: Any) -> None:
-    """Break the results of a RUN down by kind of task; of two runs, say where the second is better.
+    """Break the results of a RUN down by kind of task; of two runs, show where the second is better.
 
-    The p-values are corrected for the number of groups (Holm): a group that stands out by chance should not.
+    The p-values are corrected for the number of groups (Holm).
     """
     from proctor.report.breakdown import (  # noqa: PLC0415 - the help page needs none of it
         break_down,

@@ -18,14 +18,14 @@ _MIN_RUNS: Final = 2
     "--gate",
     "rule",
     metavar="RULE",
-    help="What every run must meet against the first, such as 'not worse, cost ratio <= 1.2'; exit code 10 if not.",
+    help="A rule that every other run must meet, such as 'not worse, cost ratio <= 1.2'; exit code 10 if not.",
 )
 @format_options
 def command(runs: tuple[str, ...], *, rule: str | None, **given: Any) -> int:
-    """Hold runs against the first of them, on the tasks that both have graded, and say if it is more than chance.
+    """Compare runs with the first of them, on the tasks that both have graded, and test if the difference is chance.
 
-    What else was different between them is said too: only what is under test should be. Several runs at once are
-    corrected for being several (Holm).
+    Other differences between the runs are named: only what is under test should differ. With several runs the p-values
+    are corrected (Holm).
     """
     from proctor.analysis import Comparison, parse_rule  # noqa: PLC0415 - the help page needs none of it
     from proctor.report.comparison import compare_runs, comparison_document, comparison_report  # noqa: PLC0415
@@ -35,17 +35,18 @@ def command(runs: tuple[str, ...], *, rule: str | None, **given: Any) -> int:
     check_formats(given)
     gate = parse_rule(rule) if rule is not None else None
     if len(runs) < _MIN_RUNS:
-        raise UsageError("one run has nothing to be compared with", fix="name two or more")
-    rows, held = compare_runs([find_run(name) for name in runs], gate)
+        raise UsageError("a comparison needs two runs", fix="name two or more")
+    rows, comparisons = compare_runs([find_run(name) for name in runs], gate)
     print_report(
-        lambda: comparison_document(rows, held),
+        lambda: comparison_document(rows, comparisons),
         given,
-        as_json=lambda: comparison_report(rows, held),
-        as_csv=lambda: records_csv(Comparison, [one.comparison for one in held]),
+        as_json=lambda: comparison_report(rows, comparisons),
+        as_csv=lambda: records_csv(Comparison, [one.comparison for one in comparisons]),
     )
-    failed = [one.decision for one in held if one.decision is not None and not one.decision.passed]
+    failed = [one.decision for one in comparisons if one.decision is not None and not one.decision.passed]
     if given["as_json"] or given["as_csv"]:
-        # A program reads the results; whoever reads its log should still learn what to mind, and why a gate is shut.
-        for sentence in (*(warning for one in held for warning in one.warnings), *(one.sentence for one in failed)):
+        # A program reads the results; warnings and failed gates go to stderr.
+        warnings = [warning for one in comparisons for warning in one.warnings]
+        for sentence in (*warnings, *(one.sentence for one in failed)):
             log(sentence)
     return GATE_FAILED if failed else 0

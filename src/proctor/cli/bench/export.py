@@ -13,8 +13,8 @@ from proctor.cli.output import log, print_json, print_table
 @click.option(
     "--out", type=click.Path(path_type=Path), help="The file or folder to write. [default: BENCH-RUN-FORMAT, here]"
 )
-@click.option("--name", help="Who gave the answers, in files that say so. [default: agent and model]")
-@click.option("--force", is_flag=True, help="Write over what is there.")
+@click.option("--name", help="The name of the agent, in formats that have one. [default: agent and model]")
+@click.option("--force", is_flag=True, help="Overwrite the target.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     run: str | None, form: str | None, out: Path | None, name: str | None, *, force: bool, as_json: bool
@@ -28,15 +28,15 @@ def command(
     if form is None:
         known = formats()
         if run is not None:
-            raise UsageError("say which format", fix=f"--format {'|'.join(known)}")
+            raise UsageError("the format is missing", fix=f"give --format {'|'.join(known)}")
         if as_json:
             print_json(FormatList(formats=known))
         else:
-            print_table(["FORMAT", "WHAT IT IS"], [[key, about] for key, about in known.items()])
+            print_table(["FORMAT", "DESCRIPTION"], [[key, about] for key, about in known.items()])
         return
     found = find_format(form)
     if run is None:
-        raise UsageError("say which run", fix="a folder, benchmark/run-id, or a run-id that only one benchmark has")
+        raise UsageError("the run is missing", fix="give a folder, benchmark/run-id, or a run-id that is unique")
     store = find_run(run)
     target = out or Path(f"{store.folder.parent.name}-{store.run_id}-{form}{found.suffix}")
     exported = export_run(store, found, target.absolute(), ExportOptions(name=name), replace=force)

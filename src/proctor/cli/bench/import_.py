@@ -12,16 +12,16 @@ from proctor.cli.output import log, print_json
 @click.option(
     "--format", "form", metavar="FORMAT", required=True, help="Which format; `proctor bench export` lists them."
 )
-@click.option("--benchmark", metavar="BENCH", help="Whose tasks these are, where the files do not say.")
-@click.option("--agent", help="Who answered: where the files do not say, or to choose where they name several.")
-@click.option("--model", help="With which model, likewise.")
+@click.option("--benchmark", metavar="BENCH", help="The benchmark of the tasks, where the files do not name it.")
+@click.option("--agent", help="The agent: where the files do not name it, or to choose one of several.")
+@click.option("--model", help="The model, likewise.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     source: Path, form: str, benchmark: str | None, agent: str | None, model: str | None, *, as_json: bool
 ) -> None:
-    """Store SOURCE, which another tool has made, as a run: report, compare and view then work on it.
+    """Store SOURCE, the output of another tool, as a run: report, compare and view then work on it.
 
-    The run remembers where it came from. What the files do not say is not made up.
+    The run records its origin. Values that the files do not have stay unknown.
     """
     from proctor.report.cli_records import ImportedRun  # noqa: PLC0415 - the help page needs none of it
     from proctor.results.formats import ImportOptions, find_format, import_run  # noqa: PLC0415

@@ -18,11 +18,11 @@ _NAMES: Final = {"rate": "rate", "cost": "cost", "time": "seconds"}
     "names",
     multiple=True,
     type=click.Choice(list(_NAMES)),
-    help="What counts; may be repeated. [default: all three]",
+    help="An objective; may be repeated. [default: all three]",
 )
 @format_options
 def command(bench: str, *, names: tuple[str, ...], **given: Any) -> None:
-    """Say which runs of BENCH no other run beats in rate, cost and time at once, and how sure that is."""
+    """Show which runs of BENCH are on the Pareto frontier of rate, cost and time, with bootstrap frequencies."""
     from proctor.analysis import ParetoResult  # noqa: PLC0415 - the help page needs none of it
     from proctor.report.pareto import ParetoReport, pareto_document, pareto_of_runs  # noqa: PLC0415
     from proctor.report.stored_runs import condition_warnings  # noqa: PLC0415
@@ -37,13 +37,13 @@ def command(bench: str, *, names: tuple[str, ...], **given: Any) -> None:
             f"there are no runs of {bench!r}", where=results_root(), fix="make one with `proctor bench run`"
         )
     objectives: Any = tuple(_NAMES[name] for name in dict.fromkeys(names or _NAMES))
-    standings, warnings = pareto_of_runs(runs, objectives), condition_warnings(runs)
+    results, warnings = pareto_of_runs(runs, objectives), condition_warnings(runs)
     title = f"{bench}: {', '.join(dict.fromkeys(names or _NAMES))}"
     print_report(
-        lambda: pareto_document(title, standings, objectives, warnings),
+        lambda: pareto_document(title, results, objectives, warnings),
         given,
-        as_json=lambda: ParetoReport(benchmark=bench, objectives=objectives, runs=standings),
-        as_csv=lambda: records_csv(ParetoResult, standings),
+        as_json=lambda: ParetoReport(benchmark=bench, objectives=objectives, runs=results),
+        as_csv=lambda: records_csv(ParetoResult, results),
     )
     if given["as_json"] or given["as_csv"]:
         for warning in warnings:

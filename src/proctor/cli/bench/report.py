@@ -10,7 +10,7 @@ from proctor.core.errors import UsageError
 if TYPE_CHECKING:
     from proctor.analysis.log_stats import LogStats
     from proctor.report.document import Document
-    from proctor.report.runs_report import RunsReport
+    from proctor.report.stored_runs import RunsReport
     from proctor.results import RunStore
 
 
@@ -21,14 +21,12 @@ if TYPE_CHECKING:
     default=None,
     help="Also the score on the tasks that `validate` found healthy; by default where that needs no image.",
 )
-@click.option(
-    "--logs", is_flag=True, help="Also read the logs: which steps brought nothing, who gave up. Takes longer."
-)
+@click.option("--logs", is_flag=True, help="Also read the logs: wasted tool calls, agents that gave up. Takes longer.")
 @format_options
 def command(bench: str, *, healthy: bool | None, logs: bool, **given: Any) -> None:
-    """Report on the runs of BENCH: resolve rates with their intervals, errors apart, cost, time, why answers fail.
+    """Report on the runs of BENCH: resolve rates with intervals, errors, cost, time, failure reasons.
 
-    What others have published is shown beside, where it is known.
+    Published results are listed below the table.
     """
     from proctor.report.stored_runs import run_rows  # noqa: PLC0415 - the help page needs none of it
     from proctor.results import list_runs  # noqa: PLC0415
@@ -42,24 +40,24 @@ def command(bench: str, *, healthy: bool | None, logs: bool, **given: Any) -> No
             f"there are no runs of {bench!r}", where=results_root(), fix="make one with `proctor bench run`"
         )
     rows = run_rows(runs, HealthLookup(enabled=healthy))
-    from proctor.benchmarks import published_rows  # noqa: PLC0415 - in the memory that the results have left by now
+    from proctor.benchmarks import published_rows  # noqa: PLC0415 - in the memory that the results have released
 
     published = published_rows(bench)
-    told = _read_logs(runs) if logs else []
+    log_stats = _read_logs(runs) if logs else []
 
     def document() -> "Document":
         from proctor.report.runs import runs_document  # noqa: PLC0415
 
         tasks = {task for run in runs for task in run.config().tasks} if published else set()
-        return runs_document(f"{bench} Results", rows, published, tasks=tasks, log_stats=told)
+        return runs_document(f"{bench} Results", rows, published, tasks=tasks, log_stats=log_stats)
 
     def as_json() -> "RunsReport":
         from msgspec import UNSET  # noqa: PLC0415
 
-        from proctor.report.runs_report import RunsReport  # noqa: PLC0415
+        from proctor.report.stored_runs import RunsReport  # noqa: PLC0415
 
         return RunsReport(
-            benchmark=bench, runs=tuple(rows), published=published, log_stats=tuple(told) if logs else UNSET
+            benchmark=bench, runs=tuple(rows), published=published, log_stats=tuple(log_stats) if logs else UNSET
         )
 
     def as_csv() -> str:
@@ -71,6 +69,6 @@ def command(bench: str, *, healthy: bool | None, logs: bool, **given: Any) -> No
 
 
 def _read_logs(runs: "list[RunStore]") -> "list[LogStats]":
-    from proctor.report.log_stats import read_log_stats  # noqa: PLC0415 - trajectories are for those who ask for them
+    from proctor.report.log_stats import read_log_stats  # noqa: PLC0415 - for --logs only
 
     return [read_log_stats(run) for run in runs]

@@ -1,4 +1,4 @@
-"""Options for the forms in which a report can be had, and how it is handed over in each."""
+"""The output formats of a report: their options, and printing in each."""
 
 import sys
 from collections.abc import Callable
@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def format_options(function: F) -> F:
-    """In which form."""
+    """Add the options for the output format."""
     for option in (
         click.option(
             "--html", type=click.Path(path_type=Path), metavar="FILE", help="Also write one page, with charts."
@@ -32,10 +32,10 @@ def format_options(function: F) -> F:
 
 
 def check_formats(given: dict[str, Any]) -> None:
-    """Refuse two forms at once, before anything is read.
+    """Refuse two output formats at once, before anything is read.
 
     Raises:
-        UsageError: two were asked for.
+        UsageError: two are given.
     """
     chosen = [form for form in ("json", "csv", "markdown") if given[f"as_{form}"]]
     if len(chosen) > 1:
@@ -49,9 +49,9 @@ def print_report(
     as_json: "Callable[[], Versioned]",
     as_csv: Callable[[], str],
 ) -> None:
-    """Print a report in the form that was asked for, and write the page if one was. Only what is asked for is made."""
+    """Print a report in the chosen format, and write the page with --html. Nothing else is computed."""
     if given["html"] is not None:
-        from proctor.report.page import write_page  # noqa: PLC0415 - for those who ask for a page
+        from proctor.report.page import write_page  # noqa: PLC0415 - for --html only
 
         write_page(make_document(), given["html"])
         log(f"wrote {given['html']}")
@@ -75,9 +75,9 @@ def _print_document(document: "Document", *, as_markdown: bool) -> None:
 
 
 def _terminal_width() -> int | None:
-    """How wide the terminal is that reads this; None for a file or a program, which get every table in one piece."""
+    """The width of the terminal; None for a file or a pipe, which get every table in one piece."""
     if not sys.stdout.isatty():
         return None
-    import shutil  # noqa: PLC0415 - a report for a program needs none of it
+    import shutil  # noqa: PLC0415 - for a terminal only
 
     return shutil.get_terminal_size().columns

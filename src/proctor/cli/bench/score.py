@@ -12,8 +12,8 @@ def command(report: str, *, as_json: bool) -> None:
     """Print the key figures of REPORT, an evaluation report of ours or of a registered format; - is standard input."""
     from proctor.analysis.score import score_file, score_table  # noqa: PLC0415 - the help page needs none of it
 
-    figures = score_file(report)
+    summary = score_file(report)
     if as_json:
-        print_json(figures)
+        print_json(summary)
     else:
-        click.echo(score_table(figures), nl=False)
+        click.echo(score_table(summary), nl=False)

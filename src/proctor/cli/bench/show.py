@@ -6,7 +6,7 @@ import click
 
 from proctor.cli.output import print_json, print_table
 from proctor.core.errors import UsageError
-from proctor.core.text import visible
+from proctor.core.formatting import NO_VALUE, duration, money, percent, plural, visible
 
 if TYPE_CHECKING:
     from proctor.core.result import Member, TaskResult
@@ -17,17 +17,21 @@ if TYPE_CHECKING:
 @click.argument("run")
 @click.argument("task", required=False)
 @click.option(
-    "--attempt", "sample", metavar="K", type=click.IntRange(min=1), help="With TASK: which answer. [default: the first]"
+    "--trial", metavar="K", type=click.IntRange(min=1), help="With TASK: the number of the trial. [default: 1]"
 )
-@click.option("--timeline", is_flag=True, help="With TASK: who of a pod was active when.")
+@click.option("--attempt", "former_trial", type=click.IntRange(min=1), hidden=True)
+@click.option("--timeline", is_flag=True, help="With TASK: when each agent of a pod was active.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(run: str, task: str | None, *, trial: int | None, timeline: bool, as_json: bool) -> None:
-    """Show RUN: its configuration and every task; or one TASK of it: verdict, evidence, cost, where the logs are."""
+def command(
+    run: str, task: str | None, *, trial: int | None, former_trial: int | None, timeline: bool, as_json: bool
+) -> None:
+    """Show RUN: its configuration and every task; or one TASK of it: verdict, evidence, cost, logs."""
     from proctor.results import find_run  # noqa: PLC0415 - the help page needs none of it
 
     store = find_run(run)
+    trial = trial or former_trial
     if task is None and (timeline or trial is not None):
-        raise UsageError(f"--{'timeline' if timeline else 'attempt'} is of one task", fix="name the TASK too")
+        raise UsageError(f"--{'timeline' if timeline else 'trial'} is of one task", fix="name the TASK too")
     if task is None:
         _show_run(store, as_json=as_json)
         return
@@ -41,8 +45,7 @@ def command(run: str, task: str | None, *, trial: int | None, timeline: bool, as
 
 
 def _show_run(store: "RunStore", *, as_json: bool) -> None:
-    from proctor.report import money, run_row  # noqa: PLC0415
-    from proctor.report.formatting import plural  # noqa: PLC0415
+    from proctor.report import run_row  # noqa: PLC0415 - JSON needs none of it
 
     config, results = store.config(), list(store.results())
     if as_json:
@@ -50,6 +53,8 @@ def _show_run(store: "RunStore", *, as_json: bool) -> None:
 
         print_json(RunDetails(config=config, tasks=tuple(results)))
         return
+    from proctor.results import usage_cost  # noqa: PLC0415
+
     row = run_row(config, results)
     name = visible(f"{store.folder.parent.name}/{store.run_id}")
     click.echo(f"{name}: {config.mode.value}, {config.agent}, {config.created_at}")
@@ -57,14 +62,14 @@ def _show_run(store: "RunStore", *, as_json: bool) -> None:
     click.echo(", ".join(f"{name} {version}" for name, version in config.versions.items()))
     click.echo()
     print_table(
-        ["TASK", "STATUS", "CAUSE", "COST", "SECONDS", "TURNS", "STEPS", "TRIES"],
+        ["TASK", "STATUS", "CAUSE", "COST", "TIME", "TURNS", "STEPS", "ATTEMPTS"],
         [
             [
                 _trial_name(result),
                 result.status.value,
                 result.cause.value,
-                money(_trial_cost(result)),
-                f"{result.agent_seconds:.1f}",
+                money(usage_cost(result.usage)),
+                duration(result.agent_seconds),
                 str(result.metrics.turns),
                 str(result.metrics.steps),
                 str(len(result.attempts)),
@@ -72,45 +77,43 @@ def _show_run(store: "RunStore", *, as_json: bool) -> None:
             for result in results
         ],
     )
-    left = f", {row.missing} not recorded yet" if row.missing > 0 else ""
+    missing = f", {row.missing} not recorded yet" if row.missing > 0 else ""
     errors = plural(row.errors, "error")
-    click.echo(f"\n{row.resolved} of {row.counted} resolved, {errors}, {row.skipped} skipped{left}")
+    click.echo(f"\n{row.resolved} of {row.counted} resolved, {errors}, {row.skipped} skipped{missing}")
 
 
 def _show_task(store: "RunStore", result: "TaskResult") -> None:
-    from proctor.report.formatting import money, plural  # noqa: PLC0415
 
     click.echo(visible(f"{_trial_name(result)}: {result.status.value} ({result.cause.value})"))
     if result.verdict is not None:
         click.echo(visible(result.verdict.reason))
         for deviation in result.verdict.deviations:
-            click.echo(visible(f"not as the benchmark has it: {deviation}"))
+            click.echo(visible(f"deviation: {deviation}"))
         for finding in result.verdict.findings:
             click.echo(visible(f"finding: {finding.code}: {finding.path}: {finding.detail}"))
         if result.verdict.tests:
             click.echo()
             print_table(
-                ["TEST", "BEFORE", "AFTER"],
-                [[test.id, str(test.before or "-"), str(test.after or "-")] for test in result.verdict.tests],
+                ["TEST", "PRE-PATCH", "POST-PATCH"],
+                [[test.id, str(test.before or NO_VALUE), str(test.after or NO_VALUE)] for test in result.verdict.tests],
             )
     click.echo()
     metrics = result.metrics
-    did = (metrics.turns, "turn"), (metrics.steps, "step"), (metrics.compactions, "compaction")
-    click.echo(", ".join(plural(count, thing) for count, thing in did))
+    counts = (metrics.turns, "turn"), (metrics.steps, "step"), (metrics.compactions, "compaction")
+    click.echo(", ".join(plural(count, noun) for count, noun in counts))
     if len(metrics.members) > 1:
-        share = "unknown" if metrics.active_share is None else f"{metrics.active_share:.0%}"
+        share = percent(metrics.active_share)
         resets = f", {plural(metrics.context_resets, 'context reset')}" if metrics.context_resets else ""
         click.echo(f"{metrics.agents} agents, {plural(metrics.messages, 'message')}, active time {share}{resets}\n")
         print_table(
-            ["AGENT", "ROLE", "ACTIVE", "IDLE", "TURNS", "SENT", "TOKENS", "COST"],
+            ["AGENT", "ROLE", "ACTIVE", "IDLE", "TURNS", "MESSAGES", "TOKENS", "COST"],
             [_member_cells(member) for member in metrics.members],
         )
         click.echo()
-    click.echo(f"answered in {result.agent_seconds:.1f} s, graded in {result.grade_seconds:.1f} s")
+    click.echo(f"agent time {duration(result.agent_seconds)}, grading time {duration(result.grade_seconds)}")
     for usage in result.usage:
-        click.echo(
-            f"{usage.model}: {plural(usage.requests, 'request')}, {usage.tokens.total:,} tokens, {money(usage.cost_usd)}"
-        )
+        requests = plural(usage.requests, "request")
+        click.echo(f"{usage.model}: {requests}, {usage.tokens.total:,} tokens, {money(usage.cost_usd)}")
     for attempt in result.attempts:
         click.echo(visible(f"attempt {attempt.number}: {attempt.cause.value}: {attempt.detail}"))
         click.echo(f"  {store.folder / attempt.logs}")
@@ -126,7 +129,7 @@ def _show_timeline(store: "RunStore", result: "TaskResult", *, as_json: bool) ->
     file = store.folder / attempt.logs / TIMELINE_FILE
     if not file.is_file():
         raise UsageError(
-            f"there is no timeline of {_trial_name(result)}", fix="only pods that took their task leave one"
+            f"there is no timeline of {_trial_name(result)}", fix="only pods that started on their task have one"
         )
     timeline = read_record(file, Timeline)
     if as_json:
@@ -139,21 +142,14 @@ def _trial_name(result: "TaskResult") -> str:
     return result.task_id if result.trial == 1 else f"{result.task_id} #{result.trial}"
 
 
-def _trial_cost(result: "TaskResult") -> float | None:
-    from proctor.results import usage_cost  # noqa: PLC0415
-
-    return usage_cost(result.usage)
-
-
 def _member_cells(member: "Member") -> list[str]:
-    from proctor.report import money  # noqa: PLC0415
-    from proctor.results import usage_cost  # noqa: PLC0415
+    from proctor.results import usage_cost  # noqa: PLC0415 - as above
 
     return [
         member.name,
         member.role,
-        f"{member.active_seconds:.1f} s",
-        f"{member.idle_seconds:.1f} s",
+        duration(member.active_seconds),
+        duration(member.idle_seconds),
         str(member.turns),
         str(member.messages),
         f"{sum(usage.tokens.total for usage in member.usage):,}",

@@ -1,5 +1,6 @@
-"""The trajectories of a run as ATIF files, and ATIF files as a run."""
+"""The trajectories of a run as ATIF files, and ATIF files as a run; `report.trajectories.atif` has the format."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -7,10 +8,17 @@ from typing import Final
 from proctor.core.causes import Cause, Status
 from proctor.core.disk_names import disk_name
 from proctor.core.errors import InvalidData, UsageError
-from proctor.core.result import AgentMetrics, Attempt, ModelUsage, TaskResult
-from proctor.core.run import RunConfig
-from proctor.core.trajectory import Step, Trajectory, sum_steps
-from proctor.report.trajectories import ATIF_FILE, from_atif, read_trajectory, to_atif
+from proctor.core.record import read_bytes
+from proctor.core.result import Attempt, TaskResult
+from proctor.core.trajectory import Trajectory
+from proctor.report.trajectories import (
+    ATIF_FILE,
+    from_atif,
+    readable_trajectory,
+    to_atif,
+    trajectory_metrics,
+    trajectory_usage,
+)
 from proctor.results import RunStore
 from proctor.results.formats import (
     ExportOptions,
@@ -26,33 +34,32 @@ _SUFFIX: Final = ".json"
 
 
 class AtifFormat(Format):
-    """A folder with one file for each answer."""
+    """A folder with one file per trial."""
 
-    about = "trajectories for other viewers: ATIF, one file for each answer"
+    about = "trajectories for other viewers: ATIF, one file per trial"
     suffix = ""
 
     def export(self, run: RunStore, target: Path, options: ExportOptions) -> ExportResult:  # noqa: ARG002 - no name in it
-        """Write the trajectory of every answer's last attempt."""
+        """Write the trajectory of every trial's last attempt."""
         target.mkdir()
         config, files, left_out = run.config(), 0, list[str]()
         for result in run.results():
-            known = len(left_out)
-            trajectory = readable_trajectory(run, config, result, left_out)
+            problems: list[str] = []
+            trajectory = readable_trajectory(run, config, result, problems)
             if trajectory is None:
-                if len(left_out) == known:
-                    left_out.append(f"{result.task_id}: nothing was kept of what its agent did")
+                left_out += problems or [f"{result.task_id}: no trajectory was stored"]
                 continue
-            sample = "" if result.trial == 1 else f"~{result.trial}"
-            file = target / f"{disk_name(result.task_id)}{sample}{_SUFFIX}"
+            trial = "" if result.trial == 1 else f"~{result.trial}"
+            file = target / f"{disk_name(result.task_id)}{trial}{_SUFFIX}"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(to_atif(trajectory))
             files += 1
         return ExportResult(files=files, left_out=tuple(left_out))
 
     def read(self, source: Path, options: ImportOptions) -> ExternalRun:
-        """Read one file, or every file in a folder. A trajectory says what was done, not whether it was right."""
+        """Read one file, or every file in a folder. A trajectory has no verdict: the trials are not graded."""
         if options.benchmark is None:
-            raise UsageError("a trajectory does not say of which benchmark its task is", fix="give --benchmark BENCH")
+            raise UsageError("a trajectory does not name the benchmark of its task", fix="give --benchmark BENCH")
         files = sorted(source.rglob(f"*{_SUFFIX}")) if source.is_dir() else [source]
         if not files:
             raise InvalidData("there is no trajectory here", where=source)
@@ -67,42 +74,12 @@ class AtifFormat(Format):
         return ExternalRun(config, _imported_trials(files, options.benchmark))
 
 
-def trial_trajectory(run: RunStore, config: RunConfig, result: TaskResult) -> Trajectory | None:
-    """What was done at the attempt that decided an answer."""
-    if not result.attempts:
-        return None
-    version = agent_version(config)
-    logs = run.folder / result.attempts[-1].logs
-    return read_trajectory(logs, task_id=result.task_id, agent=config.agent, version=version)
-
-
-def readable_trajectory(run: RunStore, config: RunConfig, result: TaskResult, left_out: list[str]) -> Trajectory | None:
-    """The same, if there is anything in it. One that is broken costs itself, not the whole export, and is named."""
-    try:
-        trajectory = trial_trajectory(run, config, result)
-    except InvalidData as error:
-        left_out.append(f"{result.task_id}: what its agent did cannot be read: {error.sentence}")
-        return None
-    return trajectory if trajectory is not None and trajectory.steps else None
-
-
-def agent_version(config: RunConfig) -> str:
-    """The version of the program that answered; empty when the run does not say."""
-    ours = {"proctor", "environment", "harbor"}
-    own = {name: version for name, version in config.versions.items() if name not in ours}
-    return own.get(config.agent) or next(iter(own.values()), "")
-
-
 def _read(file: Path) -> Trajectory:
-    try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read it: {error.strerror}", where=file) from error
-    return from_atif(data, task_id=_task_id_from_path(file), where=file)
+    return from_atif(read_bytes(file), task_id=_task_id_from_path(file), where=file)
 
 
 def _task_id_from_path(file: Path) -> str:
-    """What a file that does not say is about: its name, or where that is the same for all, that of its folder."""
+    """The task of a file that does not name it: the file's name, or where all have the same name, the folder's."""
     if file.name != ATIF_FILE:
         return file.stem
     folder = file.absolute().parent
@@ -110,10 +87,10 @@ def _task_id_from_path(file: Path) -> str:
 
 
 def _imported_trials(files: list[Path], benchmark: str) -> Iterator[ExternalTrial]:
-    samples: dict[str, int] = {}
+    trials: Counter[str] = Counter()
     for file in files:
         trajectory = _read(file)
-        sample = samples[trajectory.task_id] = samples.get(trajectory.task_id, 0) + 1
+        trials[trajectory.task_id] += 1
         times = [step.at for step in trajectory.steps if step.at]
         usage = trajectory_usage(trajectory)
         attempt = Attempt(
@@ -129,7 +106,7 @@ def _imported_trials(files: list[Path], benchmark: str) -> Iterator[ExternalTria
             run_id="",
             benchmark=benchmark,
             task_id=trajectory.task_id,
-            trial=sample,
+            trial=trials[trajectory.task_id],
             status=Status.SKIPPED,
             cause=Cause.NO_SUBMISSION,
             verdict=None,
@@ -141,26 +118,3 @@ def _imported_trials(files: list[Path], benchmark: str) -> Iterator[ExternalTria
             categories={},
         )
         yield ExternalTrial(result, {ATIF_FILE: file.read_bytes()})
-
-
-def trajectory_usage(trajectory: Trajectory) -> tuple[ModelUsage, ...]:
-    """What each model was asked for, as the steps say."""
-    by_model: dict[str, list[Step]] = {}
-    for step in trajectory.steps:
-        if step.source == "agent":
-            by_model.setdefault(step.model or "unknown", []).append(step)
-    return tuple(
-        ModelUsage(model=model, requests=len(steps), tokens=totals.tokens, cost_usd=totals.cost_usd)
-        for model, steps in sorted(by_model.items())
-        for totals in [sum_steps(steps)]
-    )
-
-
-def trajectory_metrics(trajectory: Trajectory) -> AgentMetrics:
-    """How many turns and calls there were."""
-    return AgentMetrics(
-        agents=max(1, len({lane.agent for lane in trajectory.lanes})),
-        turns=sum(step.source == "agent" for step in trajectory.steps),
-        steps=sum(len(step.calls) for step in trajectory.steps),
-        compactions=sum(step.kind == "compaction" for step in trajectory.steps),
-    )

@@ -3,11 +3,12 @@
     <job>/{config.json, result.json}
     <job>/<task>__<id>/{config.json, result.json, agent/trajectory.json, verifier/{reward.json, ctrf.json}, …}
 
-Harbor knows less of a trial than we do. What it has no field for lies in a file of our own beside its result; it is
-believed only as long as that result is the one that it was written for.
+Harbor stores less of a trial than we do. What it has no field for is in a file of our own beside its result, which is
+used only while that result is unchanged.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal
@@ -16,14 +17,27 @@ import msgspec
 
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.errors import InvalidData, UsageError
-from proctor.core.record import Record, from_json, to_json
+from proctor.core.record import Record, read_bytes, read_record, to_json
 from proctor.core.result import AgentMetrics, Attempt, ModelUsage, TaskResult, Tokens
 from proctor.core.run import RunConfig
 from proctor.core.verdict import TestOutcome, TestStatus, Verdict
-from proctor.report.formats.atif import agent_version, readable_trajectory, trajectory_metrics
-from proctor.report.formats.harbor_exceptions import CAUSES_BY_EXCEPTION, seconds_between
-from proctor.report.formats.harbor_job import HarborJobWriter, HarborLock, HarborTrial, trial_files
-from proctor.report.trajectories import ATIF_FILE, from_atif, to_atif
+from proctor.report.formats.harbor_exceptions import CAUSES_BY_EXCEPTION
+from proctor.report.formats.harbor_job import (
+    CTRF_STATUSES,
+    HarborJobWriter,
+    HarborLock,
+    HarborTrial,
+    seconds_between,
+    trial_files,
+)
+from proctor.report.trajectories import (
+    ATIF_FILE,
+    agent_version,
+    from_atif,
+    readable_trajectory,
+    to_atif,
+    trajectory_metrics,
+)
 from proctor.results import RunStore
 from proctor.results.attempt_record import SUBMISSION_FILES
 from proctor.results.formats import (
@@ -39,20 +53,20 @@ from proctor.results.formats import (
 )
 
 PROCTOR_FILE: Final = "proctor.json"
-_AGENTS_WITHOUT_MODEL: Final = ("oracle", "nop")  # agents of Harbor's that ask no model
+_AGENTS_WITHOUT_MODEL: Final = ("oracle", "nop")  # Harbor's agents that call no model
 _MAX_LOG_FILE_BYTES: Final = 16 << 20
-_CTRF: Final = {"passed": TestStatus.PASSED, "failed": TestStatus.FAILED, "skipped": TestStatus.SKIPPED}
+_TEST_STATUSES: Final = {name: status for status, name in CTRF_STATUSES.items()}
 
 
 class HarborJobExtra(Record):
-    """What we keep beside a job's result: the run that it was made from."""
+    """What we store beside a job's result: the configuration of the run that was exported."""
 
     config: RunConfig
     schema_version: Literal["proctor.harbor_job@1"] = "proctor.harbor_job@1"
 
 
 class HarborTrialExtra(Record):
-    """What we keep beside a trial's result, and the digest of that result."""
+    """What we store beside a trial's result: our own result, and the digest of Harbor's."""
 
     sha256: str
     result: TaskResult
@@ -66,14 +80,14 @@ class HarborFormat(Format):
     suffix = ""
 
     def export(self, run: RunStore, target: Path, options: ExportOptions) -> ExportResult:
-        """Write a trial for every answer that was given."""
+        """Write every trial that was made."""
         target.mkdir()
         config = run.config()
         job = HarborJobWriter(config, options.name or config.agent, agent_version(config))
         left_out = list[str]()
         for result in run.results():
             if result.status is Status.SKIPPED:
-                left_out.append(f"{result.task_id}: it was skipped, and Harbor knows only trials that were made")
+                left_out.append(f"{result.task_id}: it was skipped, and Harbor stores only trials that were made")
                 continue
             trajectory = readable_trajectory(run, config, result, left_out)
             files = trial_files(job, result, to_atif(trajectory) if trajectory else None)
@@ -82,9 +96,7 @@ class HarborFormat(Format):
             files |= _submission(run, result)
             _write(target / job.trial_name(result), files)
             if len(result.attempts) > 1:
-                left_out.append(
-                    f"{result.task_id}: of {len(result.attempts)} attempts, Harbor has a place for the last"
-                )
+                left_out.append(f"{result.task_id}: of {len(result.attempts)} attempts, Harbor stores only the last")
         _write(target, {**job.files(), PROCTOR_FILE: to_json(HarborJobExtra(config=config))})
         return ExportResult(files=count_files(target), left_out=tuple(left_out))
 
@@ -93,16 +105,16 @@ class HarborFormat(Format):
         if not (source / "result.json").is_file():
             raise InvalidData("this is no job folder: it has no result.json", where=source)
         trials = [
-            (folder, from_json(_bytes(folder / "result.json"), HarborTrial, where=folder / "result.json"))
+            (folder, read_record(folder / "result.json", HarborTrial))
             for folder in sorted(source.iterdir())
             if (folder / "result.json").is_file()
         ]
         trials = [(folder, trial) for folder, trial in trials if _is_wanted(trial, options)]
-        who = sorted({(trial.agent_info.name, trial.model or "") for _, trial in trials})
-        if not who:
-            raise InvalidData("the job has no finished trial, or none of the agent that was asked for", where=source)
-        if len(who) > 1:
-            names = ", ".join(f"{agent} {model}".strip() for agent, model in who)
+        agents = sorted({(trial.agent_info.name, trial.model or "") for _, trial in trials})
+        if not agents:
+            raise InvalidData("the job has no finished trial of this agent and model", where=source)
+        if len(agents) > 1:
+            names = ", ".join(f"{agent} {model}".strip() for agent, model in agents)
             raise UsageError(f"the job holds the trials of several agents: {names}", fix="choose with --agent, --model")
         config = _config(source, trials, options)
         return ExternalRun(config, _imported_trials(trials, config.benchmark))
@@ -111,16 +123,16 @@ class HarborFormat(Format):
 def _config(source: Path, trials: Sequence[tuple[Path, HarborTrial]], options: ImportOptions) -> RunConfig:
     own = source / PROCTOR_FILE
     if own.is_file() and options.benchmark is None:
-        return msgspec.structs.replace(from_json(_bytes(own), HarborJobExtra, where=own).config, origin=str(source))
+        return msgspec.structs.replace(read_record(own, HarborJobExtra).config, origin=str(source))
     sources = sorted({trial.source or "" for _, trial in trials})
     benchmark = options.benchmark or (sources[0] if len(sources) == 1 else "")
     if not benchmark:
-        raise UsageError("the job does not say of which benchmark its tasks are", fix="give --benchmark BENCH")
+        raise UsageError("the job does not name the benchmark of its tasks", fix="give --benchmark BENCH")
     first = trials[0][1]
     versions = {first.agent_info.name: first.agent_info.version}
     lock = source / "lock.json"
     if lock.is_file():
-        harbor = from_json(_bytes(lock), HarborLock, where=lock).harbor
+        harbor = read_record(lock, HarborLock).harbor
         versions |= {"harbor": harbor.version} if harbor else {}
     environment = first.config.get("environment")
     kind = environment.get("type") if isinstance(environment, dict) else None
@@ -149,24 +161,25 @@ def _is_wanted(trial: HarborTrial, options: ImportOptions) -> bool:
 
 
 def _imported_trials(trials: Sequence[tuple[Path, HarborTrial]], benchmark: str) -> Iterator[ExternalTrial]:
-    samples: dict[str, int] = {}
+    numbers: Counter[str] = Counter()
     for folder, trial in sorted(trials, key=lambda pair: (pair[1].started_at or "", pair[0].name)):
         files = _log_files(folder)
         own = _stored_result(folder)
         if own is not None:
             yield ExternalTrial(own, files)
             continue
-        sample = samples[trial.task_name] = samples.get(trial.task_name, 0) + 1
-        yield ExternalTrial(_result(folder, trial, benchmark, sample, files.get(ATIF_FILE)), files)
+        numbers[trial.task_name] += 1
+        result = _result(folder, trial, benchmark, numbers[trial.task_name], files.get(ATIF_FILE))
+        yield ExternalTrial(result, files)
 
 
 def _stored_result(folder: Path) -> TaskResult | None:
-    """What we have written of this trial, if its result was not changed since."""
+    """Our own result of this trial, if Harbor's is unchanged since."""
     file = folder / PROCTOR_FILE
     if not file.is_file():
         return None
-    own = from_json(_bytes(file), HarborTrialExtra, where=file)
-    return own.result if own.sha256 == hashlib.sha256(_bytes(folder / "result.json")).hexdigest() else None
+    own = read_record(file, HarborTrialExtra)
+    return own.result if own.sha256 == hashlib.sha256(read_bytes(folder / "result.json")).hexdigest() else None
 
 
 def _result(
@@ -205,17 +218,17 @@ def _result(
 
 
 def _cause(trial: HarborTrial, verdict: Verdict | None) -> Cause:
-    """Why it ended. What the agent's own end led to was graded; other exceptions leave no valid reward."""
-    ended = (
+    """Why it ended. After an exception of the agent the submission is graded; after others no reward is valid."""
+    raised = (
         CAUSES_BY_EXCEPTION.get(trial.exception_info.exception_type, Cause.ENVIRONMENT_FAILED)
         if trial.exception_info
         else None
     )
-    if ended is not None and (verdict is None or not CONSEQUENCES[ended].graded):
-        return Cause.GRADER_FAILED if CONSEQUENCES[ended].graded else ended
+    if raised is not None and (verdict is None or not CONSEQUENCES[raised].graded):
+        return Cause.GRADER_FAILED if CONSEQUENCES[raised].graded else raised
     if verdict is None:
         return Cause.GRADER_FAILED
-    return ended if ended is not None and verdict.status is Status.UNRESOLVED else verdict.cause
+    return raised if raised is not None and verdict.status is Status.UNRESOLVED else verdict.cause
 
 
 def _verdict(folder: Path, trial: HarborTrial) -> Verdict | None:
@@ -240,11 +253,11 @@ def _verdict(folder: Path, trial: HarborTrial) -> Verdict | None:
 
 
 def _tests(file: Path) -> tuple[TestOutcome, ...]:
-    """The tests that the verifier has listed. A list that cannot be read is as good as none: the reward decides."""
+    """The tests that the verifier has listed; none if the list cannot be read, since the reward decides."""
     try:
         tests = msgspec.json.decode(file.read_bytes())["results"]["tests"]
         return tuple(
-            TestOutcome(id=str(test["name"]), before=None, after=_CTRF.get(test["status"], TestStatus.ERROR))
+            TestOutcome(id=str(test["name"]), before=None, after=_TEST_STATUSES.get(test["status"], TestStatus.ERROR))
             for test in tests
         )
     except (OSError, msgspec.DecodeError, LookupError, TypeError):
@@ -263,14 +276,14 @@ def _usage(trial: HarborTrial) -> tuple[ModelUsage, ...]:
 
 
 def _log_files(folder: Path) -> dict[str, bytes]:
-    """The files of a trial that go into the logs: its own, the trajectory, what was handed in."""
+    """The files of a trial for the logs: its own, the trajectory, the submission."""
     files = {}
     for file in sorted(folder.rglob("*")):
         if file.is_symlink() or not file.is_file() or file.stat().st_size > _MAX_LOG_FILE_BYTES:
             continue
         name = file.relative_to(folder).as_posix()
         if name != PROCTOR_FILE:
-            files[f"harbor/{name}"] = _bytes(file)
+            files[f"harbor/{name}"] = read_bytes(file)
     if f"harbor/agent/{ATIF_FILE}" in files:
         files[ATIF_FILE] = files.pop(f"harbor/agent/{ATIF_FILE}")
     for name in SUBMISSION_FILES.values():
@@ -289,10 +302,3 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
-
-
-def _bytes(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise InvalidData(f"cannot read it: {error.strerror}", where=file) from error

@@ -1,4 +1,4 @@
-"""The files of a Harbor job: what is read of them, and how ours are written."""
+"""The files of a Harbor job: the records that are read, and the writer."""
 
 import hashlib
 import math
@@ -10,19 +10,20 @@ from typing import Any, Final
 
 import msgspec
 
+from proctor.analysis.pass_at_k import pass_at_k
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.disk_names import disk_name
 from proctor.core.record import Record, to_json
 from proctor.core.result import TaskResult
 from proctor.core.run import RunConfig
 from proctor.core.verdict import TestStatus, Verdict
-from proctor.report.formats.harbor_exceptions import EXCEPTION_NAMES, HarborTiming
+from proctor.report.formats.harbor_exceptions import EXCEPTION_NAMES
 from proctor.results import usage_cost
 
 _ID_NAMESPACE: Final = uuid.UUID("0f6c2e58-6a53-4d38-9b5e-2f1a4b1f9c70")
 _ID_ALPHABET: Final = string.ascii_letters + string.digits
 _NAME_LENGTH, _ID_LENGTH = 32, 7
-_CTRF: Final = {TestStatus.PASSED: "passed", TestStatus.FAILED: "failed", TestStatus.SKIPPED: "skipped"}
+CTRF_STATUSES: Final = {TestStatus.PASSED: "passed", TestStatus.FAILED: "failed", TestStatus.SKIPPED: "skipped"}
 
 JsonObject = dict[str, Any]
 
@@ -62,6 +63,13 @@ class HarborLock(Record):
     """What is read of a job's lock: the Harbor that ran it."""
 
     harbor: HarborVersion | None = None
+
+
+class HarborTiming(Record):
+    """When a phase began and ended."""
+
+    started_at: str | None = None
+    finished_at: str | None = None
 
 
 class HarborTrial(Record):
@@ -104,7 +112,7 @@ class HarborJobWriter:
         """The name of a trial's folder, as Harbor makes them: a piece of the task's name, and an id."""
         number = int.from_bytes(hashlib.sha256(f"{self._id}/{result.task_id}/{result.trial}".encode()).digest())
         letters = [
-            _ID_ALPHABET[number // len(_ID_ALPHABET) ** place % len(_ID_ALPHABET)] for place in range(_ID_LENGTH)
+            _ID_ALPHABET[number // len(_ID_ALPHABET) ** digit % len(_ID_ALPHABET)] for digit in range(_ID_LENGTH)
         ]
         return f"{_safe_name(result.task_id)[:_NAME_LENGTH]}__{''.join(letters)}"
 
@@ -172,8 +180,8 @@ class HarborJobWriter:
 
     def _eval_key(self) -> str:
         model = self._model()
-        words = (self._agent, model["name"] if model else None, self._config.benchmark)
-        return "__".join(word for word in words if word)
+        parts = (self._agent, model["name"] if model else None, self._config.benchmark)
+        return "__".join(part for part in parts if part)
 
     def _eval(self) -> JsonObject:
         """The numbers of the job as Harbor counts them: a trial without a reward counts as 0."""
@@ -203,7 +211,7 @@ class HarborJobWriter:
             return {}
         fewest = min(map(len, by_task.values()))
         return {
-            str(k): sum(pass_at(len(rewards), int(sum(rewards)), k) for rewards in by_task.values()) / len(by_task)
+            str(k): sum(pass_at_k(len(rewards), int(sum(rewards)), k) for rewards in by_task.values()) / len(by_task)
             for k in sorted({*_powers(fewest), *range(5, fewest + 1, 5)})
         }
 
@@ -214,7 +222,7 @@ class HarborJobWriter:
         return {"name": self._agent, "version": self._version or "unknown", "model_info": self._model()}
 
     def _model(self) -> JsonObject | None:
-        """The model, with what stands before a slash as its provider; a script's or a recording's path has none."""
+        """The model, with the part before a slash as its provider; the path of a script or a recording has none."""
         if not self._config.model:
             return None
         provider, slash, name = self._config.model.partition("/")
@@ -252,7 +260,7 @@ def trial_files(job: HarborJobWriter, result: TaskResult, trajectory: bytes | No
 
 
 def rewards_of(result: TaskResult) -> dict[str, float]:
-    """What Harbor's verifier would have said; nothing of an answer that does not count."""
+    """The rewards that Harbor's verifier would have given; none for a trial that is not counted."""
     if result.status is Status.ERROR or not CONSEQUENCES[result.cause].counted:
         return {}
     verdict = result.verdict
@@ -263,18 +271,25 @@ def rewards_of(result: TaskResult) -> dict[str, float]:
     return {"reward": reward, **{name: value for name, value in more.items() if math.isfinite(value)}}
 
 
-def pass_at(trials: int, passed: int, k: int) -> float:
-    """The chance that one of k trials, drawn without putting back, has passed (Chen et al. 2021)."""
-    return 1.0 - math.comb(trials - passed, k) / math.comb(trials, k)
+def seconds_between(timing: HarborTiming | None) -> float:
+    """How long a phase took; 0 when that is unknown."""
+    if timing is None or timing.started_at is None or timing.finished_at is None:
+        return 0.0
+    try:
+        ended, began = (datetime.fromisoformat(at) for at in (timing.finished_at, timing.started_at))
+        return max(0.0, (ended - began).total_seconds())
+    except (ValueError, TypeError):  # not a time, or only one of them has a time zone
+        return 0.0
 
 
 def _ctrf(verdict: Verdict) -> bytes:
     """The tests in the Common Test Report Format, as Harbor's verifiers write it."""
     tests = [
-        {"name": test.id, "status": _CTRF.get(test.after or TestStatus.MISSING, "other"), "duration": 0}
+        {"name": test.id, "status": CTRF_STATUSES.get(test.after or TestStatus.MISSING, "other"), "duration": 0}
         for test in verdict.tests
     ]
-    counts = {word: sum(test["status"] == word for test in tests) for word in ("passed", "failed", "skipped", "other")}
+    statuses = ("passed", "failed", "skipped", "other")
+    counts = {status: sum(test["status"] == status for test in tests) for status in statuses}
     summary = {"tests": len(tests), **counts, "pending": 0, "start": 0, "stop": 0}
     return to_json({"results": {"tool": {"name": verdict.grader or "proctor"}, "summary": summary, "tests": tests}})
 

@@ -1,8 +1,8 @@
-"""ATIF, the Agent Trajectory Interchange Format of the Harbor project: ours becomes theirs, and theirs ours.
+"""ATIF, the Agent Trajectory Interchange Format of the Harbor project: writing and reading.
 
 We write version 1.7, which has lanes as embedded trajectories, and read every version up to 1.8. What ATIF has no
-field for goes into its `extra` members, so that our own trajectories come back as they were; what we have no field
-for (log probabilities, token ids, pictures) is not kept.
+field for goes into its `extra` members, so that our own trajectories are read back unchanged; what we have no field
+for (log probabilities, token ids, images) is dropped.
 """
 
 import math
@@ -30,7 +30,7 @@ def to_atif(trajectory: Trajectory) -> bytes:
     """A trajectory in ATIF. The first lane is the root, the others are embedded in it.
 
     Raises:
-        InvalidData: it has no steps, and ATIF must have one.
+        InvalidData: it has no steps, and ATIF requires one.
     """
     order = {id(step): index for index, step in enumerate(trajectory.steps)}
     by_lane: dict[str, list[Step]] = {lane.name: [] for lane in trajectory.lanes}
@@ -114,7 +114,7 @@ def _step(step: Step, number: int, order: int) -> JsonObject:
 
 
 def _fields_without_place(step: Step) -> JsonObject:
-    """What only an agent's step has a field for, of a step that is nobody's answer but was paid for."""
+    """The fields that ATIF has for an agent's step only, of a step of another source that was paid for."""
     plain = Step(source=step.source)
     names = ("model", "thinking", "tokens", "cost_usd", "calls")
     return {
@@ -195,7 +195,7 @@ class _AtifTrajectory(Record):
 
 
 class _AtifExtra(Record):
-    """What we have put into the `extra` of a root."""
+    """What we write into the `extra` of a root."""
 
     agent: str | None = None
     version: str | None = None
@@ -252,7 +252,7 @@ def from_atif(data: bytes, *, task_id: str = "", where: object = None) -> Trajec
 
 
 def _documents(root: _AtifTrajectory) -> Iterable[tuple[str, _AtifTrajectory, bool]]:
-    """Every trajectory in it, with the name of its lane; embedded ones may hold others."""
+    """Every trajectory in it, with the name of its lane; embedded ones may contain others."""
     yield root.trajectory_id or "main", root, False
     waiting = list(root.subagent_trajectories or ())
     seen = {root.trajectory_id or "main"}
@@ -267,7 +267,7 @@ def _documents(root: _AtifTrajectory) -> Iterable[tuple[str, _AtifTrajectory, bo
 
 
 def _sortable(numbered: list[tuple[tuple[float, str], Step]]) -> bool:
-    """Whether every step says when it was: otherwise their order in the file is the best there is."""
+    """Whether every step has a time or a number; otherwise their order in the file is used."""
     return all(order != math.inf or at for (order, at), _ in numbered)
 
 
@@ -277,16 +277,16 @@ def _check(document: _AtifTrajectory, where: object, name: str) -> None:
     if not document.steps:
         raise InvalidData(f"trajectory {name!r} has no steps", where=where)
     for number, step in enumerate(document.steps, start=1):
-        place = f"step {number} of trajectory {name!r}"
+        position = f"step {number} of trajectory {name!r}"
         if step.step_id != number:
-            raise InvalidData(f"{place} has the id {step.step_id}", where=where)
+            raise InvalidData(f"{position} has the id {step.step_id}", where=where)
         calls = {call.tool_call_id for call in step.tool_calls or ()}
         if calls and step.source != "agent":
-            raise InvalidData(f"{place} calls tools, and is not the agent's", where=where)
+            raise InvalidData(f"{position} calls tools, and is not the agent's", where=where)
         named = [result.source_call_id for result in step.observation.results] if step.observation else []
-        strangers = [call for call in named if call is not None and call not in calls]
-        if strangers:
-            raise InvalidData(f"{place} has a result of a call that it did not make: {strangers[0]!r}", where=where)
+        unknown = [call for call in named if call is not None and call not in calls]
+        if unknown:
+            raise InvalidData(f"{position} has a result of a call that it did not make: {unknown[0]!r}", where=where)
 
 
 def _read_step(step: _AtifStep, lane: str, model: str | None, extra: _AtifStepExtra, where: object) -> Step:
@@ -294,7 +294,7 @@ def _read_step(step: _AtifStep, lane: str, model: str | None, extra: _AtifStepEx
     given = step.tool_calls or []
     unnamed = extra.order is None and len(results) == len(given)
     if unnamed and all(result.source_call_id is None for result in results):
-        # Some tools answer in the order of the calls, without saying so.
+        # Some tools list results in the order of the calls, without ids.
         pairs = zip(results, given, strict=True)
         results = [msgspec.structs.replace(result, source_call_id=call.tool_call_id) for result, call in pairs]
     outputs = {result.source_call_id: result for result in results if result.source_call_id is not None}
@@ -334,7 +334,7 @@ def _read_tokens(metrics: _AtifMetrics, where: object) -> Tokens:
     if min(prompt, cached, metrics.completion_tokens or 0, write_5m, write_1h) < 0:
         raise InvalidData("a count of tokens is below zero", where=where)
     return Tokens(
-        # Some programs count what is cached apart; then there is nothing to take off.
+        # Some programs count cached tokens separately; then nothing is subtracted.
         input=max(0, prompt - cached - write_5m - write_1h) if cached <= prompt else prompt,
         output=metrics.completion_tokens or 0,
         cache_read=cached,
@@ -350,14 +350,14 @@ def _content_text(content: str | list[_AtifContentPart] | None) -> str:
 
 
 def _read_extra(extra: dict[str, Any] | None, kind: type[Any], where: object) -> Any:
-    """What we have put there, if we have."""
+    """What we wrote there, if anything."""
     found = (extra or {}).get(_PROCTOR_KEY)
     if not isinstance(found, dict):
         return kind()
     try:
         return msgspec.convert(found, kind)
     except msgspec.ValidationError as error:
-        raise InvalidData(f"what Proctor has put into it was changed: {error}", where=where) from error
+        raise InvalidData(f"the part that Proctor wrote was changed: {error}", where=where) from error
 
 
 def _is_time(text: str) -> bool:

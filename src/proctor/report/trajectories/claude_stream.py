@@ -1,8 +1,7 @@
-"""A trajectory from what Claude Code prints with ``--output-format stream-json``, or keeps as a session's transcript.
+"""A trajectory from what Claude Code prints with ``--output-format stream-json``, or stores as a session's transcript.
 
-Both are lines with a `message` of the Messages API in them. The stream does not tell how many tokens an answer had;
-the recording of the gateway does, and is preferred where there is one. The agent can write into these lines: nothing
-here trusts them.
+Both are lines with a `message` of the Messages API. The stream has no count of output tokens; the gateway's recording
+has, and is preferred where there is one. The agent can write into these lines, so nothing here trusts them.
 """
 
 import json
@@ -19,7 +18,7 @@ from proctor.report.trajectories.content_blocks import ToolResult, parse_assista
 
 
 class StreamTrajectoryBuilder:
-    """All steps of a stream, and what came back from every call."""
+    """All steps of a stream, and the output of every call."""
 
     def __init__(self) -> None:
         self.outputs: dict[str, ToolResult] = {}
@@ -29,28 +28,30 @@ class StreamTrajectoryBuilder:
         self._version = ""
 
     def add_event(self, event: dict[str, Any]) -> None:
-        """Take one line."""
+        """Add one line."""
         lane, at = self._lane(event), _time(event.get("timestamp"))
         message = event.get("message")
         match event.get("type"), event.get("subtype"):
             case "assistant", _ if isinstance(message, dict):
                 self._add_assistant_message(message, lane, at)
             case "user", _ if isinstance(message, dict):
-                heard = parse_user(message.get("content"))
-                self.outputs |= {result.call_id: result for result in heard.results}
-                self._steps += [Step(source="system", lane=lane, at=at, text=text) for text in heard.reminders]
+                content = parse_user(message.get("content"))
+                self.outputs |= {result.call_id: result for result in content.results}
+                self._steps += [Step(source="system", lane=lane, at=at, text=text) for text in content.reminders]
                 source: Any = "system" if event.get("isSynthetic") or event.get("isMeta") else "user"
-                self._steps += [Step(source=source, lane=lane, at=at, text=text) for text in heard.texts]
+                self._steps += [Step(source=source, lane=lane, at=at, text=text) for text in content.texts]
             case "system", "init":
                 self._version = str(event.get("claude_code_version") or self._version)
             case "system", "api_retry":
-                text = f"The provider failed ({event.get('error_status') or 'no connection'}); it is asked again."
+                text = f"The provider failed ({event.get('error_status') or 'no connection'}); the request is retried."
                 self._steps.append(Step(source="system", lane=lane, at=at, kind="error", text=text))
             case "system", "compact_boundary":
-                self._steps.append(Step(source="system", lane=lane, at=at, kind="compaction", text="It was summed up."))
+                self._steps.append(
+                    Step(source="system", lane=lane, at=at, kind="compaction", text="The conversation was compacted.")
+                )
 
     def trajectory(self, *, task_id: str, agent: str, version: str) -> Trajectory:
-        """The steps as a trajectory. Their order is the stream's: not every line has a time."""
+        """The steps as a trajectory, in the order of the stream: not every line has a time."""
         models = [step.model for step in self._steps if step.model]
         return Trajectory(
             task_id=task_id,
@@ -59,11 +60,11 @@ class StreamTrajectoryBuilder:
             model=models[0] if models else None,
             lanes=tuple(self._lanes.values()),
             steps=tuple(self._with_outputs()),
-            note="there is no recording: output tokens and cost are not known",
+            note="there is no recording: output tokens and cost are unknown",
         )
 
     def _add_assistant_message(self, message: dict[str, Any], lane: str, at: str | None) -> None:
-        spoken = parse_assistant(message.get("content"))
+        content = parse_assistant(message.get("content"))
         identity = str(message.get("id") or "")
         known = self._messages.get(identity) if identity else None
         if known is not None:
@@ -71,9 +72,9 @@ class StreamTrajectoryBuilder:
             step = self._steps[known]
             self._steps[known] = msgspec.structs.replace(
                 step,
-                text="\n\n".join(filter(None, (step.text, spoken.text))),
-                thinking="\n\n".join(filter(None, (step.thinking, spoken.thinking))),
-                calls=(*step.calls, *spoken.calls),
+                text="\n\n".join(filter(None, (step.text, content.text))),
+                thinking="\n\n".join(filter(None, (step.thinking, content.thinking))),
+                calls=(*step.calls, *content.calls),
             )
             return
         self._messages[identity] = len(self._steps)
@@ -83,9 +84,9 @@ class StreamTrajectoryBuilder:
                 source="agent",
                 lane=lane,
                 at=at,
-                text=spoken.text,
-                thinking=spoken.thinking,
-                calls=spoken.calls,
+                text=content.text,
+                thinking=content.thinking,
+                calls=content.calls,
                 model=model if isinstance(model, str) else None,
                 tokens=_tokens(message.get("usage")),
                 cost_usd=None,
@@ -110,7 +111,7 @@ class StreamTrajectoryBuilder:
 
 
 def read_stream(file: Path) -> StreamTrajectoryBuilder:
-    """Read a stream line by line; a line that is no event is passed over.
+    """Read a stream line by line; a line that is no event is skipped.
 
     Raises:
         InvalidData: the file cannot be read.
@@ -131,7 +132,7 @@ def read_stream(file: Path) -> StreamTrajectoryBuilder:
 
 
 def _tokens(usage: Any) -> Tokens:
-    """The input side only: the stream's count of output is the one from before the answer."""
+    """The input side only: the stream's count of output tokens is from before the response."""
     counts = usage if isinstance(usage, dict) else {}
     return Tokens(
         input=_count(counts.get("input_tokens")),

@@ -1,15 +1,15 @@
-"""The content blocks of the Messages API, as Claude Code's stream and the gateway's recording both hold them."""
+"""The content blocks of the Messages API, which Claude Code's stream and the gateway's recording both contain."""
 
 from typing import Any, Final, NamedTuple
 
 from proctor.core.trajectory import ToolCall
 
-# What a program adds to the user's words by itself.
+# Text that Claude Code adds to the user's message.
 _SYSTEM_REMINDER: Final = "<system-reminder>"
 
 
 class AssistantContent(NamedTuple):
-    """What a model said in one message."""
+    """The content of an assistant message."""
 
     text: str
     thinking: str
@@ -17,7 +17,7 @@ class AssistantContent(NamedTuple):
 
 
 class ToolResult(NamedTuple):
-    """What came back from one call."""
+    """The result of one call."""
 
     call_id: str
     output: str
@@ -25,7 +25,7 @@ class ToolResult(NamedTuple):
 
 
 class UserContent(NamedTuple):
-    """What a model was told in one message."""
+    """The content of a user message."""
 
     texts: tuple[str, ...]
     reminders: tuple[str, ...]
@@ -42,7 +42,7 @@ def parse_assistant(content: Any) -> AssistantContent:
             case "thinking":
                 thoughts.append(_text(block.get("thinking")))
             case "redacted_thinking":
-                thoughts.append("[the provider keeps this to itself]")
+                thoughts.append("[redacted by the provider]")
             case "tool_use" | "server_tool_use" | "mcp_tool_use":
                 arguments = block.get("input")
                 calls.append(
@@ -53,7 +53,7 @@ def parse_assistant(content: Any) -> AssistantContent:
                     )
                 )
             case other:
-                texts.append(f"[{_text(other) or 'something else'}]")
+                texts.append(f"[{_text(other) or 'unknown block'}]")
     return AssistantContent("\n\n".join(filter(None, texts)), "\n\n".join(filter(None, thoughts)), tuple(calls))
 
 
@@ -72,9 +72,9 @@ def parse_user(content: Any) -> UserContent:
 
 
 def content_text(content: Any) -> str:
-    """Content as text; what is none is named."""
+    """Content as text; blocks that are no text are named by their type."""
     parts = [
-        _text(block.get("text")) if "text" in block else f"[{_text(block.get('type')) or 'something else'}]"
+        _text(block.get("text")) if "text" in block else f"[{_text(block.get('type')) or 'unknown block'}]"
         for block in _blocks(content)
     ]
     return "\n".join(filter(None, parts))
@@ -87,5 +87,5 @@ def _blocks(content: Any) -> list[dict[str, Any]]:
 
 
 def _text(value: Any) -> str:
-    # Half of a character, as a program leaves it that cuts text anywhere, cannot be written as UTF-8.
+    # A lone surrogate, from a program that cuts text anywhere, cannot be written as UTF-8.
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""

@@ -19,7 +19,7 @@ _LAST: Final = 1 << 62
 
 
 def read_recording(path: Path, *, agent: str, version: str, outputs: Mapping[str, ToolResult]) -> Trajectory:
-    """What a recording tells. A call's output is in the request after it; of the last calls, `outputs` may know it.
+    """The trajectory in a recording. A call's output is in the next request, or for the last calls in `outputs`.
 
     Raises:
         InvalidData: the recording cannot be read.
@@ -36,7 +36,7 @@ def read_recording(path: Path, *, agent: str, version: str, outputs: Mapping[str
         step = Step(source="system", lane=lane.lane.name, at=refusal.at, kind="error", text=text)
         lane.steps.append((_LAST, step))
     numbered = [step for lane in conversations.values() for step in lane.finished_steps(outputs)]
-    # Times are told in milliseconds; within one, requests are in the order of their numbers.
+    # Times are in milliseconds; within one, requests are in the order of their numbers.
     steps = [step for _, step in sorted(numbered, key=lambda pair: (pair[1].at or "", pair[0]))]
     models = [step.model for step in steps if step.model]
     return Trajectory(
@@ -50,7 +50,7 @@ def read_recording(path: Path, *, agent: str, version: str, outputs: Mapping[str
 
 
 class _LaneBuilder:
-    """One lane, while it is put together."""
+    """One lane under construction."""
 
     def __init__(self, lane: Lane) -> None:
         self.lane = lane
@@ -66,17 +66,17 @@ class _LaneBuilder:
         self.steps.append((exchange.number, _agent_step(recorded, self.lane.name)))
 
     def _add_user_content(self, content: Any, exchange: RecordedExchange) -> None:
-        heard = parse_user(content)
-        for result in heard.results:
+        parsed = parse_user(content)
+        for result in parsed.results:
             self._results.setdefault(result.call_id, result)
-        # Nobody but the agent's own program asks for a summary.
+        # The agent's own program requests a compaction, not the user.
         user: StepSource = "system" if exchange.role is Role.COMPACTION else "user"
-        self._add_steps("system", heard.reminders, exchange)
-        for text in heard.texts:
+        self._add_steps("system", parsed.reminders, exchange)
+        for text in parsed.texts:
             self._add_steps(user, [text], exchange)
 
     def _add_steps(self, source: StepSource, texts: Iterable[str], exchange: RecordedExchange) -> None:
-        # After a summary, and when it is asked again, a conversation repeats what was said before.
+        # After a compaction, and in a retry, a conversation repeats earlier messages.
         new = [text for text in texts if text not in self._seen]
         self._seen.update(new)
         if new:
@@ -84,7 +84,7 @@ class _LaneBuilder:
             self.steps.append((exchange.number, step))
 
     def finished_steps(self, outputs: Mapping[str, ToolResult]) -> Iterator[tuple[int, Step]]:
-        """The steps, each call with what came back from it."""
+        """The steps, each call with its output."""
         for number, step in self.steps:
             calls = tuple(_with_output(call, self._results.get(call.id) or outputs.get(call.id)) for call in step.calls)
             yield number, msgspec.structs.replace(step, calls=calls) if calls else step
@@ -100,7 +100,7 @@ def _agent_step(recorded: ExpandedExchange, lane: str) -> Step:
     exchange = recorded.exchange
     response = exchange.response
     message = _message(exchange)
-    notes = [f"tried again after {', '.join(map(str, exchange.errors))}"] if exchange.errors else []
+    notes = [f"retried after {', '.join(map(str, exchange.errors))}"] if exchange.errors else []
     notes += ["paid for before"] if exchange.paid else []
     notes += [f"cut short: {response.cut}"] if response.cut else []
     tokens = Tokens()
@@ -118,15 +118,15 @@ def _agent_step(recorded: ExpandedExchange, lane: str) -> Step:
     )
     if message is None:
         status = "none" if response.status is None else str(response.status)
-        text = f"No answer came from the model (status {status}): {_error_message(response.body)}".rstrip(": ")
+        text = f"No response from the model (status {status}): {_error_message(response.body)}".rstrip(": ")
         return msgspec.structs.replace(step, source="system", kind="error", text=text, model=None)
-    spoken = parse_assistant(message.get("content"))
+    content = parse_assistant(message.get("content"))
     kind = "compaction" if exchange.role is Role.COMPACTION else "message"
-    return msgspec.structs.replace(step, kind=kind, text=spoken.text, thinking=spoken.thinking, calls=spoken.calls)
+    return msgspec.structs.replace(step, kind=kind, text=content.text, thinking=content.thinking, calls=content.calls)
 
 
 def _message(exchange: RecordedExchange) -> dict[str, Any] | None:
-    """The model's message, as far as it came."""
+    """The model's message, as far as it was received."""
     if exchange.response.status != _OK:
         return None
     if exchange.events is not None:
@@ -134,7 +134,7 @@ def _message(exchange: RecordedExchange) -> dict[str, Any] | None:
         try:
             return message_from_events(events) or None
         except (LookupError, TypeError, ValueError):
-            return None  # a stream in an order that no provider's answer has
+            return None  # events in an invalid order
     body = exchange.response.body
     return body if isinstance(body, dict) and body.get("type") == "message" else None
 

@@ -1,7 +1,7 @@
-"""Results in a browser: served on loopback, read-only, from files alone, so that a run can be watched while it goes.
+"""Results in a browser: served on loopback, read-only, from the stored files, also of a run that is running.
 
-Whatever an agent wrote is hostile until proved otherwise. Templates escape everything, the pages may load nothing but
-our own two files, and no request leaves the machine.
+What an agent wrote is treated as hostile. Templates escape everything, pages load only our own style sheet, script and
+icon, and no request leaves the machine.
 """
 
 from proctor.report.viewer.server import Viewer, serve

@@ -1,4 +1,4 @@
-"""A patch, cut into files, lines and words, for a template to colour. No line of it is ever markup here."""
+"""A patch as files, lines and tokens, for a template to colour. Nothing here makes markup."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Final
 from proctor.workspaces import InvalidSubmission
 from proctor.workspaces.diffs import DiffLine, DiffLineKind, parse_diff
 
-# Colouring stops here: what is longer is shown plainly, and the whole file can be opened beside it.
+# Longer patches are cut, and longer lines are not coloured; the whole file can be opened.
 MAX_LINES: Final = 4000
 MAX_LINE_LENGTH: Final = 1000
 
@@ -25,8 +25,8 @@ _KEYWORD_TEXT: Final = """
     struct super switch this throw trait true false try type union use var void where while with yield None True False
 """
 _KEYWORDS: Final = frozenset(_KEYWORD_TEXT.split())
-# Every alternative matches wherever it begins, so that no line takes longer than its length: a string without an end
-# is one up to the end of the line, and then none.
+# Every alternative matches wherever it begins, so that the time is linear in the line's length: an unterminated string
+# reaches to the end of the line.
 _TOKEN: Final = re.compile(
     r"""(?P<string>"(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?|`[^`]*`?)|(?P<sharp>\#.*)|(?P<slashes>//.*)"""
     r"""|(?P<number>\b\d\w*)|(?P<word>[^\W\d]\w*)"""
@@ -35,7 +35,7 @@ _TOKEN: Final = re.compile(
 
 @dataclass(slots=True)
 class PatchLineView:
-    """One line of a patch, with its number before and after, and its words with their classes."""
+    """One line of a patch, with its line number before and after, and its tokens with their classes."""
 
     kind: DiffLineKind
     tokens: list[DiffToken]
@@ -45,7 +45,7 @@ class PatchLineView:
 
 @dataclass(slots=True)
 class FilePatchView:
-    """All that a patch does to one file."""
+    """The changes of a patch to one file."""
 
     path: str
     lines: list[PatchLineView] = field(default_factory=list)
@@ -55,7 +55,7 @@ class FilePatchView:
 
 @dataclass(slots=True)
 class PatchView:
-    """A patch ready to be shown; `cut` is how many lines were left out."""
+    """A patch as the viewer shows it; `omitted_lines` is how many are not shown."""
 
     files: list[FilePatchView]
     omitted_lines: int = 0
@@ -67,12 +67,12 @@ class PatchView:
 
     @property
     def removed(self) -> int:
-        """Lines that it takes away."""
+        """Lines that it removes."""
         return sum(file.removed for file in self.files)
 
 
 def read_patch(text: str) -> PatchView:
-    """Read a unified diff, or anything that claims to be one."""
+    """Read a unified diff, valid or not."""
     lines = text.split("\n")
     if lines and not lines[-1]:
         lines.pop()
@@ -108,14 +108,14 @@ def _highlight(line: str, path: str) -> list[DiffToken]:
 
 
 def _tokenize(line: str, *, hash_comments: bool) -> Iterator[DiffToken]:
-    """The line in pieces, each with its class; together they are the line again."""
+    """The line as tokens, each with its class."""
     plain_from = position = 0
     while token := _TOKEN.search(line, position):
         kind, text = _class(token, hash_comments=hash_comments), token[0]
         if kind == "s" and (len(text) == 1 or text[-1] != text[0]):
             break
         if not kind:
-            # Not a comment in this language: what follows the mark may be anything.
+            # Not a comment in this language.
             position = token.start() + (1 if token.lastgroup in {"sharp", "slashes"} else len(text))
             continue
         if plain_from < token.start():

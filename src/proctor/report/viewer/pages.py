@@ -1,4 +1,4 @@
-"""What each page shows. Everything here reads files and may take a while: the server calls it in a thread."""
+"""The content of each page. Everything here reads files and may block: the server calls it in a thread."""
 
 import stat
 from collections.abc import Mapping
@@ -13,17 +13,17 @@ from proctor.core.record import read_record
 from proctor.core.result import TaskResult
 from proctor.core.trajectory import Lane, Step, Totals, Trajectory, sum_steps
 from proctor.core.verdict import TestOutcome, TestStatus
-from proctor.report.formats.atif import agent_version
-from proctor.report.trajectories import read_trajectory, to_atif
+from proctor.report.stored_runs import is_running
+from proctor.report.trajectories import agent_version, read_trajectory, to_atif
 from proctor.report.viewer.diff import PatchView, read_patch
-from proctor.report.viewer.rows import SORTS, RunTable, TrialQuery
-from proctor.report.viewer.run_index import RunIndex, is_running
+from proctor.report.viewer.run_index import RunEntry, RunIndex
+from proctor.report.viewer.run_table import SORTS, RunTable, TrialQuery, clamp_page
 from proctor.results.attempt_record import SUBMISSION_FILES
 
 STEPS_PER_PAGE: Final = 200
 MAX_TESTS: Final = 500
 MAX_SUBMISSION_BYTES: Final = 2 << 20
-_COLUMNS: Final = 8  # lanes that the style sheet has a place for
+_COLUMNS: Final = 8  # lanes that the style sheet has columns for
 
 Context = dict[str, Any]
 QueryParams = Mapping[str, str]
@@ -32,12 +32,12 @@ QueryParams = Mapping[str, str]
 def runs_page(index: RunIndex, params: QueryParams) -> Context:
     """The list of runs."""
     words = params.get("q", "").lower().split()
-    books = [index.entry(name) for name in index.names()]
-    found = [book for book in books if all(word in _search_text(book) for word in words)]
-    return {"books": found, "total": len(books), "q": params.get("q", ""), "root": str(index.root)}
+    entries = [index.entry(name) for name in index.names()]
+    found = [entry for entry in entries if all(word in _search_text(entry) for word in words)]
+    return {"entries": found, "total": len(entries), "q": params.get("q", ""), "root": str(index.root)}
 
 
-def _search_text(entry: Any) -> str:
+def _search_text(entry: RunEntry) -> str:
     config = entry.config
     parts = (
         [entry.name] if config is None else [entry.name, config.agent, config.model or "", config.mode, config.preset]
@@ -47,18 +47,18 @@ def _search_text(entry: Any) -> str:
 
 def run_page(index: RunIndex, name: str, params: QueryParams) -> Context:
     """One run: its numbers, and a page of its table."""
-    mark = page_version(index, name, {})  # before anything is read: what comes in between is then told once too often
+    version = page_version(index, name, {})  # read first: a change in between then reloads the page once too often
     table = index.table(name)
     query = read_query(params)
     return {
         "name": name,
         "config": table.config,
         "counts": table.counts(),
-        "going": is_running(table.store),
+        "running": is_running(table.store),
         "choices": table.choices(),
         "query": query,
         "found": table.find(query),
-        "mark": mark,
+        "version": version,
         "others": [other for other in index.names() if other != name and _benchmark(other) == _benchmark(name)],
     }
 
@@ -68,7 +68,7 @@ def _benchmark(name: str) -> str:
 
 
 def read_query(params: QueryParams) -> TrialQuery:
-    """A query from an address; what makes no sense counts as not said."""
+    """A query from a URL; invalid values become the defaults."""
     sort = params.get("sort", "task")
     page = params.get("page", "1")
     return TrialQuery(
@@ -85,7 +85,7 @@ def read_query(params: QueryParams) -> TrialQuery:
 
 @dataclass(frozen=True, slots=True)
 class StepView:
-    """A step with its number, what was used by then, and the column of its lane."""
+    """A step with its number, the totals up to it, and the column of its lane."""
 
     number: int
     step: Step
@@ -104,18 +104,17 @@ class LaneView:
 
 
 def task_page(index: RunIndex, name: str, params: QueryParams) -> Context:
-    """One answer: what was asked, what was done, what was handed in, what the grader says."""
-    table = index.table(name)
-    task_id, sample = params.get("task", ""), _parse_int(params.get("sample"), 1)
-    row = table.row(task_id, sample)
-    result = None if row.live else table.store.result(task_id, sample)
+    """One trial: instruction, trajectory, submission, verdict."""
+    table, task_id, trial = _trial(index, name, params)
+    row = table.row(task_id, trial)
+    result = None if row.live else table.store.result(task_id, trial)
     attempt = _parse_int(
         params.get("attempt"), result.attempts[-1].number if result and result.attempts else row.attempts or 1
     )
-    logs = table.store.logs(task_id, sample, attempt)
-    mark = page_version(index, name, {"task": task_id, "sample": str(sample), "attempt": str(attempt)})
-    trajectory, trouble = _trajectory(table, task_id, logs)
-    before, after = table.neighbours(task_id, sample)
+    logs = table.store.logs(task_id, trial, attempt)
+    version = page_version(index, name, {"task": task_id, "trial": str(trial), "attempt": str(attempt)})
+    trajectory, error = _trajectory(table, task_id, logs)
+    before, after = table.neighbours(task_id, trial)
     return {
         "name": name,
         "config": table.config,
@@ -124,14 +123,14 @@ def task_page(index: RunIndex, name: str, params: QueryParams) -> Context:
         "attempt": attempt,
         "attempts": range(1, max(row.attempts, attempt) + 1),
         "live": row.live and is_running(table.store),
-        "mark": mark,
+        "version": version,
         "before": before,
         "after": after,
         "instruction": _instruction(table, task_id, trajectory),
         "tests": _tests(result, params),
         "patch": _submission_view(logs),
         "files": list_files(logs),
-        "trouble": trouble,
+        "error": error,
         "timeline": _timeline(logs),
         **_steps(trajectory, params),
     }
@@ -156,22 +155,21 @@ def _steps(trajectory: Trajectory | None, params: QueryParams) -> Context:
     if trajectory is None:
         return {"trajectory": None, "steps": [], "lanes": [], "pages": 1, "page": 1, "lane": "", "start": None}
     columns = {lane.name: min(number, _COLUMNS) for number, lane in enumerate(trajectory.lanes, start=1)}
-    wanted = params.get("lane", "")
+    chosen = params.get("lane", "")
     shown = [
-        StepView(number, step, so_far, columns.get(step.lane, _COLUMNS))
-        for number, (step, so_far) in enumerate(
+        StepView(number, step, totals, columns.get(step.lane, _COLUMNS))
+        for number, (step, totals) in enumerate(
             zip(trajectory.steps, trajectory.running_totals(), strict=True), start=1
         )
-        if not wanted or step.lane == wanted
+        if not chosen or step.lane == chosen
     ]
-    pages = max(1, -(-len(shown) // STEPS_PER_PAGE))
-    page = min(max(1, _parse_int(params.get("page"), 1)), pages)
+    page, pages = clamp_page(_parse_int(params.get("page"), 1), len(shown), STEPS_PER_PAGE)
     lanes = [
         LaneView(
             lane,
             columns[lane.name],
             sum_steps(step for step in trajectory.steps if step.lane == lane.name),
-            lane.name == wanted,
+            lane.name == chosen,
         )
         for lane in trajectory.lanes
     ]
@@ -181,29 +179,31 @@ def _steps(trajectory: Trajectory | None, params: QueryParams) -> Context:
         "lanes": lanes,
         "pages": pages,
         "page": page,
-        "lane": wanted,
+        "lane": chosen,
         "start": next((step.at for step in trajectory.steps if step.at), None),
     }
 
 
 def _timeline(logs: Path) -> Timeline | None:
-    """Who of a pod was at work when, where that was kept; one that cannot be read is as good as none."""
+    """When each agent of a pod was active; None where that was not stored, or cannot be read."""
     try:
-        made = read_record(logs / TIMELINE_FILE, Timeline)
+        timeline = read_record(logs / TIMELINE_FILE, Timeline)
     except InvalidData:
         return None
-    return made if made.agents and made.seconds > 0 else None
+    return timeline if timeline.agents and timeline.seconds > 0 else None
 
 
 def _instruction(table: RunTable, task_id: str, trajectory: Trajectory | None) -> str:
-    """What was asked: as the agent was seen to be given it. A pod's first words are only where to read it."""
-    seen = trajectory.instruction if trajectory else ""
+    """The instruction from the trajectory. The first message of a pod only says where to read it."""
+    recorded = trajectory.instruction if trajectory else ""
     pod = trajectory is not None and any(lane.agent for lane in trajectory.lanes)
-    return (_benchmark_instruction(table, task_id) or seen) if pod else (seen or _benchmark_instruction(table, task_id))
+    if recorded and not pod:
+        return recorded
+    return _benchmark_instruction(table, task_id) or recorded
 
 
 def _benchmark_instruction(table: RunTable, task_id: str) -> str:
-    """The instruction from the benchmark's data; empty where that is not on this machine."""
+    """The instruction from the benchmark's data; empty where the data is not on this machine."""
     config = table.config
     return (
         ""
@@ -224,7 +224,7 @@ def _instructions(benchmark: str, source: str, split: str | None) -> Mapping[str
 
 @dataclass(frozen=True, slots=True)
 class TestsView:
-    """Tests with those that decide first; `cut` is how many are not shown."""
+    """Tests, failed ones first; `omitted` is how many are not shown."""
 
     tests: list[TestOutcome]
     counts: dict[str, int]
@@ -242,15 +242,15 @@ def _tests(result: TaskResult | None, params: QueryParams) -> TestsView | None:
     tests = sorted(result.verdict.tests, key=rank)
     counts: dict[str, int] = {}
     for test in tests:
-        word = str(test.after or "not run")
-        counts[word] = counts.get(word, 0) + 1
+        status = str(test.after or "not run")
+        counts[status] = counts.get(status, 0) + 1
     shown = tests if params.get("all") else tests[:MAX_TESTS]
     return TestsView(shown, counts, len(tests) - len(shown))
 
 
 @dataclass(frozen=True, slots=True)
 class SubmissionView:
-    """What was handed in: a patch, or some other text."""
+    """The submission: a patch, or some other text."""
 
     file: str
     size: int
@@ -277,55 +277,61 @@ def list_files(logs: Path) -> list[tuple[str, int]]:
         try:
             status = file.lstat()
         except FileNotFoundError:
-            continue  # under way to another name
+            continue  # being renamed
         if stat.S_ISREG(status.st_mode):
             found.append((file.relative_to(logs).as_posix(), status.st_size))
     return found
 
 
 def open_file(index: RunIndex, name: str, params: QueryParams) -> Path:
-    """A file of an attempt, by its name on the list of them. Nothing that is not on the list is ever opened.
+    """A file of an attempt, by its name in the list of them. Nothing that is not in the list is ever opened.
 
     Raises:
         UsageError: there is no such file.
     """
-    table = index.table(name)
-    task_id, sample = params.get("task", ""), _parse_int(params.get("sample"), 1)
-    table.row(task_id, sample)
-    logs = table.store.logs(task_id, sample, _parse_int(params.get("attempt"), 1))
-    wanted = params.get("path", "")
-    if wanted not in {path for path, _ in list_files(logs)}:
-        raise UsageError(f"there is no file {wanted!r} here")
-    return logs / wanted
+    table, task_id, trial = _trial(index, name, params)
+    logs = table.store.logs(task_id, trial, _parse_int(params.get("attempt"), 1))
+    path = params.get("path", "")
+    if path not in {known for known, _ in list_files(logs)}:
+        raise UsageError(f"there is no file {path!r} here")
+    return logs / path
 
 
 def atif_file(index: RunIndex, name: str, params: QueryParams) -> bytes:
     """The trajectory of an attempt, for other viewers.
 
     Raises:
-        UsageError: nothing was kept of it.
+        UsageError: none was stored.
     """
-    table = index.table(name)
-    task_id, sample = params.get("task", ""), _parse_int(params.get("sample"), 1)
-    table.row(task_id, sample)
-    trajectory, trouble = _trajectory(
-        table, task_id, table.store.logs(task_id, sample, _parse_int(params.get("attempt"), 1))
-    )
+    table, task_id, trial = _trial(index, name, params)
+    logs = table.store.logs(task_id, trial, _parse_int(params.get("attempt"), 1))
+    trajectory, error = _trajectory(table, task_id, logs)
     if trajectory is None or not trajectory.steps:
-        raise UsageError(trouble or "nothing was kept of what the agent did")
+        raise UsageError(error or "no trajectory was stored")
     return to_atif(trajectory)
 
 
 def page_version(index: RunIndex, name: str, params: QueryParams) -> str:
-    """Something that changes whenever the page of this run, or of this task, would."""
-    table = index.table(name)
-    going = is_running(table.store)
+    """Text that changes whenever the page of this run, or of this trial, does."""
     if not params.get("task"):
-        return f"{table.version} {going}"
-    task_id, sample = params["task"], _parse_int(params.get("sample"), 1)
-    row = table.row(task_id, sample)
-    logs = table.store.logs(task_id, sample, _parse_int(params.get("attempt"), row.attempts or 1))
-    return f"{row.status} {row.attempts} {going} {sum(size for _, size in list_files(logs))}"
+        table = index.table(name)
+        return f"{table.version} {is_running(table.store)}"
+    table, task_id, trial = _trial(index, name, params)
+    running, row = is_running(table.store), table.row(task_id, trial)
+    logs = table.store.logs(task_id, trial, _parse_int(params.get("attempt"), row.attempts or 1))
+    return f"{row.status} {row.attempts} {running} {sum(size for _, size in list_files(logs))}"
+
+
+def _trial(index: RunIndex, name: str, params: QueryParams) -> tuple[RunTable, str, int]:
+    """The table of a run, and the trial that a URL names.
+
+    Raises:
+        UsageError: there is no such run, or no such trial.
+    """
+    table = index.table(name)
+    task_id, trial = params.get("task", ""), _parse_int(params.get("trial"), 1)
+    table.row(task_id, trial)
+    return table, task_id, trial
 
 
 def _parse_int(text: str | None, default: int) -> int:

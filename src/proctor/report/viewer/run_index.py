@@ -1,25 +1,20 @@
-"""All runs that can be looked at."""
+"""The runs that the viewer shows."""
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 from proctor.analysis.intervals import wilson
 from proctor.core.errors import ProctorError, UsageError
 from proctor.core.record import Record, read_record
 from proctor.core.run import RunConfig, RunSummary
-from proctor.report.viewer.rows import RunCounts, RunTable
+from proctor.report.stored_runs import is_running
+from proctor.report.viewer.run_table import RunCounts, RunTable
 from proctor.results import RunStore
 from proctor.results.store import CONFIG_FILE, SUMMARY_FILE
 
-_FRESH_SECONDS: Final = 30.0
-_LOCK: Final = ".lock"
-_LOCKS: Final = Path("/proc/locks")
-
 
 class RunEntry(Record):
-    """One run on the list. `problem` says why it cannot be read, if it cannot."""
+    """One run in the list. `problem` says why it cannot be read."""
 
     name: str
     config: RunConfig | None
@@ -29,10 +24,10 @@ class RunEntry(Record):
 
 
 class RunIndex:
-    """The runs below a folder, or some chosen ones. Tables are read when they are first wanted, and then kept.
+    """The runs below a folder, or some chosen ones. A run's table is read when it is first needed, and then kept.
 
     Raises:
-        UsageError: two of the chosen ones have one name, by which pages could not tell them apart.
+        UsageError: two of the chosen ones have the same name, and would have the same pages.
     """
 
     def __init__(self, root: Path, chosen: Sequence[RunStore] = ()) -> None:
@@ -42,21 +37,19 @@ class RunIndex:
             name = f"{store.folder.parent.name}/{store.run_id}"
             known = self._chosen.setdefault(name, store)
             if not known.folder.samefile(store.folder):
-                raise UsageError(f"two of these runs are called {name!r}", fix="look at them one at a time")
+                raise UsageError(f"two of these runs are called {name!r}", fix="view them one at a time")
         self._tables: dict[str, RunTable] = {}
 
     def names(self) -> list[str]:
         """Every run's name, the latest first."""
         if self._chosen:
             return list(self._chosen)
-        found = sorted(self._configs(), key=lambda file: (-file.stat().st_mtime, file.parent.name))
+        configs = self.root.glob(f"*/*/{CONFIG_FILE}")
+        found = sorted(configs, key=lambda file: (-file.stat().st_mtime, file.parent.name))
         return [f"{file.parent.parent.name}/{file.parent.name}" for file in found]
 
-    def _configs(self) -> Iterator[Path]:
-        return self.root.glob(f"*/*/{CONFIG_FILE}")
-
     def table(self, name: str) -> RunTable:
-        """A run's table, with all that is on disk by now. Blocks; a first time, for as long as its results take.
+        """A run's table, up to date. Blocks; the first time it reads all results.
 
         Raises:
             UsageError: there is no such run.
@@ -69,41 +62,37 @@ class RunIndex:
         return table
 
     def _store(self, name: str) -> RunStore:
-        if self._chosen:
-            if name not in self._chosen:
-                raise UsageError(f"there is no run {name!r} here")
-            return self._chosen[name]
-        # Names come from addresses: only what the list has is ever opened.
-        if name not in self.names():
+        # Names come from URLs: only what is in the list is ever opened.
+        if name not in (self._chosen or self.names()):
             raise UsageError(f"there is no run {name!r} here")
         benchmark, _, run_id = name.partition("/")
-        return RunStore(self.root / benchmark / run_id)
+        return self._chosen.get(name) or RunStore(self.root / benchmark / run_id)
 
     def entry(self, name: str) -> RunEntry:
-        """A run as the list shows it. One that has ended is known from its summary, without reading its results."""
+        """A run as the list shows it. A complete one is read from its summary, without its results."""
         try:
             store = self._store(name)
-            config, going = store.config(), is_running(store)
-            counts = None if going or name in self._tables else _counts_from_summary(store, config)
-            return RunEntry(name=name, config=config, counts=counts or self.table(name).counts(), running=going)
+            config, running = store.config(), is_running(store)
+            counts = None if running or name in self._tables else _counts_from_summary(store, config)
+            return RunEntry(name=name, config=config, counts=counts or self.table(name).counts(), running=running)
         except ProctorError as error:
             return RunEntry(name=name, config=None, counts=None, running=False, problem=error.sentence)
 
 
 def _counts_from_summary(store: RunStore, config: RunConfig) -> RunCounts | None:
-    """The numbers of a run that is complete, from its summary; None when they must be counted."""
+    """The numbers of a complete run, from its summary; None when its results must be counted."""
     if not (store.folder / SUMMARY_FILE).is_file():
         return None
     summary = read_record(store.folder / SUMMARY_FILE, RunSummary)
-    asked = len(config.tasks) * config.trials
+    total = len(config.tasks) * config.trials
     # Causes that are not counted have the status error or skipped, so the rest is the denominator.
     counted = summary.resolved + summary.unresolved
-    # With several answers to each task the interval depends on which answers are to the same one.
-    if summary.tasks != asked or config.trials > 1:
+    # With several trials of each task the interval depends on which trials are of the same task.
+    if summary.tasks != total or config.trials > 1:
         return None
     interval = wilson(summary.resolved, counted)
     return RunCounts(
-        total=asked,
+        total=total,
         resolved=summary.resolved,
         unresolved=summary.unresolved,
         errors=summary.errors,
@@ -117,28 +106,3 @@ def _counts_from_summary(store: RunStore, config: RunConfig) -> RunCounts | None
         tokens=summary.tokens,
         seconds=summary.agent_seconds,
     )
-
-
-def is_running(store: RunStore) -> bool:
-    """Whether somebody is at work on this run.
-
-    A run holds a lock. Trying it would get in the way of one that is just starting, so the kernel's list of locks is
-    read instead; where there is none, a journal that has just grown tells.
-    """
-    lock = store.folder / _LOCK
-    try:
-        inode = lock.stat().st_ino
-    except OSError:
-        return False
-    try:
-        held = _LOCKS.read_text()
-    except OSError:
-        return _journal_is_recent(store)
-    return any(f":{inode} " in line for line in held.splitlines() if "FLOCK" in line)
-
-
-def _journal_is_recent(store: RunStore) -> bool:
-    try:
-        return time.time() - store.journal.stat().st_mtime < _FRESH_SECONDS
-    except OSError:
-        return False

@@ -1,4 +1,4 @@
-"""The server: addresses, and the fence around them."""
+"""The viewer's HTTP server: routes, request checks, event streams."""
 
 import asyncio
 import importlib.resources
@@ -12,17 +12,19 @@ from typing import Any, Final
 import jinja2
 from aiohttp import web
 
+from proctor.core import formatting
 from proctor.core.errors import InfrastructureError, ProctorError, UsageError
 from proctor.report.viewer import filters, pages
 from proctor.report.viewer.compare import compare_page
 from proctor.report.viewer.run_index import RunIndex
+from proctor.results import usage_cost
 
 LOOPBACK: Final = "127.0.0.1"
 _POLL_SECONDS: Final = 0.7
 _KEEPALIVE_SECONDS: Final = 15.0
 _STATIC: Final = {"view.css": "text/css", "view.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _SECURITY_HEADERS: Final = {
-    # Nothing but our own style sheet, script and icon is ever loaded, whatever an agent managed to put on a page.
+    # Only our own style sheet, script and icon are loaded, whatever an agent wrote into a page.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -33,11 +35,17 @@ _SECURITY_HEADERS: Final = {
 }
 _RAW_FILE_HEADERS: Final = {"Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'"}
 
+_FILTERS: Final[tuple[Callable[..., Any], ...]] = (
+    *(formatting.duration, formatting.file_size, formatting.money, formatting.percent, formatting.plural),
+    *(formatting.short_count, formatting.timestamp, formatting.visible),
+    *(filters.pretty_json, filters.since_start, filters.sum_tokens, usage_cost),
+)
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Viewer:
-    """The application. One reader at a time is at the files; the others wait their turn, which is short."""
+    """The application. Requests read files one at a time."""
 
     def __init__(self, index: RunIndex) -> None:
         self._index = index
@@ -51,7 +59,7 @@ class Viewer:
         }
 
     def application(self, port: int) -> web.Application:
-        """The application for one port, the only one at which it answers to its name."""
+        """The application, for requests to loopback at this port only."""
         self._hosts = frozenset(f"{host}:{port}" for host in (LOOPBACK, "localhost"))
         app = web.Application(middlewares=[self._check_request], client_max_size=1024)
         run = "/run/{benchmark}/{run}"
@@ -73,10 +81,10 @@ class Viewer:
     @web.middleware
     async def _check_request(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.headers.get("Host", "").lower() not in self._hosts:
-            # Another name that leads here is somebody's trick: their page would read ours.
-            response: web.StreamResponse = web.Response(status=421, text="This is not the place you asked for.\n")
+            # DNS rebinding: a page under another name that resolves to this address could read ours.
+            response: web.StreamResponse = web.Response(status=421, text="This server has another name.\n")
         elif request.method not in {"GET", "HEAD"}:
-            response = web.Response(status=405, text="Results are only read here.\n", headers={"Allow": "GET, HEAD"})
+            response = web.Response(status=405, text="This server is read-only.\n", headers={"Allow": "GET, HEAD"})
         elif _is_cross_site(request):
             response = web.Response(status=403, text="Other sites may not read this.\n")
         else:
@@ -96,7 +104,7 @@ class Viewer:
             return self._render("error.html", {"sentence": sentence, "status": 500}, status=500)
         except web.HTTPException as error:
             return self._render("error.html", {"sentence": error.reason, "status": error.status}, status=error.status)
-        except Exception as error:  # noqa: BLE001 - the last fence: one page is lost, and the server goes on
+        except Exception as error:  # noqa: BLE001 - the last resort: one page fails, and the server continues
             if os.environ.get("PROCTOR_TRACEBACK"):
                 traceback.print_exception(error)
             sentence = f"internal error ({type(error).__name__}: {error}); this is a bug in Proctor"
@@ -128,7 +136,7 @@ class Viewer:
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
         path = await self._in_thread(lambda: pages.open_file(self._index, _run_name(request), request.query))
-        # As plain text in a box of its own: a log that is a web page stays a log.
+        # As plain text in a sandbox: a log that contains HTML is not rendered.
         return web.FileResponse(
             path, headers={**_SECURITY_HEADERS, **_RAW_FILE_HEADERS, "Content-Type": "text/plain; charset=utf-8"}
         )
@@ -145,32 +153,32 @@ class Viewer:
         return web.Response(body=self._static[name], content_type=_STATIC[name], charset="utf-8")
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
-        """Tells a page whenever it is out of date, for as long as it listens; `seen` is what it was made from."""
+        """Notify a page whenever it is out of date, while it is connected; `seen` is the version that it shows."""
 
-        def look() -> str:
+        def read_version() -> str:
             return pages.page_version(self._index, _run_name(request), request.query)
 
-        now = await self._in_thread(look)
-        seen = request.query.get("seen", now)
+        current = await self._in_thread(read_version)
+        seen = request.query.get("seen", current)
         response = web.StreamResponse(headers={**_SECURITY_HEADERS, "Content-Type": "text/event-stream"})
         await response.prepare(request)
         task = asyncio.current_task()
         if task is not None:
             self._event_streams.add(task)
-        beat = 0.0
+        idle_seconds = 0.0
         try:
-            await response.write(b": here\n\n")
+            await response.write(b": connected\n\n")
             while True:
-                now, beat = await self._in_thread(look), beat + _POLL_SECONDS
-                if now != seen:
+                current, idle_seconds = await self._in_thread(read_version), idle_seconds + _POLL_SECONDS
+                if current != seen:
                     await response.write(b"event: changed\ndata: 1\n\n")
-                    seen = now
-                elif beat > _KEEPALIVE_SECONDS:
-                    await response.write(b": still here\n\n")
-                    beat = 0.0
+                    seen = current
+                elif idle_seconds > _KEEPALIVE_SECONDS:
+                    await response.write(b": keep-alive\n\n")
+                    idle_seconds = 0.0
                 await asyncio.sleep(_POLL_SECONDS)
         except (OSError, ProctorError):
-            pass  # the page was left, or its run was removed
+            pass  # the page was closed, or its run was removed
         finally:
             if task is not None:
                 self._event_streams.discard(task)
@@ -182,9 +190,9 @@ class Viewer:
 
 
 def _is_cross_site(request: web.Request) -> bool:
-    """Whether a page of another site asks, other than by leading its reader here."""
-    elsewhere = request.headers.get("Sec-Fetch-Site") in {"cross-site", "same-site"}
-    return elsewhere and request.headers.get("Sec-Fetch-Mode") != "navigate"
+    """Whether the request comes from a page of another site, and is not a link that the user followed."""
+    other_site = request.headers.get("Sec-Fetch-Site") in {"cross-site", "same-site"}
+    return other_site and request.headers.get("Sec-Fetch-Mode") != "navigate"
 
 
 def _run_name(request: web.Request) -> str:
@@ -192,25 +200,25 @@ def _run_name(request: web.Request) -> str:
 
 
 def _templates() -> jinja2.Environment:
-    made = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader("proctor.report.viewer"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {name: getattr(filters, name) for name in filters.__all__}
-    made.globals["address"] = filters.url
-    return made
+    environment.filters |= {function.__name__: function for function in _FILTERS}
+    environment.globals["url"] = filters.url
+    return environment
 
 
 async def serve(
     index: RunIndex, *, port: int, strict_port: bool, on_ready: Callable[[str], None], stop: asyncio.Event
 ) -> None:
-    """Serve until told to stop. `ready` hears the address. When the port is taken and not `strict_port`, another is.
+    """Serve until `stop` is set. `on_ready` gets the URL. If the port is taken, another is used unless `strict_port`.
 
     Raises:
-        InfrastructureError: the port cannot be had.
+        InfrastructureError: the port cannot be used.
     """
     listening = _listen(port, strict=strict_port)
     number = listening.getsockname()[1]
@@ -227,7 +235,7 @@ async def serve(
 
 
 def _quiet_logger() -> logging.Logger:
-    """A log that nobody reads: who sends the server what is no request is told so, and no traceback is printed here."""
+    """A logger without output: an invalid request gets an error response, and no traceback is printed here."""
     quiet = logging.getLogger("proctor.view")
     quiet.setLevel(logging.CRITICAL + 1)
     return quiet

@@ -1,47 +1,47 @@
 "use strict";
-// The little that a page does by itself: search while you type, follow a run that goes on, and keys.
+// Search while typing, live updates of a running run, and keyboard shortcuts.
 (() => {
   const parts = ["live-head", "live"];
   let latest = 0;
 
-  // Put the newest state of this page in place of the old one. What is open stays open, and the scroll stays put.
-  async function renew(address) {
-    const turn = ++latest;
-    const response = await fetch(address, { headers: { Accept: "text/html" } });
+  // Replace the live parts of this page. Open details stay open, and the scroll position stays.
+  async function update(url) {
+    const request = ++latest;
+    const response = await fetch(url, { headers: { Accept: "text/html" } });
     if (!response.ok) return;
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
-    if (turn !== latest) return;
+    if (request !== latest) return;
     for (const id of parts) {
       const old = document.getElementById(id), fresh = page.getElementById(id);
       if (!old || !fresh) continue;
-      const opened = new Map([...old.querySelectorAll("details")].map((item, i) => [place(item, i), item.open]));
+      const opened = new Map([...old.querySelectorAll("details")].map((item, i) => [detailsKey(item, i), item.open]));
       [...fresh.querySelectorAll("details")].forEach((item, i) => {
-        const known = opened.get(place(item, i));
+        const known = opened.get(detailsKey(item, i));
         if (known !== undefined) item.open = known;
       });
       old.replaceWith(document.adoptNode(fresh));
     }
     mark(-1);
   }
-  function place(item, i) {
+  function detailsKey(item, i) {
     const step = item.closest("[id^=s]");
     return step ? step.id + [...step.querySelectorAll("details")].indexOf(item) : "d" + i;
   }
 
   for (const form of document.querySelectorAll("form[data-live]")) {
     let timer = 0;
-    const go = () => {
-      const said = new URLSearchParams();
-      for (const [name, value] of new FormData(form)) if (value) said.append(name, value);
-      const address = form.getAttribute("action") + (said.size ? "?" + said : "");
-      history.replaceState(null, "", address);
-      renew(address);
+    const search = () => {
+      const params = new URLSearchParams();
+      for (const [name, value] of new FormData(form)) if (value) params.append(name, value);
+      const url = form.getAttribute("action") + (params.size ? "?" + params : "");
+      history.replaceState(null, "", url);
+      update(url);
     };
-    form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(go, 120); });
-    form.addEventListener("submit", (event) => { event.preventDefault(); go(); });
+    form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(search, 120); });
+    form.addEventListener("submit", (event) => { event.preventDefault(); search(); });
   }
 
-  // A browser has few connections for one server, so only a page that is looked at listens.
+  // A browser has few connections to one server, so only a visible page listens.
   const stream = document.body.dataset.events;
   let source = null;
   function listen() {
@@ -50,12 +50,12 @@
       source = null;
     } else if (!source) {
       source = new EventSource(stream);
-      source.addEventListener("changed", () => renew(location.href));
+      source.addEventListener("changed", () => update(location.href));
     }
   }
   if (stream) {
     listen();
-    document.addEventListener("visibilitychange", () => { if (!document.hidden) renew(location.href); listen(); });
+    document.addEventListener("visibilitychange", () => { if (!document.hidden) update(location.href); listen(); });
     addEventListener("pagehide", () => source?.close());
   }
 

@@ -25,7 +25,7 @@ def test_the_p_value_is_that_of_two_libraries(gained: int, lost: int) -> None:
         assert exact_mcnemar(gained, lost) == pytest.approx(mcnemar([[5, gained], [lost, 7]], exact=True).pvalue)
 
 
-def test_thousands_of_flips_are_no_trouble() -> None:
+def test_thousands_of_flips_do_not_overflow() -> None:
     assert exact_mcnemar(2000, 2000) == 1.0
     assert exact_mcnemar(1000, 2000) == pytest.approx(stats.binomtest(1000, 3000).pvalue)
 
@@ -96,7 +96,7 @@ def test_no_difference_takes_no_number_of_tasks() -> None:
 
 
 @given(st.floats(0.05, 0.6), st.integers(50, 3000))
-def test_the_smallest_visible_difference_needs_just_the_tasks_there_are(flips: float, tasks: int) -> None:
+def test_the_minimum_detectable_difference_needs_just_these_tasks(flips: float, tasks: int) -> None:
     smallest = minimum_detectable_difference(flips, tasks)
     if smallest is None:
         assert (tasks_needed(flips, 0.0) or 0) > tasks
@@ -108,7 +108,7 @@ def test_the_smallest_visible_difference_needs_just_the_tasks_there_are(flips: f
     assert (tasks_needed((flips + less) / 2, (flips - less) / 2) or 0) > tasks * 0.99
 
 
-def test_where_nothing_flips_nothing_is_visible() -> None:
+def test_without_flips_nothing_is_detectable() -> None:
     assert minimum_detectable_difference(0.0, 100) is None
 
 
@@ -125,5 +125,5 @@ def test_where_nothing_flips_nothing_is_visible() -> None:
         (0.0, "p < 0.001"),
     ],
 )
-def test_a_p_value_is_never_nothing_and_never_rounded_over_the_line(p_value: float, words: str) -> None:
+def test_a_p_value_is_never_zero_and_never_rounded_across_5_percent(p_value: float, words: str) -> None:
     assert format_p_value(p_value) == words

@@ -1,4 +1,4 @@
-"""Runs on disk that nobody made: results drawn by chance, with all that a real result holds."""
+"""Random runs on disk, with everything that a real result contains."""
 
 import random
 from pathlib import Path
@@ -25,17 +25,17 @@ _FAILED = (
 )
 
 
-def drawn_result(
+def random_result(
     run: RunConfig,
     task: str,
-    sample: int,
+    trial: int,
     draw: random.Random,
     *,
     rate: float = 0.4,
     dollars: float = 0.5,
     tests: int = 5,
 ) -> TaskResult:
-    """One answer: as likely right as `rate` says, more so in Python; one in fifty ends in an error."""
+    """One trial, resolved with probability `rate`, more often in Python; one in fifty ends in an error."""
     language = LANGUAGES[sum(task.encode()) % len(LANGUAGES)]
     chance = min(1.0, rate * (1.6 if language == "python" else 0.8))
     dice = draw.random()
@@ -49,7 +49,7 @@ def drawn_result(
         task_id=task,
         status=status,
         cause=cause,
-        reason="as it was drawn",
+        reason="random",
         tests=tuple(
             TestOutcome(id=f"tests/test_{n}.py::test_it", before=None, after=TestStatus.PASSED) for n in range(tests)
         ),
@@ -72,7 +72,7 @@ def drawn_result(
         run_id=run.run_id,
         benchmark=run.benchmark,
         task_id=task,
-        trial=sample,
+        trial=trial,
         status=status,
         cause=cause,
         verdict=verdict if status is not Status.ERROR else None,
@@ -99,7 +99,7 @@ def drawn_result(
 def store_run(
     root: Path, run_id: str, *, tasks: int = 40, seed: int = 0, odds: dict[str, Any] | None = None, **changes: Any
 ) -> RunStore:
-    """A run of drawn results; `odds` are what `drawn_result` takes."""
+    """A run of random results; `odds` are keyword arguments of `random_result`."""
     names = tuple(f"task-{number}" for number in range(tasks))
     run = config(run_id=run_id, tasks=names, **changes)
     store = RunStore(root / run.benchmark / run_id)
@@ -107,13 +107,13 @@ def store_run(
     store.write_config(run)
     draw = random.Random(seed)
     for task in names:
-        for sample in range(1, run.trials + 1):
-            result = drawn_result(run, task, sample, draw, **(odds or {}))
-            # Not synced, as the store would: these files need not outlive a power cut.
-            store.result_file(task, sample).write_bytes(to_json(result))
+        for trial in range(1, run.trials + 1):
+            result = random_result(run, task, trial, draw, **(odds or {}))
+            # Not synced, as the store does: these files need not survive a power failure.
+            store.result_file(task, trial).write_bytes(to_json(result))
     return store
 
 
 def raw(store: RunStore) -> list[dict[str, Any]]:
-    """What is in the files, read by nothing of ours."""
+    """The content of the files, read without our code."""
     return [msgspec.json.decode(file.read_bytes()) for file in sorted((store.folder / "tasks").glob("*.json"))]

@@ -1,7 +1,7 @@
 import pytest
 from scipy import stats  # type: ignore[import-untyped]
 
-from observations import answers, flipped
+from observations import flipped, make_observations
 from proctor.analysis.breakdowns import UNKNOWN, bin_numbers, breakdown
 from proctor.analysis.intervals import wilson
 from proctor.analysis.significance import holm
@@ -16,9 +16,11 @@ def letters(task: str) -> str:
     return task.rstrip("0123456789")
 
 
-def test_one_run_is_held_against_the_rest_of_itself() -> None:
+def test_a_group_is_compared_with_the_other_tasks_of_its_run() -> None:
     found = breakdown(
-        "language", {"r": answers(**marks(py="+" * 18 + "-" * 2, go="+" * 3 + "-" * 12, js="+-" * 4))}, letters
+        "language",
+        {"r": make_observations(**marks(py="+" * 18 + "-" * 2, go="+" * 3 + "-" * 12, js="+-" * 4))},
+        letters,
     )
     groups = {group.value: group for group in found.groups}
     assert list(groups) == ["py", "go", "js"]
@@ -39,9 +41,9 @@ def test_one_run_is_held_against_the_rest_of_itself() -> None:
     )
 
 
-def test_two_runs_are_held_against_each_other_group_by_group() -> None:
-    before = answers(**marks(py="-" * 12, go="+" * 6 + "-" * 6))
-    after = answers(**marks(py="+" * 10 + "--", go="-+" * 6))
+def test_two_runs_are_compared_group_by_group() -> None:
+    before = make_observations(**marks(py="-" * 12, go="+" * 6 + "-" * 6))
+    after = make_observations(**marks(py="+" * 10 + "--", go="-+" * 6))
     found = breakdown("language", {"old": before, "new": after}, letters)
     go, py = found.groups
     assert (py.gained, py.lost, go.gained, go.lost) == (10, 0, 3, 3)
@@ -61,17 +63,17 @@ def test_noise_is_not_read() -> None:
     assert alone.sentence == "By task, no group stands out by more than chance."
 
 
-def test_tasks_of_which_the_field_is_not_known_are_a_group() -> None:
-    found = breakdown("x", {"r": answers(a="+", b="-")}, {"a": "one"}.get)
+def test_tasks_with_an_unknown_value_are_a_group() -> None:
+    found = breakdown("x", {"r": make_observations(a="+", b="-")}, {"a": "one"}.get)
     assert [group.value for group in found.groups] == [UNKNOWN, "one"]
     nothing = breakdown("x", {"r": []}, letters)
     assert (nothing.groups, nothing.sentence) == ((), "r has no graded task.")
-    apart = breakdown("x", {"r": answers(a="+"), "s": answers(b="+")}, letters)
+    apart = breakdown("x", {"r": make_observations(a="+"), "s": make_observations(b="+")}, letters)
     assert apart.sentence == "r and s have no graded task in common."
 
 
 def test_numbers_and_ranges_stand_in_their_order_and_words_by_size() -> None:
-    tasks = answers(a="+", b="-", c="+", d="-", e="+")
+    tasks = make_observations(a="+", b="-", c="+", d="-", e="+")
     ranges = {"a": "9 to 12", "b": "10", "c": "100 to 120", "d": "100 to 120"}
     found = breakdown("lines", {"r": tasks}, ranges.get)
     assert [group.value for group in found.groups] == ["9 to 12", "10", "100 to 120", UNKNOWN]
@@ -81,7 +83,7 @@ def test_numbers_and_ranges_stand_in_their_order_and_words_by_size() -> None:
 
 def test_a_task_with_several_tags_is_in_the_group_of_each() -> None:
     tags = {"a": ("fast", "small"), "b": ("small",), "c": (), "d": ("fast",)}
-    one = breakdown("tag", {"r": answers(a="+", b="-", c="+", d="+")}, tags.get)
+    one = breakdown("tag", {"r": make_observations(a="+", b="-", c="+", d="+")}, tags.get)
     assert [(group.value, group.tasks) for group in one.groups] == [("fast", 2), ("small", 2), (UNKNOWN, 1)]
     fast, small, _ = one.groups
     assert fast.rate is not None

@@ -13,7 +13,6 @@ import pytest
 from scipy import stats  # type: ignore[import-untyped]
 from statsmodels.stats.contingency_tables import mcnemar  # type: ignore[import-untyped]
 
-from drawn_runs import raw, store_run
 from proctor.analysis.runs import RunRow
 from proctor.core.published_result import PublishedResult
 from proctor.core.run import Mode
@@ -24,6 +23,7 @@ from proctor.report.document import document_markdown, document_text
 from proctor.report.pareto import pareto_document, pareto_of_runs
 from proctor.report.runs import runs_csv, runs_document
 from proctor.results import RunStore
+from random_runs import raw, store_run
 
 GRADED = {"resolved", "unresolved"}
 PUBLISHED = PublishedResult(
@@ -37,7 +37,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> list[RunStore]:
     return [
         store_run(root, "run-001", tasks=100, seed=1, odds={"rate": 0.25, "dollars": 0.45}),
         store_run(root, "run-002", tasks=100, seed=2, odds={"rate": 0.6, "dollars": 1.2}, mode=Mode.H2, preset="opus"),
-        store_run(root, "run-003", tasks=60, seed=3, samples=3, concurrency=4),
+        store_run(root, "run-003", tasks=60, seed=3, trials=3, concurrency=4),
     ]
 
 
@@ -47,7 +47,7 @@ def rows(stores: list[RunStore]) -> list[RunRow]:
 
 
 @pytest.fixture(scope="module")
-def held(stores: list[RunStore]) -> list[RunComparison]:
+def comparisons(stores: list[RunStore]) -> list[RunComparison]:
     return compare_runs(stores)[1]
 
 
@@ -59,7 +59,7 @@ def cost(result: dict[str, Any]) -> float:
     return float(sum(usage["cost_usd"] for usage in result["usage"]))
 
 
-def test_the_table_is_the_plans_with_what_it_lacks(stores: list[RunStore], rows: list[RunRow]) -> None:
+def test_the_first_table_has_every_run_with_its_interval_and_errors(stores: list[RunStore], rows: list[RunRow]) -> None:
     lines = document_text(runs_document("core Results", rows, (PUBLISHED,))).splitlines()
     assert lines[:2] == ["core Results", "============"]
     assert re.split(r"\s{2,}", lines[2]) == [
@@ -70,16 +70,16 @@ def test_the_table_is_the_plans_with_what_it_lacks(stores: list[RunStore], rows:
     ):
         results, counted = raw(store), graded(store)
         resolved = [one["status"] == "resolved" for one in counted]
-        seconds = round(np.mean([one["answer_seconds"] for one in counted]))
+        seconds = round(np.mean([one["agent_seconds"] for one in counted]))
         cells = re.split(r"\s{2,}", line)
         assert cells[:4] == [store.run_id, mode, preset, f"{sum(resolved)}/{len(counted)}"]
-        if store is not stores[2]:  # with several answers to each task it is clustered, which has a test of its own
+        if store is not stores[2]:  # with several trials of each task it is clustered, which has a test of its own
             ends = stats.binomtest(sum(resolved), len(counted)).proportion_ci(method="wilson")
-            assert cells[7] == f"{ends.low:.0%} to {ends.high:.0%}"
+            assert cells[7] == f"{ends.low:.1%} to {ends.high:.1%}"
         assert cells[4] == f"${np.mean([cost(one) for one in counted]):.2f}"
         assert cells[5:7] == [f"{seconds // 60}m {seconds % 60:02}s", agents]
         assert cells[8] == str(sum(one["status"] == "error" for one in results))
-    assert lines[8] == "Published baseline (Claude + Claude Code): 23% (2026-01, https://example.org/x)"
+    assert lines[8] == "Published result (Claude + Claude Code): 23.0% (2026-01, https://example.org/x)"
 
 
 def test_many_published_results_have_a_table_of_their_own(stores: list[RunStore], rows: list[RunRow]) -> None:
@@ -90,31 +90,33 @@ def test_many_published_results_have_a_table_of_their_own(stores: list[RunStore]
     ]
     document = runs_document("core Results", rows, published, tasks=tasks)
     text = document_text(document)
-    lines = [line for line in text.splitlines() if line.startswith("Published baseline")]
+    lines = [line for line in text.splitlines() if line.startswith("Published result")]
     assert [re.findall(r"M\d", line)[0] for line in lines] == ["M3", "M4", "M5", "M6", "M7"]
-    assert lines[-1] == "Published baseline (M7 + Claude Code): 35% (2/100 of ours, 2026-01, https://example.org/x)"
+    assert lines[-1] == "Published result (M7 + Claude Code): 35.0% (2/100 of ours, 2026-01, https://example.org/x)"
     assert "\n3 more published results: --html, --markdown and --json have the whole list.\n" in text
-    assert "Published by others" not in text  # ninety lines would hide what one has come for
+    assert "Published results" not in text  # ninety lines would hide the rest of the report
     assert len(re.findall(r"^\| M\d \| Claude Code \|", document_markdown(document), re.MULTILINE)) == 8
 
 
-def test_people_have_no_model_and_what_is_no_number_is_in_the_whole_list_only(rows: list[RunRow]) -> None:
-    people = msgspec.structs.replace(PUBLISHED, agent="experts", model="none", tasks=1)
-    told = msgspec.structs.replace(PUBLISHED, agent="somebody", rate=None)
-    document = runs_document("core Results", rows, [people, told])
+def test_human_results_have_no_model_and_results_without_a_number_are_in_the_whole_list_only(
+    rows: list[RunRow],
+) -> None:
+    human = msgspec.structs.replace(PUBLISHED, agent="experts", model="none", tasks=1)
+    without_rate = msgspec.structs.replace(PUBLISHED, agent="somebody", rate=None)
+    document = runs_document("core Results", rows, [human, without_rate])
     text = document_text(document)
     assert (
-        "Published baseline (experts): 23% (1 task, 2026-01, https://example.org/x)\n1 more published result:" in text
+        "Published result (experts): 23.0% (1 task, 2026-01, https://example.org/x)\n1 more published result:" in text
     )
     assert "somebody" not in text
     assert "| Claude | somebody | - |" in document_markdown(document)
 
 
-def test_what_it_took_is_what_the_files_say(stores: list[RunStore], rows: list[RunRow]) -> None:
+def test_cost_and_time_are_those_of_the_files(stores: list[RunStore], rows: list[RunRow]) -> None:
     for store, row in zip(stores, rows, strict=True):
         results, counted = raw(store), graded(store)
         resolved = sum(one["status"] == "resolved" for one in counted)
-        seconds = [one["answer_seconds"] for one in counted]
+        seconds = [one["agent_seconds"] for one in counted]
         tokens = [sum(sum(usage["tokens"].values()) for usage in one["usage"]) for one in counted]
         metrics = [one["metrics"] for one in counted]
         assert row.cost_per_resolved_usd is not None
@@ -157,19 +159,19 @@ def test_what_it_took_is_what_the_files_say(stores: list[RunStore], rows: list[R
         assert row.findings == sum(bool(one["verdict"]["findings"]) for one in counted)
 
 
-def test_why_answers_fail_is_counted_from_their_causes(stores: list[RunStore], rows: list[RunRow]) -> None:
+def test_failure_reasons_are_counted_from_the_causes(stores: list[RunStore], rows: list[RunRow]) -> None:
     for store, row in zip(stores, rows, strict=True):
         causes = Counter(one["cause"] for one in graded(store) if one["status"] == "unresolved")
         assert sorted(row.failure_reasons.values()) == sorted(causes.values())
-        assert row.failure_reasons["tests still fail"] == causes["tests_failed"]
-        assert row.failure_reasons["out of time"] == causes["agent_timeout"]
+        assert row.failure_reasons["tests failed"] == causes["tests_failed"]
+        assert row.failure_reasons["agent timeout"] == causes["agent_timeout"]
 
 
-def test_several_answers_are_drawn_from_in_every_way(stores: list[RunStore], rows: list[RunRow]) -> None:
+def test_several_trials_give_pass_at_k(stores: list[RunStore], rows: list[RunRow]) -> None:
     tasks: dict[str, list[bool]] = {}
     for one in graded(stores[2]):
         tasks.setdefault(one["task_id"], []).append(one["status"] == "resolved")
-    assert min(map(len, tasks.values())) < 3  # an error took an answer to some task; the others still tell of three
+    assert min(map(len, tasks.values())) < 3  # of some task a trial is an error; the others have three
     assert [(one.k, one.tasks) for one in rows[2].pass_at_k] == [
         (k, sum(len(marks) >= k for marks in tasks.values())) for k in (1, 2, 3)
     ]
@@ -197,13 +199,13 @@ def test_roles_add_up_to_what_their_members_did(stores: list[RunStore], rows: li
         assert role.idle_share == pytest.approx(idle / (idle + active))
 
 
-def test_the_comparison_is_that_of_the_files(stores: list[RunStore], held: list[RunComparison]) -> None:
+def test_the_comparison_is_that_of_the_files(stores: list[RunStore], comparisons: list[RunComparison]) -> None:
     first, second = ({one["task_id"]: one for one in graded(store)} for store in stores[:2])
     common = first.keys() & second.keys()
     table = np.zeros((2, 2), int)
     for task in common:
         table[int(first[task]["status"] == "resolved"), int(second[task]["status"] == "resolved")] += 1
-    comparison = held[0].comparison
+    comparison = comparisons[0].comparison
     assert (comparison.common, comparison.both, comparison.neither) == (len(common), table[1, 1], table[0, 0])
     assert (len(comparison.gained), len(comparison.lost)) == (table[0, 1], table[1, 0])
     assert comparison.p_value == pytest.approx(mcnemar(table, exact=True).pvalue)
@@ -214,47 +216,47 @@ def test_the_comparison_is_that_of_the_files(stores: list[RunStore], held: list[
     assert comparison.cost.difference.low == pytest.approx(student.low, abs=0.05)
     assert comparison.cost.difference.high == pytest.approx(student.high, abs=0.05)
     assert comparison.seconds is not None
-    assert comparison.seconds.first == pytest.approx(np.mean([first[task]["answer_seconds"] for task in common]))
+    assert comparison.seconds.first == pytest.approx(np.mean([first[task]["agent_seconds"] for task in common]))
     assert comparison.adjusted_p == pytest.approx(min(1, 2 * comparison.p_value))
     assert comparison.conclusion == 1
 
 
-def test_a_comparison_names_what_was_not_the_same_and_what_a_team_is_worth(held: list[RunComparison]) -> None:
-    assert [str(one) for one in held[0].differences] == ["mode: baseline and h2", "preset: empty and opus"]
-    assert held[0].warnings == ()
-    assert held[1].warnings == (
+def test_a_comparison_names_differences_and_whether_a_team_is_worth_it(comparisons: list[RunComparison]) -> None:
+    assert [str(one) for one in comparisons[0].differences] == ["mode: baseline and h2", "preset: empty and opus"]
+    assert comparisons[0].warnings == ()
+    assert comparisons[1].warnings == (
         "run-001 and run-003 differ: tasks: 100 and 60, 60 in common",
-        "run-001 and run-003 differ: samples: 1 and 3",
+        "run-001 and run-003 differ: trials: 1 and 3",
         "run-001 and run-003 differ: concurrency: 1 and 4",
     )
-    assert held[0].team is not None
-    assert (held[0].team.team, held[0].team.single) == ("run-002", "run-001")
-    assert held[1].team is None
+    assert comparisons[0].team is not None
+    assert (comparisons[0].team.team, comparisons[0].team.single) == ("run-002", "run-001")
+    assert comparisons[1].team is None
 
 
 def test_a_comparison_reads_well_in_text_and_markdown(
-    stores: list[RunStore], held: list[RunComparison], rows: list[RunRow]
+    stores: list[RunStore], comparisons: list[RunComparison], rows: list[RunRow]
 ) -> None:
-    document = comparison_document(rows, held)
+    document = comparison_document(rows, comparisons)
     text = document_text(document)
     assert text.startswith("run-002, run-003 against run-001\n====")
-    assert text.splitlines()[-2:] == [one.comparison.sentence for one in held]
+    assert text.splitlines()[-2:] == [one.comparison.sentence for one in comparisons]
     markdown = document_markdown(document)
     assert markdown.startswith("> run-001 and run-003 differ: tasks: 100 and 60, 60 in common\n")
-    assert f"| {held[0].comparison.gained[0]} | gained | run-002 |" in markdown
-    assert comparison_report(rows, held).comparisons[0].conclusion == 1
+    assert f"| {comparisons[0].comparison.gained[0]} | gained | run-002 |" in markdown
+    assert comparison_report(rows, comparisons).comparisons[0].conclusion == 1
 
 
 def test_a_run_is_not_compared_with_itself(stores: list[RunStore]) -> None:
-    with pytest.raises(Exception, match="nothing to be compared with in itself"):
+    with pytest.raises(Exception, match="cannot be compared with itself"):
         compare_runs([stores[0], stores[0]])
 
 
-def test_runs_called_alike_go_by_their_folders(stores: list[RunStore], tmp_path: Path) -> None:
+def test_runs_of_the_same_name_are_named_by_their_folders(stores: list[RunStore], tmp_path: Path) -> None:
     twin = store_run(tmp_path, "run-001", tasks=30, seed=7)
-    rows, held = compare_runs([stores[0], twin])
+    rows, comparisons = compare_runs([stores[0], twin])
     assert [row.run_id for row in rows] == [str(stores[0].folder), str(twin.folder)]
-    assert held[0].comparison.common > 20
+    assert comparisons[0].comparison.common > 20
 
 
 def test_runs_of_two_benchmarks_are_not_compared(stores: list[RunStore], tmp_path: Path) -> None:
@@ -265,17 +267,17 @@ def test_runs_of_two_benchmarks_are_not_compared(stores: list[RunStore], tmp_pat
         break_down([stores[0], stranger], ())
 
 
-def test_the_front_is_told_with_how_sure_it_is(stores: list[RunStore], rows: list[RunRow]) -> None:
-    places = pareto_of_runs(stores, ("rate", "cost"))
-    assert {place.point.run: place.on_frontier for place in places} == {
+def test_the_frontier_is_reported_with_bootstrap_frequencies(stores: list[RunStore], rows: list[RunRow]) -> None:
+    results = pareto_of_runs(stores, ("rate", "cost"))
+    assert {result.point.run: result.on_frontier for result in results} == {
         row.run_id: not any(
             (other.rate or 0) >= (row.rate or 0) and (other.avg_cost_usd or 0) < (row.avg_cost_usd or 0)
             for other in rows
         )
         for row in rows
     }
-    text = document_text(pareto_document("core", places, ("rate", "cost")))
-    assert "On the front of rate, cost: " in text
+    text = document_text(pareto_document("core", results, ("rate", "cost")))
+    assert "On the Pareto frontier of rate, cost: " in text
 
 
 def test_a_breakdown_counts_every_task_once(stores: list[RunStore]) -> None:
@@ -297,6 +299,6 @@ def test_csv_has_a_column_for_every_number(rows: list[RunRow]) -> None:
         assert row.cost.low is not None
         assert row.time_distribution is not None
         assert float(line["cost_low"]) == row.cost.low
-        assert float(line["times_nine_tenths"]) == row.time_distribution.p90
+        assert float(line["time_distribution_p90"]) == row.time_distribution.p90
         assert int(line["resolved"]) == row.resolved
-    assert "failure_modes" not in read[0]
+    assert "failure_reasons" not in read[0]

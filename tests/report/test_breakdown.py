@@ -1,6 +1,6 @@
 import pytest
 
-from observations import config, seen
+from observations import config, make_observation
 from proctor.benchmarks import benchmark
 from proctor.core.errors import UsageError
 from proctor.core.submission import PatchKind
@@ -10,25 +10,28 @@ SUITE = config(benchmark="core-mini", source="core-mini")
 
 
 def test_categories_come_from_the_results() -> None:
-    runs = [[seen("a", categories={"kind": "x"}), seen("b", categories={"kind": "y", "age": "7"})], [seen("c")]]
+    runs = [
+        [make_observation("a", categories={"kind": "x"}), make_observation("b", categories={"kind": "y", "age": "7"})],
+        [make_observation("c")],
+    ]
     assert categories(runs) == {"kind": {"a": "x", "b": "y"}, "age": {"b": "7"}}
 
 
 @pytest.mark.parametrize("field", TASK_FIELDS)
-def test_every_field_of_a_task_can_be_asked_of_a_real_suite(field: str) -> None:
+def test_every_field_has_values_for_a_real_suite(field: str) -> None:
     tasks = {task.id for task in benchmark("core-mini").tasks()}
     found = field_values(field, SUITE, {})
     assert found
     assert found.keys() <= tasks
 
 
-def test_gold_patches_are_counted_as_git_counts_them() -> None:
-    files, lines = field_values("gold files", SUITE, {}), field_values("gold lines", SUITE, {})
+def test_oracles_are_counted_as_git_counts_them() -> None:
+    files, lines = field_values("oracle files", SUITE, {}), field_values("oracle lines", SUITE, {})
     for task in benchmark("core-mini").tasks():
-        gold = task.private.oracle
-        assert gold is not None
-        if gold.patch_kind is PatchKind.UNIFIED_DIFF:
-            body = gold.text.splitlines()
+        oracle = task.private.oracle
+        assert oracle is not None
+        if oracle.patch_kind is PatchKind.UNIFIED_DIFF:
+            body = oracle.text.splitlines()
             assert files[task.id] == str(sum(line.startswith("diff --git") for line in body))
             changed = [line for line in body if line[:1] in "+-" and line[:4] not in {"+++ ", "--- "} and line]
             assert lines[task.id] == str(len(changed))
@@ -39,20 +42,20 @@ def test_each_tag_is_a_group_and_not_each_list_of_them() -> None:
     assert found == {task.id: task.tags for task in benchmark("core-mini").tasks()}
 
 
-def test_a_field_that_nobody_has_is_refused_with_those_there_are() -> None:
-    with pytest.raises(UsageError, match="have no field 'colour'; choose one of kind, tag, gold files"):
+def test_an_unknown_field_is_refused_with_a_list_of_fields() -> None:
+    with pytest.raises(UsageError, match="have no field 'colour'; choose one of kind, tag, oracle files"):
         field_values("colour", SUITE, {"kind": {"a": "x"}})
 
 
-def test_fields_of_a_benchmark_that_is_not_here_are_refused() -> None:
+def test_fields_of_a_benchmark_without_data_are_refused() -> None:
     gone = config(benchmark="gone", source="/nowhere/suite.json")
-    with pytest.raises(UsageError, match="read from the benchmark's data, which is not here"):
+    with pytest.raises(UsageError, match="needs the benchmark's data, which is not on this machine"):
         field_values("tag", gone, {})
 
 
 def test_fields_that_make_no_groups_are_not_listed() -> None:
     many = {f"t{n}": f"name {n}" for n in range(40)}
     same = dict.fromkeys(many, "x")
-    groups = {task: "ab"[place % 2] for place, task in enumerate(many)}
-    numbers = {task: str(place) for place, task in enumerate(many)}
+    groups = {task: "ab"[index % 2] for index, task in enumerate(many)}
+    numbers = {task: str(index) for index, task in enumerate(many)}
     assert grouping_fields({"name": many, "same": same, "group": groups, "number": numbers}) == ["group", "number"]

@@ -6,13 +6,12 @@ import pytest
 
 from proctor.core.causes import Cause
 from proctor.core.errors import UsageError
-from proctor.core.files import file_lock
 from proctor.core.run import JournalEntry
 from proctor.report import run_row
-from proctor.report.viewer.rows import RunTable, TrialQuery
-from proctor.report.viewer.run_index import RunIndex, is_running
+from proctor.report.viewer.run_index import RunIndex
+from proctor.report.viewer.run_table import RunTable, TrialQuery
 from proctor.results import RunStore, new_run
-from stored_runs import answer, finish, small_run
+from stored_runs import finish, small_run, store_trial
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ def names(table: RunTable, **query: object) -> list[str]:
     return [row.name for row in table.find(TrialQuery(**query)).rows]  # type: ignore[arg-type]
 
 
-def test_every_answer_is_a_row_and_they_add_up(table: RunTable) -> None:
+def test_every_trial_is_a_row_and_they_add_up(table: RunTable) -> None:
     assert names(table) == ["org/one", "org/one #2", "three", "three #2", "two", "two #2"]
     counts = table.counts()
     assert (counts.total, counts.done, counts.pending) == (6, 4, 2)
@@ -37,11 +36,11 @@ def test_every_answer_is_a_row_and_they_add_up(table: RunTable) -> None:
     assert 0 < counts.low < 1 / 3
 
 
-def test_the_interval_of_several_answers_to_each_task_is_the_reports(tmp_path: Path) -> None:
+def test_the_interval_of_several_trials_of_each_task_is_the_reports(tmp_path: Path) -> None:
     store = new_run("toy", root=tmp_path)
     for task, cause in (("a", Cause.SOLVED), ("b", Cause.TESTS_FAILED), ("c", Cause.SOLVED), ("d", Cause.TESTS_FAILED)):
-        for sample in (1, 2, 3):
-            answer(store, task, cause, sample=sample, logs=False)
+        for trial in (1, 2, 3):
+            store_trial(store, task, cause, trial=trial, logs=False)
     reported = run_row(finish(store), store.results())
     assert (reported.resolved, reported.counted) == (6, 12)
     listed = RunIndex(tmp_path).entry("toy/run-001").counts
@@ -65,7 +64,7 @@ def test_rows_are_searched_filtered_and_sorted(table: RunTable) -> None:
     assert names(table, descending=True)[0] == "two #2"
 
 
-def test_pages_hold_all_rows_once_and_no_page_is_out_of_reach(table: RunTable) -> None:
+def test_pages_hold_all_rows_once_and_a_page_out_of_range_is_the_last(table: RunTable) -> None:
     pages = [table.find(TrialQuery(page=number), page_size=4) for number in (1, 2)]
     assert [len(page.rows) for page in pages] == [4, 2]
     assert table.find(TrialQuery(page=99), page_size=4).rows == pages[1].rows
@@ -79,20 +78,20 @@ def append(store: RunStore, task: str, stage: str, attempt: int = 1, *, torn: bo
         file.write(line[:20] if torn else line + b"\n")
 
 
-def test_a_run_is_followed_while_it_goes_and_only_what_is_new_is_read(tmp_path: Path) -> None:
+def test_a_running_run_is_followed_and_only_what_is_new_is_read(tmp_path: Path) -> None:
     store = new_run("toy", root=tmp_path)
-    finish(store, asked=("a", "b"))
+    finish(store, tasks=("a", "b"))
     table = RunTable(store)
     table.refresh()
-    assert [row.status for row in table.all()] == ["waiting", "waiting"]
+    assert [row.status for row in table.all()] == ["pending", "pending"]
     assert not table.refresh()
-    seen: list[str] = []
+    statuses: list[str] = []
     for stage in ("prepared", "answered", "prepared", "collected", "graded"):
-        append(store, "a", stage, attempt=1 if len(seen) < 2 else 2)
+        append(store, "a", stage, attempt=1 if len(statuses) < 2 else 2)
         assert table.refresh()
-        seen.append(table.row("a", 1).status)
-    assert seen == ["answering", "trying again", "answering", "grading", "recording"]
-    answer(store, "a", Cause.SOLVED)
+        statuses.append(table.row("a", 1).status)
+    assert statuses == ["solving", "retrying", "solving", "grading", "recording"]
+    store_trial(store, "a", Cause.SOLVED)
     append(store, "a", "recorded", attempt=2, torn=True)
     assert not table.refresh()
     with store.journal.open("rb+") as file:
@@ -100,12 +99,12 @@ def test_a_run_is_followed_while_it_goes_and_only_what_is_new_is_read(tmp_path: 
     append(store, "a", "recorded", attempt=2)
     assert table.refresh()
     assert table.row("a", 1).status == "resolved"
-    assert table.row("b", 1).status == "waiting"
-    # Another journal in its place is another story.
+    assert table.row("b", 1).status == "pending"
+    # A new journal in its place is read from the start.
     store.journal.unlink()
     append(store, "b", "prepared")
     assert table.refresh()
-    assert [row.status for row in table.all()] == ["waiting", "answering"]
+    assert [row.status for row in table.all()] == ["pending", "solving"]
 
 
 def test_a_run_without_a_journal_is_read_from_its_results(tmp_path: Path) -> None:
@@ -116,7 +115,7 @@ def test_a_run_without_a_journal_is_read_from_its_results(tmp_path: Path) -> Non
     assert table.counts().done == 4
 
 
-def test_a_result_that_cannot_be_read_is_a_row_that_says_so(tmp_path: Path) -> None:
+def test_an_unreadable_result_is_a_row_with_the_reason(tmp_path: Path) -> None:
     store = small_run(tmp_path)
     store.result_file("two", 1).write_text("{")
     table = RunTable(store)
@@ -128,17 +127,17 @@ def test_a_result_that_cannot_be_read_is_a_row_that_says_so(tmp_path: Path) -> N
 
 def test_ten_thousand_tasks_are_searched_without_a_pause(tmp_path: Path) -> None:
     store = new_run("toy", root=tmp_path)
-    answer(store, "task-00000", logs=False)
+    store_trial(store, "task-00000", logs=False)
     template = store.result_file("task-00000", 1).read_bytes()
-    asked = tuple(f"task-{number:05}" for number in range(10_000))
-    for task in asked[1:]:
+    tasks = tuple(f"task-{number:05}" for number in range(10_000))
+    for task in tasks[1:]:
         store.result_file(task, 1).write_bytes(template.replace(b"task-00000", task.encode()))
     entries = (
-        JournalEntry(at="", task_id=task, trial=1, attempt=1, stage="recorded", cause=Cause.SOLVED) for task in asked
+        JournalEntry(at="", task_id=task, trial=1, attempt=1, stage="recorded", cause=Cause.SOLVED) for task in tasks
     )
     store.journal.write_bytes(b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries))
     config = small_run(tmp_path / "other").config()
-    store.write_config(msgspec.structs.replace(config, run_id=store.run_id, tasks=asked, trials=1))
+    store.write_config(msgspec.structs.replace(config, run_id=store.run_id, tasks=tasks, trials=1))
     table = RunTable(store)
     table.refresh()
     assert table.counts().resolved == 10_000
@@ -151,34 +150,3 @@ def test_ten_thousand_tasks_are_searched_without_a_pause(tmp_path: Path) -> None
         assert table.find(query).total
     assert not table.refresh()
     assert (time.process_time() - started) / 3 < 0.15
-
-
-def test_the_shelf_has_every_run_the_latest_first_and_opens_nothing_else(tmp_path: Path) -> None:
-    first, second = small_run(tmp_path / "results"), small_run(tmp_path / "results")
-    shelf = RunIndex(tmp_path / "results")
-    assert set(shelf.names()) == {"toy/run-001", "toy/run-002"}
-    small_run(tmp_path / "elsewhere")
-    for name in ("toy/../../elsewhere/toy/run-001", "../elsewhere/toy", "toy/run-003", "", "/", "toy/"):
-        with pytest.raises(UsageError, match="no run"):
-            shelf.table(name)
-    book = shelf.entry("toy/run-001")
-    assert book.counts is not None
-    assert (book.counts.done, book.running) == (4, False)
-    (second.folder / "config.json").write_text("{")
-    assert "this is not JSON" in shelf.entry("toy/run-002").problem
-    assert RunIndex(tmp_path / "results", [first]).names() == ["toy/run-001"]
-
-
-def test_two_chosen_runs_of_one_name_are_refused_and_one_run_twice_is_one(tmp_path: Path) -> None:
-    first, second = small_run(tmp_path / "here"), small_run(tmp_path / "there")
-    assert RunIndex(tmp_path, [first, RunStore(first.folder)]).names() == ["toy/run-001"]
-    with pytest.raises(UsageError, match="two of these runs are called 'toy/run-001'"):
-        RunIndex(tmp_path, [first, second])
-
-
-def test_a_run_is_going_while_somebody_holds_its_lock_and_looking_does_not_get_in_the_way(tmp_path: Path) -> None:
-    store = small_run(tmp_path)
-    assert not is_running(store)
-    with file_lock(store.folder / ".lock", what="it", wait_seconds=0):
-        assert is_running(store)
-    assert not is_running(store)

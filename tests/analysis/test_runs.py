@@ -1,8 +1,8 @@
 import msgspec
 import pytest
 
-from observations import seen
-from proctor.analysis.roles import RoleStats, add_roles
+from observations import config, make_observation
+from proctor.analysis.runs import run_row
 from proctor.core.result import AgentMetrics, Member, ModelUsage, Tokens
 
 
@@ -11,7 +11,7 @@ def member(name: str, role: str, cost: float | None, active: float, idle: float)
     return Member(name=name, role=role, usage=(usage,), active_seconds=active, idle_seconds=idle, turns=2, messages=3)
 
 
-def test_roles_are_summed_over_answers() -> None:
+def test_roles_are_summed_over_trials() -> None:
     first = AgentMetrics(
         members=(
             member("c", "concierge", 0.5, 10, 90),
@@ -20,9 +20,10 @@ def test_roles_are_summed_over_answers() -> None:
         )
     )
     second = AgentMetrics(members=(member("c", "concierge", None, 20, 80), member("solo", "", 1.0, 5, 0)))
-    found: dict[str, RoleStats] = {}
-    for metrics in (first, second):
-        add_roles(found, seen("a", metrics=metrics))
+    row = run_row(
+        config(), [make_observation(task, metrics=metrics) for task, metrics in (("a", first), ("b", second))]
+    )
+    found = {role.role: role for role in row.roles}
     assert list(found) == ["concierge", "coder", "solo"]
     assert (found["coder"].members, found["coder"].cost_usd, found["coder"].turns) == (2, 3.0, 4)
     assert found["concierge"].cost_usd is None

@@ -41,7 +41,7 @@ def test_other_lines_of_a_file_are_not_read_again() -> None:
     assert spent(READ, first).reread == 1
 
 
-def test_the_same_look_or_command_again_is_a_wasted_step_unless_something_changed() -> None:
+def test_the_same_read_or_command_again_is_a_wasted_step_unless_something_changed() -> None:
     assert spent(LOOK, READ, LOOK).repeated == 1
     assert spent(LOOK, EDIT, LOOK).repeated == 0
     assert spent(TEST, TEST).repeated == 1
@@ -54,7 +54,7 @@ def test_a_call_that_failed_is_wasted_once_and_has_read_nothing() -> None:
     assert spent(failed, READ, READ) == ToolCallStats(calls=3, failed=1, reread=1)
 
 
-def test_each_agent_of_a_pod_has_its_own_eyes() -> None:
+def test_each_agent_of_a_pod_has_its_own_reads() -> None:
     steps = [Step(source="agent", lane=lane, calls=(READ,)) for lane in ("coder", "reviewer", "coder")]
     assert tool_call_stats(steps) == ToolCallStats(calls=3, reread=1)
     assert tool_call_stats([]) == ToolCallStats()
@@ -73,5 +73,5 @@ def test_each_agent_of_a_pod_has_its_own_eyes() -> None:
         ("", False),
     ],
 )
-def test_last_words_may_say_that_it_could_not_be_done(words: str, says: bool) -> None:
+def test_the_final_text_may_say_that_the_agent_gave_up(words: str, says: bool) -> None:
     assert gave_up(words) is says

@@ -17,7 +17,7 @@ def assistant(identity: str, *blocks: dict[str, Any], parent: str | None = None)
     return {"type": "assistant", "message": message, "parent_tool_use_id": parent}
 
 
-def test_a_stream_alone_is_a_trajectory_without_output_tokens_and_says_so(tmp_path: Path) -> None:
+def test_a_stream_alone_is_a_trajectory_without_output_tokens(tmp_path: Path) -> None:
     call = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}
     result = {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "a"}, {"type": "image"}]}
     write(
@@ -37,16 +37,16 @@ def test_a_stream_alone_is_a_trajectory_without_output_tokens_and_says_so(tmp_pa
     assert [(step.lane, step.kind, step.text) for step in trajectory.steps] == [
         ("main", "message", "I look."),
         ("subagent-1", "message", "inner"),
-        ("main", "error", "The provider failed (529); it is asked again."),
+        ("main", "error", "The provider failed (529); the request is retried."),
         ("main", "message", "Done ?."),
     ]
     first = trajectory.steps[0]
     assert (first.thinking, first.calls[0].output) == ("Hm.", "a\n[image]")
     assert (first.tokens, first.cost_usd) == (Tokens(input=5, cache_read=7), None)
-    assert "not known" in trajectory.note
+    assert "unknown" in trajectory.note
 
 
-def test_lines_that_lie_about_their_shape_are_harmless(tmp_path: Path) -> None:
+def test_malformed_lines_are_harmless(tmp_path: Path) -> None:
     write(
         tmp_path,
         {"type": "assistant", "message": {"content": [{"type": "tool_use", "input": 3}, {"type": ["x"]}, 7]}},

@@ -1,0 +1,127 @@
+"""How numbers, times and text are written for people: at a terminal, in reports, in the viewer.
+
+Agents choose file names, test ids and final texts. What they wrote is printed such that it is what it seems to be.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+NO_VALUE: Final = "-"
+DEFAULT_LINE_CHARS: Final = 100
+_CENTS: Final = 0.1
+_MINUTE: Final = 60
+_SHOW_TENTHS_BELOW: Final = 9.95
+_KILOBYTE: Final = 1000
+_ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+# Characters that are invisible, or change the direction of others.
+_HIDDEN: Final = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
+    r"|[\U000e0000-\U000e007f]"
+)
+
+
+def visible(text: str) -> str:
+    """Text without terminal escapes, in which every invisible character is replaced by its code."""
+    return _HIDDEN.sub(
+        lambda found: (
+            f"\N{MATHEMATICAL LEFT WHITE SQUARE BRACKET}{ord(found[0]):X}\N{MATHEMATICAL RIGHT WHITE SQUARE BRACKET}"
+        ),
+        _ESCAPES.sub("", text.replace("\r\n", "\n")),
+    )
+
+
+def one_line(text: str) -> str:
+    """The same for a cell of a table."""
+    return visible(text.replace("\r\n", " ").replace("\n", " ").replace("\t", " "))
+
+
+def truncate_line(text: str, max_chars: int = DEFAULT_LINE_CHARS) -> str:
+    """Text on one line, without control characters, cut to a length."""
+    # The beginning is enough: the whole may be megabytes.
+    words = "".join(letter if letter.isprintable() else " " for letter in text[: 4 * max_chars]).split()
+    line = " ".join(words)
+    return line if len(line) <= max_chars else line[: max_chars - 1] + "…"
+
+
+def sanitize_argument(text: str) -> str:
+    """Text that can be an argument or a variable of a program: UTF-8 without NUL."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "")
+
+
+def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as lines, each column as wide as its widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def money(usd: float | None) -> str:
+    """An amount: in cents, and below ten cents in hundredths of a cent."""
+    if usd is None:
+        return "unknown"
+    return f"${usd:,.2f}" if usd >= _CENTS or usd == 0 else f"${usd:.4f}"
+
+
+def duration(seconds: float | None) -> str:
+    """Minutes and seconds; tenths of seconds below ten seconds; hours and minutes from an hour on."""
+    if seconds is None or not math.isfinite(seconds):
+        return NO_VALUE
+    if seconds < _SHOW_TENTHS_BELOW:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(round(seconds), _MINUTE)
+    if minutes >= _MINUTE:
+        return f"{minutes // _MINUTE}h {minutes % _MINUTE:02}m"
+    return f"{minutes}m {rest:02}s" if minutes else f"{rest}s"
+
+
+def timestamp(moment: str | None) -> str:
+    """A moment to the second, in its own time zone; text that is no moment stays as it is."""
+    try:
+        return datetime.fromisoformat(moment or "").strftime("%Y-%m-%d %H:%M:%S")
+    except ValueError:
+        return moment or ""
+
+
+def percent(fraction: float | None) -> str:
+    """A share of a whole."""
+    return NO_VALUE if fraction is None else f"{fraction:.1%}"
+
+
+def percent_interval(low: float | None, high: float | None) -> str:
+    """The two ends of the interval of a share."""
+    return NO_VALUE if low is None or high is None else f"{percent(low)} to {percent(high)}"
+
+
+def percentage_points(fraction: float | None, low: float | None = None, high: float | None = None) -> str:
+    """A difference of two shares with its sign, and its interval where there is one."""
+    if fraction is None:
+        return NO_VALUE
+    ends = "" if low is None or high is None else f" ({100 * low:+.1f} to {100 * high:+.1f})"
+    return f"{100 * fraction:+.1f} points{ends}"
+
+
+def number(value: float | None, digits: int = 1) -> str:
+    """A plain number."""
+    return NO_VALUE if value is None else f"{value:,.{digits}f}"
+
+
+def short_count(value: float | None) -> str:
+    """A large number in few digits."""
+    if value is None:
+        return NO_VALUE
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:.1f}{letter}"
+    return f"{value:.0f}"
+
+
+def file_size(count: int) -> str:
+    """The size of a file in bytes."""
+    return f"{count} B" if count < _KILOBYTE else f"{short_count(count)}B"
+
+
+def plural(count: int, noun: str) -> str:
+    """A number of things; one thing."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -1,0 +1,372 @@
+"""The trials of a run in memory: read once, then kept up to date from the journal."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from proctor.analysis.intervals import clustered_rate
+from proctor.analysis.observation import Observation
+from proctor.core.causes import Cause, Status
+from proctor.core.errors import InvalidData, UsageError
+from proctor.core.record import Record, from_json, read_record
+from proctor.core.run import JournalEntry, RunConfig
+from proctor.results import RunStore
+
+PAGE_SIZE: Final = 100
+PENDING: Final = "pending"
+_STATUS_AFTER: Final = {
+    "prepared": "solving",
+    "answered": "retrying",
+    "collected": "grading",
+    "graded": "recording",
+}
+_UNFINISHED: Final = frozenset({*_STATUS_AFTER.values(), PENDING})
+_MAX_CHOICES: Final = 60
+
+TrialKey = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRow:
+    """One trial in the table.
+
+    Attributes:
+        status: of its result; before there is one, what is being done.
+        observation: its result; None while there is none, or where it cannot be read.
+        problem: why the stored result cannot be read.
+        search_text: all text that a search looks at, in lower case.
+    """
+
+    task_id: str
+    trial: int
+    status: str
+    attempts: int = 0
+    observation: Observation | None = None
+    problem: str = ""
+    search_text: str = ""
+
+    @property
+    def name(self) -> str:
+        """The task, and the number of the trial from the second on."""
+        return self.task_id if self.trial == 1 else f"{self.task_id} #{self.trial}"
+
+    @property
+    def live(self) -> bool:
+        """Whether it has no result yet."""
+        return self.status in _UNFINISHED
+
+    @property
+    def cause(self) -> str:
+        """The cause of its status; empty before there is a result."""
+        if self.problem:
+            return Cause.GRADER_FAILED.value
+        return self.observation.cause.value if self.observation else ""
+
+    @property
+    def reason(self) -> str:
+        """The verdict's reason."""
+        verdict = self.observation.verdict if self.observation else None
+        return verdict.reason if verdict else self.problem
+
+    @property
+    def score(self) -> float | None:
+        """The verdict's score, of benchmarks that grade by degree."""
+        verdict = self.observation.verdict if self.observation else None
+        return verdict.score if verdict else None
+
+    @property
+    def findings(self) -> int:
+        """How many findings the audit has."""
+        verdict = self.observation.verdict if self.observation else None
+        return len(verdict.findings) if verdict else 0
+
+    @property
+    def categories(self) -> dict[str, str]:
+        """The categories of the task."""
+        return self.observation.categories if self.observation else {}
+
+    @property
+    def steps(self) -> int:
+        """How many tool calls the agent made."""
+        return self.observation.metrics.steps if self.observation else 0
+
+    @property
+    def tokens(self) -> int:
+        """All tokens of all models."""
+        return self.observation.tokens if self.observation else 0
+
+    @property
+    def cost_usd(self) -> float | None:
+        """The cost of all attempts; None while it is unknown."""
+        return self.observation.cost_usd if self.observation else None
+
+    @property
+    def seconds(self) -> float:
+        """How long the agent worked."""
+        return self.observation.agent_seconds if self.observation else 0.0
+
+
+class RunCounts(Record):
+    """A run in numbers."""
+
+    total: int
+    resolved: int
+    unresolved: int
+    errors: int
+    skipped: int
+    pending: int
+    running: int
+    counted: int
+    low: float | None
+    high: float | None
+    cost_usd: float | None
+    tokens: int
+    seconds: float
+
+    @property
+    def done(self) -> int:
+        """How many trials have a result."""
+        return self.resolved + self.unresolved + self.errors + self.skipped
+
+    @property
+    def rate(self) -> float | None:
+        """The share of the counted trials that is resolved."""
+        return self.resolved / self.counted if self.counted else None
+
+
+class TrialQuery(Record):
+    """Which trials to show, and in which order."""
+
+    text: str = ""
+    status: str = ""
+    cause: str = ""
+    category: str = ""
+    findings: bool = False
+    sort: str = "task"
+    descending: bool = False
+    page: int = 1
+
+
+class TrialPage(Record):
+    """One page of the trials that a query selects."""
+
+    rows: Sequence[TrialRow]
+    total: int
+    page: int
+    pages: int
+
+
+class RunTable:
+    """The trials of one run. `refresh` reads what is new; everything else is answered from memory.
+
+    Attributes:
+        version: grows whenever something has changed.
+    """
+
+    def __init__(self, store: RunStore) -> None:
+        self.store = store
+        self.version = 0
+        self.config: RunConfig = store.config()
+        self._rows: dict[TrialKey, TrialRow] = {}
+        self._position = 0
+        self._journal: tuple[int, int] | None = None
+        self._sorted: list[TrialRow] = []
+        self._counts: RunCounts | None = None
+        self._choices: dict[str, list[str]] | None = None
+
+    def refresh(self) -> bool:
+        """Read the new lines of the journal, and the results that they name; whether anything was new."""
+        try:
+            status = self.store.journal.stat()
+        except FileNotFoundError:
+            return self._read_all() if self.version == 0 else False
+        identity = (status.st_dev, status.st_ino)
+        if identity != self._journal or status.st_size < self._position:
+            self._journal, self._position = identity, 0
+            self._rows = self._pending_rows()
+        elif status.st_size == self._position and self.version:
+            return False
+        changed = self._read_journal()
+        if changed:
+            self._rebuild()
+        return changed
+
+    def _rebuild(self) -> None:
+        self.version += 1
+        self._sorted = sorted(self._rows.values(), key=lambda row: (row.task_id, row.trial))
+        self._counts = self._choices = None
+
+    def _pending_rows(self) -> dict[TrialKey, TrialRow]:
+        keys = ((task, trial) for trial in range(1, self.config.trials + 1) for task in self.config.tasks)
+        return {key: _unfinished_row(*key, PENDING) for key in keys}
+
+    def _read_journal(self) -> bool:
+        with self.store.journal.open("rb") as file:
+            file.seek(self._position)
+            data = file.read()
+        end = data.rfind(b"\n") + 1
+        self._position += end
+        last: dict[TrialKey, JournalEntry] = {}
+        for line in data[:end].splitlines():
+            try:
+                entry = from_json(line, JournalEntry)
+            except InvalidData:
+                continue  # a line of a newer version; resuming the run finds what it is about
+            last[entry.task_id, entry.trial] = entry
+        for key, entry in last.items():
+            self._rows[key] = self._read_row(entry)
+        return bool(last) or self.version == 0
+
+    def _read_row(self, entry: JournalEntry) -> TrialRow:
+        task_id, trial = entry.task_id, entry.trial
+        if entry.stage != "recorded":
+            return _unfinished_row(task_id, trial, _STATUS_AFTER[entry.stage], attempts=entry.attempt)
+        try:
+            return _finished_row(read_record(self.store.result_file(task_id, trial), Observation))
+        except InvalidData as error:
+            problem = f"the stored result cannot be read: {error}"
+            return TrialRow(task_id, trial, Status.ERROR.value, problem=problem, search_text=task_id.lower())
+
+    def _read_all(self) -> bool:
+        """A run without a journal is read from its results."""
+        self._rows = self._pending_rows()
+        for observation in self.store.results_as(Observation, skip_invalid=True):
+            self._rows[observation.task_id, observation.trial] = _finished_row(observation)
+        self._rebuild()
+        return True
+
+    def row(self, task_id: str, trial: int) -> TrialRow:
+        """One trial.
+
+        Raises:
+            UsageError: the run has no such trial.
+        """
+        try:
+            return self._rows[task_id, trial]
+        except KeyError:
+            raise UsageError(f"run {self.store.run_id} has no task {task_id!r}") from None
+
+    def all(self) -> Sequence[TrialRow]:
+        """Every trial, by task."""
+        return self._sorted
+
+    def observations(self) -> Iterator[Observation]:
+        """Every stored result, by task."""
+        return (row.observation for row in self._sorted if row.observation is not None)
+
+    def neighbours(self, task_id: str, trial: int) -> tuple[TrialRow | None, TrialRow | None]:
+        """The trials before and after this one."""
+        rows = self._sorted
+        index = bisect_left(rows, (task_id, trial), key=lambda row: (row.task_id, row.trial))
+        return rows[index - 1] if index else None, rows[index + 1] if index + 1 < len(rows) else None
+
+    def find(self, query: TrialQuery, *, page_size: int = PAGE_SIZE) -> TrialPage:
+        """The trials that a query selects."""
+        words = query.text.lower().split()
+        name, _, value = query.category.partition("=")
+        found = [
+            row
+            for row in self._sorted
+            if (not query.status or row.status == query.status or (query.status == "live" and row.live))
+            and (not query.cause or row.cause == query.cause)
+            and (not name or row.categories.get(name) == value)
+            and (not query.findings or row.findings)
+            and all(word in row.search_text for word in words)
+        ]
+        if query.sort != "task":
+            found.sort(key=_SORT_KEYS[query.sort], reverse=query.descending)
+        elif query.descending:
+            found.reverse()
+        page, pages = clamp_page(query.page, len(found), page_size)
+        return TrialPage(
+            rows=found[(page - 1) * page_size : page * page_size], total=len(found), page=page, pages=pages
+        )
+
+    def choices(self) -> dict[str, list[str]]:
+        """What can be selected: causes, and ``name=value`` of each category with more than one value."""
+        if self._choices is None:
+            self._choices = self._find_choices()
+        return self._choices
+
+    def _find_choices(self) -> dict[str, list[str]]:
+        causes = sorted({row.cause for row in self._rows.values() if row.cause})
+        values: dict[str, set[str]] = {}
+        for row in self._rows.values():
+            for name, value in row.categories.items():
+                values.setdefault(name, set()).add(value)
+        categories = [
+            f"{name}={value}"
+            for name, known in sorted(values.items())
+            if 1 < len(known) <= _MAX_CHOICES
+            for value in sorted(known)
+        ]
+        return {"causes": causes, "categories": categories}
+
+    def counts(self) -> RunCounts:
+        """The run in numbers, as far as it has come."""
+        if self._counts is None:
+            self._counts = count_rows(self._rows.values())
+        return self._counts
+
+
+_SORT_KEYS: Final = {
+    "status": lambda row: row.status,
+    "cost": lambda row: -1.0 if row.cost_usd is None else row.cost_usd,
+    "time": lambda row: row.seconds,
+    "tokens": lambda row: row.tokens,
+    "steps": lambda row: row.steps,
+}
+SORTS: Final = ("task", *_SORT_KEYS)
+
+
+def clamp_page(page: int, items: int, page_size: int) -> tuple[int, int]:
+    """The number of an existing page, and how many there are."""
+    pages = max(1, -(-items // page_size))
+    return min(max(1, page), pages), pages
+
+
+def count_rows(rows: Iterable[TrialRow]) -> RunCounts:
+    """Count trials. The cost is unknown when that of a finished trial is."""
+    rows = list(rows)
+    statuses = [row.status for row in rows]
+    counted: dict[str, list[float]] = {}
+    for row in rows:
+        if row.observation is not None and row.observation.counted:
+            counted.setdefault(row.task_id, []).append(float(row.observation.resolved))
+    rate = clustered_rate(list(counted.values()))
+    costs = [row.cost_usd for row in rows if not row.live]
+    known = [cost for cost in costs if cost is not None]
+    pending = statuses.count(PENDING)
+    return RunCounts(
+        total=len(rows),
+        resolved=statuses.count("resolved"),
+        unresolved=statuses.count("unresolved"),
+        errors=statuses.count("error"),
+        skipped=statuses.count("skipped"),
+        pending=pending,
+        running=sum(row.live for row in rows) - pending,
+        counted=sum(map(len, counted.values())),
+        low=rate.low if rate else None,
+        high=rate.high if rate else None,
+        cost_usd=sum(known) if len(known) == len(costs) else None,
+        tokens=sum(row.tokens for row in rows),
+        seconds=sum(row.seconds for row in rows),
+    )
+
+
+def _unfinished_row(task_id: str, trial: int, status: str, *, attempts: int = 0) -> TrialRow:
+    return TrialRow(task_id, trial, status, attempts, search_text=f"{task_id} {status}".lower())
+
+
+def _finished_row(observation: Observation) -> TrialRow:
+    reason = observation.verdict.reason if observation.verdict else ""
+    words = (observation.task_id, observation.status, observation.cause, *observation.categories.values(), reason)
+    return TrialRow(
+        observation.task_id,
+        observation.trial,
+        observation.status.value,
+        len(observation.attempts),
+        observation,
+        search_text=" ".join(words).lower(),
+    )
