@@ -1,15 +1,14 @@
 """Proctor runs standard coding benchmarks against coding agents and says honestly which configuration is better.
 
-Here is what a program needs: `run`, `resume`, `sweep`, `evaluate`, `validate` and `load_results`, the records that they
-take and give, and the protocols that a plugin implements (`Benchmark` and `BenchmarkSource`, `Agent`, `Environment` and
-`EnvironmentProvider`). Each name is imported when it is first used, so `import proctor` costs next to nothing.
+Here is what a program needs: `run`, `resume`, `sweep`, `evaluate`, `validate` and `load_results`, with the records that
+they take and give (docs/python.md); and what a plugin needs: the base classes `Benchmark`, `PatchBenchmark`, `Agent`
+and `EnvironmentProvider`, with their records, and the functions that lay out, apply and test (docs/plugins.md). Each
+name is imported when it is first used, so `import proctor` costs next to nothing.
 """
 
 TYPE_CHECKING = False  # as type checkers know it; importing `typing` would take longer than all of this
 if TYPE_CHECKING:
-    from proctor.analysis.sweep import SweepOutcome
     from proctor.api import (
-        CommonOptions,
         EvaluateOptions,
         ResumeOptions,
         RunOptions,
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
         validate,
         validate_async,
     )
+    from proctor.benchmarks.patch_benchmark import PatchBenchmark
     from proctor.core.agent import Agent, AgentOutcome, AgentRequest, AgentSetup
     from proctor.core.benchmark import (
         AttemptLogs,
@@ -41,8 +41,9 @@ if TYPE_CHECKING:
         LogMeasure,
         TaskHealth,
     )
-    from proctor.core.causes import Cause, Consequence, Status
+    from proctor.core.causes import Cause, Status
     from proctor.core.environment import (
+        DelegatingProvider,
         Environment,
         EnvironmentProvider,
         EnvironmentSpec,
@@ -50,34 +51,20 @@ if TYPE_CHECKING:
         Limits,
         Mount,
         Network,
-        OneShotCommand,
-        OneShotResult,
     )
     from proctor.core.errors import (
-        AgentFailure,
         InfrastructureError,
-        Interrupted,
         InvalidData,
         LimitReached,
         ProctorError,
         RetryableError,
         UsageError,
     )
-    from proctor.core.evaluation import (
-        EvaluationReport,
-        EvaluationSummary,
-        Invocation,
-        Prediction,
-        RepairSummary,
-        TaskEvaluation,
-        TestSummary,
-    )
+    from proctor.core.evaluation import EvaluationReport, Prediction, TaskEvaluation
     from proctor.core.published_result import PublishedResult
-    from proctor.core.record import Record
-    from proctor.core.result import AgentMetrics, Attempt, Member, ModelUsage, TaskResult, Tokens
-    from proctor.core.run import Budget, JournalEntry, Machine, Mode, RunConfig, RunSummary
-    from proctor.core.submission import PatchKind, PatchSubmission, ScoreLogEntry, ScoreLogSubmission, StateSubmission
-    from proctor.core.sweep import Sweep, SweepRun
+    from proctor.core.result import AgentMetrics, TaskResult
+    from proctor.core.run import Machine, RunConfig, RunSummary
+    from proctor.core.submission import PatchKind
     from proctor.core.task import (
         DirectorySource,
         ImageSource,
@@ -88,67 +75,57 @@ if TYPE_CHECKING:
         SubmissionKind,
         Task,
     )
-    from proctor.core.trajectory import Lane, Step, ToolCall, Totals, Trajectory
-    from proctor.core.verdict import Finding, TestOutcome, TestStatus, Verdict
+    from proctor.core.trajectory import Trajectory
+    from proctor.core.verdict import Finding, TestStatus, Verdict
+    from proctor.environments import provider
+    from proctor.grading import Expectation, TestFormat, TestPlan, TestRun, audit_change, resolve, run_tests
+    from proctor.workspaces import Base, InvalidSubmission, apply_patch, base_of, check_out, make_submission
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Agent",
-    "AgentFailure",
     "AgentMetrics",
     "AgentOutcome",
     "AgentRequest",
     "AgentSetup",
-    "Attempt",
     "AttemptLogs",
+    "Base",
     "Benchmark",
     "BenchmarkSource",
-    "Budget",
     "Cause",
-    "CommonOptions",
-    "Consequence",
     "DatasetInfo",
+    "DelegatingProvider",
     "DirectorySource",
     "Environment",
     "EnvironmentProvider",
     "EnvironmentSpec",
     "EvaluateOptions",
     "EvaluationReport",
-    "EvaluationSummary",
     "ExecResult",
+    "Expectation",
     "Finding",
     "GradeOptions",
     "GradingContext",
     "ImageSource",
     "InfrastructureError",
-    "Interrupted",
     "InvalidData",
+    "InvalidSubmission",
     "InvalidTask",
-    "Invocation",
-    "JournalEntry",
-    "Lane",
     "LimitReached",
     "Limits",
     "LogMeasure",
     "Machine",
-    "Member",
-    "Mode",
-    "ModelUsage",
     "Mount",
     "Network",
-    "OneShotCommand",
-    "OneShotResult",
     "Oracle",
+    "PatchBenchmark",
     "PatchKind",
-    "PatchSubmission",
     "Prediction",
     "PrivatePart",
     "ProctorError",
     "PublicPart",
     "PublishedResult",
-    "Record",
-    "RepairSummary",
     "RepositorySource",
     "ResumeOptions",
     "RetryableError",
@@ -156,64 +133,86 @@ __all__ = [
     "RunOptions",
     "RunResults",
     "RunSummary",
-    "ScoreLogEntry",
-    "ScoreLogSubmission",
-    "StateSubmission",
     "Status",
-    "Step",
     "SubmissionKind",
-    "Sweep",
-    "SweepOutcome",
     "SweepResults",
-    "SweepRun",
     "Task",
     "TaskEvaluation",
     "TaskHealth",
     "TaskResult",
-    "TestOutcome",
+    "TestFormat",
+    "TestPlan",
+    "TestRun",
     "TestStatus",
-    "TestSummary",
-    "Tokens",
-    "ToolCall",
-    "Totals",
     "Trajectory",
     "UsageError",
     "Verdict",
+    "apply_patch",
+    "audit_change",
+    "base_of",
+    "check_out",
     "evaluate",
     "evaluate_async",
     "load_results",
+    "make_submission",
+    "provider",
+    "resolve",
     "resume",
     "resume_async",
     "resume_sweep",
     "resume_sweep_async",
     "run",
     "run_async",
+    "run_tests",
     "sweep",
     "sweep_async",
     "validate",
     "validate_async",
 ]
 
-_CORE = (
-    *("agent", "benchmark", "causes", "environment", "errors", "evaluation", "published_result"),
-    *("record", "result", "run", "submission", "sweep", "task", "trajectory", "verdict"),
-)
+_MODULES = {
+    "proctor.api": (
+        "EvaluateOptions ResumeOptions RunOptions RunResults SweepResults evaluate "
+        "evaluate_async load_results resume resume_async resume_sweep resume_sweep_async "
+        "run run_async sweep sweep_async validate validate_async"
+    ),
+    "proctor.benchmarks.patch_benchmark": "PatchBenchmark",
+    "proctor.core.agent": "Agent AgentOutcome AgentRequest AgentSetup",
+    "proctor.core.benchmark": (
+        "AttemptLogs Benchmark BenchmarkSource DatasetInfo GradeOptions GradingContext "
+        "InvalidTask LogMeasure TaskHealth"
+    ),
+    "proctor.core.causes": "Cause Status",
+    "proctor.core.environment": (
+        "DelegatingProvider Environment EnvironmentProvider EnvironmentSpec ExecResult Limits Mount Network"
+    ),
+    "proctor.core.errors": "InfrastructureError InvalidData LimitReached ProctorError RetryableError UsageError",
+    "proctor.core.evaluation": "EvaluationReport Prediction TaskEvaluation",
+    "proctor.core.published_result": "PublishedResult",
+    "proctor.core.result": "AgentMetrics TaskResult",
+    "proctor.core.run": "Machine RunConfig RunSummary",
+    "proctor.core.submission": "PatchKind",
+    "proctor.core.task": (
+        "DirectorySource ImageSource Oracle PrivatePart PublicPart RepositorySource SubmissionKind Task"
+    ),
+    "proctor.core.trajectory": "Trajectory",
+    "proctor.core.verdict": "Finding TestStatus Verdict",
+    "proctor.environments": "provider",
+    "proctor.grading": "Expectation TestFormat TestPlan TestRun audit_change resolve run_tests",
+    "proctor.workspaces": "Base InvalidSubmission apply_patch base_of check_out make_submission",
+}
 
 
 if not TYPE_CHECKING:  # a type checker would take every name for exported
 
     def __getattr__(name: str) -> object:
-        if name not in __all__:
-            raise AttributeError(f"module 'proctor' has no attribute {name!r}")
-        import importlib  # noqa: PLC0415 - as above
+        for module, names in _MODULES.items():
+            if name in names.split():
+                import importlib  # noqa: PLC0415 - as above
 
-        # The records are looked through first: they are cheap, and what runs things is not.
-        for home in (*(f"proctor.core.{module_name}" for module_name in _CORE), "proctor.api"):
-            module = importlib.import_module(home)
-            if hasattr(module, name):
-                break
-        value = globals()[name] = getattr(module, name)
-        return value
+                value = globals()[name] = getattr(importlib.import_module(module), name)
+                return value
+        raise AttributeError(f"module 'proctor' has no attribute {name!r}")
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})

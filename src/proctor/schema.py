@@ -25,7 +25,6 @@ from proctor.core.published_result import PublishedResult
 from proctor.core.record import to_json
 from proctor.core.result import TaskResult
 from proctor.core.run import JournalEntry, RunConfig, RunSummary
-from proctor.core.submission import PatchSubmission, ScoreLogSubmission, StateSubmission
 from proctor.core.sweep import Sweep
 from proctor.core.task import Task
 from proctor.core.trajectory import Trajectory
@@ -51,7 +50,6 @@ from proctor.sandboxes.sandbox import SandboxRow
 # A tuple of records: a file is one of them.
 RECORDS: Final[dict[str, Any]] = {
     "task": Task,
-    "submission": PatchSubmission | StateSubmission | ScoreLogSubmission,
     "verdict": Verdict,
     "task-result": TaskResult,
     "run-config": RunConfig,

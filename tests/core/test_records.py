@@ -11,7 +11,7 @@ from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.errors import InvalidData
 from proctor.core.record import Record, from_json, read_record, to_json
 from proctor.core.result import AgentMetrics, Attempt, ModelUsage, TaskResult, Tokens
-from proctor.core.submission import PatchKind, PatchSubmission
+from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource, Oracle, PrivatePart, PublicPart, Task
 from proctor.core.verdict import Finding, TestOutcome, TestStatus, Verdict
 from proctor.schema import RECORDS, json_schema
@@ -31,7 +31,6 @@ EXAMPLES: dict[str, Any] = {
         public=PublicPart(instruction="Mend it.", source=DirectorySource(path="/srv/repo")),
         private=PrivatePart(oracle=Oracle(text="--- a", patch_kind=PatchKind.UNIFIED_DIFF), fail_to_pass=("a",)),
     ),
-    "submission": PatchSubmission(patch_kind=PatchKind.PATCH_SET, file="p.json", sha256="0" * 64, size=3),
     "verdict": VERDICT,
     "task-result": TaskResult(
         run_id="r1",

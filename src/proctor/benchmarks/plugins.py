@@ -1,4 +1,4 @@
-"""Benchmarks that packages register, and what others have published of them. A report needs no more of this room."""
+"""Benchmarks that packages register, and their published results. Reports import no more than this."""
 
 import re
 import sys
@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from proctor.core.benchmark import BenchmarkSource
     from proctor.core.published_result import PublishedResult
 
@@ -19,9 +21,29 @@ def registered_source(name: str) -> "BenchmarkSource | None":
     from importlib.metadata import entry_points  # noqa: PLC0415 - a tenth of what a report holds, if it were needed
 
     for entry in entry_points(group=GROUP, name=name):
-        source: BenchmarkSource = entry.load()
-        return source
+        return source_of(entry)
     return None
+
+
+def source_of(entry: "EntryPoint") -> "BenchmarkSource":
+    """What an entry point registers: a source, or a benchmark that needs no data.
+
+    Raises:
+        UsageError: it cannot be loaded, or is neither.
+    """
+    from proctor.core.benchmark import Benchmark, BenchmarkSource, PackagedSource  # noqa: PLC0415 - as above
+    from proctor.core.errors import UsageError  # noqa: PLC0415
+
+    try:
+        found = entry.load()
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"the benchmark {entry.name!r} cannot be loaded: {error}", where=entry.value) from error
+    if isinstance(found, BenchmarkSource):
+        return found
+    if isinstance(found, type) and issubclass(found, Benchmark):
+        return PackagedSource(found)
+    fix = "name a subclass of proctor.Benchmark, or an object of a subclass of proctor.BenchmarkSource"
+    raise UsageError(f"{entry.name!r} registers no benchmark", where=entry.value, fix=fix)
 
 
 def published_rows(name: str) -> "tuple[PublishedResult, ...]":

@@ -5,7 +5,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from proctor.benchmarks.plugins import GROUP, registered_source
+from proctor.benchmarks.plugins import GROUP, registered_source, source_of
 from proctor.core.benchmark import Benchmark, BenchmarkSource
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.evaluation import TaskEvaluation
@@ -117,7 +117,9 @@ def benchmark_table() -> tuple[BenchmarkRow, ...]:
     """All benchmarks that this installation knows."""
     from proctor.benchmarks.suites.load import load_suite, shipped_suites  # noqa: PLC0415 - as above
 
-    rows = [_row(entry.name, entry.load()) for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)]
+    rows = [
+        _row(entry.name, source_of(entry)) for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
+    ]
     for name, path in shipped_suites().items():
         suite = load_suite(path)
         rows.append(BenchmarkRow(name=name, kind="suite", tasks=len(suite.instances), about=suite.file.description))

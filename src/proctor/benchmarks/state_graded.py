@@ -137,7 +137,7 @@ class StateGradedBenchmark(Benchmark):
         Raises:
             InfrastructureError: no such environment can be made here.
         """
-        if context.provider.name == "local":
+        if not context.provider.uses_images:
             raise self._no_machine_error()
         with tempfile.TemporaryDirectory(prefix="proctor-state-") as scratch:
             folder = Path(scratch)

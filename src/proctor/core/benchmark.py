@@ -165,7 +165,8 @@ class Benchmark(ABC):
     def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:  # noqa: ARG002 - for subclasses
         """What this machine does not have and the task requires, in one sentence; None when nothing is missing.
 
-        Images are checked by the runner.
+        `runner` is ``docker`` for environments that are made from images, ``local`` for all others. Whether an image
+        is available is checked by the caller.
         """
         return None
 
@@ -238,8 +239,8 @@ class Benchmark(ABC):
         runs = range(1, 1 + (context.options.determinism_runs or 2))
         after = [await verdict(oracle, f"oracle{number}") for number in runs] if oracle else []
         problems = []
-        if before.status is Status.RESOLVED:
-            problems.append(f"an empty submission is resolved: {before.reason}")
+        if before.status is not Status.UNRESOLVED:
+            problems.append(f"an empty submission is {before.status.value}: {before.reason}")
         if not after:
             problems.append("there is no oracle to try")
         problems += [
@@ -252,7 +253,7 @@ class Benchmark(ABC):
             task_id=task.id,
             environment=await context.provider.digest(self.environment_spec(task, context.options)),
             healthy=not problems,
-            pre_patch_ok=before.status is not Status.RESOLVED,
+            pre_patch_ok=before.status is Status.UNRESOLVED,
             oracle_ok=bool(after) and all(verdict.status is Status.RESOLVED for verdict in after),
             determinism_ok=repeats,
             problems=tuple(problems),
@@ -282,7 +283,9 @@ class LogMeasure(Record):
 
 
 class BenchmarkSource(ABC):
-    """What an entry point of the group ``proctor.benchmarks`` names: where a benchmark's data comes from.
+    """Where a benchmark's data comes from, for one that is fetched or has splits.
+
+    An entry point of the group ``proctor.benchmarks`` names one; or a subclass of `Benchmark` that needs no data.
 
     Attributes:
         about: one line for the list of benchmarks.
@@ -318,6 +321,18 @@ class BenchmarkSource(ABC):
     def measure_logs(self, attempts: Iterable[AttemptLogs]) -> Sequence[LogMeasure]:  # noqa: ARG002 - for subclasses
         """The benchmark's own measures of the logs of one run; none by default."""
         return ()
+
+
+class PackagedSource(BenchmarkSource):
+    """The source of a benchmark whose package brings its data: a class that is made without arguments."""
+
+    def __init__(self, benchmark: Callable[[], Benchmark]) -> None:
+        self._benchmark = benchmark
+        self.about = (benchmark.__doc__ or "").partition("\n")[0].rstrip(".")
+
+    def open(self, split: str | None) -> Benchmark:  # noqa: ARG002 - it has none
+        """A new one."""
+        return self._benchmark()
 
 
 def _sha256(data: bytes) -> str:

@@ -19,6 +19,7 @@ __all__ = [
     "local_unavailable_reason",
     "local_version",
     "provider",
+    "provider_names",
     "reap",
 ]
 
@@ -36,11 +37,22 @@ def provider(name: str, *, isolation: bool = True, **options: Any) -> Environmen
         if name != "local":
             raise UsageError(f"{name} environments are always isolated", fix="leave --isolation off to --runner local")
         options["isolation"] = False
-    found = {entry.name: entry for entry in entry_points(group=_GROUP)}
-    if name not in found:
-        raise UsageError(f"no environment is called {name!r}", fix=f"choose one of: {', '.join(sorted(found))}")
-    made: EnvironmentProvider = found[name].load()(**options)
+    found = entry_points(group=_GROUP, name=name)
+    if not found:
+        raise UsageError(f"there is no provider {name!r}", fix=f"choose one of: {', '.join(provider_names())}")
+    (entry, *_) = found
+    try:
+        made = entry.load()(**options)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"the provider {name!r} cannot be loaded: {error}", where=entry.value) from error
+    if not isinstance(made, EnvironmentProvider):
+        raise UsageError(f"the provider {name!r} is not a subclass of proctor.EnvironmentProvider", where=entry.value)
     return made
+
+
+def provider_names() -> list[str]:
+    """The providers that are installed; none of them is imported."""
+    return sorted({entry.name for entry in entry_points(group=_GROUP)})
 
 
 async def local_version() -> str:

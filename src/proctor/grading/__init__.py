@@ -12,6 +12,7 @@ from proctor.grading.audit import (
     ChangedFile,
     audit,
     audit_change,
+    run_time_findings,
     tamper_event_findings,
     tampering_findings,
 )
@@ -69,6 +70,7 @@ __all__ = [
     "restore_protected",
     "run_tests",
     "run_tests_in_new_environment",
+    "run_time_findings",
     "summarise",
     "tamper_event_findings",
     "tampering_findings",

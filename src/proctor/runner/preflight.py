@@ -40,7 +40,7 @@ async def missing_requirements(
     there = benchmark.for_provider(provider)
     by_image: dict[str, list[str]] = {}
     for task in tasks:
-        why = there.missing_requirement(task, machine, provider.name)
+        why = there.missing_requirement(task, machine, "docker" if provider.uses_images else "local")
         if why is not None:
             missing[task.id] = why
         elif provider.uses_images and (room := _task_image_spec(there, task, image)) is not None and room.image:

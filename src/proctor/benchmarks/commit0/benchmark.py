@@ -244,7 +244,7 @@ class Commit0(Benchmark):
 
     @property
     def _in_docker(self) -> bool:
-        return self._provider.name == "docker"
+        return self._provider.uses_images
 
     @property
     def _provider(self) -> EnvironmentProvider:

@@ -130,7 +130,7 @@ class ReBench(Benchmark):
         require_resources(family, name)
         workspace = folder / "workspace"
         await prepare_agent_home(self._provider, family, name, workspace)
-        is_docker = self._provider.name == "docker"
+        is_docker = self._provider.uses_images
         build = (
             await asyncio.to_thread(lambda: write_build_context(family, folder, for_agent=True)) if is_docker else None
         )

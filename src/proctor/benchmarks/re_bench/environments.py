@@ -17,7 +17,7 @@ from proctor.benchmarks.re_bench.families import SOLUTION_FILE, TaskFamilyFiles
 from proctor.benchmarks.re_bench.task_standard import (
     AGENT_HOME,
     DEFAULT_FAMILY_DIR,
-    FAMILY_DIR_BY_PROVIDER,
+    IMAGE_FAMILY_DIR,
     PROTECTED_DIR,
     ScorerResult,
     request_score,
@@ -71,7 +71,7 @@ def network_of(family: TaskFamilyFiles, task: str, default: Network) -> Network:
 
 def family_dir(provider: EnvironmentProvider) -> str:
     """Where the family lies in its environments."""
-    return FAMILY_DIR_BY_PROVIDER.get(provider.name, DEFAULT_FAMILY_DIR)
+    return IMAGE_FAMILY_DIR if provider.uses_images else DEFAULT_FAMILY_DIR
 
 
 async def prepare_agent_home(
@@ -107,7 +107,7 @@ async def _family_environment(
         hidden=(str(family.folder / SOLUTION_FILE),) if family.solution is not None else (),
         labels={"family": family.name, "task": task},
     )
-    if provider.name == "docker":
+    if provider.uses_images:
         build = await asyncio.to_thread(lambda: write_build_context(family, folder, for_agent=False))
         spec = msgspec.structs.replace(spec, build=build)
     else:

@@ -17,7 +17,7 @@ from proctor.core.record import Record
 
 # Where a family lies in its environments: in a container where the standard has it, else where nothing of this machine
 # does.
-FAMILY_DIR_BY_PROVIDER: Final = {"docker": "/root"}
+IMAGE_FAMILY_DIR: Final = "/root"
 DEFAULT_FAMILY_DIR: Final = "/family"
 AGENT_HOME: Final = "/home/agent"
 PROTECTED_DIR: Final = "/protected"

@@ -20,7 +20,7 @@ from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.paths import HEALTH_CACHE
 from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource
-from proctor.core.verdict import Finding, TestOutcome, Verdict
+from proctor.core.verdict import TestOutcome, Verdict
 from proctor.grading import (
     AppliedSubmission,
     Expectation,
@@ -33,8 +33,7 @@ from proctor.grading import (
     pre_patch_problem,
     resolve,
     restore_paths,
-    tamper_event_findings,
-    tampering_findings,
+    run_time_findings,
     validate,
 )
 from proctor.results import RecordCache
@@ -90,7 +89,7 @@ async def grade(job: SuiteGradingJob, prediction: Prediction, *, runs: int) -> T
         cause=resolution.cause,
         reason=resolution.reason,
         tests=resolution.tests,
-        findings=(*applied.findings, *_run_time_findings(before.run, [after.run, *reruns], applied.touched)),
+        findings=(*applied.findings, *run_time_findings(before.run, [after.run, *reruns], applied.touched)),
         applied_with=applied.applied_with,
         flaky=resolution.flaky,
         grader=GRADER,
@@ -150,19 +149,6 @@ def _lay_out_submission(job: SuiteGradingJob, prediction: Prediction, tree: Path
     restore_paths(instance.repo, tree, applied.restore)
     add_files(tree, instance.hidden)
     return msgspec.structs.replace(applied, findings=(*applied.findings, *instance.findings(applied.change)))
-
-
-def _run_time_findings(before: TestRun, runs: Sequence[TestRun], touched: Sequence[str]) -> tuple[Finding, ...]:
-    """What the reporter saw and the pristine tree does not do; an event counts where the submission caused it."""
-    tampered = dict.fromkeys(name for run in runs for name in run.outcome.tampered)
-    events = dict.fromkeys(event for run in runs for event in run.outcome.tamper_events)
-    places = {*touched, "a thread"}
-    return (
-        *tampering_findings(name for name in tampered if name not in before.outcome.tampered),
-        *tamper_event_findings(
-            event for event in events if event not in before.outcome.tamper_events and event.path in places
-        ),
-    )
 
 
 async def run_pre_patch(job: SuiteGradingJob, scratch: Path) -> TestStepResult:

@@ -86,7 +86,7 @@ class SweBenchmark(Benchmark, Generic[R]):
 
     def for_provider(self, provider: EnvironmentProvider) -> "SweBenchmark[R]":
         """The same benchmark for environments of this provider."""
-        provider_name = provider.name
+        provider_name = "docker" if provider.uses_images else "local"
         if provider_name not in self._setup_factories:
             raise UsageError(
                 f"{self.name} cannot be run with --runner {provider_name}",

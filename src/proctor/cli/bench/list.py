@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 @click.option("--runnable", is_flag=True, help="Say which tasks this machine can run, and why not the others.")
 @click.option(
     "--runner",
-    type=click.Choice(["local", "docker"]),
+    metavar="NAME",
     default="local",
     show_default=True,
-    help="With --runnable: in which rooms.",
+    help="With --runnable: the provider of environments.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @format_option

@@ -80,10 +80,10 @@ format_option = click.option(
 )
 runner_option = click.option(
     "--runner",
-    type=click.Choice(["local", "docker"]),
+    metavar="NAME",
     default="local",
     show_default=True,
-    help="What rooms are made of: bubblewrap on this machine, or containers.",
+    help="The provider of environments: local (bubblewrap), docker (containers), or a plugin's.",
 )
 isolation_option = click.option(
     "--isolation",

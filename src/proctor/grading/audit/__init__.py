@@ -13,7 +13,7 @@ from proctor.grading.audit.line_patterns import line_findings
 from proctor.grading.audit.paths import is_test, path_findings
 from proctor.grading.audit.python_code import fragment_findings, python_findings
 from proctor.grading.finding_codes import AuditCode
-from proctor.grading.outcome import TamperEvent
+from proctor.grading.outcome import TamperEvent, TestRun
 from proctor.workspaces import TreeChange
 
 MAX_FILE_BYTES: Final = 2_000_000
@@ -59,6 +59,19 @@ def tamper_event_findings(events: Iterable[TamperEvent]) -> tuple[Finding, ...]:
             detail=f"at run time: {event.event}",
         )
         for event in events
+    )
+
+
+def run_time_findings(before: TestRun, runs: Sequence[TestRun], touched: Sequence[str]) -> tuple[Finding, ...]:
+    """What the reporter saw and the pristine tree does not do; an event counts where the submission caused it."""
+    tampered = dict.fromkeys(name for run in runs for name in run.outcome.tampered)
+    events = dict.fromkeys(event for run in runs for event in run.outcome.tamper_events)
+    places = {*touched, "a thread"}
+    return (
+        *tampering_findings(name for name in tampered if name not in before.outcome.tampered),
+        *tamper_event_findings(
+            event for event in events if event not in before.outcome.tamper_events and event.path in places
+        ),
     )
 
 

@@ -1,0 +1,223 @@
+"""The base class of benchmarks whose submissions are patches and whose tests decide.
+
+A subclass gives its tasks, each with the tree that it starts from, and the plan of their tests. Everything else has a
+default: the workspace, the diff that is collected, grading and validation. docs/plugins.md has one in 40 lines.
+"""
+
+import asyncio
+import hashlib
+import shutil
+import tempfile
+from abc import abstractmethod
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+import proctor
+from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext, TaskHealth
+from proctor.core.causes import CONSEQUENCES, Cause, Status
+from proctor.core.disk_names import disk_name
+from proctor.core.environment import Environment, EnvironmentSpec, Limits
+from proctor.core.errors import InvalidData
+from proctor.core.evaluation import Prediction, TaskEvaluation
+from proctor.core.record import to_json
+from proctor.core.submission import PatchKind
+from proctor.core.task import DirectorySource, ImageSource, Task
+from proctor.core.verdict import Verdict
+from proctor.grading import (
+    REPORTER_FORMATS,
+    TEST_MACHINERY,
+    AppliedSubmission,
+    Expectation,
+    GradingJob,
+    TestPlan,
+    TestRun,
+    add_files,
+    apply_submission,
+    lay_out,
+    pre_patch_problem,
+    resolve,
+    restore_paths,
+    run_time_findings,
+)
+from proctor.workspaces import Base, InvalidSubmission, base_of, check_out, make_submission, prove_no_leak
+
+_LIMITS: Final = Limits(memory_mb=4096, processes=512, disk_mb=4096)
+
+
+class PatchBenchmark(Benchmark):
+    """A benchmark of patches: `tasks` and `test_plan` are all that a subclass must have.
+
+    Attributes:
+        test_seconds: the wall clock of one test run.
+        test_limits: of the environments in which tests run.
+        private_dirs: directories of this machine that hold solutions or hidden tests; no environment shows them.
+    """
+
+    grader = f"patch/{proctor.__version__}"
+    uses_permit = True
+    test_seconds: float = 300.0
+    test_limits: Limits = _LIMITS
+    private_dirs: tuple[Path, ...] = ()
+
+    @abstractmethod
+    def test_plan(self, task: Task) -> TestPlan:
+        """How the tests of this task are run. Its labels are in the task's private part."""
+
+    def hidden_tests(self, task: Task) -> Path | None:  # noqa: ARG002 - for subclasses
+        """A directory whose files are added to the tree before the tests run; none by default."""
+        return None
+
+    def protected(self, task: Task) -> tuple[str, ...]:
+        """Patterns, as in .gitignore, of paths that are restored before the tests run.
+
+        By default: what decides the outcome of Python's tests, the tests that the plan names, and what the task names.
+        """
+        return (*TEST_MACHINERY, *_tested_paths(self.test_plan(task)), *task.private.protected)
+
+    def fingerprint(self, task: Task) -> str:
+        """Identifies the starting tree, the tests and their labels; the wording and the oracle are not part of it."""
+        source, private, hidden = task.public.source, task.private, self.hidden_tests(task)
+        labels = (private.fail_to_pass, private.pass_to_pass, private.protected)
+        parts = [to_json(labels), to_json(self.test_plan(task))]
+        parts.append(_base(task).commit.encode() if isinstance(source, DirectorySource) else to_json(source))
+        if hidden is not None:
+            parts.append(base_of(DirectorySource(path=str(hidden))).commit.encode())
+        return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+
+    def environment_spec(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
+        """The environment of a test run: isolated, without network."""
+        return EnvironmentSpec(
+            image=options.image, limits=self.test_limits, hidden=self._hidden_paths, labels={"task": task.id}
+        )
+
+    async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:
+        """The starting tree as a git repository that has its past and nothing later."""
+        workspace = folder / "workspace"
+        await asyncio.to_thread(lambda: check_out(_base(task), workspace))
+        return EnvironmentSpec(
+            workspace=workspace, network=task.public.network, limits=task.public.limits, hidden=self._hidden_paths
+        )
+
+    async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
+        """The difference between the workspace and the starting tree."""
+        workspace = folder / "collected"
+        await environment.get(environment.workdir, workspace)
+        made = await asyncio.to_thread(lambda: make_submission(_base(task), workspace))
+        return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=made.patch)
+
+    async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
+        """The pre-patch run must fail as labelled; then apply, restore protected files, post-patch runs, verdict."""
+        job = self._grading_job(task, context)
+        await asyncio.to_thread(job.reset_folder)
+        expectation = Expectation(fail_to_pass=task.private.fail_to_pass, pass_to_pass=task.private.pass_to_pass)
+        plan, hidden = self.test_plan(task), self.hidden_tests(task)
+        async with job.scratch() as scratch:
+            base, pristine, tree = scratch / "base", scratch / "pre_patch", scratch / "post_patch"
+            await asyncio.to_thread(_lay_out_base, task, base)
+            await asyncio.to_thread(lay_out, base, pristine, overlay=hidden)
+            before = await job.run_tests(plan, pristine, pristine=True)
+            pre_patch = await job.save_run("pre_patch", before)
+            problem = pre_patch_problem(before, expectation)
+            if problem is not None:
+                return job.evaluation(prediction, _ungraded(job, *problem), pre_patch=pre_patch)
+            try:
+                applied = await asyncio.to_thread(_apply, base, prediction, tree, job.protected, hidden)
+            except InvalidSubmission as invalid:
+                return job.evaluation(prediction, _ungraded(job, invalid.cause, str(invalid)), pre_patch=pre_patch)
+            runs = [await job.run_tests(plan, tree) for _ in range(context.options.determinism_runs or 1)]
+        verdict = _verdict(job, before, runs, expectation, applied)
+        return job.evaluation(
+            prediction, verdict, pre_patch=pre_patch, post_patch=await job.save_run("post_patch", runs[0])
+        )
+
+    async def validate(self, task: Task, context: GradingContext) -> TaskHealth:
+        """As every benchmark; and the agent cannot find the oracle in its workspace."""
+        health = await super().validate(task, context)
+        leaks = await asyncio.to_thread(self._leaks, task)
+        return msgspec.structs.replace(health, leaks=leaks, healthy=health.healthy and not leaks)
+
+    def _leaks(self, task: Task) -> tuple[str, ...]:
+        oracle = self.oracle(task)
+        if oracle is None:
+            return ()
+        base = _base(task)
+        with tempfile.TemporaryDirectory(prefix="proctor-leaks-") as scratch:
+            workspace = Path(scratch, "workspace")
+            check_out(base, workspace)
+            proof = prove_no_leak(oracle.content, workspace, commit=base.commit, kind=oracle.patch_kind)
+        return tuple(f"{leak.location}: {leak.lines[0] if leak.lines else leak.kind}" for leak in proof.leaks)
+
+    @property
+    def _hidden_paths(self) -> tuple[str, ...]:
+        return tuple(map(str, self.private_dirs))
+
+    def _grading_job(self, task: Task, context: GradingContext) -> GradingJob:
+        return GradingJob(
+            task_id=task.id,
+            grader=self.grader,
+            context=context,
+            folder=context.folder / disk_name(task.id),
+            spec=self.environment_spec(task, context.options),
+            timeout=context.options.timeout_seconds or self.test_seconds,
+            protected=self.protected(task),
+            tags=task.tags,
+        )
+
+
+def _base(task: Task) -> Base:
+    if isinstance(task.public.source, ImageSource):
+        raise InvalidData("a patch needs a directory or a repository to start from, not an image", where=task.id)
+    return base_of(task.public.source)
+
+
+def _tested_paths(plan: TestPlan) -> tuple[str, ...]:
+    """Patterns of the files that our reporter looks for tests in; a command's tests are only known to the task."""
+    if plan.format not in REPORTER_FORMATS:
+        return ()
+    targets = [target.partition("::")[0].removeprefix("./").rstrip("/") for target in plan.targets]
+    if not targets or "." in targets:
+        return (plan.pattern, "test_*.py", "*_test.py")
+    # A target of unittest may be a dotted name, of a module or of something in it.
+    modules = [target.split(".") for target in targets if "/" not in target]
+    files = [f"/{'/'.join(parts[:depth])}.py" for parts in modules for depth in range(1, len(parts) + 1)]
+    return (*(f"/{target}" for target in targets), *files)
+
+
+def _lay_out_base(task: Task, tree: Path) -> None:
+    """The files that the agent starts from, without their past, which tests need not see."""
+    check_out(_base(task), tree)
+    shutil.rmtree(tree / ".git")
+
+
+def _apply(
+    base: Path, prediction: Prediction, tree: Path, protected: tuple[str, ...], hidden: Path | None
+) -> AppliedSubmission:
+    applied = apply_submission(base, prediction, tree, protected=protected, merge=True)
+    restore_paths(base, tree, applied.restore)
+    add_files(tree, hidden)
+    return applied
+
+
+def _verdict(
+    job: GradingJob, before: TestRun, runs: list[TestRun], expectation: Expectation, applied: AppliedSubmission
+) -> Verdict:
+    resolution = resolve(before, runs[0], expectation, reruns=runs[1:])
+    return Verdict(
+        task_id=job.task_id,
+        status=resolution.status,
+        cause=resolution.cause,
+        reason=resolution.reason,
+        tests=resolution.tests,
+        findings=(*applied.findings, *run_time_findings(before, runs, applied.touched)),
+        applied_with=applied.applied_with,
+        flaky=resolution.flaky,
+        grader=job.grader,
+        seconds=round(sum(run.seconds for run in runs), 3),
+    )
+
+
+def _ungraded(job: GradingJob, cause: Cause, reason: str) -> Verdict:
+    status = CONSEQUENCES[cause].status or Status.ERROR
+    return Verdict(task_id=job.task_id, status=status, cause=cause, reason=reason, grader=job.grader)
