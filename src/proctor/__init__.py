@@ -38,7 +38,6 @@ if TYPE_CHECKING:
         GradeOptions,
         GradingContext,
         InvalidTask,
-        LogMeasure,
         TaskHealth,
     )
     from proctor.core.causes import Cause, Status
@@ -75,7 +74,7 @@ if TYPE_CHECKING:
         SubmissionKind,
         Task,
     )
-    from proctor.core.trajectory import Trajectory
+    from proctor.core.trajectory import LogMeasure, Trajectory
     from proctor.core.verdict import Finding, TestStatus, Verdict
     from proctor.environments import provider
     from proctor.grading import Expectation, TestFormat, TestPlan, TestRun, audit_change, resolve, run_tests
@@ -180,7 +179,7 @@ _MODULES = {
     "proctor.core.agent": "Agent AgentOutcome AgentRequest AgentSetup",
     "proctor.core.benchmark": (
         "AttemptLogs Benchmark BenchmarkSource DatasetInfo GradeOptions GradingContext "
-        "InvalidTask LogMeasure TaskHealth"
+        "InvalidTask TaskHealth"
     ),
     "proctor.core.causes": "Cause Status",
     "proctor.core.environment": (
@@ -195,7 +194,7 @@ _MODULES = {
     "proctor.core.task": (
         "DirectorySource ImageSource Oracle PrivatePart PublicPart RepositorySource SubmissionKind Task"
     ),
-    "proctor.core.trajectory": "Trajectory",
+    "proctor.core.trajectory": "LogMeasure Trajectory",
     "proctor.core.verdict": "Finding TestStatus Verdict",
     "proctor.environments": "provider",
     "proctor.grading": "Expectation TestFormat TestPlan TestRun audit_change resolve run_tests",

@@ -1,7 +1,7 @@
 """Statistics of the logs of a run, as reports contain them."""
 
-from proctor.core.benchmark import LogMeasure
 from proctor.core.record import Record
+from proctor.core.trajectory import LogMeasure
 
 
 class ToolCallStats(Record):

@@ -22,7 +22,7 @@ from proctor.core.record import Record, to_json
 from proctor.core.run import Machine
 from proctor.core.submission import PatchKind
 from proctor.core.task import Task
-from proctor.core.trajectory import Step
+from proctor.core.trajectory import LogMeasure, Step
 from proctor.core.verdict import Verdict
 
 RepairMode = Literal["off", "memory", "write"]
@@ -267,19 +267,6 @@ class AttemptLogs:
     folder: Path
     resolved: bool
     steps: Sequence[Step]
-
-
-class LogMeasure(Record):
-    """One of a benchmark's own measures of its logs, shown below a report's log statistics.
-
-    Attributes:
-        counts: how often each of its values occurs.
-        total: out of how many; None where the counts are all there is.
-    """
-
-    name: str
-    counts: dict[str, int]
-    total: int | None = None
 
 
 class BenchmarkSource(ABC):

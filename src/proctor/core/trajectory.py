@@ -134,3 +134,16 @@ class Trajectory(Record):
     def instruction(self) -> str:
         """What the agent was first asked; empty when that was not seen."""
         return next((step.text for step in self.steps if step.source == "user" and step.text), "")
+
+
+class LogMeasure(Record):
+    """One of a benchmark's own measures of its logs, shown below a report's log statistics.
+
+    Attributes:
+        counts: how often each of its values occurs.
+        total: out of how many; None where the counts are all there is.
+    """
+
+    name: str
+    counts: dict[str, int]
+    total: int | None = None

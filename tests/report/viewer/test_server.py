@@ -257,7 +257,7 @@ async def test_a_broken_recording_is_a_sentence_on_the_page_and_the_rest_is_ther
     (store.logs("two", 1, 1) / "cassette.jsonl").write_text("{}\n")
     status, text, _ = await site.get("/run/toy/run-001/task?task=two")
     assert status == 200
-    assert "line 1 is not part of a cassette" in text
+    assert "line 1 is not part of a recording" in text
     assert "a test fails" in text
     assert (await site.get("/run/toy/run-001/atif?task=two&attempt=1"))[0] == 404
 

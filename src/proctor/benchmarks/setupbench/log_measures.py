@@ -13,11 +13,11 @@ from typing import Final, Literal
 from msgspec import field
 
 from proctor.benchmarks.setupbench.verdict_rule import SetupBenchEvidence
-from proctor.core.benchmark import AttemptLogs, LogMeasure
+from proctor.core.benchmark import AttemptLogs
 from proctor.core.errors import InvalidData
 from proctor.core.record import Record, read_record
 from proctor.core.submission import PatchKind
-from proctor.core.trajectory import Step, ToolCall
+from proctor.core.trajectory import LogMeasure, Step, ToolCall
 from proctor.results.attempt_record import SUBMISSION_FILES
 
 ActionKind = Literal["command", "read", "edit", "list", "other"]

@@ -11,8 +11,9 @@ from proctor.benchmarks.data import download_from_git, published_results, store_
 from proctor.benchmarks.setupbench.benchmark import SetupBench
 from proctor.benchmarks.setupbench.log_measures import measure_setups
 from proctor.benchmarks.setupbench.rows import FILES, fixtures_dir, read_tasks, scenarios_dir
-from proctor.core.benchmark import AttemptLogs, BenchmarkSource, DatasetInfo, LogMeasure
+from proctor.core.benchmark import AttemptLogs, BenchmarkSource, DatasetInfo
 from proctor.core.published_result import PublishedResult
+from proctor.core.trajectory import LogMeasure
 
 REPOSITORY: Final = "https://github.com/microsoft/SetupBench"
 REVISION: Final = "041a412f01348c2a6f8b1b6a910138fe01885aee"  # what our notes on single tasks hold for
