@@ -65,8 +65,10 @@ format: dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# The JSON Schemas are generated from the records and shipped; a test fails when they are stale.
+# The JSON Schemas, and the types of the options of the Python API, are generated from the records and shipped; a test
+# fails when they are stale.
 schemas: dev
+	$(BIN)/python -m proctor.core.option_types src/proctor/options.py
 	$(BIN)/python -m proctor.schema src/proctor/schemas
 
 perf: dev

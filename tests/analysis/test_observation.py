@@ -10,7 +10,7 @@ from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.errors import InvalidData
 from proctor.core.record import to_json
 from proctor.core.result import ModelUsage, Tokens
-from proctor.core.run import Mode
+from proctor.core.request import Mode
 from random_runs import random_result, store_run
 
 

@@ -5,8 +5,7 @@ from typing import Final
 
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.record import Record
-from proctor.core.run import JournalEntry, Stage
-from proctor.runner.records import Trial
+from proctor.core.run import JournalEntry, Stage, Trial
 
 _STAGE_ORDER: Final[dict[Stage | None, int]] = {
     None: 0,

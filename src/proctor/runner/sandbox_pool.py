@@ -10,7 +10,8 @@ from typing import Any, Final
 from proctor.agents.h2.template import PodTemplate, load_checked_template
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.files import write_atomic
-from proctor.core.run import Mode, RunConfig
+from proctor.core.request import Mode
+from proctor.core.run import RunConfig
 from proctor.sandboxes import Sandbox, Sandboxes
 from proctor.sandboxes.preset import load_preset, user_presets
 

@@ -9,10 +9,10 @@ from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.evaluation import TaskEvaluation
 from proctor.core.record import read_record
 from proctor.core.result import Attempt, ModelUsage, TaskResult
+from proctor.core.run import Trial
 from proctor.core.task import Task
 from proctor.results import RunStore
-from proctor.results.attempt_record import RECORDING_FILE, attempt_file
-from proctor.runner.records import AttemptRecord, GradingRecord, Trial
+from proctor.results.attempt_record import RECORDING_FILE, AttemptRecord, GradingRecord, attempt_file
 from proctor.runner.run_cost import recording_usage
 
 
@@ -32,8 +32,8 @@ def attempt_entry(store: RunStore, trial: Trial, record: AttemptRecord) -> Attem
 def stored_attempt_entry(store: RunStore, trial: Trial, number: int, started_at: str) -> Attempt:
     """An attempt of an earlier sitting; of one that was killed, what its recording tells."""
     logs = store.logs(trial.task_id, trial.number, number)
-    if (record := attempt_file(logs)).exists():
-        return attempt_entry(store, trial, read_record(record, AttemptRecord))
+    if (file := attempt_file(logs)).exists():
+        return attempt_entry(store, trial, read_record(file, AttemptRecord))
     cassette = logs / RECORDING_FILE
     # The last sign of life.
     seen = datetime.fromtimestamp(cassette.stat().st_mtime, UTC) if cassette.exists() else None

@@ -19,7 +19,7 @@ import msgspec
 from proctor.benchmarks.x07.files import World, X07Eval
 from proctor.benchmarks.x07.test_command import X07Run, run_x07_test
 from proctor.benchmarks.x07.toolchain import Toolchain
-from proctor.core.benchmark import RepairMode
+from proctor.core.request import RepairMode
 from proctor.core.environment import Environment, ExecResult
 from proctor.core.errors import InvalidData
 from proctor.core.evaluation import RepairSummary, TestSummary
