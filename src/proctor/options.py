@@ -149,7 +149,8 @@ class EvaluateOptions(TypedDict, total=False):
         jobs: Tasks graded at the same time.
         artifacts: Where results of tests and logs go.
         keep_artifacts: Keep the graded trees there too.
-        repair: Of x07 suites: let x07's linter repair what the patch touched; memory: only count what it would do.
+        repair: Where a suite's test program has a linter: let it repair what the patch touched; memory: only count
+            what it would do.
         repair_max_iters: Rounds of that repair.
         determinism_runs: Run the tests after the patch N times. [default: the suite's, or 1; `validate`: 2]
         cache: Grade anew what was graded before.

@@ -81,7 +81,7 @@ def test_a_refusal_names_the_option_as_it_was_given() -> None:
 
 def test_an_older_name_is_read_and_a_misspelt_one_is_not() -> None:
     assert resolve_aliases(RunRequest, {"attempts": 3}, FIELDS) == {"trials": 3}
-    with pytest.raises(UsageError, match="there is no option 'max_costs'; did you mean 'max_cost'?"):
+    with pytest.raises(UsageError, match="there is no option 'max_costs'; did you mean 'max_cost'"):
         resolve_aliases(RunRequest, {"max_costs": 3}, FIELDS)
 
 
