@@ -9,10 +9,12 @@ import os
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Unpack
+from typing import Any, Final, Literal, TypeVar, Unpack
 
 from proctor.analysis.sweep import SweepOutcome
+from proctor.core.agent import Agent
 from proctor.core.benchmark import Benchmark, TaskHealth
+from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import UsageError
 from proctor.core.evaluation import EvaluationReport, Prediction, TaskEvaluation
 from proctor.core.options import OptionField, Scope, option_fields, read_options, resolve_aliases
@@ -24,7 +26,7 @@ from proctor.options import CommonOptions, EvaluateOptions, ResumeOptions, RunOp
 from proctor.results import find_run, find_sweep, summarise
 from proctor.runner.evaluation import open_evaluation
 from proctor.runner.observer import RunObserver
-from proctor.runner.session import Job, RunResults, SessionHooks, SessionResult, run_session
+from proctor.runner.session import RunResults, SessionHooks, SessionResult, run_session
 from proctor.runner.sweep import stored_sweep_outcome
 from proctor.runner.sweep_file import read_sweep_file
 
@@ -51,6 +53,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+_OBJECTS: Final[dict[str, type]] = {"agent": Agent, "benchmark": Benchmark, "runner": EnvironmentProvider}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,8 @@ def resume(name: str | Path, **options: Unpack[ResumeOptions]) -> RunResults:
 
 async def resume_async(name: str | Path, **options: Unpack[ResumeOptions]) -> RunResults:
     """The same as `resume`, in the caller's event loop."""
-    (made,) = (await _resume(find_run(str(name), root=options.get("results")), options)).runs
+    hooks, values = _read_resume(options)
+    (made,) = (await run_session(find_run(str(name), root=hooks.results), hooks, values)).runs
     return made
 
 
@@ -159,10 +163,11 @@ def resume_sweep(name: str | Path, **options: Unpack[ResumeOptions]) -> SweepRes
 
 async def resume_sweep_async(name: str | Path, **options: Unpack[ResumeOptions]) -> SweepResults:
     """The same as `resume_sweep`, in the caller's event loop."""
-    store = find_sweep(str(name), root=options.get("results"))
+    hooks, values = _read_resume(options)
+    store = find_sweep(str(name), root=hooks.results)
     if store is None:
         raise UsageError(f"there is no sweep {str(name)!r}", fix="name it as benchmark/sweep-id")
-    return _sweep_results(await _resume(store, options))
+    return _sweep_results(await run_session(store, hooks, values))
 
 
 def load_results(name: str | Path, *, results: Path | None = None) -> RunResults:
@@ -252,16 +257,14 @@ class _CallbackObserver(RunObserver):
         self._callback(trial.task_id, trial.number, result)
 
 
-async def _resume(job: Job, options: ResumeOptions) -> SessionResult:
-    benchmark = options.get("benchmark")
-    hooks, values = _read(
+def _read_resume(options: ResumeOptions) -> tuple[SessionHooks, dict[str, Any]]:
+    return _read(
         RunRequest,
         {name: value for name, value in options.items() if name != "benchmark"},
-        benchmark,
+        options.get("benchmark"),
         lambda field: field.option.scope in {Scope.SESSION, Scope.RESUME} or field.option.resumable,
-        objects=True,
+        resumed=True,
     )
-    return await run_session(job, hooks, {name: value for name, value in values.items() if name != "benchmark"})
 
 
 def _read(
@@ -270,32 +273,39 @@ def _read(
     benchmark: str | Benchmark | None,
     only: Callable[[OptionField], bool],
     *,
-    objects: bool = False,
+    resumed: bool = False,
 ) -> tuple[SessionHooks, dict[str, Any]]:
     """The hooks and the values of a request, from the arguments of a function.
+
+    Agent and runner may be objects; of a run that is resumed they can be nothing else.
 
     Raises:
         UsageError: an option is not known, or a value is refused.
     """
-    fields = option_fields(record)
-    known = {name for name, field in fields.items() if only(field) and name != "suite"}  # `benchmark` may be one
-    parts = {"agent", "runner"} & (known | ({"agent", "runner"} if objects else set()))
-    given = resolve_aliases(record, options, {*known, *parts, "results", "on_trial_finished"})
+    # A suite is given as the benchmark.
+    known = {name for name, field in option_fields(record).items() if only(field) and name != "suite"}
+    if resumed:
+        known |= {"agent", "runner"}
+    given = resolve_aliases(record, options, {*known, "results", "on_trial_finished"})
     results, callback = given.pop("results", None), given.pop("on_trial_finished", None)
-    found: dict[str, Any] = {name: given.pop(name) for name in parts if not isinstance(given.get(name, ""), str | None)}
-    if objects and given.keys() & parts:
-        name = next(iter(given.keys() & parts))
-        raise UsageError(f"{name} must be the object that the run was started with, not {given[name]!r}")
+    objects: dict[str, Any] = {
+        name: given.pop(name)
+        for name in ("agent", "runner")
+        if given.get(name) is not None and (resumed or not isinstance(given[name], str))
+    }
     values = read_options(record, given, folder=Path.cwd())
     if isinstance(benchmark, str):
         values["suite" if os.sep in benchmark or benchmark.endswith(".json") else "benchmark"] = benchmark
     elif benchmark is not None:
-        found["benchmark"] = benchmark
+        objects["benchmark"] = benchmark
+    for name, value in objects.items():
+        if not isinstance(value, _OBJECTS[name]) and not (name == "agent" and isinstance(value, type)):
+            raise UsageError(f"{name} must be an object of the class {_OBJECTS[name].__name__}, not {value!r}")
     return (
         SessionHooks(
-            benchmark=found.get("benchmark"),
-            agent=found.get("agent"),
-            provider=found.get("runner"),
+            benchmark=objects.get("benchmark"),
+            agent=objects.get("agent"),
+            provider=objects.get("runner"),
             results=results,
             make_observer=lambda *_: RunObserver() if callback is None else _CallbackObserver(callback),
         ),
