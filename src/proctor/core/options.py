@@ -50,7 +50,7 @@ class Use(StrEnum):
 
 
 class Option(Record):
-    """What is said of an option beside its name, type and default, which are the field's own.
+    """The description of an option; its name, type and default are the field's own.
 
     Attributes:
         metavar: how help pages write its value.
@@ -131,13 +131,18 @@ def option_fields(record: type[Record]) -> Mapping[str, OptionField]:
     for field in msgspec.structs.fields(record):
         extra = next((meta.extra for meta in get_args(field.type)[1:] if isinstance(meta, msgspec.Meta)), None)
         if get_origin(field.type) is Annotated and extra is not None:
-            said: Option = extra["option"]
+            described: Option = extra["option"]
             default = field.default if field.default is not msgspec.NODEFAULT else None
             if field.default_factory is not msgspec.NODEFAULT:
                 default = field.default_factory()
-            kind, choices, enum = _kind_of(get_args(field.type)[0], said)
+            kind, choices, enum = _kind_of(get_args(field.type)[0], described)
             found[field.name] = OptionField(
-                name=field.name, option=said, kind=said.kind or kind, default=default, choices=choices, enum=enum
+                name=field.name,
+                option=described,
+                kind=described.kind or kind,
+                default=default,
+                choices=choices,
+                enum=enum,
             )
     return found
 
@@ -176,7 +181,7 @@ def read_options(
     return values
 
 
-def _kind_of(declared: Any, said: Option) -> tuple[str, tuple[str, ...], type[StrEnum] | None]:
+def _kind_of(declared: Any, described: Option) -> tuple[str, tuple[str, ...], type[StrEnum] | None]:
     """How values of a type are read, and which values there are, where they can be listed."""
     if get_origin(declared) in {Union, UnionType}:
         declared = next(part for part in get_args(declared) if part is not type(None))
@@ -186,7 +191,7 @@ def _kind_of(declared: Any, said: Option) -> tuple[str, tuple[str, ...], type[St
     if isinstance(declared, type) and issubclass(declared, StrEnum):
         return "choice", tuple(member.value for member in declared), declared
     if declared is int:
-        return ("integer" if said.least is None else "count"), (), None
+        return ("integer" if described.least is None else "count"), (), None
     kinds = {bool: "truth", float: "amount", str: "text", tuple: "texts", dict: "pairs"}
     return kinds[origin or declared], (), None
 

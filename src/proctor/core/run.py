@@ -64,7 +64,7 @@ class JournalEntry(Record):
     """One finished stage of one attempt. The journal is append-only; a resumed run believes nothing else.
 
     `answered`: the attempt has ended, and another must be made. `collected`: it has ended, and it is the one that
-    counts. `cause` is why the attempt ended, and at `recorded` what the result says.
+    counts. `cause` is why the attempt ended, and at `recorded` the cause of the result.
     """
 
     at: str
@@ -81,8 +81,8 @@ class RunSummary(Record):
     """The aggregate of a run, made again from its tasks at any time.
 
     Attributes:
-        cost_usd: of all recorded answers, every attempt at them included.
-        unfinished_usd: what attempts have cost whose answers are not recorded yet.
+        cost_usd: of all recorded trials, every attempt at them included.
+        unfinished_usd: the cost of attempts whose trials are not recorded yet.
     """
 
     run_id: str

@@ -19,7 +19,7 @@ def agent_factory(agent: AgentSource, config: RunConfig, benchmark: Benchmark) -
     """Makes the agent for a task. One agent serves all tasks, unless it needs their oracles.
 
     Raises:
-        UsageError: the agent lacks what it needs.
+        UsageError: something that the agent needs is missing.
     """
     if isinstance(agent, Agent):
         return lambda _: agent

@@ -62,7 +62,7 @@ class RunContext:
         gateway: the proxy to the model; None when there is no model.
         model: the model's id, as the agent requests it.
         model_socket: where the gateway listens for environments.
-        sandboxes: the pool of agents' homes; None for agents that need none.
+        sandboxes: the pool of agents' sandboxes; None for agents that need none.
         secrets: what must never be written down.
         grace_seconds: how long an agent has to end by itself after the model has been taken away.
     """

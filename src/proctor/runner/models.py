@@ -122,7 +122,7 @@ def make_model_access(request: RunRequest, environ: Mapping[str, str]) -> ModelA
 
 
 def load_prices(file: str | None) -> Prices:
-    """What tokens cost: as the package says, and as a file of the user's does.
+    """The prices of tokens: the package's table, with those of a user's file.
 
     Raises:
         UsageError: the file cannot be read.
@@ -132,7 +132,7 @@ def load_prices(file: str | None) -> Prices:
 
 
 def prices_version(file: str) -> str:
-    """What tells one table of prices from another.
+    """What identifies a table of prices: its name and digest.
 
     Raises:
         UsageError: the file cannot be read.

@@ -51,7 +51,7 @@ def given_options(request: TaskRequest) -> list[OptionField]:
 
 
 def check_environment_options(request: TaskRequest) -> None:
-    """See that what is said of the environments fits their provider.
+    """See that the options of environments fit their provider.
 
     Raises:
         UsageError: it does not.

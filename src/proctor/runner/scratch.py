@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 _PREFIX: Final = "proctor-scratch-"
-# A socket's path may have about 100 characters, of which what is made in the folder needs its part.
+# A socket's path may have about 100 characters, of which what is made in the folder takes a part.
 _MAX_SOCKET_DIR_LENGTH: Final = 60
 _SHORT_PARENT: Final = Path("/tmp")  # noqa: S108 - only our user can read what is made there
 

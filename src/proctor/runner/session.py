@@ -394,7 +394,7 @@ async def _start(
 
 
 def _read_state(store: RunStore, config: RunConfig) -> tuple[dict[Trial, TrialState], list[Trial], RunCost]:
-    """Where a run stands: the trials that were begun, those that are to be worked on, and the cost so far."""
+    """Where a run stands: the trials that were started, those that are to be worked on, and the cost so far."""
     entries = list(read_journal(store.journal))
     states = read_trial_states(entries)
 

@@ -63,7 +63,7 @@ class RunSession:
 
     Attributes:
         pending: the trials that are to be worked on.
-        trial_states: where each trial stands that an earlier session has begun.
+        trial_states: where each trial stands that an earlier session has started.
         trials_left: how many were not brought to a result.
     """
 

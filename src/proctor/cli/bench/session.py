@@ -87,7 +87,7 @@ async def _cancel_on_signals(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _confirm(plan: RunConfig | Sweep, given: dict[str, Any]) -> bool:
-    """Show the plan, and let nobody spend by mistake."""
+    """Show the plan, and see that nothing is spent by mistake."""
     if isinstance(plan, RunConfig):
         if given["dry_run"]:
             _print_run_plan(plan, as_json=given["as_json"])
