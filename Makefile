@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * os.cpu_count())')
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: FORCE setup dev demo picture screenshots test lint format schemas perf cheats clean
+.PHONY: FORCE setup dev demo picture screenshots test lint format schemas perf cheats trace clean
 
 setup: $(VENV)/.installed
 
@@ -65,8 +65,10 @@ format: dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# The JSON Schemas are generated from the records and shipped; a test fails when they are stale.
+# The JSON Schemas, and the types of the options of the Python API, are generated from the records and shipped; a test
+# fails when they are stale.
 schemas: dev
+	$(BIN)/python -m proctor.core.option_types src/proctor/options.py
 	$(BIN)/python -m proctor.schema src/proctor/schemas
 
 perf: dev
@@ -76,6 +78,10 @@ perf: dev
 # Hostile submissions, graded for real: cheat, defence, verdict, audit finding. Fails when one of them wins.
 cheats: dev
 	@PYTHONPATH=tests $(BIN)/python -m cheats $(ARGS)
+
+# The calls from `bench run` to the agent, and from grading to the test process. Fails when they are too many.
+trace: dev
+	@PYTHONPATH=tests $(BIN)/python -m call_chains
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -3,7 +3,7 @@
     python perf/runner.py [TASKS ...]          200 1000 4000 by default
 
 Tasks whose preparing, collecting and grading do nothing, answered by nobody, go through the whole pipeline:
-environments (of the `local` provider without isolation, or hollow ones to see the pipeline alone), journal, files,
+environments (of the `local` provider without isolation, or no-op ones to see the pipeline alone), journal, files,
 results. Each row is a process of its own. Beside them, a bare loop writes the same files and lines with the same syncs,
 one task after the other, and does nothing else. `own` is the CPU of the process itself; `children` that of the
 environments' first processes.
@@ -23,10 +23,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from proctor.core.agent import Agent
-from proctor.core.benchmark import GradeOptions, GradingContext, InvalidTask, TaskHealth
+from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext
 from proctor.core.causes import Cause, Status
-from proctor.core.environment import Environment, EnvironmentSpec
+from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.files import sync_directory, write_atomic
 from proctor.core.submission import PatchKind
@@ -38,13 +37,12 @@ TARGET_RESUME_SECONDS = 1.0
 DONE = 0.9
 
 
-class Nothing:
+class Nothing(Benchmark):
     """A benchmark of tasks that take no work."""
 
     name = "nothing"
     source = "nothing"
     grader = "nothing/1"
-    split = None
 
     def __init__(self, count: int) -> None:
         self._tasks = [
@@ -60,20 +58,11 @@ class Nothing:
     def digest(self) -> str:
         return "nothing"
 
-    def fingerprint(self, task: Task) -> str:
-        return task.id
-
-    def environment(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
+    def environment_spec(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
         return EnvironmentSpec()
 
     def tasks(self) -> Sequence[Task]:
         return self._tasks
-
-    def unusable(self) -> Sequence[InvalidTask]:
-        return []
-
-    def oracle(self, task: Task) -> Prediction | None:
-        return None
 
     async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:
         return EnvironmentSpec()
@@ -81,19 +70,16 @@ class Nothing:
     async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
         return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=b"")
 
-    async def grade(self, task: Task, prediction: Prediction, place: GradingContext) -> TaskEvaluation:
+    async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
         verdict = Verdict(task_id=task.id, status=Status.UNRESOLVED, cause=Cause.EMPTY, reason="nothing was done")
         return TaskEvaluation(task_id=task.id, verdict=verdict)
 
-    async def validate(self, task: Task, place: GradingContext) -> TaskHealth:
-        raise NotImplementedError
-
 
 class NoOpEnvironment:
-    """An environment that is not there."""
+    """An environment in which nothing runs."""
 
     workdir = "/workspace"
-    digest = "hollow"
+    digest = "none"
     model_url = None
 
     async def __aenter__(self) -> "NoOpEnvironment":
@@ -102,29 +88,16 @@ class NoOpEnvironment:
     async def __aexit__(self, *_: object) -> None: ...
 
 
-class NoOpProvider:
+class NoOpProvider(EnvironmentProvider):
     """Makes such environments."""
 
-    name = "hollow"
+    name = "none"
 
     async def start(self, spec: EnvironmentSpec) -> Any:
         return NoOpEnvironment()
 
     async def digest(self, spec: EnvironmentSpec) -> str:
-        return "hollow"
-
-    async def close(self) -> None: ...
-
-
-class Silent:
-    """A watcher that looks away."""
-
-    def __call__(self, *_: object) -> "Silent":
-        return self
-
-    def ignore(self, *_: object) -> None: ...
-
-    began = doing = heard = retrying = ended = stopping = ignore
+        return "none"
 
 
 def used() -> tuple[float, float, float]:
@@ -134,54 +107,16 @@ def used() -> tuple[float, float, float]:
 
 
 async def session(folder: Path, count: int, *, environments: str) -> None:
-    """One session of a run: the first, or a resumed one."""
-    from proctor.results import RunStore, list_runs, read_journal
-    from proctor.runner.request import RunRequest
-    from proctor.runner.session import SessionOptions, run_session
-    from proctor.runner.start import configure, create_run
+    """One session of a run: the first, or a resumed one; without environments, the pipeline alone."""
+    from proctor.core.request import RunRequest
+    from proctor.results import list_runs
+    from proctor.runner.session import SessionHooks, run_session
 
-    benchmark = Nothing(count)
+    local, benchmark = environments == "local", Nothing(count)
     stores = list_runs(benchmark.name, root=folder)
-    if not stores:
-        asked = RunRequest(agent="nop", isolation=False, concurrency=4, grade_concurrency=2)
-        stores = [create_run(await configure(asked, benchmark, benchmark.tasks()), root=folder)]
-    if environments == "local":
-        await run_session(stores[0], benchmark, make_observer=Silent(), options=SessionOptions())
-    else:
-        await hollow(RunStore(stores[0].folder), benchmark, list(read_journal(stores[0].journal)))
-
-
-async def hollow(store: Any, benchmark: Nothing, entries: list[Any]) -> None:
-    """The same without environments: the pipeline alone."""
-    from proctor.agents import agent as find_agent
-    from proctor.results import summarise
-    from proctor.runner.attempt import RunContext, ScratchPool
-    from proctor.runner.request import list_trials
-    from proctor.runner.resume import read_trial_states
-    from proctor.runner.scratch import scratch_folder
-    from proctor.runner.trial import ConcurrencyLimits, RunState, TrialRetry, run_trials
-
-    nobody: Agent = find_agent("nop")
-    config, known = store.config(), read_trial_states(entries)
-    way = RunContext(
-        run_id=config.run_id,
-        benchmark=benchmark,
-        provider=NoOpProvider(),
-        make_agent=lambda _: nobody,
-        scratch=ScratchPool(Path(tempfile.mkdtemp(dir=scratch_folder()))),
-    )
-    course = RunState(
-        store=store,
-        context=way,
-        tasks={task.id: task for task in benchmark.tasks()},
-        trials=[trial for trial in list_trials(config) if trial not in known or not known[trial].recorded],
-        trial_states=known,
-        grade_options=GradeOptions(),
-        observer=Silent(),
-        retry=TrialRetry(),
-    )
-    await run_trials([course], ConcurrencyLimits(4, 2))
-    store.write_summary(summarise(config, store.results()))
+    request = RunRequest(agent="nop", isolation=not local, concurrency=4, grade_concurrency=2)
+    hooks = SessionHooks(benchmark=benchmark, provider=None if local else NoOpProvider(), results=folder)
+    await run_session(stores[0] if stores else request, hooks)
 
 
 def loop(folder: Path, count: int, like: Path) -> None:
@@ -261,21 +196,21 @@ def main() -> int:
             rows = {}
             for kind, title in (
                 ("local", "run, environments without walls"),
-                ("hollow", "run, hollow environments"),
+                ("none", "run, no-op environments"),
                 ("loop", "bare loop"),
             ):
                 rows[kind] = row = measured(kind, base / f"{kind}-{count}", count)
                 each = [row[key] / count * 1000 for key in ("own", "children", "wall")]
                 print(f"{title:28}{count:7}{each[0]:13.2f}{each[1]:10.2f}{each[2]:8.2f}{row['rss']:8.0f}", flush=True)
-            ratio = rows["hollow"]["own"] / rows["loop"]["own"]
+            ratio = rows["none"]["own"] / rows["loop"]["own"]
             print(f"{'pipeline / bare loop':28}{count:7}{ratio:12.1f}x")
             met &= rows["local"]["own"] / count * 1000 <= TARGET_MS
         print(f"\n{'going on':28}{'tasks':>7}{'own s':>13}{'of it for the tenth':>22}{'the rest':>10}")
         for count in counts:
-            per_task = measured("hollow", base / f"again-{count}", count)["own"] / count
-            folder = base / f"hollow-{count}"
+            per_task = measured("none", base / f"again-{count}", count)["own"] / count
+            folder = base / f"none-{count}"
             undo_the_last_tenth(folder, count)
-            own = measured("hollow", folder, count)["own"]
+            own = measured("none", folder, count)["own"]
             tenth = per_task * (count - int(count * DONE))
             print(f"{'a run that is 90 % done':28}{count:7}{own:13.2f}{tenth:22.2f}{own - tenth:10.2f}", flush=True)
             met &= own - tenth <= TARGET_RESUME_SECONDS

@@ -7,9 +7,9 @@ import msgspec
 from proctor.analysis import Observation
 from proctor.analysis.observation import ObservedVerdict
 from proctor.core.causes import Cause, Status
-from proctor.core.environment import Limits
+from proctor.core.request import Mode
 from proctor.core.result import AgentMetrics, ModelUsage, Tokens
-from proctor.core.run import Budget, Machine, Mode, RunConfig
+from proctor.core.run import Machine, RunConfig
 
 MARKS = {
     "+": (Status.RESOLVED, Cause.SOLVED),
@@ -62,23 +62,11 @@ def config(**changes: Any) -> RunConfig:
         source="core",
         mode=Mode.BASELINE,
         agent="claude_code",
-        command=(),
         model="claude-x",
         preset="empty",
-        pod_template=None,
-        variables={},
-        runner="local",
-        image=None,
-        isolation=True,
-        network=None,
-        trials=1,
-        concurrency=1,
         grade_concurrency=1,
-        limits=Limits(),
         max_turns=100,
-        budget=Budget(),
         tasks=tuple("abcdef"),
-        excluded=(),
         data_digest="d",
         versions={"claude": "2.1"},
         machine=Machine(platform="linux", python="3.11", cpus=2, memory_mb=1000),

@@ -9,8 +9,9 @@ import msgspec
 from observations import config
 from proctor.core.causes import Cause, Status
 from proctor.core.record import to_json
+from proctor.core.request import Mode
 from proctor.core.result import AgentMetrics, Attempt, Member, ModelUsage, TaskResult, Tokens
-from proctor.core.run import Mode, RunConfig
+from proctor.core.run import RunConfig
 from proctor.core.verdict import Finding, TestOutcome, TestStatus, Verdict
 from proctor.results import RunStore
 

@@ -55,14 +55,14 @@ def test_what_is_exported_is_there_and_is_what_programs_and_plugins_need() -> No
         ({"max_cots": 5.0}, "there is no option 'max_cots'; did you mean 'max_cost'?"),
         ({"mode": "pod"}, "mode must be one of baseline, h2, not 'pod'"),
         ({"network": "all"}, "network must be one of none, model, open, not 'all'"),
-        ({"tasks": TASK}, f"tasks must be a list, not the text '{TASK}'"),
-        ({"limit": -1}, "limit must be 0 or more, not -1"),
-        ({"retries": -1}, "retries must be 0 or more, not -1"),
-        ({"concurrency": 0}, "--concurrency must be a number from 1 to 1,000,000, not 0"),
-        ({"attempts": 10**20}, f"--attempts must be a number from 1 to 1,000,000, not {10**20}"),
-        ({"max_cost": float("nan")}, "--max-cost must be a number above 0, not nan"),
-        ({"max_cost_per_task": float("inf")}, "--max-cost-per-task must be a number above 0, not inf"),
-        ({"timeout": 0}, "--timeout must be a number above 0, not 0"),
+        ({"tasks": TASK}, f"tasks must be a list of texts, not '{TASK}'"),
+        ({"limit": -1}, "limit must be a whole number from 0 to 1,000,000, not -1"),
+        ({"retries": -1}, "retries must be a whole number from 0 to 1,000,000, not -1"),
+        ({"concurrency": 0}, "concurrency must be a whole number from 1 to 1,000,000, not 0"),
+        ({"attempts": 10**20}, f"trials must be a whole number from 1 to 1,000,000, not {10**20}"),
+        ({"max_cost": float("nan")}, "max_cost must be a number above 0, not nan"),
+        ({"max_cost_per_task": float("inf")}, "max_cost_per_task must be a number above 0, not inf"),
+        ({"timeout": 0}, "timeout must be a number above 0, not 0"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_before_anything_is_written(results: Path, options: Any, sentence: str) -> None:
@@ -73,9 +73,9 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_written(results: Pat
 
 
 def test_a_text_that_is_no_prediction_is_not_taken_for_the_oracle(results: Path) -> None:
-    with pytest.raises(UsageError, match="the predictions are the text 'answers"):
-        proctor.evaluate(SUITE, "answers.jsonl", limit=1)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="jobs must be 1 or more, not 0"):
+    with pytest.raises(UsageError, match="the predictions are the text 'predictions"):
+        proctor.evaluate(SUITE, "predictions.jsonl", limit=1)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="jobs must be a whole number from 1 to 1,000,000, not 0"):
         proctor.evaluate(SUITE, "oracle", jobs=0)
 
 

@@ -1,7 +1,6 @@
 from observations import config
 from proctor.analysis.comparability import differences
-from proctor.core.agent_options import AgentOptions
-from proctor.core.environment import Limits, Network
+from proctor.core.environment import Network
 
 
 def test_configurations_are_compared_except_names_and_times() -> None:
@@ -14,7 +13,7 @@ def test_configurations_are_compared_except_names_and_times() -> None:
         command=("a", "b"),
         versions={"claude": "2.2", "h2": "1"},
         network=Network.OPEN,
-        limits=Limits(wall_seconds=60),
+        timeout=60.0,
         tasks=tuple("abcxyz"),
         data_digest="e",
     )
@@ -30,23 +29,19 @@ def test_configurations_are_compared_except_names_and_times() -> None:
         "data_digest: d and e",
         "tasks: 6 and 6, 3 in common",
         "network: None and open",
-        "limits wall_seconds: None and 60",
+        "timeout: None and 60.0",
         "concurrency: 1 and 9",
     ]
 
 
 def test_agent_options_may_be_under_test_and_long_prompts_are_cut() -> None:
-    other = config(
-        agent_options=AgentOptions(
-            append_system_prompt="Be careful. " * 50, allowed_tools=("Bash", "Read"), env={"A": "1"}
-        )
-    )
+    other = config(append_system_prompt="Be careful. " * 50, allowed_tools=("Bash", "Read"), agent_env={"A": "1"})
     found = differences(config(), other)
     assert all(difference.subject for difference in found)
     assert [str(difference) for difference in found] == [
-        "agent_options allowed_tools: None and Bash Read",
-        f"agent_options append_system_prompt: None and {('Be careful. ' * 7)[:80].rstrip()}… (600 characters)",
-        "agent_options env: None and A=1",
+        f"append_system_prompt: None and {('Be careful. ' * 7)[:80].rstrip()}… (600 characters)",
+        "allowed_tools: None and Bash Read",
+        "agent_env A: None and 1",
     ]
 
 

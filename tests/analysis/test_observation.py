@@ -9,8 +9,8 @@ from proctor.analysis import Observation, run_row, to_observation
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.errors import InvalidData
 from proctor.core.record import to_json
+from proctor.core.request import Mode
 from proctor.core.result import ModelUsage, Tokens
-from proctor.core.run import Mode
 from random_runs import random_result, store_run
 
 

@@ -185,7 +185,7 @@ def test_an_interrupted_evaluation_resumes_where_it_stopped(tmp_path: Path) -> N
     running.send_signal(signal.SIGINT)
     said = running.communicate(timeout=60)[1]
     assert running.returncode == 130
-    assert "the same command goes on from there" in said
+    assert "the same command continues from there" in said
     kept = {file: file.stat().st_mtime_ns for file in (tmp_path / "cache" / "evaluations").rglob("*.json")}
     assert 0 < len(kept) < 6
     code, report = evaluate(tmp_path, suite, "--oracle")

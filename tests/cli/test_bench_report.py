@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from documents import checked
-from proctor.core.run import Mode
+from proctor.core.request import Mode
 from random_runs import store_run
 
 RUN = "import sys; sys.argv = sys.argv[1:]; from proctor.cli import main\n"

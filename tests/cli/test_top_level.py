@@ -83,7 +83,7 @@ def test_a_run_goes_on_to_its_end_when_nobody_listens(tmp_path: Path, streams: s
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, env=env)
     assert done.returncode == 0, done
     assert "Exception" not in done.stderr
-    assert len(list((tmp_path / "results").glob("*/*/tasks/*.json"))) == 1
+    assert len(list((tmp_path / "results").glob("*/*/trials/*.json"))) == 1
 
 
 def test_output_that_cannot_be_written_is_one_sentence() -> None:

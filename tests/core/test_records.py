@@ -9,6 +9,7 @@ import pytest
 import proctor
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.errors import InvalidData
+from proctor.core.option_types import render
 from proctor.core.record import Record, from_json, read_record, to_json
 from proctor.core.result import AgentMetrics, Attempt, ModelUsage, TaskResult, Tokens
 from proctor.core.submission import PatchKind
@@ -64,6 +65,11 @@ def test_a_record_survives_the_way_through_json_and_fits_its_schema(name: str) -
 def test_the_shipped_schema_is_the_generated_one(name: str) -> None:
     shipped = Path(proctor.__file__).parent / "schemas" / f"{name}.schema.json"
     assert shipped.read_bytes() == to_json(json_schema(name)), "run `make schemas`"
+
+
+def test_the_shipped_types_of_options_are_the_generated_ones() -> None:
+    shipped = Path(proctor.__file__).parent / "options.py"
+    assert shipped.read_text() == render(), "run `make schemas`"
 
 
 def test_records_cannot_be_changed() -> None:

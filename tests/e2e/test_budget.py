@@ -36,7 +36,7 @@ async def test_forty_tasks_at_once_stop_at_a_third_and_finish_with_a_higher_limi
     assert done.json["resolved"] == TASKS
     assert (done.json["cost_usd"], done.json["unfinished_usd"]) == (pytest.approx(NEEDED), 0)
     assert set(provider.served.values()) == {1}
-    assert hall.store().config().budget.run_usd == 2 * NEEDED
+    assert hall.store().config().max_cost == 2 * NEEDED
     causes = {attempt.cause.value for result in hall.store().results() for attempt in result.attempts}
     assert causes == {"answered", "run_budget"}
     assert hall.leftovers() == []

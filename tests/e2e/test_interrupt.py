@@ -75,7 +75,7 @@ async def test_two_commands_on_one_run_are_refused_with_a_sentence(hall: Hall) -
         second = await hall.run("bench", "resume", "toy/run-001", "--max-cost", 99, **env)
         assert second.code == 12
         assert second.stderr == "proctor: run toy/run-001 is in use by another command; wait for it to end\n"
-        assert hall.store().config().budget.run_usd is None, "the run that is at work was changed"
+        assert hall.store().config().max_cost is None, "the run that is at work was changed"
         assert (await first.wait()).code == 0
     assert set(provider.served.values()) == {1}
 

@@ -76,7 +76,7 @@ async def test_tasks_are_chosen_left_out_limited_and_shuffled_by_a_seed(hall: Ha
     done = await hall.run(*NOP, *choice, TOY_TASKS=8)
     assert [line.split()[1] for line in done.stderr.splitlines()] == orders[0]
     config = hall.store().config()
-    assert (config.excluded, list(config.tasks)) == (("toy-0002",), orders[0])
+    assert (config.exclude, list(config.tasks)) == (("toy-0002",), orders[0])
     one = await hall.run(*NOP, "--task", "toy-0007", TOY_TASKS=8)
     assert one.stderr == "[1/1] toy-0007 unresolved (tests_failed)\n"
 

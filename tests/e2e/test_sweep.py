@@ -131,7 +131,7 @@ async def test_one_budget_holds_for_all_runs_and_can_be_raised(hall: Hall) -> No
     assert done.code == 0, done.stderr
     assert set(provider.served.values()) == {1, 2}
     assert provider.served.total() == 4 * (2 + 3)
-    assert {hall.store(f"toy/run-00{number}").config().budget.run_usd for number in (1, 2)} == {1.0}
+    assert {hall.store(f"toy/run-00{number}").config().max_cost for number in (1, 2)} == {1.0}
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from statsmodels.stats.contingency_tables import mcnemar  # type: ignore[import-
 
 from proctor.analysis.runs import RunRow
 from proctor.core.published_result import PublishedResult
-from proctor.core.run import Mode
+from proctor.core.request import Mode
 from proctor.report import run_rows
 from proctor.report.breakdown import break_down, breakdown_csv
 from proctor.report.comparison import RunComparison, compare_runs, comparison_document, comparison_report

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from sittings import Toys
+from sessions import Toys
 
 
 @pytest.fixture(autouse=True)

@@ -5,32 +5,28 @@ import errno
 import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from toy_benchmark import Toy
 
+from observations import config
 from proctor.agents.nop import Nop
-from proctor.core.agent import AgentOutcome, AgentRequest, ProgressCallback
+from proctor.core.agent import Agent, AgentOutcome, AgentRequest, ProgressCallback
 from proctor.core.environment import Environment, EnvironmentSpec, ExecResult
 from proctor.core.errors import InfrastructureError
+from proctor.core.run import Trial
 from proctor.core.task import Task
 from proctor.environments.local import LocalProvider
-from proctor.runner.attempt import (
-    AttemptCallbacks,
-    AttemptSpec,
-    RunContext,
-    ScratchPool,
-    _attempt_environment_spec,
-    run_attempt,
-)
-from sittings import Toys, script
+from proctor.runner.attempt import AttemptRunner, RunContext
+from proctor.runner.observer import RunObserver
+from proctor.runner.scratch import ScratchPool
+from sessions import Toys, script
 
 
-class Arranged(Toy):
-    """A toy whose rooms are seen to from inside."""
+class Served(Toy):
+    """A toy that serves its environments from inside."""
 
     def __init__(self, refusal: str = "") -> None:
         super().__init__(1)
@@ -44,24 +40,26 @@ class Arranged(Toy):
             raise InfrastructureError(self.refusal)
         assert (folder / "workspace").is_dir()
         self.folders.append(folder)
-        await environment.exec(["sh", "-c", "echo right >arranged.txt"])
+        await environment.exec(["sh", "-c", "echo right >served.txt"])
         yield
         self.left = await environment.exec(["cat", "answer.txt"])
 
 
-async def test_a_benchmark_sees_to_the_room_before_the_agent_comes_and_when_it_has_ended(tmp_path: Path) -> None:
-    benchmark = Arranged()
+async def test_a_benchmark_serves_the_environment_before_the_agent_starts_and_after_it_has_ended(
+    tmp_path: Path,
+) -> None:
+    benchmark = Served()
     toys = Toys(tmp_path, benchmark)
-    command = script(tmp_path, "open('answer.txt', 'w').write(open('arranged.txt').read())")
-    ending = await toys.run(agent="command", command=command)
-    assert ending.summary.resolved == 1
+    command = script(tmp_path, "open('answer.txt', 'w').write(open('served.txt').read())")
+    ended = await toys.run(agent="command", command=command)
+    assert ended.summary.resolved == 1
     assert len(benchmark.folders) == 1
     assert benchmark.left is not None
     assert benchmark.left.stdout == b"right\n"
 
 
-async def test_a_room_that_cannot_be_arranged_costs_no_answer(tmp_path: Path) -> None:
-    toys = Toys(tmp_path, Arranged("there is no such service here"))
+async def test_an_environment_that_cannot_be_served_starts_no_agent(tmp_path: Path) -> None:
+    toys = Toys(tmp_path, Served("there is no such service here"))
     agent = script(tmp_path, f"open({str(tmp_path / 'ran')!r}, 'w')")
     await toys.run(agent="command", command=agent)
     ((status, cause, _),) = toys.outcomes().values()
@@ -70,7 +68,7 @@ async def test_a_room_that_cannot_be_arranged_costs_no_answer(tmp_path: Path) ->
 
 
 class Stubborn(Nop):
-    """An agent whose disk is full when it is told to stop."""
+    """An agent whose disk is full when it is stopped."""
 
     async def solve(
         self, request: AgentRequest, environment: Environment, on_progress: ProgressCallback
@@ -82,44 +80,53 @@ class Stubborn(Nop):
             raise OSError(errno.ENOSPC, "No space left on device")
 
 
+def make_attempt(toy: Toy, folder: Path, agent: Agent, observer: RunObserver, **changes: Any) -> AttemptRunner:
+    context = RunContext(
+        config=config(**changes),
+        benchmark=toy,
+        provider=LocalProvider(isolation=False, environments_dir=folder / "environments"),
+        make_agent=lambda _: agent,
+        scratch=ScratchPool(folder / "scratch"),
+    )
+    (task,) = toy.tasks()
+    return AttemptRunner(
+        context,
+        task,
+        Trial(task_id=task.id, number=1),
+        1,
+        folder / "logs",
+        observer=observer,
+        on_fatal_error=lambda *_: None,
+    )
+
+
 async def test_an_agent_that_breaks_while_it_is_stopped_leaves_no_traceback(tmp_path: Path) -> None:
     toy = Toy(1)
-    (task,) = toy.tasks()
     complaints: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-    rooms = LocalProvider(isolation=False, environments_dir=tmp_path / "rooms")
-    places = ScratchPool(tmp_path / "places")
-    way = RunContext(run_id="r", benchmark=toy, provider=rooms, make_agent=lambda _: Stubborn(), scratch=places)
-    at_work = asyncio.Event()
+    running = asyncio.Event()
 
-    def doing(what: str) -> None:
-        if what == "waiting":
-            at_work.set()
+    class Waiting(RunObserver):
+        def progress(self, trial: Trial, message: str) -> None:
+            if message == "waiting":
+                running.set()
 
-    this = AttemptSpec(task=task, trial=1, number=1, logs=tmp_path / "logs")
-    making = asyncio.create_task(
-        run_attempt(
-            way, this, AttemptCallbacks(on_progress=doing, on_response=lambda _: None, on_fatal_error=lambda _: None)
-        )
-    )
-    await at_work.wait()
+    attempt = make_attempt(toy, tmp_path, Stubborn(), Waiting())
+    making = asyncio.create_task(attempt.run())
+    await running.wait()
     making.cancel()
     with pytest.raises(asyncio.CancelledError):
         await making
-    await rooms.close()
-    del making
+    await attempt.context.provider.close()
+    del making, attempt
     gc.collect()
     assert complaints == []
 
 
-async def test_the_image_that_was_asked_for_takes_the_place_of_the_one_that_a_task_builds(tmp_path: Path) -> None:
-    toy = Toy(1)
-    (task,) = toy.tasks()
-    rooms = LocalProvider(isolation=False, environments_dir=tmp_path / "rooms")
-    places = ScratchPool(tmp_path)
-    way = RunContext(run_id="r", benchmark=toy, provider=rooms, make_agent=lambda _: Nop(), scratch=places, image="own")
+async def test_the_image_of_the_run_replaces_the_one_that_a_task_builds(tmp_path: Path) -> None:
     built = EnvironmentSpec(build=tmp_path)
-    given = _attempt_environment_spec(way, task, built)
-    assert (given.image, given.build) == ("own", None)
-    assert _attempt_environment_spec(replace(way, image=None), task, built).build == tmp_path
-    await rooms.close()
+    attempt = make_attempt(Toy(1), tmp_path, Nop(), RunObserver(), image="own")
+    spec = attempt._environment_spec(built)
+    assert (spec.image, spec.build) == ("own", None)
+    assert make_attempt(Toy(1), tmp_path, Nop(), RunObserver())._environment_spec(built).build == tmp_path
+    await attempt.context.provider.close()

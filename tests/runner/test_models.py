@@ -6,7 +6,7 @@ from proctor.core.errors import InvalidData, UsageError
 from proctor.core.models import ALIASES
 from proctor.gateway import GatewaySessionSpec, ProviderAuth, ReplayBackend, ScriptBackend, Upstream
 from proctor.runner.models import SCRIPTED_MODEL, ModelAccess, make_backend, parse_model
-from sittings import Toys
+from sessions import Toys
 from toy_provider import KEY
 
 
@@ -36,11 +36,11 @@ async def test_a_recording_is_asked_for_by_the_model_that_it_was_made_with(
     toys: Toys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PROCTOR_RESULTS", str(toys.folder / "results"))
-    await toys.begin(agent="command", command=("true",), model="opus")
+    await toys.create(agent="command", command=("true",), model="opus")
     choice = parse_model("replay:toy/run-001")
     assert (choice.model, choice.source) == (ALIASES["opus"], str(toys.store.folder))
     again = Toys(toys.folder)
-    await again.begin(agent="command", command=("true",), model=choice.text)
+    await again.create(agent="command", command=("true",), model=choice.text)
     assert parse_model("replay:run-002").model == ALIASES["opus"]
     backend = make_backend(choice, ModelAccess())
     assert isinstance(backend, ReplayBackend)

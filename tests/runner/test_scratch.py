@@ -1,11 +1,14 @@
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from proctor.runner.scratch import remove_abandoned
+import pytest
+
+from proctor.runner.scratch import ScratchPool, remove_abandoned
 
 HOLDER = """
 import sys, tempfile, time
@@ -14,7 +17,7 @@ folder = scratch.scratch_folder()
 assert scratch.scratch_folder() is folder
 (folder / "tree").mkdir()
 (folder / "tree" / "file").write_text("x")
-with scratch.temporary_files_here():
+with scratch.tempfiles_in_scratch():
     made = tempfile.mkdtemp(prefix="proctor-grade-")
     assert made.startswith(str(folder)), made
     assert scratch.scratch_folder() is folder
@@ -91,3 +94,19 @@ def test_many_at_once_do_not_take_each_others_folders_away(tmp_path: Path) -> No
         for process in processes:
             process.kill()
             process.communicate()
+
+
+async def test_a_folder_that_cannot_be_emptied_is_not_used_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = ScratchPool(tmp_path)
+    async with pool.acquire() as first:
+        (first / "tree").mkdir()
+        (first / "link").symlink_to("/")
+        (first / "file").touch()
+    async with pool.acquire() as second:
+        assert (second, list(second.iterdir())) == (first, [])
+        (second / "tree").mkdir()
+        monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)
+    async with pool.acquire() as third:
+        assert third != second

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from paths import REPOSITORY
 from proctor.core.environment import Network
 from proctor.core.errors import UsageError
-from proctor.core.run import Budget, Mode
+from proctor.core.request import Mode
 from proctor.runner.sweep_file import SweepFile, read_sweep_file
 
 
@@ -44,20 +44,20 @@ def test_a_grid_is_every_combination_and_labels_say_what_differs(folder: Path) -
         preset = ["empty"]
         """,
     )
-    assert [one.label for one in sweep.configurations] == [
-        "model=sonnet attempts=1",
-        "model=sonnet attempts=3",
-        "model=opus attempts=1",
-        "model=opus attempts=3",
+    assert list(sweep.configurations) == [
+        "model=sonnet trials=1",
+        "model=sonnet trials=3",
+        "model=opus trials=1",
+        "model=opus trials=3",
     ]
-    assert [(one.request.model, one.request.trials) for one in sweep.configurations] == [
+    assert [(one.model, one.trials) for one in sweep.configurations.values()] == [
         ("sonnet", 1),
         ("sonnet", 3),
         ("opus", 1),
         ("opus", 3),
     ]
-    assert {(one.request.agent, one.request.max_turns) for one in sweep.configurations} == {("oracle", 7)}
-    assert (sweep.name, sweep.reference, sweep.rule) == ("pods", "model=sonnet attempts=1", None)
+    assert {(one.agent, one.max_turns) for one in sweep.configurations.values()} == {("oracle", 7)}
+    assert (sweep.name, sweep.reference, sweep.rule) == ("pods", "model=sonnet trials=1", None)
 
 
 def test_what_a_mode_does_not_use_makes_no_configuration_of_its_own(folder: Path) -> None:
@@ -73,14 +73,14 @@ def test_what_a_mode_does_not_use_makes_no_configuration_of_its_own(folder: Path
         coders = [1, 2]
         """,
     )
-    assert [one.label for one in sweep.configurations] == [
+    assert list(sweep.configurations) == [
         "mode=baseline",
         "mode=h2 pod_template=small coders=1",
         "mode=h2 pod_template=small coders=2",
         "mode=h2 pod_template=large coders=1",
         "mode=h2 pod_template=large coders=2",
     ]
-    single, pod = sweep.configurations[0].request, sweep.configurations[-1].request
+    single, *_, pod = sweep.configurations.values()
     assert (single.mode, single.agent, single.preset, single.pod_template, single.variables) == (
         *(Mode.BASELINE, "claude_code", "empty", None),
         {},
@@ -105,15 +105,15 @@ def test_what_agents_are_told_is_compared_with_and_without(folder: Path) -> None
         allowed_tools = ["Bash", "Bash(git *),Read"]
         """,
     )
-    assert [(one.label, one.request.agent_options.append_system_prompt) for one in sweep.configurations] == [
+    assert [(label, one.append_system_prompt) for label, one in sweep.configurations.items()] == [
         ("mode=baseline append_system_prompt=none allowed_tools=Bash", None),
         ("mode=baseline append_system_prompt=none allowed_tools=Bash(git *),Read", None),
         ("mode=baseline append_system_prompt=@careful.md allowed_tools=Bash", "Be careful."),
         ("mode=baseline append_system_prompt=@careful.md allowed_tools=Bash(git *),Read", "Be careful."),
         ("mode=h2", None),
     ]
-    assert sweep.configurations[1].request.agent_options.allowed_tools == ("Bash(git *)", "Read")
-    assert {one.request.agent_options.env["MAX_THINKING_TOKENS"] for one in sweep.configurations} == {"16000"}
+    assert list(sweep.configurations.values())[1].allowed_tools == ("Bash(git *)", "Read")
+    assert {one.agent_env["MAX_THINKING_TOKENS"] for one in sweep.configurations.values()} == {"16000"}
 
 
 def test_runs_can_be_named_one_by_one_beside_a_grid(folder: Path) -> None:
@@ -131,13 +131,13 @@ def test_runs_can_be_named_one_by_one_beside_a_grid(folder: Path) -> None:
         agent = "nop"
         """,
     )
-    assert [(one.label, one.request.command) for one in sweep.configurations] == [
+    assert [(label, one.command) for label, one in sweep.configurations.items()] == [
         ("command=solve --fast", ("solve", "--fast")),
         ("command=solve '--with care'", ("solve", "--with care")),
         ("nobody", ()),
     ]
     assert (sweep.reference, sweep.rule) == ("nobody", "better, cost ratio <= 1.2")
-    assert sweep.suite == str(folder / "suites/mine")
+    assert {one.suite for one in sweep.configurations.values()} == {str(folder / "suites/mine")}
 
 
 def test_what_all_runs_share_and_paths_relative_to_the_file(folder: Path) -> None:
@@ -172,15 +172,14 @@ def test_what_all_runs_share_and_paths_relative_to_the_file(folder: Path) -> Non
         attempts = [2]
         """,
     )
-    (one,) = sweep.configurations
-    asked = one.request
-    assert (asked.model, asked.pod_template) == (f"script:{folder}/able.yaml", str(folder / "pod.yaml"))
-    assert asked.budget == Budget(run_usd=3.0, task_usd=0.5)
-    assert (asked.concurrency, asked.grade_concurrency, asked.shuffle, asked.network) == (4, 2, 0, Network.NONE)
-    assert (asked.runner, asked.image, asked.isolation, asked.limits.wall_seconds) == ("docker", "box", False, 90.0)
-    assert asked.variables == {"a": "1", "b": "true"}
-    assert (sweep.selection.ids, sweep.selection.excluded, sweep.selection.limit) == (("a", "b"), ("b",), 5)
-    assert (sweep.name, sweep.split) == ("first try", "test")
+    (request,) = sweep.configurations.values()
+    assert (request.model, request.pod_template) == (f"script:{folder}/able.yaml", str(folder / "pod.yaml"))
+    assert (request.max_cost, request.max_cost_per_task) == (3.0, 0.5)
+    assert (request.concurrency, request.grade_concurrency, request.shuffle, request.network) == (4, 2, 0, Network.NONE)
+    assert (request.runner, request.image, request.isolation, request.timeout) == ("docker", "box", False, 90.0)
+    assert request.variables == {"a": "1", "b": "true"}
+    assert (request.tasks, request.exclude, request.limit) == (("a", "b"), ("b",), 5)
+    assert (sweep.name, request.split) == ("first try", "test")
 
 
 def test_every_problem_is_found_in_one_go_with_its_place(folder: Path) -> None:
@@ -232,7 +231,7 @@ def test_every_problem_is_found_in_one_go_with_its_place(folder: Path) -> None:
         ),
         (
             'benchmark = "core"\nbaseline = "c"\n[[run]]\nname = "a"\nagent = "nop"',
-            "baseline: no configuration is called 'c'; there are: a",
+            "reference: no configuration is called 'c'; there are: a",
         ),
         (
             'benchmark = "core"\n[grid]\npod_template = ["x", "y"]',
@@ -246,7 +245,7 @@ def test_every_problem_is_found_in_one_go_with_its_place(folder: Path) -> None:
             'benchmark = "core"\nmode = "h2"\nmax_turns = 9\n[grid]\nmodel = ["opus"]',
             'max_turns: is given, and no configuration uses it: it is for mode = "baseline"',
         ),
-        ('benchmark = "core"\n[grid]\nsystem_prompt = ["@none.md"]', "system_prompt: "),
+        ('benchmark = "core"\n[grid]\nsystem_prompt = ["@none.md"]', "grid.system_prompt[0]: "),
         ('benchmark = "core"\n[grid]\nallowed_tools = ["Bash("]', "grid.allowed_tools[0]: 'Bash(' is no list of tools"),
         ('benchmark = "core"\n[[run]]\nname = "a"\nagent_env = 3', "run[0].agent_env: must be a table, not 3"),
         (
@@ -298,7 +297,7 @@ def test_no_document_breaks_the_reader(document: dict[str, object]) -> None:
 def test_the_page_on_sweeps_shows_a_sweep(folder: Path) -> None:
     page = (REPOSITORY / "docs/sweep.md").read_text()
     sweep = read(folder, page.partition("```toml\n")[2].partition("```")[0])
-    assert [one.label for one in sweep.configurations] == [
+    assert list(sweep.configurations) == [
         "mode=baseline",
         *(f"mode=h2 pod_template={name} coders={count}" for name in ("benchmark", "duo.yaml") for count in (1, 2)),
         "opus alone",

@@ -20,7 +20,7 @@ for name in (
     "proctor.environments.local",
     "proctor.gateway.app",
     "proctor.gateway.upstream",
-    "proctor.runner.start",
+    "proctor.cli.bench.session",
     "psutil",
 ):
     importlib.import_module(name)

@@ -9,7 +9,10 @@ from proctor.core.record import Record
 from proctor.core.run import RunConfig
 
 # What a comparison is usually about; `_CONDITIONS` should be the same in every comparison.
-_SUBJECT: Final = ("agent", "command", "model", "mode", "preset", "pod_template", "variables", "agent_options")
+_SUBJECT: Final = (
+    *("agent", "command", "model", "mode", "preset", "pod_template", "variables"),
+    *("system_prompt", "append_system_prompt", "allowed_tools", "agent_env"),
+)
 _MAX_VALUE_LENGTH: Final = 80
 _CONDITIONS: Final = (
     *(
@@ -19,14 +22,15 @@ _CONDITIONS: Final = (
         "data_digest",
         "split",
         "tasks",
-        "excluded",
+        "exclude",
         "runner",
         "image",
         "image_map",
         "isolation",
         "network",
     ),
-    *("limits", "max_turns", "trials", "budget", "concurrency", "grade_concurrency", "machine"),
+    *("timeout", "max_turns", "trials", "max_cost", "max_cost_per_task", "concurrency", "grade_concurrency"),
+    "machine",
 )
 
 
@@ -64,7 +68,7 @@ def _differences(
 
     for name in names:
         before, after = one[name], other[name]
-        if name in {"tasks", "excluded"}:
+        if name in {"tasks", "exclude"}:
             common = len(set(before) & set(after))
             if set(before) != set(after):
                 yield difference(name, len(before), f"{len(after)}, {common} in common")

@@ -1,7 +1,7 @@
 """The command line: parse, call, print; no logic.
 
 Importing click costs three times what starting Python does, so the top level is a table of names and sentences:
-``proctor --help`` prints it, and a command's module is imported when that command is asked for.
+``proctor --help`` prints it, and a command's module is imported when that command is used.
 """
 
 import os
@@ -10,7 +10,7 @@ from typing import Final
 
 COMMANDS: Final = {
     "bench": ("proctor.cli.bench", "Benchmarks, their tasks, and what agents make of them."),
-    "doctor": ("proctor.cli.doctor", "What this machine can and cannot do, and how to mend it."),
+    "doctor": ("proctor.cli.doctor", "What this machine can and cannot do, and how to fix it."),
     "sandbox": ("proctor.cli.sandbox", "Isolated, reusable homes for agents."),
     "schema": ("proctor.cli.schema", "The JSON Schema of a record."),
     "view": ("proctor.cli.view", "The results in a browser."),

@@ -11,7 +11,7 @@ from proctor.doctor import CheckState, diagnose
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-@click.option("--clean", is_flag=True, help="Remove what killed runs have left: rooms, containers, networks.")
+@click.option("--clean", is_flag=True, help="Remove what killed runs have left: environments, containers, networks.")
 def command(*, as_json: bool, clean: bool) -> int:
     """Show what this machine can do for Proctor, what each thing is needed for, and how to get what is missing.
 
@@ -39,4 +39,5 @@ def _clean(*, docker: bool) -> str:
     from proctor.environments import reap  # noqa: PLC0415 - for this option only
 
     gone = asyncio.run(reap(docker=docker))
-    return f"{len(gone.local_environments)} rooms, {len(gone.containers)} containers, {len(gone.networks)} networks"
+    counts = (len(gone.local_environments), len(gone.containers), len(gone.networks))
+    return "{} environments, {} containers, {} networks".format(*counts)

@@ -1,4 +1,4 @@
-"""A command group whose commands are imported when they are asked for."""
+"""A command group whose commands are imported when they are used."""
 
 import importlib
 from collections.abc import Mapping

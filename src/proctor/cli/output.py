@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def print_json(value: "Versioned | Sequence[Versioned]") -> None:
-    """Print one JSON document on stdout; what reads it must be able to tell its version, or that of its items."""
+    """Print one JSON document on stdout; its version, or that of its items, is in it."""
     from proctor.core.record import to_json  # noqa: PLC0415 - a table needs no JSON library
 
     click.echo(to_json(value), nl=False)
@@ -27,7 +27,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, err: 
 
 
 def log(message: str) -> None:
-    """Say something about progress; results go to stdout, this does not. Work goes on where nobody can hear it."""
+    """Log something about progress on stderr; results go to stdout. Where stderr is closed, work continues."""
     try:
         click.echo(visible(message), err=True)
     except OSError:
@@ -35,7 +35,7 @@ def log(message: str) -> None:
 
 
 class TaskCounter:
-    """Counts tasks that are done with, and says so of each on stderr."""
+    """Counts finished tasks, and logs each on stderr."""
 
     def __init__(self, total: int, *, quiet: bool) -> None:
         self._count = 0
@@ -53,7 +53,7 @@ class TaskCounter:
 
 
 def redirect_to_devnull(stream: TextIO) -> None:
-    """Send what is still said to this stream nowhere: its reader has gone, or its disk is full."""
+    """Discard what is still written to this stream: its reader has gone, or its disk is full."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

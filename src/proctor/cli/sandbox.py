@@ -60,7 +60,7 @@ def list_(*, as_json: bool) -> None:
     """List the sandboxes.
 
     AUTH: valid (a token, or a key in the environment), account-only (no token), expired (refused, or run out),
-    limited (usage limit reached), none. AGENTS counts those that answer now.
+    limited (usage limit reached), none. AGENTS counts those that respond now.
     """
     listed = _store().list()
     if as_json:

@@ -1,4 +1,4 @@
-"""What a run tells its agent beside the task, and lets it use."""
+"""What the agent of a run is given beside the task: prompts, tools, variables."""
 
 import re
 from pathlib import Path
@@ -31,7 +31,7 @@ class AgentOptions(Record):
 
 
 def check_agent_options(agent_options: AgentOptions) -> None:
-    """See that a program can be told this.
+    """See that a program can be given these.
 
     Raises:
         UsageError: it cannot.

@@ -19,13 +19,12 @@ from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.predictions import read_predictions as read_prediction_lines
 from proctor.core.published_result import PublishedResult
 from proctor.core.record import Record, to_json
+from proctor.core.request import RepairMode
 from proctor.core.run import Machine
 from proctor.core.submission import PatchKind
 from proctor.core.task import Task
 from proctor.core.trajectory import LogMeasure, Step
 from proctor.core.verdict import Verdict
-
-RepairMode = Literal["off", "memory", "write"]
 
 
 class GradeOptions(Record):

@@ -33,7 +33,7 @@ class Tokens(Record):
 
 
 class ModelUsage(Record):
-    """What one model was asked for; cost is None when no price is known for it, never zero."""
+    """The usage of one model; cost is None when no price is known for it, never zero."""
 
     model: str
     requests: int
@@ -103,7 +103,7 @@ class Attempt(Record):
 
 
 class TaskResult(Record):
-    """The outcome of one task in one run. `sample` tells apart several wanted answers to the same task."""
+    """The outcome of one trial of a task in one run."""
 
     run_id: str
     benchmark: str

@@ -1,28 +1,12 @@
 """A run: one benchmark, one configuration, and what became of it."""
 
-from enum import StrEnum
 from typing import Literal
 
 from msgspec import field
 
-from proctor.core.agent_options import AgentOptions
 from proctor.core.causes import Cause
-from proctor.core.environment import Limits, Network
 from proctor.core.record import Record
-
-
-class Mode(StrEnum):
-    """Who answers: one Claude Code agent, or a pod run by h2."""
-
-    BASELINE = "baseline"
-    H2 = "h2"
-
-
-class Budget(Record):
-    """Spending limits in US dollars; None is no limit."""
-
-    run_usd: float | None = None
-    task_usd: float | None = None
+from proctor.core.request import RunRequest
 
 
 class Machine(Record):
@@ -34,46 +18,43 @@ class Machine(Record):
     memory_mb: int
 
 
-class RunConfig(Record):
-    """What was asked, and with what. Runs compare cleanly when these agree but for the thing under test.
+class RunConfig(RunRequest, kw_only=True):
+    """A request as it was resolved, with all that can change its results: versions, digests, the machine.
+
+    Runs compare cleanly when these agree but for what is under test.
 
     Attributes:
+        tasks: the ids of all tasks of the run, in the order in which they are taken.
+        objects: what the caller gave as an object, not by name: benchmark, agent or runner; needed again to resume.
         sweep: the sweep that it is a part of, and shares its budget with; a run by itself is part of none.
-        origin: what somebody else's results were imported from; None for a run that was made here.
+        origin: what another tool's results were imported from; None for a run that was made here.
     """
 
     run_id: str
     benchmark: str
     source: str
-    mode: Mode
     agent: str
-    command: tuple[str, ...]
-    model: str | None
     preset: str
-    pod_template: str | None
-    variables: dict[str, str]
-    runner: str
-    image: str | None
-    isolation: bool
-    network: Network | None
-    trials: int
-    concurrency: int
     grade_concurrency: int
-    limits: Limits
     max_turns: int
-    budget: Budget
-    tasks: tuple[str, ...]
-    excluded: tuple[str, ...]
     data_digest: str
     versions: dict[str, str]
     machine: Machine
     created_at: str
-    split: str | None = None
-    agent_options: AgentOptions = AgentOptions()
-    image_map: dict[str, str] = field(default_factory=dict)
+    objects: tuple[str, ...] = ()
     sweep: str | None = None
     origin: str | None = None
     schema_version: Literal["proctor.run_config@2"] = "proctor.run_config@2"
+
+
+class Trial(Record):
+    """One independent solution that a run wants to a task, by its number."""
+
+    task_id: str
+    number: int
+
+    def __str__(self) -> str:
+        return self.task_id if self.number == 1 else f"{self.task_id} #{self.number}"
 
 
 Stage = Literal["prepared", "answered", "collected", "graded", "recorded"]
@@ -83,7 +64,7 @@ class JournalEntry(Record):
     """One finished stage of one attempt. The journal is append-only; a resumed run believes nothing else.
 
     `answered`: the attempt has ended, and another must be made. `collected`: it has ended, and it is the one that
-    counts. `cause` is why the attempt ended, and at `recorded` what the result says.
+    counts. `cause` is why the attempt ended, and at `recorded` the cause of the result.
     """
 
     at: str
@@ -100,8 +81,8 @@ class RunSummary(Record):
     """The aggregate of a run, made again from its tasks at any time.
 
     Attributes:
-        cost_usd: of all recorded answers, every attempt at them included.
-        unfinished_usd: what attempts have cost whose answers are not recorded yet.
+        cost_usd: of all recorded trials, every attempt at them included.
+        unfinished_usd: the cost of attempts whose trials are not recorded yet.
     """
 
     run_id: str

@@ -14,11 +14,11 @@ class SweepRun(Record):
 
 
 class Sweep(Record):
-    """What was asked of a sweep. Its runs are stored as runs of their own.
+    """A sweep as it was started. Its runs are stored as runs of their own.
 
     Attributes:
-        file: the sweep's file, as it was when the sweep was begun.
-        baseline: the label of the run that the others are held against.
+        file: the sweep's file, as it was when the sweep was started.
+        reference: the label of the run that the others are compared with.
         rule: the decision rule, written down before there was a result to decide on; None: none was.
     """
 

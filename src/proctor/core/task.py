@@ -11,7 +11,7 @@ from proctor.core.submission import PatchKind
 
 
 class SubmissionKind(StrEnum):
-    """What a task's answer is."""
+    """What the submission of a task is."""
 
     PATCH = "patch"
     STATE = "state"
@@ -42,7 +42,7 @@ class PublicPart(Record):
     """All that the agent is given.
 
     Attributes:
-        alias: how the task is called in front of the agent, where its id tells too much.
+        alias: the task's name for the agent, where its id gives too much away.
     """
 
     instruction: str
@@ -54,14 +54,14 @@ class PublicPart(Record):
 
 
 class Oracle(Record):
-    """The reference answer: a patch, or (without a patch kind) the script that a state-graded oracle runs."""
+    """The reference solution: a patch, or (without a patch kind) the script that a state-graded oracle runs."""
 
     text: str
     patch_kind: PatchKind | None = None
 
 
 class PrivatePart(Record):
-    """The answer key. It never enters the agent's environment."""
+    """The oracle, the tests that decide, and what is protected. It never enters the agent's environment."""
 
     oracle: Oracle | None = None
     fail_to_pass: tuple[str, ...] = ()

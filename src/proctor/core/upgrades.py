@@ -21,11 +21,13 @@ class Upgrade(NamedTuple):
         renames: new names of fields by their paths, applied in this order. A path is dotted and goes through lists.
             Records with a `schema_version` of their own have their own upgrade.
         values: new values of text fields, by path (in new names) and old value.
+        moves: new names, in the record itself, of fields of its parts, by their paths; the parts are dropped.
     """
 
     to: str
     renames: Mapping[str, str] = {}
     values: Mapping[str, Mapping[str, str]] = {}
+    moves: Mapping[str, str] = {}
 
 
 _QUARANTINE: Final = {
@@ -58,7 +60,19 @@ UPGRADES: Final[Mapping[str, Upgrade]] = {
     "proctor.journal_entry@1": Upgrade("proctor.journal_entry@2", {"sample": "trial"}),
     "proctor.re_bench_evidence@0": Upgrade("proctor.re_bench_evidence@1", {"at_end": "scored_at_end"}),
     "proctor.report@1": Upgrade("proctor.report@2", {"tasks.baseline": "pre_patch", "tasks.after_patch": "post_patch"}),
-    "proctor.run_config@1": Upgrade("proctor.run_config@2", {"samples": "trials", "briefing": "agent_options"}),
+    "proctor.run_config@1": Upgrade(
+        "proctor.run_config@2",
+        {"samples": "trials", "excluded": "exclude"},
+        moves={
+            "budget.run_usd": "max_cost",
+            "budget.task_usd": "max_cost_per_task",
+            "limits.wall_seconds": "timeout",
+            "briefing.system_prompt": "system_prompt",
+            "briefing.append_system_prompt": "append_system_prompt",
+            "briefing.allowed_tools": "allowed_tools",
+            "briefing.env": "agent_env",
+        },
+    ),
     "proctor.run_summary@1": Upgrade("proctor.run_summary@2", {"answer_seconds": "agent_seconds"}),
     "proctor.setupbench_evidence@1": Upgrade(
         "proctor.setupbench_evidence@2", {"ran": "official_run", "strict": "strict_run", **_QUARANTINE}
@@ -117,6 +131,7 @@ def upgrade(value: Any) -> None:
                 _rename(value, path.split("."), name)
             for path, changes in step.values.items():
                 _change(value, path.split("."), changes)
+            _move(value, step.moves)
             value["schema_version"] = step.to
         for item in value.values():
             upgrade(item)
@@ -138,6 +153,15 @@ def _change(value: Any, path: Sequence[str], changes: Mapping[str, str]) -> None
         found = record.get(path[-1])
         if isinstance(found, str):
             record[path[-1]] = changes.get(found, found)
+
+
+def _move(record: dict[str, Any], moves: Mapping[str, str]) -> None:
+    for path, name in moves.items():
+        part, field = path.split(".")
+        if isinstance(record.get(part), dict) and field in record[part]:
+            record[name] = record[part][field]
+    for part in {path.split(".")[0] for path in moves}:
+        record.pop(part, None)
 
 
 def _records(value: Any, path: Sequence[str]) -> list[dict[str, Any]]:

@@ -17,12 +17,11 @@ from typing import Final
 import msgspec
 
 from proctor.core.benchmark import Benchmark, TaskHealth
-from proctor.core.environment import Limits
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.evaluation import EvaluationReport
 from proctor.core.record import Record
 from proctor.core.result import Attempt, ModelUsage, TaskResult, Tokens
-from proctor.core.run import Budget, JournalEntry, Machine, Mode, RunConfig
+from proctor.core.run import JournalEntry, Machine, RunConfig
 from proctor.core.task import Task
 from proctor.results.store import RunStore, new_run, summarise
 
@@ -248,7 +247,7 @@ def external_config(
     versions: Mapping[str, str] | None = None,
     created_at: str | None = None,
     concurrency: int = 1,
-    limits: Limits | None = None,
+    timeout: float | None = None,
     runner: str = "elsewhere",
     data_digest: str = "",
 ) -> RunConfig:
@@ -260,25 +259,14 @@ def external_config(
         run_id="",
         benchmark=benchmark,
         source=origin,
-        mode=Mode.BASELINE,
         agent=agent,
-        command=(),
         model=model,
         preset="",
-        pod_template=None,
-        variables={},
         runner=runner,
-        image=None,
-        isolation=True,
-        network=None,
-        trials=1,
         concurrency=concurrency,
         grade_concurrency=1,
-        limits=limits or Limits(),
+        timeout=timeout,
         max_turns=0,
-        budget=Budget(),
-        tasks=(),
-        excluded=(),
         data_digest=data_digest,
         versions=dict(versions or {}),
         machine=Machine(platform="", python="", cpus=0, memory_mb=0),

@@ -1,4 +1,4 @@
-"""From errors to causes: what the one table of causes is asked about when something was raised."""
+"""From errors to causes, for the one table of causes."""
 
 import asyncio
 import errno
@@ -21,14 +21,14 @@ def cause_of(error: ProctorError | OSError) -> Cause:
 
 
 def error_text(error: ProctorError | OSError) -> str:
-    """What an error says, without the number that the system gives it."""
+    """The message of an error, without the number that the system gives it."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)
 
 
 def reraise_if_cancelled(error: Exception) -> None:
-    """Where a task was cancelled and something broke on its way out: the cancellation goes on, not the error."""
+    """Where a task was cancelled and something broke on its way out: raise the cancellation, not the error."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError from error

@@ -1,6 +1,6 @@
-"""Predictions in, verdicts out: many tasks at once, each verdict kept as soon as it is known.
+"""From predictions to verdicts: many tasks at once, each verdict cached as soon as it is known.
 
-An evaluation that was interrupted goes on where it stopped when it is started again: what was graded is in the cache.
+An evaluation that was interrupted continues where it stopped when it is started again: what was graded is in the cache.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from proctor.runner.errors import cause_of
 from proctor.runner.parallel import run_in_parallel
 from proctor.runner.prefetch import EnvironmentPrefetcher
 
-# A verdict that says something about the answer is worth keeping; one that says something about this hour is not.
+# A verdict on the submission is worth keeping; an error, which depends on when it happened, is not.
 _CACHED_STATUSES: Final = frozenset({Status.RESOLVED, Status.UNRESOLVED})
 
 
@@ -48,31 +48,31 @@ async def evaluate(
     cache: RecordCache[TaskEvaluation] | None,
     on_evaluated: Callable[[TaskEvaluation], None],
 ) -> tuple[TaskEvaluation, ...]:
-    """Grade every task's prediction, `jobs` at a time; `done` hears of each as it ends. In the order of `tasks`."""
+    """Grade every task's prediction, `jobs` at a time, in the order of `tasks`; `on_evaluated` receives each."""
     benchmark = benchmark.for_provider(provider)
-    place = GradingContext(provider=provider, folder=artifacts, options=options, use_cache=cache is not None)
-    under_way = jobs
+    context = GradingContext(provider=provider, folder=artifacts, options=options, use_cache=cache is not None)
+    running = jobs
     if benchmark.uses_permit:
-        # One more is made ready while these run.
-        under_way, place = jobs + 1, replace(place, permit=asyncio.Semaphore(jobs))
-    rooms = EnvironmentPrefetcher(provider, benchmark, options)
-    rooms.prefetch(task for task in tasks if task.id in predictions)
+        # One more is prepared while these run.
+        running, context = jobs + 1, replace(context, permit=asyncio.Semaphore(jobs))
+    prefetcher = EnvironmentPrefetcher(provider, benchmark, options)
+    prefetcher.prefetch(task for task in tasks if task.id in predictions)
 
     async def one(task: Task) -> TaskEvaluation:
         prediction = predictions.get(task.id)
         if prediction is None:
-            # Where a benchmark's own harness counts over the whole exam, a missing answer is a wrong one.
+            # Where a benchmark's own harness counts over all tasks, a missing prediction is a wrong one.
             missing = Cause.EMPTY if benchmark.missing_is_empty else Cause.NO_SUBMISSION
             evaluated = ungraded_evaluation(task, missing, "no prediction for this task")
         else:
-            evaluated = await _grade_cached(benchmark, task, prediction, place, cache)
-            healthy = await _is_healthy(benchmark, task, place)
+            evaluated = await _grade_cached(benchmark, task, prediction, context, cache)
+            healthy = await _is_healthy(benchmark, task, context)
             evaluated = msgspec.structs.replace(evaluated, healthy=healthy)
-            rooms.release(task)
+            prefetcher.release(task)
         on_evaluated(evaluated)
         return evaluated
 
-    return await run_in_parallel(one, tasks, under_way)
+    return await run_in_parallel(one, tasks, running)
 
 
 async def validate(
@@ -85,22 +85,22 @@ async def validate(
     jobs: int,
     on_validated: Callable[[TaskHealth], None],
 ) -> tuple[TaskHealth, ...]:
-    """Prove every task on this machine, `jobs` at a time; `done` hears of each as it ends. In the order of `tasks`."""
+    """Prove every task on this machine, `jobs` at a time, in the order of `tasks`; `on_validated` receives each."""
     benchmark = benchmark.for_provider(provider)
-    place = GradingContext(provider=provider, folder=artifacts, options=options)
+    context = GradingContext(provider=provider, folder=artifacts, options=options)
     known = health_cache()
-    rooms = EnvironmentPrefetcher(provider, benchmark, options)
-    rooms.prefetch(tasks)
+    prefetcher = EnvironmentPrefetcher(provider, benchmark, options)
+    prefetcher.prefetch(tasks)
 
     async def one(task: Task) -> TaskHealth:
         try:
-            health = await benchmark.validate(task, place)
-            known.put(await health_key(benchmark, task, place), health)
+            health = await benchmark.validate(task, context)
+            known.put(await health_key(benchmark, task, context), health)
         except (ProctorError, OSError) as error:
             health = invalid_task_health(InvalidTask(task_id=task.id, problems=(f"could not be tried here: {error}",)))
             if cause_of(error) is Cause.NOT_RUNNABLE_HERE:
                 health = msgspec.structs.replace(health, problems=(), skipped=str(error))
-        rooms.release(task)
+        prefetcher.release(task)
         on_validated(health)
         return health
 
@@ -113,17 +113,17 @@ def health_cache() -> RecordCache[TaskHealth]:
 
 
 async def health_key(benchmark: Benchmark, task: Task, context: GradingContext) -> str:
-    """Health holds for a task's data, among the programs of a room, under one grader."""
-    room = benchmark.environment_spec(task, context.options)
-    return cache_key(benchmark.grader, await context.provider.digest(room), benchmark.fingerprint(task))
+    """Health holds for a task's data, among the programs of an environment, under one grader."""
+    spec = benchmark.environment_spec(task, context.options)
+    return cache_key(benchmark.grader, await context.provider.digest(spec), benchmark.fingerprint(task))
 
 
 async def _is_healthy(benchmark: Benchmark, task: Task, context: GradingContext) -> bool | None:
-    """Whether the task proved sound here; None when nobody has tried."""
+    """Whether the task proved sound here; None when it was not tried."""
     try:
         health = health_cache().get(await health_key(benchmark, task, context))
     except ProctorError:
-        return None  # no room for it can be had here, so nobody can have tried
+        return None  # no environment for it can be made here, so it cannot have been tried
     return None if health is None else health.healthy
 
 

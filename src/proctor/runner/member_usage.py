@@ -1,4 +1,4 @@
-"""What each agent used: the gateway's numbers, beside what is known of the agent by its own program."""
+"""The usage of each agent of a pod: the gateway's numbers, beside those of the agent's own program."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ UNNAMED_AGENT: Final = "(unnamed)"
 
 
 def add_member_usage(members: tuple[Member, ...], usage: GatewayUsage) -> tuple[Member, ...]:
-    """The members with what they used. All that was used is somebody's: a lone member's, or that of a stranger."""
+    """The members with their usage. What no known member used is a lone member's, or that of an added, unnamed one."""
     if len(members) == 1:
         (alone,) = members
         return (
@@ -24,7 +24,7 @@ def add_member_usage(members: tuple[Member, ...], usage: GatewayUsage) -> tuple[
     for member in members:
         entry = by_name.pop(member.name, None)
         if entry is not None:
-            member = msgspec.structs.replace(  # noqa: PLW2901 - the same one, better known
+            member = msgspec.structs.replace(  # noqa: PLW2901 - the same one, with its usage
                 member,
                 usage=entry.models,
                 turns=entry.turns,
@@ -33,9 +33,9 @@ def add_member_usage(members: tuple[Member, ...], usage: GatewayUsage) -> tuple[
         known.append(member)
     if not members:
         return ()
-    strangers = (
+    others = (
         Member(name=entry.agent or UNNAMED_AGENT, usage=entry.models, turns=entry.turns, compactions=entry.compactions)
         for entry in by_name.values()
         if entry.models
     )
-    return (*known, *strangers)
+    return (*known, *others)

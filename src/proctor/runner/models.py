@@ -1,4 +1,4 @@
-"""What `--model` can mean: a provider's model, a script, or a recording; and what answers then."""
+"""What `--model` can mean: a provider's model, a script, or a recording; and how each is reached."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +9,8 @@ from typing import Final, Literal, Self
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.models import ALIASES
 from proctor.core.record import Record
-from proctor.core.run import Budget
+from proctor.core.request import RunRequest
+from proctor.core.run import Trial
 from proctor.gateway import (
     GatewaySessionSpec,
     Prices,
@@ -25,16 +26,16 @@ from proctor.gateway.backend import Backend
 from proctor.gateway.upstream import DEFAULT_BASE_URL
 from proctor.results import RunStore, find_run
 from proctor.results.attempt_record import RECORDING_FILE
-from proctor.runner.records import Trial
+from proctor.sandboxes.credentials import source_directory
 
-# An answer that stays silent for so long has broken off.
+# A response that stays silent for so long has broken off.
 IDLE_SECONDS: Final = 600.0
-# What an agent that talks to a script or a recording believes to talk to.
+# The model that an agent requests, where a script or a recording responds.
 SCRIPTED_MODEL: Final = "claude-sonnet-4-5"
 
 
 class ModelChoice(Record):
-    """Who answers the agent's requests, and by which name the agent asks for it.
+    """What responds to the agent's requests, and the name by which the agent requests it.
 
     Attributes:
         source: the script's file, or the folder of the recorded run.
@@ -96,42 +97,59 @@ def parse_model(text: str) -> ModelChoice:
         if kind == "script":
             return ModelChoice(kind="script", model=SCRIPTED_MODEL, source=str(Path(rest).absolute()))
         store = find_run(rest)
-        asked = store.config().model
-        model = parse_model(asked).model if asked is not None else SCRIPTED_MODEL
+        recorded = store.config().model
+        model = parse_model(recorded).model if recorded is not None else SCRIPTED_MODEL
         return ModelChoice(kind="replay", model=model, source=str(store.folder))
     if not text.strip():
         raise UsageError("--model is empty", fix="give a model id, script:FILE or replay:RUN")
     return ModelChoice(kind="provider", model=ALIASES.get(text, text))
 
 
-def load_prices(file: Path | None) -> Prices:
-    """What tokens cost: as the package says, and as a file of the user's does.
+def make_model_access(request: RunRequest, environ: Mapping[str, str]) -> ModelAccess:
+    """How the provider is reached, as options and environment say.
+
+    Raises:
+        UsageError: a login is to be used, and there is none; or one is named that is not used.
+    """
+    if not request.own_login:
+        if request.auth_from is not None:
+            raise UsageError("--auth-from names a login that is not used", fix="give --own-login too")
+        return ModelAccess.from_environment(environ)
+    login = source_directory(request.auth_from)
+    if login is None:
+        raise UsageError("there is no login in the usual place", fix="say where it is with --auth-from DIR")
+    return ModelAccess.from_environment(environ, login=login)
+
+
+def load_prices(file: str | None) -> Prices:
+    """The prices of tokens: the package's table, with those of a user's file.
 
     Raises:
         UsageError: the file cannot be read.
         InvalidData: it is no table of prices.
     """
-    return Prices.load() if file is None else Prices.load(file)
+    return Prices.load() if file is None else Prices.load(Path(file))
 
 
-def prices_version(file: Path) -> str:
-    """What tells one table of prices from another.
+def prices_version(file: str) -> str:
+    """What identifies a table of prices: its name and digest.
 
     Raises:
         UsageError: the file cannot be read.
         InvalidData: it is no table of prices.
     """
     load_prices(file)
-    return f"{file.name} {hashlib.sha256(file.read_bytes()).hexdigest()[:16]}"
+    path = Path(file)
+    return f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
 
 
-def check_priced(choice: ModelChoice, budget: Budget, prices: Prices) -> None:
+def check_priced(choice: ModelChoice, request: RunRequest, prices: Prices) -> None:
     """See that a budget can be kept: what has no price would be refused at the first request.
 
     Raises:
         UsageError: it cannot.
     """
-    limited = budget.run_usd is not None or budget.task_usd is not None
+    limited = request.max_cost is not None or request.max_cost_per_task is not None
     if limited and choice.kind == "provider" and not prices.has_price(choice.model):
         raise UsageError(
             f"no price is known for the model {choice.model}, so no budget can be kept",
@@ -140,7 +158,7 @@ def check_priced(choice: ModelChoice, budget: Budget, prices: Prices) -> None:
 
 
 def make_backend(choice: ModelChoice, access: ModelAccess) -> Backend:
-    """What answers, ready to be started.
+    """What responds, ready to be started.
 
     Raises:
         UsageError: a provider's model is wanted, and there is neither a key nor a login; the script cannot be read.
@@ -173,7 +191,7 @@ def _provider(choice: ModelChoice, access: ModelAccess) -> Upstream:
 
 
 def check_recorded(choice: ModelChoice, trials: Sequence[Trial]) -> None:
-    """See that a run which is to be replayed has recordings of all answers that are wanted.
+    """See that a run which is to be replayed has recordings of all trials.
 
     Raises:
         UsageError: it has not.
@@ -181,19 +199,19 @@ def check_recorded(choice: ModelChoice, trials: Sequence[Trial]) -> None:
     if choice.kind != "replay":
         return
     store = RunStore(Path(choice.source or ""))
-    missing = [slot for slot in trials if not _recording_files(store, slot.task_id, slot.number)]
+    missing = [trial for trial in trials if not _recording_files(store, trial.task_id, trial.number)]
     if missing:
         first = missing[0]
-        which = repr(first.task_id) if first.number == 1 else f"answer {first.number} to {first.task_id!r}"
+        which = repr(first.task_id) if first.number == 1 else f"trial {first.number} of {first.task_id!r}"
         raise UsageError(
-            f"the run has no recording of {len(missing)} of the {len(trials)} answers that are wanted, such as {which}",
+            f"the run has no recording of {len(missing)} of the {len(trials)} trials, such as {which}",
             where=store.folder,
             fix="choose tasks that it has with --task, or leave out others with --exclude",
         )
 
 
 def _recording_files(store: RunStore, task_id: str, trial: int) -> list[Path]:
-    """The recordings of an answer's attempts, in their order."""
+    """The recordings of a trial's attempts, in their order."""
     found = store.logs(task_id, trial).glob(f"attempt-*/{RECORDING_FILE}")
     return sorted(found, key=lambda file: int(file.parent.name.split("-")[1]))
 
@@ -202,7 +220,7 @@ def _recording_finder(store: RunStore) -> Callable[[GatewaySessionSpec], Path]:
     """The recording of the attempt that counted, or of the last one that there was."""
 
     def find(spec: GatewaySessionSpec) -> Path:
-        found = _recording_files(store, spec.task_id, int(spec.values.get("sample", "1")))
+        found = _recording_files(store, spec.task_id, int(spec.values.get("trial", "1")))
         if not found:
             raise InvalidData(f"the run {store.run_id} has no recording of {spec.task_id!r}", where=store.folder)
         return found[-1]

@@ -1,4 +1,4 @@
-"""Telling who makes the rooms which ones will be wanted, so that what they are made from is there in time."""
+"""Announces the environments that will be needed, so that a provider can fetch what they are made from in time."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from proctor.core.task import Task
 
 
 class EnvironmentPrefetcher:
-    """The rooms that a list of tasks will need, for providers that want to know."""
+    """The environments that a list of tasks will need."""
 
     def __init__(self, provider: EnvironmentProvider, benchmark: Benchmark, options: GradeOptions) -> None:
         self._provider = provider
@@ -31,4 +31,4 @@ class EnvironmentPrefetcher:
         try:
             return self._benchmark.environment_spec(task, self._options)
         except ProctorError:
-            return None  # whoever works on the task will be told why it has none
+            return None  # the error is raised again when the task is worked on

@@ -1,50 +1,182 @@
-"""What the chosen tasks need and this machine lacks, found out before anything is spent."""
+"""What is found out before anything is written or paid for: that a request can be run here, and with which programs."""
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
+import proctor
 from proctor.core.benchmark import Benchmark, GradeOptions
-from proctor.core.environment import EnvironmentProvider, EnvironmentSpec
-from proctor.core.errors import InfrastructureError
-from proctor.core.run import Machine
+from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, Network
+from proctor.core.errors import InfrastructureError, UsageError
+from proctor.core.request import Mode, RunRequest, TaskRequest
+from proctor.core.run import Machine, RunConfig
 from proctor.core.task import Task
-from proctor.environments import provider
-from proctor.runner.request import current_machine
+from proctor.environments import provider as find_provider
+from proctor.gateway.backend import Backend
+from proctor.runner.agents import AgentSource, agent_factory
+from proctor.runner.models import (
+    ModelAccess,
+    ModelChoice,
+    check_priced,
+    check_recorded,
+    load_prices,
+    make_backend,
+    parse_model,
+    prices_version,
+)
+from proctor.runner.request import (
+    check_environment_options,
+    current_machine,
+    list_trials,
+    make_config,
+)
+from proctor.runner.sandbox_pool import POD_VERSION_KEY, SandboxPool, resolve_pod
+from proctor.runner.scratch import socket_folder
 
-# How many images a registry is asked for: a few tell whether it can be reached, and hundreds would be a nuisance.
+if TYPE_CHECKING:
+    from proctor.environments.docker import PullProgress
+
+OnPull = Callable[["PullProgress"], None]
+# How many images a registry is asked for: a few show whether it can be reached, and hundreds would burden it.
 _MAX_REGISTRY_QUERIES: Final = 8
 
 
-async def obstacles_by_task(benchmark: Benchmark, tasks: Sequence[Task], runner: str) -> dict[str, str | None]:
-    """Why each task cannot be run here in rooms of this kind, by id; None where nothing is known against it.
+def make_provider(request: TaskRequest, on_pull: OnPull | None = None) -> EnvironmentProvider:
+    """The provider of a request's environments.
 
     Raises:
-        UsageError: the benchmark cannot be run in such rooms at all.
+        UsageError: there is none of this name, or it does not take these options.
     """
-    rooms = provider(runner)
+    check_environment_options(request)
+    options: dict[str, Any] = {}
+    if request.runner == "docker":
+        options = {"image_map": request.image_map, "image_disk": request.image_disk, "on_pull": on_pull}
+    return find_provider(request.runner, isolation=request.isolation, **options)
+
+
+async def configure(
+    request: RunRequest,
+    benchmark: Benchmark,
+    tasks: Sequence[Task],
+    provider: EnvironmentProvider,
+    agent: AgentSource,
+    *,
+    pull: bool = True,
+) -> tuple[RunConfig, ModelChoice | None]:
+    """The configuration of a resolved request, whose run does not exist yet, and its model.
+
+    Without `pull`, for a run that is not to be started, no image is pulled to learn its digest.
+
+    Raises:
+        UsageError: this cannot be run as asked.
+        InfrastructureError: a program that it needs is not on this machine.
+        InvalidData: the table of prices is broken.
+    """
+    if not tasks:
+        raise UsageError("no task is chosen", fix="`proctor bench list` names the tasks")
+    _check_model(request, agent)
+    choice = None if request.model is None else parse_model(request.model)
+    versions = {}
+    if request.prices is not None:
+        versions["prices"] = prices_version(request.prices)
+    if request.mode is Mode.H2:
+        template, versions[POD_VERSION_KEY] = resolve_pod(request.pod_template, str(request.preset), request.variables)
+        request = msgspec.structs.replace(request, pod_template=request.pod_template or template.name)
+    request = msgspec.structs.replace(request, model=choice.text if choice else None)
+    draft = make_config(request, benchmark, tasks, versions=versions)
+    environment = await environment_digest(benchmark, tasks, provider, GradeOptions(image=request.image), pull=pull)
+    programs = agent_factory(agent, draft, benchmark)(tasks[0]).versions()
+    versions = {**draft.versions, "environment": environment, **programs}
+    return msgspec.structs.replace(draft, versions=versions), choice
+
+
+def _check_model(request: RunRequest, agent: AgentSource) -> None:
+    if request.model is None:
+        if agent.needs_model:
+            raise UsageError(
+                f"the agent {request.agent} needs a model",
+                fix="give --model: a model's name, script:FILE or replay:RUN",
+            )
+    elif request.network is Network.NONE and agent.needs_model:
+        raise UsageError(f"the agent {request.agent} cannot reach a model without network", fix="use --network model")
+
+
+def check_access(
+    config: RunConfig, choice: ModelChoice | None, access: ModelAccess, agent: AgentSource
+) -> Backend | None:
+    """See that the model can be reached and the agents' sandboxes can be made; what responds as the model.
+
+    Raises:
+        UsageError: there is no key, no such preset, no login, no price where there is a budget, or no recording.
+        InvalidData: the script, or the table of prices, is broken.
+    """
+    backend = None
+    table = load_prices(config.prices)
+    if choice is not None:
+        backend = make_backend(choice, access)
+        check_priced(choice, config, table)
+        check_recorded(choice, list_trials(config))
+    if agent.needs_sandbox:
+        SandboxPool(socket_folder() / "s", preset=config.preset, auth_from=access.login).check()
+    return backend
+
+
+def changed_versions(config: RunConfig, agent: AgentSource, benchmark: Benchmark, task: Task) -> list[str]:
+    """What is not of the version with which a run was started, each in a sentence."""
+    now = {"proctor": proctor.__version__, **agent_factory(agent, config, benchmark)(task).versions()}
+    return [
+        f"{name} was {config.versions[name]} when the run was started, and is {version} now"
+        for name, version in now.items()
+        if config.versions.get(name, version) != version
+    ]
+
+
+def check_runnable(missing: Mapping[str, str], selected: int) -> list[str]:
+    """Which tasks cannot be run on this machine, and why, a line for each reason.
+
+    Raises:
+        InfrastructureError: none of the selected tasks can be run.
+    """
+    by_reason: dict[str, list[str]] = {}
+    for task_id, why in missing.items():
+        by_reason.setdefault(why.removeprefix(f"{task_id}: "), []).append(task_id)
+    lines = [f"{ids[0] if len(ids) == 1 else f'{len(ids)} tasks'}: {why}" for why, ids in by_reason.items()]
+    if missing and len(missing) == selected:
+        raise InfrastructureError("no task of those chosen can be run on this machine", details=lines)
+    return lines
+
+
+async def obstacles_by_task(benchmark: Benchmark, tasks: Sequence[Task], runner: str) -> dict[str, str | None]:
+    """Why each task cannot be run here with this provider of environments, by id; None where nothing is missing.
+
+    Raises:
+        UsageError: there is no such provider, or the benchmark cannot be run with it at all.
+    """
+    provider = find_provider(runner)
     try:
-        no_rooms = await rooms.unavailable_reason()
-        if no_rooms is not None:
-            return dict.fromkeys((task.id for task in tasks), no_rooms)
-        missing = await missing_requirements(benchmark, tasks, rooms, image=None, machine=current_machine())
+        reason = await provider.unavailable_reason()
+        if reason is not None:
+            return {task.id: reason for task in tasks}
+        missing = await missing_requirements(benchmark, tasks, provider, image=None, machine=current_machine())
     finally:
-        await rooms.close()
+        await provider.close()
     return {task.id: missing.get(task.id) for task in tasks}
 
 
 async def missing_requirements(
     benchmark: Benchmark, tasks: Sequence[Task], provider: EnvironmentProvider, *, image: str | None, machine: Machine
 ) -> dict[str, str]:
-    """The tasks that cannot be run here, each with the reason, as far as can be told without pulling an image."""
+    """The tasks that cannot be run here, each with the reason, as far as is known without pulling an image."""
     missing: dict[str, str] = {}
-    there = benchmark.for_provider(provider)
+    benchmark = benchmark.for_provider(provider)
     by_image: dict[str, list[str]] = {}
     for task in tasks:
-        why = there.missing_requirement(task, machine, "docker" if provider.uses_images else "local")
+        why = benchmark.missing_requirement(task, machine, "docker" if provider.uses_images else "local")
         if why is not None:
             missing[task.id] = why
-        elif provider.uses_images and (room := _task_image_spec(there, task, image)) is not None and room.image:
-            by_image.setdefault(room.image, []).append(task.id)
+        elif provider.uses_images and (spec := _task_image_spec(benchmark, task, image)) is not None and spec.image:
+            by_image.setdefault(spec.image, []).append(task.id)
     missing |= await _missing_images(provider, by_image)
     return {task.id: missing[task.id] for task in tasks if task.id in missing}
 
@@ -52,13 +184,13 @@ async def missing_requirements(
 async def _missing_images(provider: EnvironmentProvider, by_image: dict[str, list[str]]) -> dict[str, str]:
     """The tasks whose images cannot be had. If none of the first few can, the others will not be either."""
     absent = [image for image in by_image if not await provider.is_available(EnvironmentSpec(image=image))]
-    troubles = {
+    reasons = {
         image: await provider.unavailable_reason(EnvironmentSpec(image=image))
         for image in absent[:_MAX_REGISTRY_QUERIES]
     }
-    if troubles and all(troubles.values()):
-        troubles = {image: troubles.get(image) or _assumed_unavailable(image, troubles) for image in absent}
-    return {task: why for image, why in troubles.items() if why for task in by_image[image]}
+    if reasons and all(reasons.values()):
+        reasons = {image: reasons.get(image) or _assumed_unavailable(image, reasons) for image in absent}
+    return {task: why for image, why in reasons.items() if why for task in by_image[image]}
 
 
 def _assumed_unavailable(image: str, reasons: dict[str, str | None]) -> str:
@@ -74,30 +206,30 @@ async def environment_digest(
     *,
     pull: bool = True,
 ) -> str:
-    """Identifies the programs of the rooms, or tells that the tasks bring their own.
+    """Identifies the programs of the environments, or says that the tasks have images of their own.
 
-    Without `pull`, nothing is brought to this machine to find out.
+    Without `pull`, nothing is pulled to find out.
 
     Raises:
-        InfrastructureError: no such room can be made.
+        InfrastructureError: no such environment can be made.
     """
     if options.image is None and provider.uses_images:
         origins = {
-            (room.image, room.build) for task in tasks if (room := _task_image_spec(benchmark, task, None)) is not None
+            (spec.image, spec.build) for task in tasks if (spec := _task_image_spec(benchmark, task, None)) is not None
         }
         if origins:
             count = "one image" if len(origins) == 1 else f"{len(origins)} images"
             return f"{provider.name}: {count} of the tasks"
-    room = EnvironmentSpec(image=options.image)
-    if not pull and not await provider.is_available(room):
+    spec = EnvironmentSpec(image=options.image)
+    if not pull and not await provider.is_available(spec):
         return f"{provider.name}: an image that is not on this machine yet"
-    return await provider.digest(room)
+    return await provider.digest(spec)
 
 
 def _task_image_spec(benchmark: Benchmark, task: Task, image: str | None) -> EnvironmentSpec | None:
-    """The room that a task is graded in, where it brings an image of its own."""
+    """The environment that a task is graded in, where it has an image of its own."""
     try:
-        room = benchmark.environment_spec(task, GradeOptions(image=image))
+        spec = benchmark.environment_spec(task, GradeOptions(image=image))
     except InfrastructureError:
-        return None  # it will be said of the task itself
-    return room if room.image is not None or room.build is not None else None
+        return None  # the error is reported with the task itself
+    return spec if spec.image is not None or spec.build is not None else None

@@ -1,7 +1,7 @@
-"""A room whose commands are heard without secrets: what an agent prints is clean before anybody keeps it.
+"""An environment whose output is redacted: what an agent prints holds no secret when it is stored.
 
 With a key that only the gateway holds there is nothing to find. But an agent that uses a login of its own holds that
-login, and one in a room without walls can read our own environment.
+login, and one in an environment without isolation can read our own variables.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,13 +12,13 @@ from typing import Final, Self
 from proctor.core.environment import MAX_COPY_BYTES, Environment, ExecResult, OutputCallback
 from proctor.gateway import Redactor
 
-# What has no line end waits for one up to here; then all goes but a tail in which a secret may have begun.
+# What has no line end waits for one up to here; then all is written but a tail in which a secret may have started.
 _MAX_BUFFERED: Final = 1 << 20
 _KEPT_TAIL: Final = 1 << 12
 
 
 class RedactingWriter:
-    """Passes bytes on line by line, without secrets."""
+    """Passes bytes on, line by line, without secrets."""
 
     def __init__(self, redactor: Redactor, output: OutputCallback) -> None:
         self._redactor = redactor
@@ -26,7 +26,7 @@ class RedactingWriter:
         self._buffer = bytearray()
 
     def write(self, data: bytes) -> None:
-        """Take what came; what ends a line goes on."""
+        """Buffer the data; whole lines are passed on."""
         end = data.rfind(b"\n") + 1
         self._buffer += data
         if end:
@@ -59,12 +59,12 @@ class RedactedEnvironment:
 
     @property
     def digest(self) -> str:
-        """Identifies what the room was made from."""
+        """Identifies what the environment was made from."""
         return self._environment.digest
 
     @property
     def model_url(self) -> str | None:
-        """Where the gateway answers inside."""
+        """The URL of the gateway inside."""
         return self._environment.model_url
 
     async def exec(
@@ -108,7 +108,7 @@ class RedactedEnvironment:
         await self._environment.get(path, target, max_bytes=max_bytes)
 
     async def stop(self) -> None:
-        """End the room."""
+        """Stop the environment."""
         await self._environment.stop()
 
     async def __aenter__(self) -> Self:

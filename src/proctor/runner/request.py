@@ -1,160 +1,138 @@
-"""What a run will be: from what was asked to a stored configuration, and a bound on what it can cost."""
+"""From a request to a run: resolved, checked for contradictions, and stored as the run's configuration."""
 
-import math
 import os
 import platform
 import random
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
-from msgspec import field
+import msgspec
 
 import proctor
-from proctor.core.agent_options import AgentOptions
+from proctor.core.agent_options import AgentOptions, check_agent_options
 from proctor.core.benchmark import Benchmark
-from proctor.core.environment import Limits, Network
 from proctor.core.errors import UsageError
-from proctor.core.record import Record
-from proctor.core.run import Budget, Machine, Mode, RunConfig
+from proctor.core.options import OptionField, Use, option_fields
+from proctor.core.request import DEFAULT_AGENTS, DEFAULT_MAX_TURNS, DEFAULT_PRESETS, Mode, RunRequest, TaskRequest
+from proctor.core.run import Machine, RunConfig, Trial
 from proctor.core.task import Task
-from proctor.runner.records import Trial
 
-# Who answers, and from which preset its sandboxes are made, where nothing else is said.
-DEFAULT_AGENTS: Final = {Mode.BASELINE: "claude_code", Mode.H2: "h2_pod"}
-DEFAULT_PRESETS: Final = {Mode.BASELINE: "empty", Mode.H2: "opus"}
-DEFAULT_MAX_TURNS: Final = 100
-# More of anything is a slip of the finger: a million answers to one task, a million agents at once.
-_MAX_COUNT: Final = 1_000_000
+# What a refused option is for, and what to do about it.
+_USES: Final = {
+    Use.POD: ("is for pods", "give --mode h2 too, or leave it out"),
+    Use.COMMAND: ("is for --agent command", "give that too, or leave it out"),
+    Use.CONTAINER: ("is for environments in containers", "give --runner docker too, or leave it out"),
+    Use.SINGLE: (
+        "does not bind pods, whose agents are interactive programs with roles of their own",
+        "leave it out; a preset has the roles, and --timeout and --max-cost-per-task bound a task",
+    ),
+}
 
 
-class RunRequest(Record):
-    """What is asked for, beside the tasks themselves.
+def is_used(use: Use, settings: Mapping[str, Any]) -> bool:
+    """Whether options of this use have a meaning in a configuration; `settings` are its mode, agent and runner."""
+    match use:
+        case Use.POD:
+            return settings.get("mode") == Mode.H2
+        case Use.SINGLE:
+            return settings.get("mode") != Mode.H2
+        case Use.COMMAND:
+            return settings.get("agent") == "command"
+        case Use.CONTAINER:
+            return settings.get("runner") != "local"
+        case Use.ANY:
+            return True
 
-    Attributes:
-        model: a model id or short name, ``script:FILE`` or ``replay:RUN``; None for agents that need none.
-        samples: how many answers are wanted to each task.
-        grade_concurrency: None for as many as there are processors.
-        max_turns: None for the usual limit; pods have none.
-        shuffle: the seed of the order in which tasks are taken; None for the benchmark's own order.
+
+def given_options(request: TaskRequest) -> list[OptionField]:
+    """The options that differ from their defaults."""
+    return [field for name, field in option_fields(type(request)).items() if getattr(request, name) != field.default]
+
+
+def check_environment_options(request: TaskRequest) -> None:
+    """See that the options of environments fit their provider.
+
+    Raises:
+        UsageError: it does not.
     """
-
-    agent: str
-    mode: Mode = Mode.BASELINE
-    command: tuple[str, ...] = ()
-    agent_options: AgentOptions = AgentOptions()
-    model: str | None = None
-    preset: str = "empty"
-    pod_template: str | None = None
-    variables: dict[str, str] = field(default_factory=dict)
-    runner: str = "local"
-    image: str | None = None
-    image_map: dict[str, str] = field(default_factory=dict)
-    isolation: bool = True
-    network: Network | None = None
-    trials: int = 1
-    concurrency: int = 1
-    grade_concurrency: int | None = None
-    limits: Limits = Limits()
-    max_turns: int | None = None
-    budget: Budget = Budget()
-    shuffle: int | None = None
+    if request.runner != "local" and not request.isolation:
+        raise UsageError(
+            f"--isolation off is for environments on this machine, not for --runner {request.runner}",
+            fix="leave one of them out",
+        )
+    check_uses(request, Use.CONTAINER)
 
 
-def make_config(
-    request: RunRequest,
-    benchmark: Benchmark,
-    tasks: Sequence[Task],
-    *,
-    excluded: Sequence[str] = (),
-    versions: dict[str, str],
-) -> RunConfig:
-    """The run's configuration, with everything that can change its results; the run has no name yet."""
-    return RunConfig(
-        run_id="",
-        benchmark=benchmark.name,
-        source=benchmark.source,
-        mode=request.mode,
-        agent=request.agent,
-        command=request.command,
-        agent_options=request.agent_options,
-        model=request.model,
-        preset=request.preset,
-        pod_template=request.pod_template,
-        variables=request.variables,
-        runner=request.runner,
-        image=request.image,
-        isolation=request.isolation,
-        network=request.network,
-        trials=request.trials,
-        concurrency=request.concurrency,
-        grade_concurrency=request.grade_concurrency or os.cpu_count() or 1,
-        limits=request.limits,
-        max_turns=DEFAULT_MAX_TURNS if request.max_turns is None else request.max_turns,
-        budget=request.budget,
-        tasks=tuple(task.id for task in order_tasks(tasks, request.shuffle)),
-        excluded=tuple(excluded),
-        data_digest=benchmark.digest(),
-        versions={"proctor": proctor.__version__, **versions},
-        machine=current_machine(),
-        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        split=benchmark.split,
-        image_map=request.image_map,
+def check_uses(request: TaskRequest, *uses: Use) -> None:
+    """See that no option is given that has no meaning in this configuration.
+
+    Raises:
+        UsageError: one is.
+    """
+    settings = {name: getattr(request, name, None) for name in ("mode", "agent", "runner")}
+    for field in given_options(request):
+        use = field.option.use
+        if use in uses and not is_used(use, settings):
+            what, fix = _USES[use]
+            raise UsageError(f"{field.flag} {what}", fix=fix)
+
+
+def resolve_request(request: RunRequest) -> RunRequest:
+    """The same with the defaults that a mode brings, checked for contradictions.
+
+    Raises:
+        UsageError: this cannot be run as asked.
+    """
+    request = msgspec.structs.replace(
+        request,
+        agent=request.agent or DEFAULT_AGENTS[request.mode],
+        preset=request.preset or DEFAULT_PRESETS[request.mode],
     )
-
-
-def check_amount(option: str, amount: float | None) -> None:
-    """See that an amount of dollars or seconds is one.
-
-    Raises:
-        UsageError: it is not.
-    """
-    if amount is not None and not 0 < amount < math.inf:
-        raise UsageError(f"{option} must be a number above 0, not {amount}")
-
-
-def check_numbers(request: RunRequest) -> None:
-    """See that whatever is counted or measured can be.
-
-    Raises:
-        UsageError: it cannot.
-    """
-    for option, count in (
-        ("--attempts", request.trials),
-        ("--concurrency", request.concurrency),
-        ("--grade-concurrency", request.grade_concurrency),
-        ("--max-turns", request.max_turns),
-    ):
-        if count is not None and not 1 <= count <= _MAX_COUNT:
-            raise UsageError(f"{option} must be a number from 1 to {_MAX_COUNT:,}, not {count}")
-    check_amount("--timeout", request.limits.wall_seconds)
-    check_amount("--max-cost", request.budget.run_usd)
-    check_amount("--max-cost-per-task", request.budget.task_usd)
-    whole, part = request.budget.run_usd, request.budget.task_usd
+    pod = request.mode is Mode.H2
+    if (request.agent == DEFAULT_AGENTS[Mode.H2]) is not pod:
+        raise UsageError(
+            f"--mode {request.mode.value} is not for the agent {request.agent}",
+            fix="leave --agent out" if pod else "give --mode h2",
+        )
+    check_environment_options(request)
+    check_uses(request, Use.POD, Use.SINGLE, Use.COMMAND)
+    check_agent_options(request.agent_options)
+    if request.agent in {"oracle", "nop"} and request.agent_options != AgentOptions():
+        raise UsageError(
+            f"the agent {request.agent} takes no instructions",
+            fix="leave prompts, tools and variables of the agent out",
+        )
+    whole, part = request.max_cost, request.max_cost_per_task
     if whole is not None and part is not None and part > whole:
         raise UsageError(
             f"one task may cost ${part:g} and the whole run ${whole:g}, so that no task could begin",
             fix="give a --max-cost-per-task that fits into --max-cost",
         )
+    return request
 
 
-def check_environment_options(runner: str, *, isolation: bool, container_options: Mapping[str, object]) -> None:
-    """See that what is said of the rooms fits to what they are made of.
-
-    `containers` are the options that are for containers only, by their names; None, or an empty map, was not given.
-
-    Raises:
-        UsageError: it does not.
-    """
-    if runner != "local":
-        if not isolation:
-            raise UsageError(
-                f"--isolation off is for rooms on this machine, not for --runner {runner}", fix="leave one of them out"
-            )
-        return
-    for option, value in container_options.items():
-        if value not in (None, {}):
-            raise UsageError(f"{option} is for rooms in containers", fix="give --runner docker too, or leave it out")
+def make_config(
+    request: RunRequest, benchmark: Benchmark, tasks: Sequence[Task], *, versions: Mapping[str, str]
+) -> RunConfig:
+    """The configuration of a resolved request, with everything that can change its results; it has no run id yet."""
+    settings = {name: getattr(request, name) for name in request.__struct_fields__}
+    settings |= {
+        "benchmark": benchmark.name,
+        "split": benchmark.split,
+        "tasks": tuple(task.id for task in order_tasks(tasks, request.shuffle)),
+        "grade_concurrency": request.grade_concurrency or os.cpu_count() or 1,
+        "max_turns": request.max_turns or DEFAULT_MAX_TURNS,
+    }
+    return RunConfig(
+        **settings,
+        run_id="",
+        source=benchmark.source,
+        data_digest=benchmark.digest(),
+        versions={"proctor": proctor.__version__, **versions},
+        machine=current_machine(),
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
 
 
 def order_tasks(tasks: Sequence[Task], seed: int | None) -> list[Task]:
@@ -167,8 +145,8 @@ def order_tasks(tasks: Sequence[Task], seed: int | None) -> list[Task]:
 
 
 def list_trials(config: RunConfig) -> list[Trial]:
-    """Every wanted answer: first samples of all tasks first, so that an early end covers as many as can be."""
-    return [Trial(task_id=task_id, number=sample) for sample in range(1, config.trials + 1) for task_id in config.tasks]
+    """Every trial of a run: first trials of all tasks first, so that an early end covers as many tasks as can be."""
+    return [Trial(task_id=task_id, number=number) for number in range(1, config.trials + 1) for task_id in config.tasks]
 
 
 def cost_bound(config: RunConfig) -> float | None:
@@ -176,15 +154,15 @@ def cost_bound(config: RunConfig) -> float | None:
     if config.model is None:
         return 0.0
     bounds = []
-    if config.budget.run_usd is not None:
-        bounds.append(config.budget.run_usd)
-    if config.budget.task_usd is not None:
-        bounds.append(config.budget.task_usd * len(config.tasks) * config.trials)
+    if config.max_cost is not None:
+        bounds.append(config.max_cost)
+    if config.max_cost_per_task is not None:
+        bounds.append(config.max_cost_per_task * len(config.tasks) * config.trials)
     return min(bounds, default=None)
 
 
 def current_machine() -> Machine:
-    """Where we are, as far as it can change results."""
+    """This machine, as far as it can change results."""
     import psutil  # noqa: PLC0415 - slow, and only a new run asks
 
     return Machine(

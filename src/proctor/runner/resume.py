@@ -1,12 +1,11 @@
-"""Where a run stands, from its journal alone."""
+"""The state of a run's trials, from its journal alone."""
 
 from collections.abc import Iterable
 from typing import Final
 
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.record import Record
-from proctor.core.run import JournalEntry, Stage
-from proctor.runner.records import Trial
+from proctor.core.run import JournalEntry, Stage, Trial
 
 _STAGE_ORDER: Final[dict[Stage | None, int]] = {
     None: 0,
@@ -19,13 +18,13 @@ _STAGE_ORDER: Final[dict[Stage | None, int]] = {
 
 
 class TrialState(Record):
-    """How far one slot has come: its last attempt, and the last stage of it that is finished.
+    """The state of one trial: its last attempt, and the last stage of it that is finished.
 
     Attributes:
-        began: when each of its attempts was begun.
+        attempt_start_times: of all its attempts.
         stage: of the last attempt; None when there was none.
-        ended: why the last attempt ended, once it has.
-        result: what the recorded result says.
+        attempt_cause: why the last attempt ended, once it has.
+        result_cause: the cause in the recorded result.
     """
 
     attempt_start_times: tuple[str, ...] = ()
@@ -35,7 +34,7 @@ class TrialState(Record):
 
     @property
     def attempts(self) -> int:
-        """How many were begun."""
+        """How many were started."""
         return len(self.attempt_start_times)
 
     @property
@@ -52,17 +51,17 @@ class TrialState(Record):
 
     @property
     def collected(self) -> bool:
-        """Whether the last attempt's answer counts, so that only grading and recording can be left."""
+        """Whether the last attempt counts, so that only grading and recording can be left."""
         return _STAGE_ORDER[self.stage] >= _STAGE_ORDER["collected"]
 
     @property
     def gradable(self) -> bool:
-        """Whether the last attempt handed something in that goes to the grader."""
+        """Whether the last attempt has a submission that is graded."""
         return self.collected and (self.attempt_cause is None or CONSEQUENCES[self.attempt_cause].graded)
 
 
 def read_trial_states(journal: Iterable[JournalEntry]) -> dict[Trial, TrialState]:
-    """Every slot that was begun. A later attempt begins anew; within one, stages only go forward."""
+    """Every trial that was started. A later attempt starts anew; within one, stages only advance."""
     found: dict[tuple[str, int], TrialState] = {}
     for entry in journal:
         key = (entry.task_id, entry.trial)
@@ -70,12 +69,12 @@ def read_trial_states(journal: Iterable[JournalEntry]) -> dict[Trial, TrialState
         if known is None:
             known = TrialState()
         if entry.attempt > known.attempts:
-            # Attempts that the journal does not know, as after lines were removed from it, began nobody knows when.
+            # Attempts that the journal does not have, as after lines were removed from it, started at an unknown time.
             unknown = ("",) * (entry.attempt - known.attempts - 1)
             known = TrialState(attempt_start_times=(*known.attempt_start_times, *unknown, entry.at))
         if entry.attempt == known.attempts and _STAGE_ORDER[entry.stage] > _STAGE_ORDER[known.stage]:
             found[key] = _advance(known, entry)
-    return {Trial(task_id=task_id, number=sample): standing for (task_id, sample), standing in found.items()}
+    return {Trial(task_id=task_id, number=number): state for (task_id, number), state in found.items()}
 
 
 def _advance(state: TrialState, entry: JournalEntry) -> TrialState:

@@ -1,4 +1,4 @@
-"""What a run has spent, read back from what it left: the journal, and the recordings of attempts cut short."""
+"""The cost of a run, from its journal and the recordings of attempts that were cut short."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,11 +17,11 @@ _CHARGED_STAGES: Final = frozenset({"answered", "collected"})
 
 
 class RunCost(Record):
-    """What a run has paid, as far as prices are known.
+    """The cost of a run so far, as far as prices are known.
 
     Attributes:
         known_usd: all of it.
-        unfinished_usd: the part that went into attempts whose answers are not recorded yet; None: not known.
+        unfinished_usd: the part of attempts whose trials are not recorded yet; None: not known.
     """
 
     known_usd: float = 0.0
@@ -29,21 +29,21 @@ class RunCost(Record):
 
 
 def read_run_cost(store: RunStore, journal: Iterable[JournalEntry]) -> RunCost:
-    """Add up what the journal says; for attempts that never came to their end, what their recordings say."""
+    """The sum of what the journal has; for attempts that did not end, what their recordings have."""
     costs: dict[tuple[str, int, int], float | None] = {}
-    begun: set[tuple[str, int, int]] = set()
+    started: set[tuple[str, int, int]] = set()
     recorded: set[tuple[str, int]] = set()
     for entry in journal:
         attempt = (entry.task_id, entry.trial, entry.attempt)
         if entry.stage == "prepared":
-            begun.add(attempt)
+            started.add(attempt)
             recorded.discard(attempt[:2])
         elif entry.stage in _CHARGED_STAGES:
-            begun.discard(attempt)
+            started.discard(attempt)
             costs[attempt] = entry.cost_usd
         elif entry.stage == "recorded":
             recorded.add(attempt[:2])
-    for attempt in begun:
+    for attempt in started:
         costs[attempt] = usage_cost(recording_usage(store.logs(*attempt) / RECORDING_FILE))
     unfinished = [cost for attempt, cost in costs.items() if attempt[:2] not in recorded]
     known = [cost for cost in unfinished if cost is not None]
@@ -54,7 +54,7 @@ def read_run_cost(store: RunStore, journal: Iterable[JournalEntry]) -> RunCost:
 
 
 def recording_usage(recording: Path) -> tuple[ModelUsage, ...]:
-    """What an attempt that was cut short had paid for by then; nothing when it left no readable cassette."""
+    """The usage of an attempt that was cut short; nothing when it left no readable recording."""
     try:
         exchanges = [recorded.exchange for recorded in load_recording(recording).exchanges]
     except InvalidData:

@@ -1,4 +1,4 @@
-"""The sandboxes of a run: made once, handed out, made new before each use."""
+"""The sandboxes of a run: created once, and reset before each use."""
 
 import asyncio
 import json
@@ -10,7 +10,8 @@ from typing import Any, Final
 from proctor.agents.h2.template import PodTemplate, load_checked_template
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.files import write_atomic
-from proctor.core.run import Mode, RunConfig
+from proctor.core.request import Mode
+from proctor.core.run import RunConfig
 from proctor.sandboxes import Sandbox, Sandboxes
 from proctor.sandboxes.preset import load_preset, user_presets
 
@@ -25,12 +26,12 @@ class SandboxPool:
     """A pool of sandboxes. As many as are in use at once are made; all are destroyed in the end.
 
     A reset keeps a sandbox's credentials, and an agent may have written there for the next one to read. So the
-    account is put back as it was made, and where no login is meant to be in the home, none is left there.
+    account is put back as it was made, and where no login is meant to be in the sandbox, none is left there.
 
     Args:
         root: where they are kept.
         preset: what they are made from.
-        auth_from: a Claude Code configuration with the login that is to be in them; none if not said.
+        auth_from: a Claude Code configuration with the login that is to be in them; none by default.
     """
 
     def __init__(self, root: Path, *, preset: str, auth_from: Path | None = None) -> None:
@@ -68,13 +69,13 @@ class SandboxPool:
         """A sandbox as its preset made it, for the length of the block."""
         if self._free:
             name = self._free.pop()
-            home = await asyncio.to_thread(self._reset, name)
+            sandbox = await asyncio.to_thread(self._reset, name)
         else:
             self._created += 1
             name = f"s{self._created}"
-            home = await asyncio.to_thread(self._create, name)
+            sandbox = await asyncio.to_thread(self._create, name)
         try:
-            yield home.home
+            yield sandbox.home
         finally:
             self._free.append(name)
 
@@ -84,11 +85,11 @@ class SandboxPool:
             await asyncio.to_thread(self._sandboxes.destroy, self._free.pop())
 
     def _create(self, name: str) -> Sandbox:
-        home = self._sandboxes.create(name, preset=self._preset, auth_from=self._auth_from)
-        account = _claude_config_dir(home) / _ACCOUNT_FILE
+        sandbox = self._sandboxes.create(name, preset=self._preset, auth_from=self._auth_from)
+        account = _claude_config_dir(sandbox) / _ACCOUNT_FILE
         if self._account is None and account.exists():
             self._account = account.read_bytes()
-        return home
+        return sandbox
 
     def _reset(self, name: str) -> Sandbox:
         config = _claude_config_dir(self._sandboxes.get(name))
@@ -98,7 +99,7 @@ class SandboxPool:
                 write_atomic(config / _ACCOUNT_FILE, self._account, mode=0o600)
             if self._auth_from is None:
                 (config / _CREDENTIALS_FILE).unlink(missing_ok=True)
-        # The preset is said again: an agent can write what the sandbox itself says of it.
+        # The preset is given again: an agent can change what the sandbox has stored of it.
         return self._sandboxes.reset(name, preset=self._preset)
 
 
@@ -124,7 +125,7 @@ def resolve_pod(template: str | None, preset: str, variables: Mapping[str, str])
 
 
 def check_pod_unchanged(config: RunConfig) -> None:
-    """See that a pod is still what it was when its run was begun.
+    """See that a pod is still what it was when its run was started.
 
     Raises:
         InvalidData: it is another.
@@ -133,9 +134,9 @@ def check_pod_unchanged(config: RunConfig) -> None:
         _, digest = resolve_pod(config.pod_template, config.preset, config.variables)
         if config.versions.get(POD_VERSION_KEY) not in {None, digest}:
             raise InvalidData(
-                "the pod has changed since the run was begun: its template, its roles or its preset",
+                "the pod has changed since the run was started: its template, its roles or its preset",
                 where=config.pod_template,
-                fix="put it back as it was, or begin a new run",
+                fix="put it back as it was, or start a new run",
             )
 
 

@@ -1,20 +1,21 @@
-"""Where a process keeps what it needs for a while: one folder, which whoever comes later removes if we are killed."""
+"""Temporary folders: one for the process, which a later process removes if we are killed, and a pool of them in it."""
 
+import asyncio
 import atexit
 import fcntl
 import functools
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final
 
 _PREFIX: Final = "proctor-scratch-"
-# A socket's path may have about 100 characters, of which what is made in the folder needs its part.
+# A socket's path may have about 100 characters, of which what is made in the folder takes a part.
 _MAX_SOCKET_DIR_LENGTH: Final = 60
-_SHORT_PARENT: Final = Path("/tmp")  # noqa: S108 - only we can look into what is made there
+_SHORT_PARENT: Final = Path("/tmp")  # noqa: S108 - only our user can read what is made there
 
 
 @functools.cache
@@ -37,7 +38,7 @@ def _make(parent: Path) -> Path:
     remove_abandoned(parent)
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-        # Held until the process ends. Somebody may have taken the folder for abandoned before it was locked.
+        # Held until the process ends. Another process may have taken the folder for abandoned before it was locked.
         lock = _open(folder)
         if lock is not None:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -48,12 +49,12 @@ def _make(parent: Path) -> Path:
 
 
 def remove_abandoned(parent: Path) -> list[Path]:
-    """Remove the scratch folders at `place` whose owners have died; which they were."""
+    """Remove the scratch folders in `parent` whose owners have died; which they were."""
     removed = []
     for folder in sorted(parent.glob(f"{_PREFIX}*")):
         lock = _open(folder)
         if lock is None:
-            continue  # somebody else's, or just removed
+            continue  # another user's, or just removed
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -75,9 +76,9 @@ def _open(folder: Path) -> int | None:
 
 @contextmanager
 def tempfiles_in_scratch() -> Iterator[None]:
-    """Let all of this process's temporary files lie in its scratch folder, for the length of the block.
+    """Put all of this process's temporary files into its scratch folder, for the length of the block.
 
-    For a process that is ours alone: where temporary files go is said once for all threads.
+    For a process that is ours alone: the setting holds for all threads.
     """
     before, folder = tempfile.tempdir, scratch_folder()
     tempfile.tempdir = str(folder)
@@ -90,3 +91,38 @@ def tempfiles_in_scratch() -> Iterator[None]:
 def _remove(folder: Path, owner: int) -> None:
     if os.getpid() == owner:  # not a child that was forked
         shutil.rmtree(folder, ignore_errors=True)
+
+
+class ScratchPool:
+    """Folders in which attempts lay out what their environments are made from; an emptied one is used again."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._free: list[Path] = []
+        self._created = 0
+
+    @asynccontextmanager
+    async def acquire(self) -> AsyncIterator[Path]:
+        """An empty folder, for the length of the block."""
+        if self._free:
+            folder = self._free.pop()
+        else:
+            self._created += 1
+            folder = self._root / str(self._created)
+            folder.mkdir(parents=True)
+        try:
+            yield folder
+        finally:
+            # Removing a large tree takes a while, in which other attempts proceed.
+            if not any(folder.iterdir()) or await asyncio.to_thread(_clear_directory, folder):
+                self._free.append(folder)
+
+
+def _clear_directory(folder: Path) -> bool:
+    """Remove all that is in a folder; whether it is empty now. If not, the folder cannot be used again."""
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    return not any(folder.iterdir())

@@ -1,83 +1,61 @@
-"""Which tasks of a benchmark are meant: pure rules over ids, tags and categories."""
+"""Which benchmark a request names, and which of its tasks it selects, by ids, tags and categories."""
 
-import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 
+from proctor.benchmarks import benchmark as find_benchmark
+from proctor.benchmarks import suite_benchmark
 from proctor.core.benchmark import Benchmark, InvalidTask
 from proctor.core.errors import UsageError
-from proctor.core.files import read_user_file
-from proctor.core.record import Record
+from proctor.core.request import TaskRequest
 from proctor.core.task import Task
 
 
-class Selection(Record):
-    """A choice of tasks. What is given narrows; nothing given means all.
-
-    Attributes:
-        filter: a part of an id; the whole id with `exact`.
-        tags: every one of them must be there.
-        categories: likewise, as ``name=value``, or as the value of whichever category.
-        limit: at most so many, after everything else.
-    """
-
-    ids: tuple[str, ...] = ()
-    filter: str | None = None
-    exact: bool = False
-    tags: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
-    excluded: tuple[str, ...] = ()
-    limit: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SelectedTasks:
-    """The tasks that a selection means, in the benchmark's order; `broken` are those that cannot be used."""
-
-    selection: Selection
-    tasks: tuple[Task, ...]
-    invalid: tuple[InvalidTask, ...]
-
-
-def select_tasks(benchmark: Benchmark, selection: Selection) -> SelectedTasks:
-    """What is meant of a benchmark.
+def open_benchmark(request: TaskRequest) -> Benchmark:
+    """The benchmark or suite that a request names.
 
     Raises:
-        UsageError: a task was asked for by id and does not exist.
+        UsageError: none, or two at once.
     """
-    tasks, broken = benchmark.tasks(), benchmark.invalid_tasks()
-    there = {task.id for task in tasks} | {bad.task_id for bad in broken}
-    unknown = [wanted for wanted in selection.ids if wanted not in there]
+    if (request.benchmark is None) == (request.suite is None):
+        raise UsageError("say which benchmark: BENCH or --suite, not both", fix="`proctor bench list` names them")
+    if request.suite is None:
+        return find_benchmark(str(request.benchmark), request.split)
+    if request.split is not None:
+        raise UsageError("a suite has no splits", fix="leave --split out")
+    return suite_benchmark(request.suite)
+
+
+def select_tasks(benchmark: Benchmark, request: TaskRequest) -> tuple[tuple[Task, ...], tuple[InvalidTask, ...]]:
+    """The tasks that a request selects, in the benchmark's order, and those among them that cannot be used.
+
+    Every option narrows the selection: a part of an id, or with `exact` the whole; tags and categories, all of which a
+    task must have, a category as ``name=value`` or by its value alone; and a limit, after everything else.
+
+    Raises:
+        UsageError: a task is selected by an id that does not exist, or the options contradict each other.
+    """
+    if request.exact and request.filter is None:
+        raise UsageError("--exact is for --filter", fix="give --filter too, or name the task with --task")
+    tasks, invalid = benchmark.tasks(), benchmark.invalid_tasks()
+    known = {task.id for task in tasks} | {bad.task_id for bad in invalid}
+    unknown = [task_id for task_id in request.tasks if task_id not in known]
     if unknown:
         raise UsageError(f"there is no task {unknown[0]!r}", fix="`proctor bench list` names the tasks")
-    meant = [task for task in tasks if _matches(task.id, task.tags, selection, task.categories)]
-    return SelectedTasks(
-        selection=selection,
-        tasks=tuple(meant[: selection.limit]),
-        invalid=tuple(bad for bad in broken if _matches(bad.task_id, (), selection, {})),
+    selected = [task for task in tasks if _matches(task.id, task.tags, task.categories, request)]
+    return (
+        tuple(selected[: request.limit]),
+        tuple(bad for bad in invalid if _matches(bad.task_id, (), {}, request)),
     )
 
 
-def _matches(task_id: str, tags: Iterable[str], selection: Selection, categories: Mapping[str, str]) -> bool:
-    """Whether a task with this id, these tags and these categories is chosen, limits aside."""
-    part = selection.filter
+def _matches(task_id: str, tags: Iterable[str], categories: Mapping[str, str], request: TaskRequest) -> bool:
+    """Whether a task with this id, these tags and these categories is selected, limits aside."""
+    part = request.filter
     known = {word for name, value in categories.items() for word in (value, f"{name}={value}")}
     return (
-        (not selection.ids or task_id in selection.ids)
-        and (part is None or (task_id == part if selection.exact else part in task_id))
-        and set(selection.tags) <= set(tags)
-        and set(selection.categories) <= known
-        and task_id not in selection.excluded
+        (not request.tasks or task_id in request.tasks)
+        and (part is None or (task_id == part if request.exact else part in task_id))
+        and set(request.tags) <= set(tags)
+        and set(request.categories) <= known
+        and task_id not in request.exclude
     )
-
-
-def read_exclusions(file: Path) -> tuple[str, ...]:
-    """The ids in an exclusion list: one a line, what follows a ``#`` is a remark.
-
-    Raises:
-        UsageError: the file cannot be read.
-    """
-    lines = read_user_file(file, "the exclusion list").splitlines()
-    ids = (re.split(r"\s#", line)[0].strip() for line in lines)
-    return tuple(task_id for task_id in ids if task_id and not task_id.startswith("#"))

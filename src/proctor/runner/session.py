@@ -1,287 +1,460 @@
-"""A sitting of stored runs: everything that it needs is put together here, used, and taken down again."""
+"""Sessions: the only way in to run something. A session starts runs, or resumes them, and works on them to their end.
+
+The command line, the Python API and sweeps all call `run_session`, so that they have the same checks, the same
+preflight and the same refusals.
+"""
 
 import asyncio
+import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from proctor.agents import agent as find_agent
 from proctor.agents import agent_class
-from proctor.core.agent import Agent, AgentSetup
+from proctor.benchmarks import reopen
 from proctor.core.benchmark import Benchmark, GradeOptions
 from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentProvider
-from proctor.core.errors import InvalidData, UsageError
+from proctor.core.errors import InvalidData, ProctorError, UsageError
 from proctor.core.files import file_lock
-from proctor.core.record import Record
-from proctor.core.run import RunConfig, RunSummary
-from proctor.core.submission import PatchKind
-from proctor.core.task import Oracle, Task
-from proctor.environments import provider as find_provider
+from proctor.core.options import Scope, option_fields
+from proctor.core.request import RunRequest
+from proctor.core.result import TaskResult
+from proctor.core.run import RunConfig, RunSummary, Trial
+from proctor.core.sweep import Sweep
+from proctor.core.task import Task
 from proctor.environments import reap
 from proctor.gateway import Gateway, RunBudget
-from proctor.results import RunStore, read_journal, summarise
-from proctor.runner.attempt import RunContext, ScratchPool
-from proctor.runner.models import ModelAccess, load_prices, make_backend, parse_model
-from proctor.runner.records import Trial
-from proctor.runner.request import check_amount, list_trials
+from proctor.gateway.backend import Backend
+from proctor.results import Journal, RunStore, SweepStore, new_run, new_sweep, read_journal, summarise
+from proctor.runner.agents import AgentSource, agent_factory
+from proctor.runner.attempt import RunContext
+from proctor.runner.models import ModelAccess, ModelChoice, load_prices, make_backend, make_model_access, parse_model
+from proctor.runner.observer import RunObserver
+from proctor.runner.parallel import run_in_parallel
+from proctor.runner.prefetch import EnvironmentPrefetcher
+from proctor.runner.preflight import (
+    OnPull,
+    changed_versions,
+    check_access,
+    check_runnable,
+    configure,
+    make_provider,
+    missing_requirements,
+)
+from proctor.runner.request import check_environment_options, list_trials, resolve_request
 from proctor.runner.resume import TrialState, read_trial_states
+from proctor.runner.retry import DEFAULT_RETRY_SECONDS
 from proctor.runner.run_cost import RunCost, read_run_cost
 from proctor.runner.sandbox_pool import SandboxPool, check_pod_unchanged
-from proctor.runner.scratch import scratch_folder, socket_folder
-from proctor.runner.trial import ConcurrencyLimits, RunObserver, RunState, TrialRetry, run_trials
-from proctor.workspaces import apply_patch
-
-if TYPE_CHECKING:
-    from proctor.environments.docker import PullProgress
+from proctor.runner.scratch import ScratchPool, scratch_folder, socket_folder
+from proctor.runner.selection import open_benchmark, select_tasks
+from proctor.runner.sweep import make_sweep
+from proctor.runner.sweep_file import SweepFile
+from proctor.runner.trial import RunSession, Session, TrialRunner, interleave_trials
 
 LOCK_FILE: Final = ".lock"
-OnPull = Callable[["PullProgress"], None]
+Job = RunRequest | SweepFile | RunStore | SweepStore
+# Makes the observer of a run: of which store and configuration, where its finished trials stand, and its cost so far.
+ObserverFactory = Callable[[RunStore, RunConfig, Sequence[TrialState], RunCost], RunObserver]
 
 
 @dataclass(frozen=True, slots=True)
-class SessionOptions:
-    """What holds for one sitting of a run, and may be another at the next.
+class SessionHooks:
+    """What a caller brings to a session beside options.
 
     Attributes:
-        program: the agent's program, where it is not found by itself.
-        h2_program: h2, likewise.
-        retry_errors: give slots whose recorded result is an error another chance.
-        run_usd: what the whole run may cost from now on; None leaves its limit as it is.
-        image_disk: how many bytes the images that are pulled may take; None is no limit.
-        on_pull: told how images are brought to this machine.
-        prices: a table of prices beside the one that comes with the package.
+        benchmark: an object to use instead of the benchmark that is named; `agent` and `provider` likewise.
+        access: how the model's provider is reached; None: as options and environment say.
+        results: where runs are stored; None: PROCTOR_RESULTS, or ``./results``.
+        dry_run: plan only: nothing is pulled, written or paid for.
+        confirm: is shown what is planned before anything is written, and decides whether to start.
+        log: receives warnings, a sentence each.
+        on_pull: receives the progress of images that are pulled or built.
+        retry_seconds: the first delay before a retry.
+        grace_seconds: how long an agent has to end by itself after the model has been taken away.
     """
 
-    access: ModelAccess = field(default_factory=ModelAccess)
-    program: str | None = None
-    h2_program: str | None = None
-    retry: TrialRetry = field(default_factory=TrialRetry)
-    retry_errors: bool = False
-    max_run_usd: float | None = None
-    image_disk: int | None = None
+    benchmark: Benchmark | None = None
+    agent: AgentSource | None = None
+    provider: EnvironmentProvider | None = None
+    access: ModelAccess | None = None
+    results: Path | None = None
+    dry_run: bool = False
+    confirm: Callable[[RunConfig | Sweep], bool] = lambda _: True
+    make_observer: ObserverFactory = lambda *_: RunObserver()
+    log: Callable[[str], None] = lambda _: None
     on_pull: OnPull | None = None
-    prices: Path | None = None
+    retry_seconds: float = DEFAULT_RETRY_SECONDS
     grace_seconds: float = 20.0
 
 
-class SessionResult(Record):
-    """How a sitting ended: what is recorded now, and what kept the run from going on, if anything did."""
+@dataclass(frozen=True, slots=True)
+class RunResults:
+    """A run on disk. Iterating over it gives its results, read one at a time.
 
+    Attributes:
+        trials_left: trials without a recorded result; `resume` continues with them.
+        stopped_by: what stopped this session before its end, where anything did; `detail`: in words.
+    """
+
+    folder: Path
+    config: RunConfig
     summary: RunSummary
     trials_left: int
     stopped_by: Cause | None = None
     detail: str = ""
 
+    @property
+    def name(self) -> str:
+        """As commands and `resume` know it: benchmark/run-id."""
+        return f"{self.folder.parent.name}/{self.folder.name}"
 
-async def run_session(
-    store: RunStore, benchmark: Benchmark, *, make_observer: "ObserverFactory", options: SessionOptions
-) -> SessionResult:
-    """Start, or go on with, a stored run.
+    def task(self, task_id: str, trial: int = 1) -> TaskResult:
+        """The result of one trial.
 
-    Raises:
-        UsageError: the run needs a key, a script or an agent that is not there, or is part of a sweep.
-        InvalidData: the benchmark's data is not what the run was begun with.
-        RetryableError: another process is at work on this run.
-    """
-    sweep = store.config().sweep
-    if sweep is not None:
-        raise UsageError(
-            f"run {store.run_id} is part of a sweep, and shares its budget",
-            fix=f"go on with `proctor bench resume {sweep}`",
-        )
-    (ending,) = await run_sessions([store], benchmark, make_observer=make_observer, options=options)
-    return ending
+        Raises:
+            UsageError: there is none.
+        """
+        return RunStore(self.folder).result(task_id, trial)
 
-
-async def run_sessions(
-    stores: Sequence[RunStore], benchmark: Benchmark, *, make_observer: "ObserverFactory", options: SessionOptions
-) -> list[SessionResult]:
-    """Start, or go on with, runs of one benchmark that take turns, and share their places and their budget.
-
-    How many agents and graders work at once, in which rooms, and what may be spent, is as the first of them says.
-
-    Raises:
-        UsageError: a run needs a key, a script or an agent that is not there.
-        InvalidData: the benchmark's data is not what a run was begun with.
-        RetryableError: another process is at work on one of these runs.
-    """
-    async with AsyncExitStack() as stack:
-        for store in stores:
-            name = f"run {store.folder.parent.name}/{store.run_id}"
-            stack.enter_context(file_lock(store.folder / LOCK_FILE, what=name, wait_seconds=0))
-        stages = [await asyncio.to_thread(_load_run_state, store, options) for store in stores]
-        tasks = [_tasks(stage.config, benchmark) for stage in stages]
-        for stage in stages:
-            check_pod_unchanged(stage.config)
-        watchers = [make_observer(stage.store, stage.config, stage.finished, stage.cost) for stage in stages]
-        first = stages[0].config
-        places = ConcurrencyLimits(first.concurrency, first.grade_concurrency)
-        try:
-            ledger = RunBudget(first.budget.run_usd, spent_usd=sum(stage.cost.known_usd for stage in stages))
-            # What killed runs have left goes first: rooms here, and containers where there is an engine for them.
-            await reap(docker=first.runner == "docker")
-            rooms = find_provider(
-                first.runner, **provider_options(first, image_disk=options.image_disk, on_pull=options.on_pull)
-            )
-            stack.push_async_callback(rooms.close)
-            courses = [
-                RunState(
-                    store=stage.store,
-                    context=await _make_context(stack, stage.config, benchmark, options, provider=rooms, ledger=ledger),
-                    tasks=task_map,
-                    trials=stage.pending,
-                    trial_states=stage.trial_states,
-                    grade_options=GradeOptions(image=stage.config.image),
-                    observer=watcher,
-                    retry=options.retry,
-                )
-                for stage, task_map, watcher in zip(stages, tasks, watchers, strict=True)
-            ]
-            left, stop = await run_trials(courses, places)
-        finally:
-            # However it ended: what is on disk is what there is.
-            summaries = [_summary(stage.store, stage.config) for stage in stages]
-        return [
-            SessionResult(
-                summary=summary,
-                trials_left=count,
-                stopped_by=stop.cause if stop else None,
-                detail=stop.detail if stop else "",
-            )
-            for summary, count in zip(summaries, left, strict=True)
-        ]
+    def __iter__(self) -> Iterator[TaskResult]:
+        return RunStore(self.folder).results()
 
 
 @dataclass(frozen=True, slots=True)
-class _StoredRunState:
-    """Where a stored run stands before a sitting."""
+class SessionResult:
+    """How a session ended: its runs, none if nothing was started, and the sweep that they are, if they are one."""
 
-    store: RunStore
+    runs: list[RunResults] = field(default_factory=list)
+    sweep: SweepStore | None = None
+
+
+class _PlannedRun(NamedTuple):
+    """A run that can be worked on: nothing that it needs is missing."""
+
     config: RunConfig
-    trial_states: dict[Trial, TrialState]
-    pending: list[Trial]
-    finished: list[TrialState]
-    cost: RunCost
+    agent: AgentSource
+    model: ModelChoice | None
+    backend: Backend | None
 
 
-def _load_run_state(store: RunStore, options: SessionOptions) -> _StoredRunState:
-    config = _apply_run_budget(store, options)
-    entries = list(read_journal(store.journal))
-    known = read_trial_states(entries)
-    return _StoredRunState(
-        store=store,
-        config=config,
-        trial_states=known,
-        pending=[slot for slot in list_trials(config) if _is_pending(known.get(slot), options)],
-        finished=[standing for standing in known.values() if not _is_pending(standing, options)],
-        cost=read_run_cost(store, entries),
+class _Plan(NamedTuple):
+    """Runs of the same tasks that are worked on together, and what they share."""
+
+    benchmark: Benchmark
+    provider: EnvironmentProvider
+    access: ModelAccess
+    runs: list[_PlannedRun]
+    sweep: Sweep | None = None
+
+
+async def run_session(
+    job: Job, hooks: SessionHooks | None = None, options: Mapping[str, Any] | None = None
+) -> SessionResult:
+    """Start what is requested, or resume what is stored, and work on it until it is done or has to stop.
+
+    The runs of a sweep take turns, task by task, within one budget: what changes meanwhile, such as the provider's
+    load, affects all alike.
+
+    Args:
+        job: a run or a sweep to be started, or the store of one to be resumed.
+        hooks: what the caller brings beside options.
+        options: options of the session, where the job is no `RunRequest`, which has its own.
+
+    Raises:
+        UsageError: it cannot be run as asked.
+        InfrastructureError: a program that it needs is not on this machine, or no task can be run here.
+        InvalidData: the benchmark's data is not what the run was started with.
+        RetryableError: another process works on the run.
+    """
+    hooks = hooks or SessionHooks()
+    async with AsyncExitStack() as stack:
+        if isinstance(job, RunRequest | SweepFile):
+            plan = await _plan_new(stack, job, hooks, options or {})
+            if not hooks.confirm(plan.sweep or plan.runs[0].config) or hooks.dry_run:
+                return SessionResult()
+            stores, sweep = _create(plan, hooks.results)
+            _lock(stack, stores)
+        else:
+            stores, sweep = _stored_runs(job)
+            _lock(stack, stores)
+            plan = await _plan_stored(stack, stores, hooks, options or {})
+        configs = [
+            msgspec.structs.replace(run.config, run_id=store.run_id, sweep=store.config().sweep)
+            for store, run in zip(stores, plan.runs, strict=True)
+        ]
+        try:
+            async with AsyncExitStack() as opened:
+                sessions = await _start(opened, stores, configs, plan, hooks)
+                shared = sessions[0].shared
+                turns = interleave_trials([run.pending for run in sessions])
+                sessions[0].prefetcher.prefetch(sessions[0].tasks[trial.task_id] for _, trial in turns)
+                trials = (TrialRunner(sessions[number], trial) for number, trial in turns)
+                await run_in_parallel(TrialRunner.run, trials, shared.total)
+        finally:
+            # However it ended: what is on disk is what there is.
+            summaries = [_summarise(store, config) for store, config in zip(stores, configs, strict=True)]
+    if shared.usage_error is not None:
+        raise shared.usage_error
+    return SessionResult(
+        [
+            RunResults(run.store.folder, run.config, summary, run.trials_left, shared.stopped_by, shared.detail)
+            for run, summary in zip(sessions, summaries, strict=True)
+        ],
+        sweep,
     )
 
 
-# Makes the watcher of a sitting: of which run, where the slots stand that are done with, what was paid before.
-ObserverFactory = Callable[[RunStore, RunConfig, Sequence[TrialState], RunCost], RunObserver]
+async def _plan_new(
+    stack: AsyncExitStack, job: RunRequest | SweepFile, hooks: SessionHooks, options: Mapping[str, Any]
+) -> _Plan:
+    """Everything that is needed to start. Nothing is written."""
+    single = isinstance(job, RunRequest)
+    configurations = {"": job} if isinstance(job, RunRequest) else job.configurations
+    requests = {
+        label: _name_objects(msgspec.structs.replace(request, **options), hooks)
+        for label, request in configurations.items()
+    }
+    first = next(iter(requests.values()))
+    check_environment_options(first)
+    access = hooks.access or make_model_access(first, os.environ)
+    benchmark = hooks.benchmark or open_benchmark(first)
+    tasks, _ = select_tasks(benchmark, first)
+    provider = _open_provider(stack, first, hooks)
+    runs: dict[str, _PlannedRun] = {}
+    problems: list[str] = []
+    for label, request in requests.items():
+        try:
+            resolved = resolve_request(request)
+            agent = hooks.agent or agent_class(str(resolved.agent))
+            config, model = await configure(resolved, benchmark, tasks, provider, agent, pull=not hooks.dry_run)
+            # A dry run of one configuration needs no key.
+            backend = None if hooks.dry_run and single else check_access(config, model, access, agent)
+        except ProctorError as error:
+            if single:
+                raise
+            problems.append(f"{label}: {error}")
+        else:
+            config = msgspec.structs.replace(config, objects=_objects(hooks))
+            runs[label] = _PlannedRun(config, agent, model, backend)
+    if problems:
+        count = f"{len(problems)} of {len(requests)} configurations cannot be run"
+        raise UsageError(count, fix="fix the sweep's file", details=problems)
+    machine = next(iter(runs.values())).config.machine
+    missing = await missing_requirements(benchmark, tasks, provider, image=first.image, machine=machine)
+    for line in check_runnable(missing, len(tasks)):
+        hooks.log(f"cannot be run here: {line}")
+    configs = {label: run.config for label, run in runs.items()}
+    sweep = make_sweep(job, benchmark.name, configs) if isinstance(job, SweepFile) else None
+    return _Plan(benchmark, provider, access, list(runs.values()), sweep)
+
+
+async def _plan_stored(
+    stack: AsyncExitStack, stores: Sequence[RunStore], hooks: SessionHooks, options: Mapping[str, Any]
+) -> _Plan:
+    """Everything that is needed to resume. A new budget is stored."""
+    configs = [_resumed_config(store, options) for store in stores]
+    first = configs[0]
+    given = _objects(hooks)
+    for part in first.objects:
+        if part not in given:
+            raise UsageError(
+                f"the run was started with an object as its {part}, {getattr(first, part)!r}",
+                fix=f"give the same object again, as in proctor.resume(name, {part}=…)",
+            )
+    access = hooks.access or make_model_access(first, os.environ)
+    benchmark = hooks.benchmark or reopen(first.benchmark, first.source, first.split)
+    provider = _open_provider(stack, first, hooks)
+    runs: list[_PlannedRun] = []
+    seen: set[str] = set()
+    for config in configs:
+        tasks = _checked_tasks(config, benchmark)
+        check_pod_unchanged(config)
+        model = None if config.model is None else parse_model(config.model)
+        agent = hooks.agent or agent_class(config.agent)
+        if config.agent not in seen:
+            seen.add(config.agent)
+            for change in changed_versions(config, agent, benchmark, tasks[config.tasks[0]]):
+                hooks.log(f"{change}: trials of both will be in this run")
+        runs.append(_PlannedRun(config, agent, model, None if model is None else make_backend(model, access)))
+    return _Plan(benchmark, provider, access, runs)
+
+
+def _resumed_config(store: RunStore, options: Mapping[str, Any]) -> RunConfig:
+    """A stored configuration with the options of this session. A new budget holds from now on, and is stored."""
+    config = store.config()
+    defaults = {
+        name: option.default
+        for name, option in option_fields(RunRequest).items()
+        if option.option.scope in {Scope.SESSION, Scope.RESUME}
+    }
+    max_cost = options.get("max_cost")
+    if max_cost is not None and max_cost != config.max_cost:
+        config = msgspec.structs.replace(config, max_cost=max_cost)
+        store.write_config(config)
+    return msgspec.structs.replace(config, **{**defaults, **options})
+
+
+def _name_objects(request: RunRequest, hooks: SessionHooks) -> RunRequest:
+    """The request with the names of objects that the caller gives."""
+    names = {}
+    if hooks.agent is not None:
+        names["agent"] = hooks.agent.name
+    if hooks.provider is not None:
+        names["runner"] = hooks.provider.name
+    return msgspec.structs.replace(request, **names)
+
+
+def _objects(hooks: SessionHooks) -> tuple[str, ...]:
+    given = {"benchmark": hooks.benchmark, "agent": hooks.agent, "runner": hooks.provider}
+    return tuple(name for name, value in given.items() if value is not None)
+
+
+def _open_provider(stack: AsyncExitStack, request: RunRequest, hooks: SessionHooks) -> EnvironmentProvider:
+    if hooks.provider is not None:
+        return hooks.provider  # the caller's, to be closed by the caller
+    provider = make_provider(request, hooks.on_pull)
+    stack.push_async_callback(provider.close)
+    return provider
+
+
+def _create(plan: _Plan, results: Path | None) -> tuple[list[RunStore], SweepStore | None]:
+    """Give new runs, or a new sweep and its runs, their names and folders."""
+    if plan.sweep is not None:
+        return _stored_runs(new_sweep(plan.sweep, root=results))
+    (run,) = plan.runs
+    store = new_run(run.config.benchmark, root=results)
+    store.write_config(msgspec.structs.replace(run.config, run_id=store.run_id))
+    return [store], None
+
+
+def _stored_runs(job: RunStore | SweepStore) -> tuple[list[RunStore], SweepStore | None]:
+    if isinstance(job, SweepStore):
+        return [store for _, store in job.runs()], job
+    sweep = job.config().sweep
+    if sweep is not None:
+        raise UsageError(
+            f"run {job.run_id} is part of a sweep, and shares its budget",
+            fix=f"resume the sweep with `proctor bench resume {sweep}`",
+        )
+    return [job], None
+
+
+def _lock(stack: AsyncExitStack, stores: Sequence[RunStore]) -> None:
+    for store in stores:
+        name = f"run {store.folder.parent.name}/{store.run_id}"
+        stack.enter_context(file_lock(store.folder / LOCK_FILE, what=name, wait_seconds=0))
+
+
+async def _start(
+    stack: AsyncExitStack,
+    stores: Sequence[RunStore],
+    configs: Sequence[RunConfig],
+    plan: _Plan,
+    hooks: SessionHooks,
+) -> list[RunSession]:
+    """Read where the runs stand, and open what they need. Concurrency and budget are as the first run says."""
+    first = configs[0]
+    benchmark = plan.benchmark.for_provider(plan.provider)
+    prefetcher = EnvironmentPrefetcher(plan.provider, benchmark, GradeOptions(image=first.image))
+    shared = Session(first.concurrency, first.grade_concurrency, retry_seconds=hooks.retry_seconds)
+    stored = [await asyncio.to_thread(_read_state, *run) for run in zip(stores, configs, strict=True)]
+    tasks = _checked_tasks(first, plan.benchmark)
+    observers = [
+        hooks.make_observer(store, config, _finished(states, pending), cost)
+        for store, config, (states, pending, cost) in zip(stores, configs, stored, strict=True)
+    ]
+    budget = RunBudget(first.max_cost, spent_usd=sum(cost.known_usd for _, _, cost in stored))
+    # What killed runs have left goes first: local environments, and containers where there is an engine for them.
+    await reap(docker=first.runner == "docker")
+    return [
+        RunSession(
+            store=store,
+            context=await _make_context(
+                stack, run._replace(config=config), benchmark, plan, budget=budget, hooks=hooks
+            ),
+            tasks=tasks,
+            pending=pending,
+            trial_states=states,
+            observer=observer,
+            journal=await stack.enter_async_context(Journal(store.journal)),
+            shared=shared,
+            prefetcher=prefetcher,
+        )
+        for store, config, run, observer, (states, pending, _) in zip(
+            stores, configs, plan.runs, observers, stored, strict=True
+        )
+    ]
+
+
+def _read_state(store: RunStore, config: RunConfig) -> tuple[dict[Trial, TrialState], list[Trial], RunCost]:
+    """Where a run stands: the trials that were started, those that are to be worked on, and the cost so far."""
+    entries = list(read_journal(store.journal))
+    states = read_trial_states(entries)
+
+    def is_pending(trial: Trial) -> bool:
+        state = states.get(trial)
+        return state is None or not state.recorded or (state.failed and config.retry_errors)
+
+    return states, [trial for trial in list_trials(config) if is_pending(trial)], read_run_cost(store, entries)
+
+
+def _finished(states: Mapping[Trial, TrialState], pending: Sequence[Trial]) -> list[TrialState]:
+    unfinished = set(pending)
+    return [state for trial, state in states.items() if trial not in unfinished]
 
 
 async def _make_context(
     stack: AsyncExitStack,
-    config: RunConfig,
+    run: _PlannedRun,
     benchmark: Benchmark,
-    options: SessionOptions,
+    plan: _Plan,
     *,
-    provider: EnvironmentProvider,
-    ledger: RunBudget,
+    budget: RunBudget,
+    hooks: SessionHooks,
 ) -> RunContext:
     scratch, sockets = (
         Path(stack.enter_context(tempfile.TemporaryDirectory(dir=folder)))
         for folder in (scratch_folder(), socket_folder())
     )
-    access, secrets = options.access, list[str]()
-    gateway, socket, model = None, None, None
-    if config.model is not None:
-        choice = parse_model(config.model)
-        backend = make_backend(choice, access)
-        secrets += backend.secrets
-        gateway = await stack.enter_async_context(Gateway(backend, prices=load_prices(options.prices), budget=ledger))
+    config, secrets = run.config, list[str]()
+    gateway, socket = None, None
+    if run.backend is not None:
+        secrets += run.backend.secrets
+        gateway = await stack.enter_async_context(
+            Gateway(run.backend, prices=load_prices(config.prices), budget=budget)
+        )
         socket = await gateway.listen_unix(sockets / "gateway.sock")
-        model = choice.model
-    homes = None
-    if agent_class(config.agent).needs_sandbox:
-        homes = SandboxPool(sockets / "homes", preset=config.preset, auth_from=access.login)
-        stack.push_async_callback(homes.close)
-        secrets += homes.secrets()
+    sandboxes = None
+    if run.agent.needs_sandbox:
+        sandboxes = SandboxPool(sockets / "s", preset=config.preset, auth_from=plan.access.login)
+        stack.push_async_callback(sandboxes.close)
+        secrets += sandboxes.secrets()
     return RunContext(
-        run_id=config.run_id,
-        benchmark=benchmark.for_provider(provider),
-        provider=provider,
-        make_agent=agent_factory(config, benchmark, program=options.program, h2_program=options.h2_program),
+        config=config,
+        benchmark=benchmark,
+        provider=plan.provider,
+        make_agent=agent_factory(run.agent, config, plan.benchmark),
         scratch=ScratchPool(scratch),
         gateway=gateway,
+        model=run.model.model if run.model else None,
         model_socket=socket,
-        sandboxes=homes,
-        model=model,
-        network=config.network,
-        max_trial_usd=config.budget.task_usd,
-        limits=config.limits,
-        max_turns=config.max_turns,
-        own_login=access.login is not None,
-        image=config.image,
+        sandboxes=sandboxes,
+        own_login=plan.access.login is not None,
         secrets=tuple(secrets),
-        grace_seconds=options.grace_seconds,
+        grace_seconds=hooks.grace_seconds,
     )
 
 
-def agent_factory(
-    config: RunConfig, benchmark: Benchmark, *, program: str | None, h2_program: str | None
-) -> Callable[[Task], Agent]:
-    """Makes the run's agent for a task. One agent serves all tasks, unless it must know their answers."""
-    setup = AgentSetup(
-        program=program,
-        command=config.command,
-        agent_options=config.agent_options,
-        in_place=not config.isolation,
-        apply_patch=apply_patch,
-        h2_program=h2_program,
-        pod_template=config.pod_template,
-        pod_variables=config.variables,
-    )
-    if agent_class(config.agent).needs_oracle:
-        return lambda task: find_agent(config.agent, msgspec.structs.replace(setup, oracle=_oracle(benchmark, task)))
-    one = find_agent(config.agent, setup)
-    return lambda _: one
-
-
-def _oracle(benchmark: Benchmark, task: Task) -> Oracle | None:
-    """The reference answer; some are too large, or too far away, to be read with the tasks."""
-    if task.private.oracle is not None:
-        return task.private.oracle
-    known = benchmark.oracle(task)
-    if known is None:
-        return None
-    # Without a kind, the answer is the script that the oracle runs.
-    kind = None if known.patch_kind is PatchKind.SHELL_SCRIPT else known.patch_kind
-    return Oracle(text=known.content.decode("utf-8", "surrogateescape"), patch_kind=kind)
-
-
-def _apply_run_budget(store: RunStore, options: SessionOptions) -> RunConfig:
-    config = store.config()
-    if options.max_run_usd is None or options.max_run_usd == config.budget.run_usd:
-        return config
-    check_amount("--max-cost", options.max_run_usd)
-    budget = msgspec.structs.replace(config.budget, run_usd=options.max_run_usd)
-    config = msgspec.structs.replace(config, budget=budget)
-    store.write_config(config)
-    return config
-
-
-def _tasks(config: RunConfig, benchmark: Benchmark) -> dict[str, Task]:
-    """The run's tasks, which must be the ones that it was begun with."""
-    fix = "put the data back as it was, or begin a new run"
+def _checked_tasks(config: RunConfig, benchmark: Benchmark) -> dict[str, Task]:
+    """The benchmark's tasks, by id, which must be the ones that the run was started with."""
+    fix = "put the data back as it was, or start a new run"
     tasks = {task.id: task for task in benchmark.tasks()}
     missing = [task_id for task_id in config.tasks if task_id not in tasks]
     if missing:
@@ -289,31 +462,14 @@ def _tasks(config: RunConfig, benchmark: Benchmark) -> dict[str, Task]:
             f"the run has a task that the benchmark no longer has: {missing[0]!r}", where=benchmark.source, fix=fix
         )
     if benchmark.digest() != config.data_digest:
-        raise InvalidData("the data has changed since the run was begun", where=benchmark.source, fix=fix)
+        raise InvalidData("the data has changed since the run was started", where=benchmark.source, fix=fix)
     return tasks
 
 
-def _is_pending(state: TrialState | None, options: SessionOptions) -> bool:
-    if state is None or not state.recorded:
-        return True
-    return state.failed and options.retry_errors
-
-
-def _summary(store: RunStore, config: RunConfig) -> RunSummary:
-    paid = read_run_cost(store, read_journal(store.journal))
-    summary = summarise(config, store.results(), unfinished_usd=paid.unfinished_usd)
-    # It can be made again at any time, and on a full disk there are more important things to say.
+def _summarise(store: RunStore, config: RunConfig) -> RunSummary:
+    cost = read_run_cost(store, read_journal(store.journal))
+    summary = summarise(config, store.results(), unfinished_usd=cost.unfinished_usd)
+    # It can be made again at any time, and on a full disk the error that led here matters more.
     with suppress(OSError):
         store.write_summary(summary)
     return summary
-
-
-def provider_options(
-    config: RunConfig, *, image_disk: int | None = None, on_pull: OnPull | None = None
-) -> dict[str, Any]:
-    """What the provider of the run's rooms is to be told."""
-    if config.runner == "local":
-        return {"isolation": config.isolation}
-    if config.runner != "docker":
-        return {}
-    return {"image_map": config.image_map, "image_disk": image_disk, "on_pull": on_pull}

@@ -1,66 +1,41 @@
-"""The file of a sweep (TOML): which configurations, over which tasks, within which limits, and what will count.
+"""The file of a sweep (TOML): its configurations, its tasks, its limits, and its decision rule.
 
-Reading is pure but for the file itself. Every problem of a file is found in one go, each with its place in it.
+The keys are the options of `RunRequest`. Reading is pure but for the files that are named. Every problem of a file is
+found at once, each with its location in it.
 """
 
 import difflib
 import itertools
 import shlex
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from msgspec import field
 
 from proctor.analysis import parse_rule
-from proctor.core.agent_options import AgentOptions, read_prompt, read_tools
-from proctor.core.environment import Limits, Network
 from proctor.core.errors import UsageError
 from proctor.core.files import read_user_file
+from proctor.core.options import InvalidValue, Scope, Use, option_fields, variable_text
 from proctor.core.record import Record
-from proctor.core.run import Budget, Mode
-from proctor.runner.request import DEFAULT_AGENTS, DEFAULT_PRESETS, RunRequest
-from proctor.runner.selection import Selection, read_exclusions
-from proctor.runner.sweep_values import (
-    CONFIGURATION_KEYS,
-    SHARED_KEYS,
-    InvalidSweepValue,
-    ValueCheck,
-    template_variable,
-)
+from proctor.core.request import DEFAULT_AGENTS, DEFAULT_PRESETS, Mode, RunRequest
+from proctor.runner.request import is_used
 
+_FIELDS: Final = {
+    name: field
+    for name, field in option_fields(RunRequest).items()
+    if field.option.scope not in {Scope.SESSION, Scope.RESUME}
+}
+# What may differ between configurations, and stand in [grid] and [[run]]; the rest holds for the whole sweep.
+_VARYING: Final = tuple(name for name, field in _FIELDS.items() if field.option.varies)
+_SHARED: Final = ("name", "benchmark", "reference", "rule", *(name for name in _FIELDS if name not in _VARYING))
+_ALIASES: Final = {"baseline": "reference"} | {
+    alias: name for name, field in _FIELDS.items() for alias in field.option.aliases
+}
+_VARIABLE: Final = "variables."
+_NEEDS: Final = {Use.POD: 'mode = "h2"', Use.SINGLE: 'mode = "baseline"', Use.COMMAND: 'agent = "command"'}
 _MAX_VALUE_LENGTH: Final = 40
-# A pod's agents have no turns, and are told what their roles say.
-_NOT_FOR_PODS: Final = ("max_turns", "system_prompt", "append_system_prompt", "allowed_tools")
-_MODE_DEFAULTS: Final = {mode: (DEFAULT_AGENTS[mode], DEFAULT_PRESETS[mode]) for mode in Mode}
-
-
-class SweepSettings(Record):
-    """What may differ between the configurations of a sweep; None where nothing is said."""
-
-    mode: str | None = None
-    agent: str | None = None
-    command: tuple[str, ...] | None = None
-    model: str | None = None
-    preset: str | None = None
-    pod_template: str | None = None
-    variables: dict[str, str] = field(default_factory=dict)
-    trials: int | None = None
-    timeout: float | None = None
-    max_turns: int | None = None
-    system_prompt: str | None = None
-    append_system_prompt: str | None = None
-    allowed_tools: str | None = None
-    agent_env: dict[str, str] | None = None
-
-
-class SweepConfiguration(Record):
-    """One run of a sweep, by its label."""
-
-    label: str
-    request: RunRequest
 
 
 class SweepFile(Record):
@@ -68,17 +43,14 @@ class SweepFile(Record):
 
     Attributes:
         text: the file itself.
-        baseline: the label of the configuration that the others are held against.
-        rule: what counts as a difference, in the words of `proctor.analysis.gate`.
+        configurations: the runs, by label.
+        reference: the label of the configuration that the others are compared with.
+        rule: what counts as a difference, as `proctor.analysis.gate` reads it.
     """
 
     name: str
     text: str
-    benchmark: str | None
-    suite: str | None
-    split: str | None
-    selection: Selection
-    configurations: tuple[SweepConfiguration, ...]
+    configurations: dict[str, RunRequest]
     reference: str
     rule: str | None
 
@@ -104,80 +76,74 @@ def read_sweep_file(file: Path) -> SweepFile:
     return sweep
 
 
+class _Setting(NamedTuple):
+    """A setting as it is written, which labels show, and as it was read."""
+
+    written: Any
+    value: Any
+
+
+# By option; a template's variables each by `variables.NAME`.
+_Settings = Mapping[str, _Setting]
+
+
 class _DraftConfiguration(NamedTuple):
-    """A configuration as it is written: its label, where it has one of its own, its settings, and where it stands."""
+    """A configuration as it is written: its label, where it has one of its own, its settings, and its location."""
 
     label: str | None
-    settings: SweepSettings
+    settings: _Settings
     location: str
 
 
 class _SweepFileReader:
-    """Goes through one document; whatever is wrong is noted, and the rest is looked at all the same."""
+    """Reads one document; what is wrong is noted, and the rest is read all the same."""
 
     def __init__(self, document: Mapping[str, Any], folder: Path) -> None:
         self.problems: list[str] = []
-        self._document = document
+        self._document = {_ALIASES.get(name, name): value for name, value in document.items()}
         self._folder = folder
 
     def read(self, text: str, stem: str) -> SweepFile | None:
         """The sweep; None when there are problems."""
         document = self._document
-        self._check_unknown_keys(document, (*SHARED_KEYS, *CONFIGURATION_KEYS, "variables", "grid", "run"), "")
-        shared = {
-            name: self._check_value(check, document[name], name)
-            for name, check in SHARED_KEYS.items()
-            if name in document
-        }
+        self._check_unknown_keys(document, (*_SHARED, *_VARYING, "grid", "run"), "")
+        shared = {name: self._read_value(name, document[name], name) for name in _SHARED if name in document}
         if ("benchmark" in document) == ("suite" in document):
             self._add_problem("benchmark", "say which benchmark: benchmark or suite, not both")
-        defaults = self._read_settings(
-            {name: document[name] for name in document if name in (*CONFIGURATION_KEYS, "variables")}, ""
-        )
-        wanted = [*self._read_grid(defaults), *self._read_runs(defaults)]
-        self._check_unused_settings(wanted)
-        configurations = self._build_configurations(wanted, shared)
-        self._check_rule(shared.get("rule"))
-        baseline = shared.get("baseline") or (configurations[0].label if configurations else "")
-        labels = [configuration.label for configuration in configurations]
-        if not labels and not self.problems:
+        defaults = self._read_settings({name: document[name] for name in _VARYING if name in document}, "")
+        drafts = [*self._read_grid(defaults), *self._read_runs(defaults)]
+        self._check_unused_settings(drafts)
+        found = self._label_configurations(drafts)
+        rule = shared.pop("rule", None)
+        if rule is not None:
+            self._check(lambda: parse_rule(rule), rule, "rule")
+        reference = shared.pop("reference", None) or next(iter(found), "")
+        if not found and not self.problems:
             self._add_problem("grid", "there is nothing to run: give [grid] or [[run]]")
-        elif labels and baseline not in labels:
-            self._add_problem("baseline", f"no configuration is called {baseline!r}; there are: {'; '.join(labels)}")
-        exclude = shared.get("exclude")
-        excluded = (
-            self._check_value(lambda it: read_exclusions(self._folder / str(it)), exclude, "exclude") if exclude else ()
-        )
+        elif found and reference not in found:
+            self._add_problem("reference", f"no configuration is called {reference!r}; there are: {'; '.join(found)}")
         if self.problems:
             return None
-        suite = shared.get("suite")
-        return SweepFile(
-            name=shared.get("name", stem),
-            text=text,
-            benchmark=shared.get("benchmark"),
-            suite=self._resolve_path(suite) if suite else None,
-            split=shared.get("split"),
-            selection=Selection(
-                ids=shared.get("tasks", ()),
-                filter=shared.get("filter"),
-                tags=shared.get("tags", ()),
-                excluded=excluded,
-                limit=shared.get("limit"),
-            ),
-            configurations=tuple(configurations),
-            reference=baseline,
-            rule=shared.get("rule"),
-        )
+        name = shared.pop("name", stem)
+        requests = {label: RunRequest(**shared, **_request_values(settings)) for label, settings in found.items()}
+        return SweepFile(name=name, text=text, configurations=requests, reference=reference, rule=rule)
 
     def _add_problem(self, location: str, what: str) -> None:
         self.problems.append(f"{location}: {what}" if location else what)
 
-    def _check_value(self, check: ValueCheck, value: object, location: str) -> Any:
+    def _check(self, read: Callable[[], Any], written: object, location: str) -> Any:
         try:
-            return check(value)
-        except (InvalidSweepValue, UsageError) as bad:
-            self._add_problem(location, f"{bad}, not {value!r}" if isinstance(bad, InvalidSweepValue) else str(bad))
-            return None
+            return read()
+        except InvalidValue as bad:
+            self._add_problem(location, f"{bad}, not {written!r}")
+        except UsageError as error:
+            self._add_problem(location, str(error))
+        return None
+
+    def _read_value(self, name: str, written: object, location: str) -> Any:
+        # What a sweep adds to the options of a run is text, as a suite's name is.
+        field = _FIELDS.get(name, _FIELDS["split"])
+        return self._check(lambda: field.read(written, self._folder), written, location)
 
     def _check_unknown_keys(self, table: Mapping[str, Any], known: Sequence[str], location: str) -> None:
         for name in table:
@@ -187,218 +153,169 @@ class _SweepFileReader:
                     f"{location}{name}", f"there is no such key{f'; did you mean {near[0]}?' if near else ''}"
                 )
 
-    def _read_settings(self, table: Mapping[str, Any], location: str) -> SweepSettings:
-        found = {
-            name: self._check_value(check, table[name], f"{location}{name}")
-            for name, check in CONFIGURATION_KEYS.items()
-            if name in table
-        }
-        return SweepSettings(**found, variables=self._read_variables(table.get("variables", {}), location))
+    def _read_settings(self, table: Mapping[str, Any], location: str) -> dict[str, _Setting]:
+        found: dict[str, _Setting | None] = {}
+        for name, written in table.items():
+            if name == "variables":
+                found |= self._read_variables(written, location)
+            else:
+                found[name] = self._read_setting(name, written, f"{location}{name}")
+        return {name: setting for name, setting in found.items() if setting is not None}
 
-    def _read_variables(self, table: object, location: str) -> dict[str, str]:
+    def _read_setting(self, name: str, written: object, location: str) -> _Setting | None:
+        if written == "" and _FIELDS[name].kind == "prompt":
+            return _Setting(written, None)  # so that a grid can go without
+        value = self._read_value(name, written, location)
+        return None if value is None else _Setting(written, value)
+
+    def _read_variables(self, table: object, location: str) -> dict[str, _Setting | None]:
         if not isinstance(table, dict):
             self._add_problem(f"{location}variables", "must be a table")
             return {}
-        values = {
-            name: self._check_value(template_variable, value, f"{location}variables.{name}")
+        return {
+            f"{_VARIABLE}{name}": self._read_variable(value, f"{location}variables.{name}")
             for name, value in table.items()
         }
-        return {name: value for name, value in values.items() if value is not None}
 
-    def _read_grid(self, defaults: SweepSettings) -> Iterator[_DraftConfiguration]:
+    def _read_variable(self, written: object, location: str) -> _Setting | None:
+        value = self._check(lambda: variable_text(written), written, location)
+        return None if value is None else _Setting(value, value)
+
+    def _read_grid(self, defaults: _Settings) -> Iterator[_DraftConfiguration]:
         """Every combination, in the order of the file, the last axis fastest."""
         grid = self._document.get("grid", {})
         if not isinstance(grid, dict):
             self._add_problem("grid", "must be a table")
             return
-        self._check_unknown_keys(grid, (*CONFIGURATION_KEYS, "variables"), "grid.")
-        axes: list[list[tuple[str, Any]]] = []
-        for name, values in grid.items():
-            if name in CONFIGURATION_KEYS:
-                axes.append(self._read_axis(name, values, CONFIGURATION_KEYS[name], f"grid.{name}"))
-            elif name == "variables" and isinstance(values, dict):
+        self._check_unknown_keys(grid, (*_VARYING, *_ALIASES), "grid.")
+        axes: list[list[tuple[str, _Setting]]] = []
+        for key, values in grid.items():
+            name, location = _ALIASES.get(key, key), f"grid.{key}"
+            if name == "variables" and isinstance(values, dict):
                 axes += [
-                    self._read_axis(f"variables.{key}", some, template_variable, f"grid.variables.{key}")
-                    for key, some in values.items()
+                    self._read_axis(f"{_VARIABLE}{one}", some, self._read_variable, f"{location}.{one}")
+                    for one, some in values.items()
                 ]
             elif name == "variables":
-                self._add_problem("grid.variables", "must be a table of lists")
+                self._add_problem(location, "must be a table of lists")
+            elif name in _VARYING:
+
+                def read(written: object, at: str, name: str = name) -> _Setting | None:
+                    return self._read_setting(name, written, at)
+
+                axes.append(self._read_axis(name, values, read, location))
         if not axes or not all(axes):
             return
         for combination in itertools.product(*axes):
-            yield _DraftConfiguration(None, _merge(defaults, dict(combination)), "grid")
+            yield _DraftConfiguration(None, {**defaults, **dict(combination)}, "grid")
 
-    def _read_axis(self, name: str, values: object, check: ValueCheck, location: str) -> list[tuple[str, Any]]:
+    def _read_axis(
+        self, name: str, values: object, read: Callable[[object, str], _Setting | None], location: str
+    ) -> list[tuple[str, _Setting]]:
         if not isinstance(values, list) or not values:
             self._add_problem(location, "must be a list of at least one value")
             return []
-        taken = [self._check_value(check, value, f"{location}[{number}]") for number, value in enumerate(values)]
-        if len({msgspec.json.encode(value) for value in taken if value is not None}) < len(taken) and None not in taken:
+        settings = [read(written, f"{location}[{number}]") for number, written in enumerate(values)]
+        taken = [setting for setting in settings if setting is not None]
+        if len({msgspec.json.encode(setting.value) for setting in taken}) < len(taken) == len(settings):
             self._add_problem(location, "has a value twice")
-        return [(name, value) for value in taken if value is not None]
+        return [(name, setting) for setting in taken]
 
-    def _read_runs(self, defaults: SweepSettings) -> Iterator[_DraftConfiguration]:
+    def _read_runs(self, defaults: _Settings) -> Iterator[_DraftConfiguration]:
         runs = self._document.get("run", [])
         if not isinstance(runs, list) or not all(isinstance(run, dict) for run in runs):
             self._add_problem("run", "must be a list of tables: [[run]]")
             return
         for number, run in enumerate(runs):
-            place = f"run[{number}]."
-            self._check_unknown_keys(run, ("name", *CONFIGURATION_KEYS, "variables"), place)
+            location = f"run[{number}]."
+            self._check_unknown_keys(run, ("name", *_VARYING, *_ALIASES), location)
             if "name" not in run:
-                self._add_problem(f"{place}name", "is missing: what is this run to be called?")
-            label = self._check_value(SHARED_KEYS["name"], run.get("name", "?"), f"{place}name")
-            own = self._read_settings({key: value for key, value in run.items() if key != "name"}, place)
-            changes = {name: value for name in CONFIGURATION_KEYS if (value := getattr(own, name)) is not None}
-            changes |= {f"variables.{name}": value for name, value in own.variables.items()}
-            yield _DraftConfiguration(label, _merge(defaults, changes), place.rstrip("."))
+                self._add_problem(f"{location}name", "is missing: what is this run to be called?")
+            label = self._read_value("name", run.get("name", "?"), f"{location}name")
+            known = {_ALIASES.get(name, name): value for name, value in run.items()}
+            own = self._read_settings({name: known[name] for name in _VARYING if name in known}, location)
+            yield _DraftConfiguration(label, {**defaults, **own}, location.rstrip("."))
 
-    def _check_unused_settings(self, wanted: Sequence[_DraftConfiguration]) -> None:
+    def _check_unused_settings(self, drafts: Sequence[_DraftConfiguration]) -> None:
         """A setting that is given and that no configuration can use is a mistake."""
-        everything = [one.settings for one in wanted]
-        for name, needs, uses in (
-            ("pod_template", 'mode = "h2"', _is_pod),
-            ("variables", 'mode = "h2"', _is_pod),
-            ("command", 'agent = "command"', _is_command),
-            *((name, 'mode = "baseline"', lambda settings: not _is_pod(settings)) for name in _NOT_FOR_PODS),
-        ):
-            given = [settings for settings in everything if getattr(settings, name)]
-            if given and not any(map(uses, given)):
-                self._add_problem(name, f"is given, and no configuration uses it: it is for {needs}")
+        for name in dict.fromkeys(_option_name(name) for draft in drafts for name in draft.settings):
+            use = _FIELDS[name].option.use
+            given = [
+                draft.settings
+                for draft in drafts
+                if any(_option_name(key) == name and setting.value for key, setting in draft.settings.items())
+            ]
+            if given and use in _NEEDS and not any(_is_used(use, settings) for settings in given):
+                self._add_problem(name, f"is given, and no configuration uses it: it is for {_NEEDS[use]}")
 
-    def _build_configurations(
-        self, wanted: Sequence[_DraftConfiguration], shared: Mapping[str, Any]
-    ) -> list[SweepConfiguration]:
-        effective = [one._replace(settings=_with_mode_defaults(one.settings)) for one in wanted]
-        varied = _varying_names([one.settings for one in effective if one.label is None])
-        found: dict[str, SweepSettings] = {}
-        for label, settings, place in effective:
+    def _label_configurations(self, drafts: Sequence[_DraftConfiguration]) -> dict[str, _Settings]:
+        effective = [draft._replace(settings=_effective(draft.settings)) for draft in drafts]
+        varied = _varying_names([draft.settings for draft in effective if draft.label is None])
+        found: dict[str, _Settings] = {}
+        for label, settings, location in effective:
             name = label or _label(settings, varied)
-            if found.get(name) == settings and label is None:
+            twin = next((other for other, same in found.items() if _values(same) == _values(settings)), None)
+            if twin == name and label is None:
                 continue  # they differed in what this one does not use
             if name in found:
-                self._add_problem(place, f"another configuration is called {name!r} too")
-            elif settings in found.values():
-                twin = next(other for other, same in found.items() if same == settings)
-                self._add_problem(place, f"{name!r} is the same as {twin!r}")
+                self._add_problem(location, f"another configuration is called {name!r} too")
+            elif twin is not None:
+                self._add_problem(location, f"{name!r} is the same as {twin!r}")
             found[name] = settings
-        return [
-            SweepConfiguration(label=name, request=self._request(settings, shared)) for name, settings in found.items()
-        ]
-
-    def _request(self, settings: SweepSettings, shared: Mapping[str, Any]) -> RunRequest:
-        network = shared.get("network")
-        return RunRequest(
-            mode=Mode(settings.mode or Mode.BASELINE),
-            agent=settings.agent or "",
-            command=settings.command or (),
-            agent_options=self._agent_options(settings),
-            model=self._resolve_model(settings.model),
-            preset=self._name_or_path(settings.preset or ""),
-            pod_template=self._name_or_path(settings.pod_template) if settings.pod_template else None,
-            variables=settings.variables,
-            runner=shared.get("runner") or "local",
-            image=shared.get("image"),
-            isolation=shared.get("isolation") is not False,
-            network=Network(network) if network else None,
-            trials=settings.trials or 1,
-            concurrency=shared.get("concurrency") or 1,
-            grade_concurrency=shared.get("grade_concurrency"),
-            limits=Limits(wall_seconds=settings.timeout),
-            max_turns=settings.max_turns,
-            budget=Budget(run_usd=shared.get("max_cost"), task_usd=shared.get("max_cost_per_task")),
-            shuffle=shared.get("shuffle"),
-        )
-
-    def _agent_options(self, settings: SweepSettings) -> AgentOptions:
-        return AgentOptions(
-            system_prompt=self._read_prompt("system_prompt", settings.system_prompt),
-            append_system_prompt=self._read_prompt("append_system_prompt", settings.append_system_prompt),
-            allowed_tools=read_tools(settings.allowed_tools) if settings.allowed_tools else (),
-            env=settings.agent_env or {},
-        )
-
-    def _read_prompt(self, name: str, written: str | None) -> str | None:
-        return self._check_value(lambda text: read_prompt(str(text), self._folder), written, name) if written else None
-
-    def _resolve_model(self, model: str | None) -> str | None:
-        if model is not None and model.startswith("script:"):
-            return f"script:{self._folder / Path(model.removeprefix('script:')).expanduser()}"
-        return model
-
-    def _name_or_path(self, written: str) -> str:
-        """A preset or a template: by its name, or the folder or file that it is, which has a slash or a suffix."""
-        return self._resolve_path(written) if "/" in written or Path(written).suffix else written
-
-    def _resolve_path(self, written: str) -> str:
-        """A path relative to the file. What is not there may be a name, and is for others to judge."""
-        path = self._folder / Path(written).expanduser()
-        return str(path) if path.exists() or "/" in written else written
-
-    def _check_rule(self, rule: str | None) -> None:
-        if rule is not None:
-            self._check_value(lambda _: parse_rule(rule), rule, "rule")
+        return found
 
 
-def _merge(defaults: SweepSettings, changes: Mapping[str, Any]) -> SweepSettings:
-    plain = {name: value for name, value in changes.items() if not name.startswith("variables.")}
-    more = {name.removeprefix("variables."): value for name, value in changes.items() if name not in plain}
-    return msgspec.structs.replace(defaults, **plain, variables={**defaults.variables, **more})
+def _option_name(key: str) -> str:
+    return "variables" if key.startswith(_VARIABLE) else key
 
 
-def _with_mode_defaults(settings: SweepSettings) -> SweepSettings:
+def _is_used(use: Use, settings: _Settings) -> bool:
+    return is_used(use, _values(settings))
+
+
+def _values(settings: _Settings) -> dict[str, Any]:
+    return {name: setting.value for name, setting in settings.items() if setting.value is not None}
+
+
+def _effective(settings: _Settings) -> _Settings:
     """The same with what a mode brings, and without what it does not use."""
-    agent, preset = _MODE_DEFAULTS[Mode(settings.mode or Mode.BASELINE)]
-    full = msgspec.structs.replace(
-        settings,
-        mode=settings.mode or Mode.BASELINE.value,
-        agent=settings.agent or agent,
-        preset=settings.preset or preset,
-        trials=settings.trials or 1,
-    )
-    unused: dict[str, Any] = {"pod_template": None, "variables": {}}
-    if _is_pod(full):
-        unused = dict.fromkeys(_NOT_FOR_PODS)
-    full = msgspec.structs.replace(full, **unused)
-    return full if _is_command(full) else msgspec.structs.replace(full, command=None)
+    mode = settings["mode"].value if "mode" in settings else Mode.BASELINE
+    brought = {"mode": mode, "agent": DEFAULT_AGENTS[mode], "preset": DEFAULT_PRESETS[mode], "trials": 1}
+    full = {**{name: _Setting(value, value) for name, value in brought.items()}, **settings}
+    return {name: one for name, one in full.items() if _is_used(_FIELDS[_option_name(name)].option.use, full)}
 
 
-def _is_pod(settings: SweepSettings) -> bool:
-    return settings.mode == Mode.H2.value
+def _request_values(settings: _Settings) -> dict[str, Any]:
+    values = _values(settings)
+    plain = {name: value for name, value in values.items() if not name.startswith(_VARIABLE)}
+    variables = {name.removeprefix(_VARIABLE): value for name, value in values.items() if name not in plain}
+    return {**plain, "variables": variables}
 
 
-def _is_command(settings: SweepSettings) -> bool:
-    return settings.agent == "command"
-
-
-def _flatten(settings: SweepSettings) -> dict[str, Any]:
-    plain = {name: getattr(settings, name) for name in CONFIGURATION_KEYS}
-    return {**plain, **settings.variables}
-
-
-def _varying_names(settings: Sequence[SweepSettings]) -> list[str]:
+def _varying_names(settings: Sequence[_Settings]) -> list[str]:
     """The settings in which configurations differ: what their labels are made of."""
-    flat = [_flatten(one) for one in settings]
-    names = dict.fromkeys(name for one in flat for name in one)
+    order = {name: position for position, name in enumerate(_VARYING)}
+    names = dict.fromkeys(name for one in settings for name in one)
+    ordered = sorted(names, key=lambda name: order.get(name, len(order)))
+    written = [{name: setting.written for name, setting in one.items()} for one in settings]
+    return [name for name in ordered if len({msgspec.json.encode(one.get(name)) for one in written}) > 1]
+
+
+def _label(settings: _Settings, varied: Sequence[str]) -> str:
+    mode = settings["mode"].value
     # What a mode brings by itself says nothing that the mode does not.
-    return [name for name in names if len({msgspec.json.encode(one.get(name)) for one in flat}) > 1]
-
-
-def _label(settings: SweepSettings, varied: Sequence[str]) -> str:
-    flat = _flatten(settings)
-    brought = _MODE_DEFAULTS[Mode(settings.mode or Mode.BASELINE)]
-    parts = []
-    for name in varied:
-        value = flat.get(name)
-        if value is None or (name in {"agent", "preset"} and "mode" in varied and value in brought):
-            continue
-        parts.append(f"{name}={_shorten(value)}")
+    brought = {"agent": DEFAULT_AGENTS[mode], "preset": DEFAULT_PRESETS[mode]} if "mode" in varied else {}
+    parts = [
+        f"{name.removeprefix(_VARIABLE)}={_shorten(settings[name].written)}"
+        for name in varied
+        if name in settings and (name not in brought or brought[name] != settings[name].value)
+    ]
     return " ".join(parts) or "run"
 
 
 def _shorten(value: object) -> str:
-    if isinstance(value, tuple):
-        text = shlex.join(value)
+    if isinstance(value, list):
+        text = shlex.join(map(str, value))
     elif isinstance(value, dict):
         text = " ".join(f"{name}={one}" for name, one in value.items())
     else:

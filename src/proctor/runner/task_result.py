@@ -1,4 +1,4 @@
-"""From attempts to a result: every attempt stays in the ledger, with its cause, its cost and its logs."""
+"""From attempts to a result, which keeps every attempt with its cause, its cost and its logs."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -9,15 +9,15 @@ from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.evaluation import TaskEvaluation
 from proctor.core.record import read_record
 from proctor.core.result import Attempt, ModelUsage, TaskResult
+from proctor.core.run import Trial
 from proctor.core.task import Task
 from proctor.results import RunStore
-from proctor.results.attempt_record import RECORDING_FILE, attempt_file
-from proctor.runner.records import AttemptRecord, GradingRecord, Trial
+from proctor.results.attempt_record import RECORDING_FILE, AttemptRecord, GradingRecord, attempt_file
 from proctor.runner.run_cost import recording_usage
 
 
 def attempt_entry(store: RunStore, trial: Trial, record: AttemptRecord) -> Attempt:
-    """An attempt that came to its end."""
+    """An attempt that has ended."""
     return Attempt(
         number=record.number,
         started_at=record.started_at,
@@ -30,13 +30,13 @@ def attempt_entry(store: RunStore, trial: Trial, record: AttemptRecord) -> Attem
 
 
 def stored_attempt_entry(store: RunStore, trial: Trial, number: int, started_at: str) -> Attempt:
-    """An attempt of an earlier sitting; of one that was killed, what its recording tells."""
+    """An attempt of an earlier session; of one that was killed, what its recording has."""
     logs = store.logs(trial.task_id, trial.number, number)
-    if (record := attempt_file(logs)).exists():
-        return attempt_entry(store, trial, read_record(record, AttemptRecord))
-    cassette = logs / RECORDING_FILE
-    # The last sign of life.
-    seen = datetime.fromtimestamp(cassette.stat().st_mtime, UTC) if cassette.exists() else None
+    if (file := attempt_file(logs)).exists():
+        return attempt_entry(store, trial, read_record(file, AttemptRecord))
+    recording = logs / RECORDING_FILE
+    # When it was last known to run.
+    seen = datetime.fromtimestamp(recording.stat().st_mtime, UTC) if recording.exists() else None
     return Attempt(
         number=number,
         started_at=started_at,
@@ -44,7 +44,7 @@ def stored_attempt_entry(store: RunStore, trial: Trial, number: int, started_at:
         cause=Cause.INTERRUPTED,
         detail="the run was stopped before the agent was done",
         logs=_logs_path(store, trial, number),
-        usage=recording_usage(cassette),
+        usage=recording_usage(recording),
     )
 
 
@@ -57,7 +57,7 @@ def make_task_result(
     graded: GradingRecord | None,
     attempts: tuple[Attempt, ...],
 ) -> TaskResult:
-    """What is recorded of a slot."""
+    """The recorded result of a trial."""
     evaluated = graded.evaluation if graded else None
     status, cause = status_and_cause(record, evaluated)
     verdict = None
@@ -81,7 +81,7 @@ def make_task_result(
 
 
 def status_and_cause(record: AttemptRecord, evaluation: TaskEvaluation | None) -> tuple[Status, Cause]:
-    """What a result says: the grade where there is one, else why there is none."""
+    """The status and cause of a result: of the grade where there is one, else why there is none."""
     if evaluation is None:
         cause = record.cause or Cause.EMPTY
         return CONSEQUENCES[cause].status or Status.UNRESOLVED, cause

@@ -13,7 +13,7 @@ from proctor.benchmarks.x07.files import X07Eval
 from proctor.benchmarks.x07.repair import _LintReport, canonicalise, quickfixes, repair, with_first_pass
 from proctor.benchmarks.x07.test_command import X07Run, run_x07_test
 from proctor.benchmarks.x07.toolchain import make_toolchain
-from proctor.core.benchmark import RepairMode
+from proctor.core.request import RepairMode
 from proctor.core.environment import ExecResult
 from proctor.core.evaluation import RepairSummary, TestSummary
 from x07_world import FUNCTIONS, PROGRAMS, STANDIN, asserting, module, write_module, write_repo

@@ -8,8 +8,8 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field
 
-from proctor.core.benchmark import RepairMode
 from proctor.core.predictions import NonEmptyText, RelPath
+from proctor.core.request import RepairMode
 from proctor.core.submission import PatchKind
 
 SUITE_SCHEMA: Final = "proctor.suite@1"

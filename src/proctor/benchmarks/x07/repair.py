@@ -19,11 +19,11 @@ import msgspec
 from proctor.benchmarks.x07.files import World, X07Eval
 from proctor.benchmarks.x07.test_command import X07Run, run_x07_test
 from proctor.benchmarks.x07.toolchain import Toolchain
-from proctor.core.benchmark import RepairMode
 from proctor.core.environment import Environment, ExecResult
 from proctor.core.errors import InvalidData
 from proctor.core.evaluation import RepairSummary, TestSummary
 from proctor.core.record import Record, from_json
+from proctor.core.request import RepairMode
 
 AST_SUFFIX: Final = ".x07.json"
 LINT_BYTES: Final = 16_000_000

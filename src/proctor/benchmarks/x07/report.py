@@ -17,9 +17,10 @@ from proctor.benchmarks.suites.load import Suite
 from proctor.benchmarks.x07.bench_report import DIVERGED, GREEN_BASELINE, NO_PREDICTION, NONDETERMINISTIC, REPORT_SCHEMA
 from proctor.benchmarks.x07.files import suite_jcs_sha256
 from proctor.benchmarks.x07.test_command import X07Counts
-from proctor.core.benchmark import RepairMode, TaskHealth
+from proctor.core.benchmark import TaskHealth
 from proctor.core.causes import Cause, Status
 from proctor.core.evaluation import EvaluationReport, Invocation, RepairSummary, TaskEvaluation, TestSummary
+from proctor.core.request import RepairMode
 from proctor.core.verdict import TestStatus
 
 _ID, _PLATFORM, _MODEL, _NOTE, _ERROR = 128, 256, 256, 4096, 8192

@@ -1,20 +1,21 @@
-"""How a run is shown while it goes on: a live table on a terminal, plain lines elsewhere."""
+"""The progress of runs: a live table on a terminal, plain lines elsewhere."""
 
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from proctor.cli.output import log
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.result import TaskResult
-from proctor.core.run import RunConfig
+from proctor.core.run import RunConfig, Trial
 from proctor.gateway import ExchangeFinished
-from proctor.results import RunStore
-from proctor.runner.records import Trial
+from proctor.results import RunStore, SweepStore
+from proctor.runner.observer import RunObserver
 from proctor.runner.resume import TrialState
 from proctor.runner.run_cost import RunCost
 
@@ -27,8 +28,8 @@ _MINUTE: Final = 60.0
 _HOUR: Final = 3600.0
 
 
-class RunProgress:
-    """What is known of a run in progress. Implements `runner.run.Watcher`."""
+class RunProgress(RunObserver):
+    """What is known of a run in progress."""
 
     def __init__(self, store: RunStore, config: RunConfig, finished: Sequence[TrialState], cost: RunCost) -> None:
         self.name = f"{store.folder.parent.name}/{store.run_id}"
@@ -36,9 +37,9 @@ class RunProgress:
         self.config = config
         self.total = len(config.tasks) * config.trials
         self.statuses: Counter[Status] = Counter()
-        for standing in finished:
-            if standing.result_cause is not None:
-                self.statuses[CONSEQUENCES[standing.result_cause].status or Status.UNRESOLVED] += 1
+        for state in finished:
+            if state.result_cause is not None:
+                self.statuses[CONSEQUENCES[state.result_cause].status or Status.UNRESOLVED] += 1
         self.cost = cost.known_usd
         self.unpriced = False
         self.running: dict[Trial, str] = {}
@@ -49,25 +50,25 @@ class RunProgress:
         self._responses: deque[tuple[float, int]] = deque()
 
     def attempt_started(self, trial: Trial) -> None:
-        """A slot's attempt has begun."""
+        """An attempt at a trial has started."""
         self.running[trial] = "starting"
 
     def progress(self, trial: Trial, message: str) -> None:
-        """What is being done for a slot now."""
+        """What is being done for a trial now."""
         self.running[trial] = message
 
-    def model_responded(self, trial: Trial, event: ExchangeFinished) -> None:  # noqa: ARG002 - as the runner tells it
-        """The model has answered."""
+    def model_responded(self, trial: Trial, event: ExchangeFinished) -> None:  # noqa: ARG002 - as the runner calls it
+        """The model has responded."""
         self._responses.append((time.monotonic(), event.tokens.total))
         self.unpriced = self.unpriced or event.cost_usd is None
         self.cost += event.cost_usd or 0.0
 
     def attempt_retrying(self, trial: Trial, cause: Cause, detail: str, seconds: float) -> None:  # noqa: ARG002 - likewise
-        """An attempt will be made again."""
-        self.running[trial] = f"waits {seconds:.0f} s to try again after {cause.value}"
+        """An attempt is repeated."""
+        self.running[trial] = f"waits {seconds:.0f} s to retry after {cause.value}"
 
     def trial_finished(self, trial: Trial, result: TaskResult | None) -> None:
-        """A slot is done with."""
+        """A trial is finished, or left for another session."""
         self.running.pop(trial, None)
         if result is None:
             self.trials_left += 1
@@ -76,17 +77,17 @@ class RunProgress:
             self.statuses[result.status] += 1
 
     def run_stopping(self, cause: Cause, detail: str) -> None:
-        """No further slot is begun."""
+        """No further trial is started."""
         self.stop_message = f"stopping ({cause.value}): {detail}"
 
     @property
     def done(self) -> int:
-        """How many results are recorded, those of earlier sittings included."""
+        """How many results are recorded, those of earlier sessions included."""
         return self.statuses.total()
 
     def headline(self) -> str:
         """One line on how far the run is."""
-        limit = self.config.budget.run_usd
+        limit = self.config.max_cost
         cost = f"${self.cost:.4f}{'+?' if self.unpriced else ''}{f' of ${limit:.2f}' if limit is not None else ''}"
         return (
             f"{self.done}/{self.total} done, {len(self.running)} running, "
@@ -102,7 +103,7 @@ class RunProgress:
         return sum(tokens for _, tokens in self._responses) / minutes
 
     def _estimate(self) -> str:
-        """How long what is left will take at the pace of this sitting."""
+        """How long what is left will take at the pace of this session."""
         if not self._finished:
             return "no estimate yet"
         seconds = (time.monotonic() - self._started) / self._finished * (self.total - self.done - self.trials_left)
@@ -112,7 +113,7 @@ class RunProgress:
 
 
 class _LineProgress(RunProgress):
-    """Plain lines: one for every slot that ends or is tried again."""
+    """Plain lines: one for every trial that ends or is retried."""
 
     def attempt_retrying(self, trial: Trial, cause: Cause, detail: str, seconds: float) -> None:
         super().attempt_retrying(trial, cause, detail, seconds)
@@ -121,7 +122,7 @@ class _LineProgress(RunProgress):
     def trial_finished(self, trial: Trial, result: TaskResult | None) -> None:
         super().trial_finished(trial, result)
         if result is not None:
-            which = trial.task_id if self.config.trials == 1 else f"{trial.task_id} #{trial.number}"
+            which = str(trial) if self.config.trials == 1 else f"{trial.task_id} #{trial.number}"
             why = f": {_failure_reason(result)}" if result.status is Status.ERROR else ""
             log(f"{self._prefix}[{self.done}/{self.total}] {which} {result.status.value} ({result.cause.value}){why}")
 
@@ -141,16 +142,20 @@ def _failure_reason(result: TaskResult) -> str:
 
 
 class ProgressDisplay:
-    """Shows runs where stderr goes, for the length of a `with` block; a `board` is what a run tells.
+    """Shows runs on stderr, for the length of a `with` block; `make_observer` adds one.
+
+    Attributes:
+        kind: run or sweep, and `name` how it is resumed; None while nothing is started.
 
     Args:
         quiet: show nothing.
-        labels: what runs that are made together are called, by their ids.
     """
 
-    def __init__(self, *, quiet: bool, labels: Mapping[str, str] | None = None) -> None:
+    def __init__(self, *, quiet: bool) -> None:
+        self.kind = "run"
+        self.name: str | None = None
         self._quiet = quiet
-        self._labels = labels or {}
+        self._labels: dict[str, str] = {}
         self._runs: list[RunProgress] = []
         self._stack = ExitStack()
 
@@ -165,15 +170,19 @@ class ProgressDisplay:
     def make_observer(
         self, store: RunStore, config: RunConfig, finished: Sequence[TrialState], cost: RunCost
     ) -> RunProgress:
-        """A watcher of this run, shown from now on."""
+        """An observer of this run, shown from now on."""
         terminal = not self._quiet and sys.stderr.isatty()
-        kind = RunProgress if self._quiet or terminal else _LineProgress
-        board = kind(store, config, finished, cost)
-        board.label = self._labels.get(store.run_id, "")
-        self._runs.append(board)
+        run = (RunProgress if self._quiet or terminal else _LineProgress)(store, config, finished, cost)
+        if config.sweep is not None and self.name is None:
+            sweep = SweepStore(store.folder.parent / Path(config.sweep).name).sweep()
+            self._labels = {one.config.run_id: one.label for one in sweep.runs}
+            self.kind = "sweep"
+        self.name = config.sweep or run.name
+        run.label = self._labels.get(store.run_id, "")
+        self._runs.append(run)
         if terminal and len(self._runs) == 1:
             self._show()
-        return board
+        return run
 
     def _show(self) -> None:
         from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
@@ -186,9 +195,9 @@ class ProgressDisplay:
 
 
 class _LiveProgressView:
-    """The boards on a terminal: a headline each, then a line for each slot that is running, as many as fit.
+    """Runs on a terminal: a headline each, then a line for each trial that is running, as many as fit.
 
-    The headline of a single board takes as many lines as it needs: cost and estimate stand at its end.
+    The headline of a single run takes as many lines as it needs: cost and estimate stand at its end.
     """
 
     def __init__(self, runs: Sequence[RunProgress]) -> None:
@@ -201,19 +210,18 @@ class _LiveProgressView:
             clean = "".join(letter if letter.isprintable() else " " for letter in text)
             return Text(clean, style=style, no_wrap=True, overflow="ellipsis")
 
-        heads = [f"{board.label or board.name}  {board.headline()}" for board in self._runs]
+        heads = [f"{run.label or run.name}  {run.headline()}" for run in self._runs]
         if len(heads) == 1:
             heads = [part.plain for part in Text(heads[0]).wrap(console, options.max_width)]
         for head in heads:
             yield line(head, "bold")
-        stop = next((board.stop_message for board in self._runs if board.stop_message), "")
+        stop = next((run.stop_message for run in self._runs if run.stop_message), "")
         if stop:
             yield line(stop, "red")
-        room = max(1, (options.max_height or console.height) - 2 - len(heads))
-        # Another thread draws: what it goes through must not change under it.
-        running = [(board, slot, what) for board in self._runs for slot, what in list(board.running.items())]
-        for board, slot, what in running[:room]:
-            which = slot.task_id if slot.number == 1 else f"{slot.task_id} #{slot.number}"
-            yield line(f"  {board.label}{': ' if board.label else ''}{which}  {what}")
-        if len(running) > room:
-            yield line(f"  and {len(running) - room} more")
+        lines = max(1, (options.max_height or console.height) - 2 - len(heads))
+        # Another thread draws: what it iterates over must not change meanwhile.
+        running = [(run, trial, what) for run in self._runs for trial, what in list(run.running.items())]
+        for run, trial, what in running[:lines]:
+            yield line(f"  {run.label}{': ' if run.label else ''}{trial}  {what}")
+        if len(running) > lines:
+            yield line(f"  and {len(running) - lines} more")

@@ -1,4 +1,4 @@
-"""Says on stderr which images are being pulled or built, and how far each is."""
+"""Reports on stderr which images are being pulled or built, and their progress."""
 
 import time
 from collections import defaultdict
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from proctor.environments.docker import PullProgress
 
 _REPORT_INTERVAL_SECONDS: Final = 15.0
-# As `proctor.environments.docker` calls them, which is slow to import.
+# The names in `proctor.environments.docker`, which is slow to import.
 BUILDING: Final = "Building"
 BUILT: Final = "Built"
 
 
 class PullReporter:
-    """Hears every step of every pull, and tells when one begins, how far it is now and then, and when it is done.
+    """Receives every step of every pull, and logs its start, now and then its progress, and its end.
 
-    Of an image that is built, it tells when that begins and when it is done.
+    Of an image that is built, it logs the start and the end.
     """
 
     def __init__(self, log: Callable[[str], None] = log, clock: Callable[[], float] = time.monotonic) -> None:
@@ -30,7 +30,7 @@ class PullReporter:
         self._last_reported: dict[str, float] = {}
 
     def __call__(self, progress: "PullProgress") -> None:
-        """Take in one step."""
+        """Process one step."""
         image, now = progress.image, self._clock()
         if image not in self._last_reported:
             self._started[image] = self._last_reported[image] = now

@@ -1,196 +1,232 @@
-"""What `run` and `resume` have in common: a sitting with its progress, its signals, and what is said at its end."""
+"""What `run`, `resume` and `sweep` do: a session with its progress, its signals, and the report at its end."""
 
 import asyncio
-import os
 import signal
+import sys
 from collections.abc import Coroutine, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from proctor.cli.bench.options import POSITIVE_NUMBER, image_disk_option
-from proctor.cli.output import log, print_json
+from proctor.cli.bench.progress import ProgressDisplay
+from proctor.cli.bench.pull_progress import PullReporter
+from proctor.cli.output import log, print_json, print_table
+from proctor.core.agent_options import AgentOptions
 from proctor.core.causes import Cause
-from proctor.core.errors import InfrastructureError, Interrupted
-
-if TYPE_CHECKING:
-    from proctor.core.benchmark import Benchmark
-    from proctor.results import RunStore
-    from proctor.runner.models import ModelAccess
-    from proctor.runner.session import OnPull, SessionOptions, SessionResult
+from proctor.core.errors import InfrastructureError, Interrupted, UsageError
+from proctor.core.run import RunConfig
+from proctor.core.sweep import Sweep
+from proctor.report.cli_records import RunPlan, SweepPlan
+from proctor.report.sweep import sweep_text
+from proctor.results import RunStore, SweepStore, find_run, find_sweep
+from proctor.runner.request import cost_bound
+from proctor.runner.scratch import tempfiles_in_scratch
+from proctor.runner.session import Job, RunResults, SessionHooks, SessionResult, run_session
+from proctor.runner.sweep import stored_sweep_outcome, sweep_cost_bound, uses_paid_model
+from proctor.runner.sweep_file import read_sweep_file
 
 T = TypeVar("T")
+__all__ = ["read_sweep_file", "run_job", "stored_job"]
+_SHOWN_TASKS = 5
 
 
-def session_options(function: Any) -> Any:
-    """Options that hold for one sitting, and may be another at the next."""
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text."),
-        click.option(
-            "--prices",
-            type=click.Path(path_type=Path),
-            metavar="FILE",
-            envvar="PROCTOR_PRICES",
-            show_envvar=True,
-            help="A JSON or YAML file of prices, beside those that come with Proctor.",
-        ),
-        click.option("--quiet", is_flag=True, help="No progress on stderr."),
-        image_disk_option,
-        click.option(
-            "--retries",
-            type=click.IntRange(min=0),
-            metavar="N",
-            default=2,
-            show_default=True,
-            help="How often to try again after an error that was not the agent's.",
-        ),
-        click.option(
-            "--auth-from",
-            metavar="DIR",
-            help="With --own-login: where the login is. [default: ~/.h2/claude-config/default]",
-        ),
-        click.option("--own-login", is_flag=True, help="Let the agent's own login through, instead of adding a key."),
-        click.option(
-            "--claude-bin",
-            metavar="FILE",
-            help="Claude Code, where it is not found by itself; for the agent `command`, what to show in the room.",
-        ),
-        click.option("--h2-bin", metavar="FILE", help="For pods: the program h2, where it is not found by itself."),
-        click.option(
-            "--max-cost",
-            type=POSITIVE_NUMBER,
-            metavar="USD",
-            help="What the whole run, or the whole sweep, may cost.",
-        ),
-    ):
-        function = option(function)
-    return function
+def run_job(job: Job, given: dict[str, Any], options: dict[str, Any] | None = None) -> int:
+    """Start or resume what is asked for, and report how the session ended."""
+    with tempfiles_in_scratch(), ProgressDisplay(quiet=given["quiet"]) as progress:
+        hooks = SessionHooks(
+            make_observer=progress.make_observer,
+            confirm=lambda plan: _confirm(plan, given),
+            dry_run=given.get("dry_run", False),
+            log=log,
+            on_pull=None if given["quiet"] else PullReporter(),
+        )
+        try:
+            result = asyncio.run(_cancel_on_signals(run_session(job, hooks, options)))
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            if progress.name is None:
+                raise KeyboardInterrupt from None  # nothing is written yet
+            raise Interrupted(
+                f"{progress.kind} {progress.name} is interrupted, and nothing that was paid for is lost",
+                fix=f"resume it with `proctor bench resume {progress.name}`",
+            ) from None
+    return _report(result, as_json=given["as_json"]) if result.runs else 0
 
 
-def make_model_access(given: dict[str, Any]) -> "ModelAccess":
-    """How the provider is reached, as options and environment say."""
-    from proctor.core.errors import UsageError  # noqa: PLC0415
-    from proctor.runner.models import ModelAccess  # noqa: PLC0415 - help pages need none of it
-    from proctor.sandboxes.credentials import source_directory  # noqa: PLC0415
+def stored_job(name: str) -> RunStore | SweepStore:
+    """The sweep or run of this name.
 
-    if not given["own_login"]:
-        if given["auth_from"] is not None:
-            raise UsageError("--auth-from names a login that is not used", fix="give --own-login too")
-        return ModelAccess.from_environment(os.environ)
-    login = source_directory(given["auth_from"])
-    if login is None:
-        raise UsageError("there is no login in the usual place", fix="say where it is with --auth-from DIR")
-    return ModelAccess.from_environment(os.environ, login=login)
+    Raises:
+        UsageError: there is none, or more than one.
+    """
+    return find_sweep(name) or find_run(name)
 
 
-def cost_bound_text(bound: float | None, *, options: str) -> str:
-    """The most that something can cost, in words; `options` are what bounds it."""
-    if bound is None:
-        return f"not bounded: give {options}"
-    return f"${bound:.2f}, and the requests under way when it is reached" if bound else "nothing: no model is asked"
-
-
-def run_and_report(store: "RunStore", source: "Benchmark", given: dict[str, Any], access: "ModelAccess") -> int:
-    """Go on with a run and report how the sitting ended."""
-    from proctor.cli.bench.progress import ProgressDisplay  # noqa: PLC0415 - help pages need none of it
-    from proctor.runner.scratch import tempfiles_in_scratch  # noqa: PLC0415
-    from proctor.runner.session import run_session  # noqa: PLC0415
-
-    name = f"{store.folder.parent.name}/{store.run_id}"
-    sitting = make_session_options(given, access)
-    try:
-        with tempfiles_in_scratch(), ProgressDisplay(quiet=given["quiet"]) as progress:
-            ending = run_until_signalled(
-                run_session(store, source, make_observer=progress.make_observer, options=sitting)
-            )
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        raise Interrupted(
-            f"run {name} is interrupted, and nothing that was paid for is lost",
-            fix=f"go on with `proctor bench resume {name}`",
-        ) from None
-    _print_summary(name, ending, as_json=given["as_json"])
-    return InfrastructureError.exit_code if ending.summary.errors or ending.trials_left else 0
-
-
-def make_session_options(given: dict[str, Any], access: "ModelAccess") -> "SessionOptions":
-    """What holds for this sitting, as the options say."""
-    from proctor.runner.session import SessionOptions  # noqa: PLC0415 - help pages need none of it
-    from proctor.runner.trial import TrialRetry  # noqa: PLC0415
-
-    return SessionOptions(
-        access=access,
-        program=given["claude_bin"],
-        h2_program=given["h2_bin"],
-        retry=TrialRetry(max_attempts=given["retries"] + 1),
-        retry_errors=given.get("retry_errors", False),
-        max_run_usd=given["max_cost"],
-        image_disk=given["image_disk"],
-        on_pull=make_pull_reporter(given),
-        prices=given["prices"],
-    )
-
-
-def make_pull_reporter(given: dict[str, Any]) -> "OnPull | None":
-    """Who says which images are being pulled or built: a line each, above the table on a terminal."""
-    from proctor.cli.bench.pull_progress import PullReporter  # noqa: PLC0415 - help pages need none of it
-
-    return None if given["quiet"] else PullReporter()
-
-
-def run_until_signalled(work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end; when the process is told to end, first cancel the work, at a second time drop it.
+async def _cancel_on_signals(work: Coroutine[Any, Any, T]) -> T:
+    """Run to the end. SIGTERM and SIGHUP cancel the work, and drop it at the second time.
 
     Ctrl-C is asyncio's own to handle, in the same way.
     """
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    signalled = False
 
-    async def watched() -> T:
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        told = False
+    def stop() -> None:
+        nonlocal signalled
+        if signalled:
+            raise KeyboardInterrupt
+        signalled = True
+        if task is not None:
+            task.cancel()
 
-        def stop() -> None:
-            nonlocal told
-            if told:
-                raise KeyboardInterrupt
-            told = True
-            if task is not None:
-                task.cancel()
-
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop)
+    try:
+        return await work
+    finally:
         for number in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, stop)
+            loop.remove_signal_handler(number)
+
+
+def _confirm(plan: RunConfig | Sweep, given: dict[str, Any]) -> bool:
+    """Show the plan, and see that nothing is spent by mistake."""
+    if isinstance(plan, RunConfig):
+        if given["dry_run"]:
+            _print_run_plan(plan, as_json=given["as_json"])
+        return True
+    if given["dry_run"]:
+        _print_sweep_plan(plan, as_json=given["as_json"])
+    elif not given["yes"]:
+        _confirm_sweep(plan, quiet=given["quiet"])
+    return True
+
+
+def _confirm_sweep(sweep: Sweep, *, quiet: bool) -> None:
+    configs = [run.config for run in sweep.runs]
+    if sys.stdin.isatty():
+        _print_sweep_plan(sweep, as_json=False, err=True)
+        # While the question is open, Ctrl-C ends it at once; asyncio would wait for the reply.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            return await work
+            if not click.confirm("Start?", err=True):
+                raise Interrupted("the sweep is not started, and nothing is written")
         finally:
-            for number in (signal.SIGTERM, signal.SIGHUP):
-                loop.remove_signal_handler(number)
-
-    return asyncio.run(watched())
-
-
-def report_trials_left(name: str, results: "Sequence[SessionResult]") -> None:
-    """Say why a run, or the runs of a sweep, stopped before the end, and what goes on with them."""
-    left, errors = sum(ending.trials_left for ending in results), sum(ending.summary.errors for ending in results)
-    stopped = next((ending for ending in results if ending.stopped_by is not None), None)
-    if stopped is not None and stopped.stopped_by is not None:
-        log(f"stopped ({stopped.stopped_by.value}): {stopped.detail}")
-    if left:
-        spent = stopped is not None and stopped.stopped_by is Cause.RUN_BUDGET
-        more = " --max-cost USD`, with a higher limit" if spent else "`"
-        log(f"{left} answers are left; go on with `proctor bench resume {name}{more}")
-    elif errors:
-        log(f"try the errors again with `proctor bench resume {name} --retry-errors`")
+            signal.signal(signal.SIGINT, before)
+        return
+    if uses_paid_model(configs) and sweep_cost_bound(configs) is None:
+        raise UsageError(
+            "nothing bounds what this sweep can cost", fix="give max_cost in its file, --max-cost, or --yes"
+        )
+    if not quiet:
+        _print_sweep_plan(sweep, as_json=False, err=True)
 
 
-def _print_summary(name: str, result: "SessionResult", *, as_json: bool) -> None:
-    summary = result.summary
+def _report(result: SessionResult, *, as_json: bool) -> int:
+    if result.sweep is None:
+        (run,) = result.runs
+        _print_summary(run, as_json=as_json)
+        _report_trials_left(run.name, result.runs)
+    else:
+        outcome = stored_sweep_outcome(result.sweep)
+        if as_json:
+            print_json(outcome)
+        else:
+            click.echo(sweep_text(outcome), nl=False)
+        _report_trials_left(result.sweep.name, result.runs)
+    failed = any(run.summary.errors or run.trials_left for run in result.runs)
+    return InfrastructureError.exit_code if failed else 0
+
+
+def _print_summary(run: RunResults, *, as_json: bool) -> None:
+    summary = run.summary
     if as_json:
         print_json(summary)
-    else:
-        counted = summary.resolved + summary.unresolved
-        spent = None if summary.cost_usd is None or summary.unfinished_usd is None else summary.cost_usd
-        cost = "unknown" if spent is None else f"${spent + (summary.unfinished_usd or 0.0):.4f}"
-        click.echo(
-            f"{name}: {summary.resolved} of {counted} graded answers resolved, {summary.errors} errors, "
-            f"{summary.skipped} skipped; {summary.tokens:,} tokens, cost {cost}"
+        return
+    counted = summary.resolved + summary.unresolved
+    spent = None if summary.cost_usd is None or summary.unfinished_usd is None else summary.cost_usd
+    cost = "unknown" if spent is None else f"${spent + (summary.unfinished_usd or 0.0):.4f}"
+    click.echo(
+        f"{run.name}: {summary.resolved} of {counted} graded trials resolved, {summary.errors} errors, "
+        f"{summary.skipped} skipped; {summary.tokens:,} tokens, cost {cost}"
+    )
+
+
+def _report_trials_left(name: str, runs: Sequence[RunResults]) -> None:
+    """Say why a run, or the runs of a sweep, stopped before the end, and how to resume."""
+    left, errors = sum(run.trials_left for run in runs), sum(run.summary.errors for run in runs)
+    stopped_by, detail = runs[0].stopped_by, runs[0].detail
+    if stopped_by is not None:
+        log(f"stopped ({stopped_by.value}): {detail}")
+    if left:
+        more = " --max-cost USD`, with a higher limit" if stopped_by is Cause.RUN_BUDGET else "`"
+        log(f"{left} trials are left; resume with `proctor bench resume {name}{more}")
+    elif errors:
+        log(f"retry the errors with `proctor bench resume {name} --retry-errors`")
+
+
+def _print_run_plan(config: RunConfig, *, as_json: bool) -> None:
+    bound = cost_bound(config)
+    if as_json:
+        print_json(RunPlan(config=config, trials=len(config.tasks) * config.trials, max_cost_usd=bound))
+        return
+    trials = f"{len(config.tasks)}, {config.trials} trial{'s' if config.trials > 1 else ''} each"
+    instructions = _describe_agent_options(config.agent_options)
+    rows = [
+        ["benchmark", f"{config.benchmark} ({config.source})"],
+        ["tasks", trials],
+        ["order", " ".join(config.tasks[:_SHOWN_TASKS]) + (" …" if len(config.tasks) > _SHOWN_TASKS else "")],
+        ["agent", f"{config.agent} ({', '.join(f'{name} {version}' for name, version in config.versions.items())})"],
+        ["model", config.model or "none"],
+        *([["agent options", ", ".join(instructions)]] if instructions else []),
+        ["runner", f"{config.runner}{'' if config.isolation else ', no isolation'}"],
+        ["network", config.network.value if config.network else "as the benchmark says"],
+        ["at once", f"{config.concurrency} agents, {config.grade_concurrency} graders"],
+        ["cost at most", _cost_bound_text(bound, options="--max-cost or --max-cost-per-task")],
+    ]
+    print_table(["WHAT", "VALUE"], rows)
+
+
+def _print_sweep_plan(sweep: Sweep, *, as_json: bool, err: bool = False) -> None:
+    configs = [run.config for run in sweep.runs]
+    bound, trials = sweep_cost_bound(configs), sum(len(config.tasks) * config.trials for config in configs)
+    if as_json:
+        print_json(SweepPlan(sweep=sweep, trials=trials, max_cost_usd=bound))
+        return
+    rows = []
+    for run in sweep.runs:
+        config, own = run.config, cost_bound(run.config)
+        rows.append(
+            [
+                run.label + (" (reference)" if run.label == sweep.reference else ""),
+                config.mode.value,
+                config.agent,
+                config.model or "none",
+                f"{len(config.tasks)} x {config.trials}",
+                "not bounded" if own is None else f"${own:.2f}",
+            ]
         )
-    report_trials_left(name, [result])
+    print_table(["CONFIGURATION", "MODE", "AGENT", "MODEL", "TRIALS", "COST AT MOST"], rows, err=err)
+    first = configs[0]
+    together = _cost_bound_text(bound, options="max_cost or max_cost_per_task")
+    click.echo(
+        f"\n{sweep.benchmark}: {trials} trials, in turns over {len(first.tasks)} tasks, "
+        f"{first.concurrency} agents at once\ncost at most: {together}\n"
+        f"rule: {sweep.rule or 'none; nothing will be decided'}",
+        err=err,
+    )
+
+
+def _cost_bound_text(bound: float | None, *, options: str) -> str:
+    """The most that something can cost, in words; `options` are what bounds it."""
+    if bound is None:
+        return f"not bounded: give {options}"
+    return f"${bound:.2f}, and the requests under way when it is reached" if bound else "nothing: no model is used"
+
+
+def _describe_agent_options(options: AgentOptions) -> list[str]:
+    parts = []
+    if options.system_prompt is not None:
+        parts.append(f"a system prompt of {len(options.system_prompt):,} characters")
+    if options.append_system_prompt is not None:
+        parts.append(f"{len(options.append_system_prompt):,} characters added to its system prompt")
+    if options.allowed_tools:
+        parts.append(f"tools {' '.join(options.allowed_tools)}")
+    return parts + [f"{name}={value}" for name, value in options.env.items()]

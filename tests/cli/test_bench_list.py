@@ -1,13 +1,9 @@
-"""`bench list --runnable`, and sizes on the command line."""
+"""`bench list --runnable`."""
 
 import json
 from pathlib import Path
 
-import click
-import pytest
-
 from documents import checked
-from proctor.cli.bench.options import ByteSize
 from suite_world import make_instance, make_suite, proctor
 
 
@@ -38,16 +34,3 @@ def test_tasks_that_cannot_be_run_here_are_listed_with_the_reason(tmp_path: Path
     assert done.returncode == 0, done.stderr
     assert "its pins are not in the data" in done.stdout
     assert "0 of 1 tasks can be run on this machine with --runner local" in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("text", "size"), [("40GB", 40 * 10**9), ("1.5TiB", 3 << 39), ("500 mb", 500 * 10**6), ("7", 7), ("2k", 2000)]
-)
-def test_a_size_is_read_as_people_write_it(text: str, size: int) -> None:
-    assert ByteSize().convert(text, None, None) == size
-
-
-@pytest.mark.parametrize("text", ["", "GB", "-1GB", "0", "40XB", "1e9", "40GBs"])
-def test_what_is_no_size_is_refused(text: str) -> None:
-    with pytest.raises(click.BadParameter):
-        ByteSize().convert(text, None, None)

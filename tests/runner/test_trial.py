@@ -16,12 +16,10 @@ from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec
 from proctor.core.errors import InfrastructureError, InvalidData, RetryableError, UsageError
 from proctor.core.evaluation import Prediction, TaskEvaluation
-from proctor.core.run import Budget, JournalEntry
+from proctor.core.run import JournalEntry
 from proctor.core.task import Task
 from proctor.results import Journal, read_journal, usage_cost
-from proctor.runner.attempt import ScratchPool
-from proctor.runner.trial import TrialRetry
-from sittings import TOY_COMMAND, Toys, script
+from sessions import TOY_COMMAND, Toys, script
 from toy_provider import ANSWER_USD, toy_provider
 from waiting import PATIENCE, eventually
 
@@ -71,13 +69,13 @@ async def test_the_journal_has_every_stage_of_every_attempt(toys: Toys) -> None:
 @pytest.mark.parametrize("stage", ["prepare", "collect"])
 async def test_what_breaks_around_the_agent_is_tried_again_and_every_try_is_kept(toys: Toys, stage: str) -> None:
     toys.benchmark = Trap(3, **{stage: [RetryableError("the room is gone")] * 2})
-    ending = await toys.run(agent="oracle")
+    ended = await toys.run(agent="oracle")
     assert toys.outcomes()["toy-0002"] == ("resolved", "solved", 3)
-    assert ending.summary.resolved == 3
+    assert ended.summary.resolved == 3
     attempts = toys.store.result("toy-0002").attempts
     assert [attempt.cause for attempt in attempts] == [Cause.ENGINE_GONE, Cause.ENGINE_GONE, Cause.ANSWERED]
     assert [attempt.detail for attempt in attempts[:2]] == ["the room is gone"] * 2
-    assert all((toys.store.folder / attempt.logs / "answer.json").exists() for attempt in attempts)
+    assert all((toys.store.folder / attempt.logs / "attempt.json").exists() for attempt in attempts)
     assert lines(toys).count("toy-0002 1 answered") == 1
     assert lines(toys).count("toy-0002 3 collected") == 1
 
@@ -87,11 +85,11 @@ async def test_an_answer_that_could_not_be_collected_is_not_paid_for_again(toys:
     """Not by another try, and not by another sitting."""
     toys.benchmark = Trap(3, collect=[RetryableError("the room is gone")])
     async with toy_provider() as provider:
-        await toys.begin(provider)
-        await toys.sit(provider, retry=TrialRetry(max_attempts=retries + 1, base_seconds=0.01))
+        await toys.create(provider)
+        await toys.resume(provider, retries=retries)
         if not retries:
             assert toys.outcomes()["toy-0002"] == ("error", "engine_gone", 1)
-            await toys.sit(provider, retry_errors=True)
+            await toys.resume(provider, retry_errors=True)
         assert toys.outcomes()["toy-0002"] == ("resolved", "solved", 2)
         assert provider.asked.total() == 3 * provider.turns
     usage = [usage_cost(attempt.usage) for attempt in toys.store.result("toy-0002").attempts]
@@ -101,25 +99,25 @@ async def test_an_answer_that_could_not_be_collected_is_not_paid_for_again(toys:
 async def test_a_disk_that_is_full_when_an_answer_is_recorded_stops_the_run_and_costs_nothing(toys: Toys) -> None:
     toys.benchmark = Toy(1)
     async with toy_provider() as provider:
-        await toys.begin(provider)
+        await toys.create(provider)
         full = toys.store.logs("toy-0001", 1, 1) / "graded.json"
         full.parent.mkdir(parents=True)
         full.symlink_to("/dev/full")
-        ending = await toys.sit(provider)
-        assert (ending.stopped_by, ending.trials_left) == (Cause.DISK_FULL, 1)
-        assert ending.detail == "the run cannot be written: No space left on device"
+        ended = await toys.resume(provider)
+        assert (ended.stopped_by, ended.trials_left) == (Cause.DISK_FULL, 1)
+        assert ended.detail == "the run cannot be written: No space left on device"
         full.unlink()
-        ending = await toys.sit(provider)
-        assert (ending.stopped_by, ending.trials_left, ending.summary.resolved) == (None, 0, 1)
+        ended = await toys.resume(provider)
+        assert (ended.stopped_by, ended.trials_left, ended.summary.resolved) == (None, 0, 1)
         assert provider.asked.total() == provider.turns
     assert len(toys.store.result("toy-0001").attempts) == 1
 
 
 async def test_what_goes_on_breaking_ends_as_an_error_after_the_last_try(toys: Toys) -> None:
     toys.benchmark = Trap(prepare=[InfrastructureError("no", cause=Cause.ENVIRONMENT_FAILED)] * 9)
-    ending = await toys.run(agent="oracle")
+    ended = await toys.run(agent="oracle")
     assert toys.outcomes()["toy-0002"] == ("error", "environment_failed", 3)
-    assert (ending.summary.resolved, ending.summary.errors, ending.trials_left) == (2, 1, 0)
+    assert (ended.summary.resolved, ended.summary.errors, ended.trials_left) == (2, 1, 0)
 
 
 async def test_what_another_try_cannot_mend_is_not_tried_again(toys: Toys) -> None:
@@ -130,8 +128,8 @@ async def test_what_another_try_cannot_mend_is_not_tried_again(toys: Toys) -> No
 
 async def test_a_plugins_mistake_costs_its_task_and_leaves_a_traceback(toys: Toys) -> None:
     toys.benchmark = Trap(prepare=[KeyError("oops")] * 9)
-    ending = await toys.run(agent="oracle")
-    assert (ending.summary.resolved, ending.summary.errors) == (2, 1)
+    ended = await toys.run(agent="oracle")
+    assert (ended.summary.resolved, ended.summary.errors) == (2, 1)
     attempts = toys.store.result("toy-0002").attempts
     assert "internal error: KeyError: 'oops' (see crash.log)" in attempts[0].detail
     assert "Traceback" in (toys.store.folder / attempts[0].logs / "crash.log").read_text()
@@ -152,36 +150,36 @@ async def test_grading_that_failed_is_tried_again_in_a_place_of_its_own(toys: To
     assert sorted(path.name for path in logs.glob("grading*")) == ["grading", "grading-2", "grading-3"]
     assert (logs / "grading" / "log.txt").exists()
     graded = msgspec.json.decode((logs / "graded.json").read_bytes())
-    assert graded["retried"] == ["engine_gone: engine down", "environment_failed: disk"]
+    assert graded["earlier_errors"] == ["engine_gone: engine down", "environment_failed: disk"]
 
 
 async def test_a_full_disk_stops_the_run_and_the_answer_waits_for_its_grade(toys: Toys) -> None:
     toys.benchmark = trap = Trap(grade=[OSError(errno.ENOSPC, "No space left on device")])
-    ending = await toys.run(agent="oracle", concurrency=1, grade_concurrency=1)
-    assert ending.stopped_by is Cause.DISK_FULL
+    ended = await toys.run(agent="oracle", concurrency=1, grade_concurrency=1)
+    assert ended.stopped_by is Cause.DISK_FULL
     assert "toy-0002" not in toys.outcomes()
-    ending = await toys.sit()
-    assert (ending.trials_left, ending.summary.resolved) == (0, 3)
+    ended = await toys.resume()
+    assert (ended.trials_left, ended.summary.resolved) == (0, 3)
     assert toys.outcomes()["toy-0002"] == ("resolved", "solved", 1)
     assert trap.calls.count("collect toy-0002") == 1
 
 
 async def test_what_no_task_can_be_run_with_stops_the_run_once_what_is_under_way_has_ended(toys: Toys) -> None:
     toys.benchmark = Trap(4, prepare=[UsageError("this cannot be", fix="do that")])
-    await toys.begin(agent="oracle", concurrency=1)
+    await toys.create(agent="oracle", concurrency=1)
     with pytest.raises(UsageError, match="this cannot be; do that"):
-        await toys.sit()
+        await toys.resume()
     assert toys.outcomes() == {"toy-0001": ("resolved", "solved", 1)}
-    assert (await toys.sit()).summary.resolved == 4
+    assert (await toys.resume()).summary.resolved == 4
 
 
 async def test_an_error_can_be_tried_again_later_and_a_grade_without_a_new_answer(toys: Toys) -> None:
     toys.benchmark = trap = Trap(prepare=[], grade=[InfrastructureError("no grader", cause=Cause.GRADER_FAILED)] * 3)
     await toys.run(agent="oracle")
     assert toys.outcomes()["toy-0002"] == ("error", "grader_failed", 1)
-    assert (await toys.sit()).summary.errors == 1, "an error is a result, until it is asked for again"
-    ending = await toys.sit(retry_errors=True)
-    assert (ending.summary.errors, ending.summary.resolved) == (0, 3)
+    assert (await toys.resume()).summary.errors == 1, "an error is a result, until it is asked for again"
+    ended = await toys.resume(retry_errors=True)
+    assert (ended.summary.errors, ended.summary.resolved) == (0, 3)
     assert toys.outcomes()["toy-0002"] == ("resolved", "solved", 1)
     assert trap.calls.count("collect toy-0002") == 1
 
@@ -195,11 +193,9 @@ async def test_waits_end_when_the_run_stops(toys: Toys) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     toys.benchmark.grade = full  # type: ignore[method-assign]
-    await toys.begin(agent="oracle", concurrency=3)
-    ending = await asyncio.wait_for(
-        toys.sit(retry=TrialRetry(max_attempts=3, base_seconds=3600, max_seconds=3600)), PATIENCE
-    )
-    assert ending.stopped_by is Cause.DISK_FULL
+    await toys.create(agent="oracle", concurrency=3)
+    ended = await asyncio.wait_for(toys.resume(retry_seconds=3600), PATIENCE)
+    assert ended.stopped_by is Cause.DISK_FULL
     # It has not used up its tries: the next sitting begins another attempt.
     assert [line for line in lines(toys) if line.startswith("toy-0002")] == [
         "toy-0002 1 prepared",
@@ -221,8 +217,8 @@ async def test_what_breaks_while_a_run_is_cancelled_does_not_keep_it_going(toys:
             raise AssertionError
 
     toys.benchmark = Sticky(3)
-    await toys.begin(agent="oracle", concurrency=3)
-    sitting = asyncio.create_task(toys.sit())
+    await toys.create(agent="oracle", concurrency=3)
+    sitting = asyncio.create_task(toys.resume())
     await started.wait()
     await asyncio.sleep(0.05)
     sitting.cancel()
@@ -244,8 +240,8 @@ async def test_a_run_that_is_cut_off_after_any_line_of_its_journal_ends_the_same
         torn = journal[kept][: chance.randint(0, 20)] if kept < len(journal) else b""
         (copy / "journal.jsonl").write_bytes(b"".join(journal[:kept]) + torn)
         cut.store = type(toys.store)(copy)
-        ending = await cut.sit()
-        assert (ending.trials_left, ending.summary.resolved) == (0, 3)
+        ended = await cut.resume()
+        assert (ended.trials_left, ended.summary.resolved) == (0, 3)
         assert {task: found[:2] for task, found in cut.outcomes().items()} == {
             task: found[:2] for task, found in expected.items()
         }
@@ -261,15 +257,15 @@ async def test_a_task_may_spend_its_limit_once_however_often_it_is_begun_again(t
     toys.benchmark = Toy(1)
     async with toy_provider(turns=9, delay=0.05) as provider:
         # Enough for four answers. Killed after some of them, it gets no more than the rest.
-        await toys.begin(provider, budget=Budget(task_usd=3.5 * ANSWER_USD))
+        await toys.create(provider, max_cost_per_task=3.5 * ANSWER_USD)
         for _ in range(3):
-            sitting = asyncio.create_task(toys.sit(provider))
+            sitting = asyncio.create_task(toys.resume(provider))
             served = provider.served.total()
             while provider.served.total() == served and not sitting.done():
                 await asyncio.sleep(0.005)
             sitting.cancel()
             await asyncio.gather(sitting, return_exceptions=True)
-        await toys.sit(provider)
+        await toys.resume(provider)
     (result,) = toys.store.results()
     assert (str(result.cause), str(result.status)) == ("task_budget", "unresolved")
     assert set(provider.served.values()) == {1}
@@ -284,8 +280,8 @@ async def test_an_agent_that_is_told_that_its_money_is_gone_is_ended_if_it_does_
     async with toy_provider(turns=2) as provider:
         words = " ".join(TOY_COMMAND)
         program = script(tmp_path, f"import os\nos.system({words!r})\nwhile True: pass\n")
-        await toys.begin(provider, command=program, budget=Budget(task_usd=ANSWER_USD))
-        await asyncio.wait_for(toys.sit(provider, notice_seconds=0.3), PATIENCE)
+        await toys.create(provider, command=program, max_cost_per_task=ANSWER_USD)
+        await asyncio.wait_for(toys.resume(provider, grace_seconds=0.3), PATIENCE)
     assert toys.outcomes() == {"toy-0001": ("unresolved", "task_budget", 1)}
 
 
@@ -300,7 +296,7 @@ async def test_an_attempt_that_may_pay_begins_only_when_the_journal_says_so_for_
         noted.append(entry)
         note(journal, entry)
 
-    monkeypatch.setattr(Journal, "note", listen)
+    monkeypatch.setattr(Journal, "append", listen)
     async with toy_provider() as provider:
         await Toys(tmp_path / "paying", Toy(1)).run(provider)
     assert noted == []
@@ -308,27 +304,11 @@ async def test_an_attempt_that_may_pay_begins_only_when_the_journal_says_so_for_
     assert [entry.stage for entry in noted] == ["prepared"]
 
 
-async def test_a_workplace_that_cannot_be_emptied_serves_nobody_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    places = ScratchPool(tmp_path)
-    async with places.acquire() as first:
-        (first / "tree").mkdir()
-        (first / "link").symlink_to("/")
-        (first / "file").touch()
-    async with places.acquire() as second:
-        assert (second, list(second.iterdir())) == (first, [])
-        (second / "tree").mkdir()
-        monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)
-    async with places.acquire() as third:
-        assert third != second
-
-
 async def test_a_broken_line_in_the_journal_is_named_and_nothing_is_done(toys: Toys) -> None:
-    await toys.begin(agent="oracle")
+    await toys.create(agent="oracle")
     toys.store.journal.write_text("rubbish\n")
     with pytest.raises(InvalidData, match=r"journal\.jsonl:1"):
-        await toys.sit()
+        await toys.resume()
     assert toys.outcomes() == {}
 
 
@@ -339,7 +319,7 @@ async def test_slots_are_taken_in_order_and_places_for_answering_and_grading_are
         async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:
             self.answering += 1
             self.most_answering = max(self.most_answering, self.answering)
-            await eventually(lambda: self.most_answering >= 3, "the third answer at once")
+            await eventually(lambda: self.most_answering >= 3, "the third attempt at once")
             return await super().prepare(task, folder)
 
         async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
@@ -358,28 +338,21 @@ async def test_slots_are_taken_in_order_and_places_for_answering_and_grading_are
     toys.benchmark = slow = Slow(8)
     await toys.run(agent="nop", concurrency=3, grade_concurrency=2)
     assert (slow.most_answering, slow.most_grading) == (3, 2)
-    began = [line for line in toys.diary.lines if line.startswith("began")]
-    assert began == [f"began toy-{number:04}" for number in range(1, 9)]
-
-
-@pytest.mark.parametrize(("failed", "least", "most"), [(1, 2, 3), (2, 4, 6), (4, 16, 24), (9, 120, 180)])
-def test_waits_double_up_to_a_limit_with_up_to_half_more_by_chance(failed: int, least: float, most: float) -> None:
-    retry = TrialRetry()
-    assert retry.delay(failed, 0.0) == least
-    assert retry.delay(failed, 1.0) == most
+    started = [line for line in toys.observer.lines if line.startswith("started")]
+    assert started == [f"started toy-{number:04}" for number in range(1, 9)]
 
 
 async def test_a_commit_that_cannot_be_written_ends_the_sitting_with_the_reason(
     toys: Toys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await toys.begin(agent="oracle")
+    await toys.create(agent="oracle")
 
     async def full(self: Journal, *entries: JournalEntry, **files: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Journal, "commit", full)
-    ending = await toys.sit()
-    assert (ending.stopped_by, ending.trials_left) == (Cause.DISK_FULL, 3)
-    assert ending.detail == "the run cannot be written: No space left on device"
+    ended = await toys.resume()
+    assert (ended.stopped_by, ended.trials_left) == (Cause.DISK_FULL, 3)
+    assert ended.detail == "the run cannot be written: No space left on device"
     monkeypatch.undo()
-    assert (await toys.sit()).summary.resolved == 3
+    assert (await toys.resume()).summary.resolved == 3

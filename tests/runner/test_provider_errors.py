@@ -9,7 +9,7 @@ from toy_benchmark import Toy
 
 from proctor.core.causes import Cause, Status
 from proctor.core.result import TaskResult
-from sittings import QUICK, TOY_COMMAND, Toys
+from sessions import QUICK, TOY_COMMAND, Toys
 from toy_provider import (
     ANSWER_USD,
     ToyProvider,
@@ -63,9 +63,9 @@ async def test_what_passes_is_held_out_by_the_gateway_and_costs_no_attempt(one: 
     one.idle_seconds = 1.0 if weather is silence else one.idle_seconds
     async with toy_provider() as provider:
         provider.weather["toy-0001"] = [weather] * (QUICK.tries - 1)
-        ending = await one.run(provider)
+        ended = await one.run(provider)
     assert one.outcomes() == {"toy-0001": ("resolved", "solved", 1)}
-    assert (ending.trials_left, ending.summary.errors) == (0, 0)
+    assert (ended.trials_left, ended.summary.errors) == (0, 0)
     assert provider.asked.total() == provider.turns + QUICK.tries - 1
 
 
@@ -85,13 +85,13 @@ async def test_what_lasts_is_tried_again_three_times_and_is_no_failure_of_the_ag
     one.idle_seconds = 0.25 if weather is silence else one.idle_seconds  # no answer comes that could be late
     async with toy_provider() as provider:
         provider.weather["toy-0001"] = [weather] * FOREVER
-        ending = await one.run(provider)
+        ended = await one.run(provider)
     assert one.outcomes() == {"toy-0001": ("error", cause, 3)}
     assert [attempt.cause.value for attempt in only(one).attempts] == [cause] * 3
     assert provider.asked.total() == 3 * QUICK.tries
-    assert (ending.trials_left, ending.stopped_by, ending.summary.errors) == (0, None, 1)
+    assert (ended.trials_left, ended.stopped_by, ended.summary.errors) == (0, None, 1)
     # Doubling, with up to half as much more by chance.
-    first, second = one.diary.waits
+    first, second = one.observer.waits
     assert 0.01 <= first <= 0.015
     assert 0.02 <= second <= 0.03
 
@@ -126,15 +126,15 @@ async def test_a_refused_login_stops_the_run_before_the_next_task(toys: Toys, st
     toys.benchmark = Toy(12)
     async with toy_provider() as provider:
         provider.weather["*"] = [failing(status, "authentication_error", "invalid x-api-key")] * FOREVER
-        ending = await toys.run(provider, concurrency=2)
-        assert (ending.stopped_by, ending.trials_left) == (Cause.BAD_LOGIN, 12)
-        assert "invalid x-api-key" in ending.detail
+        ended = await toys.run(provider, concurrency=2)
+        assert (ended.stopped_by, ended.trials_left) == (Cause.BAD_LOGIN, 12)
+        assert "invalid x-api-key" in ended.detail
         assert toys.outcomes() == {}
         # Both that had begun; nobody else, and neither of them twice.
         assert provider.asked.total() <= 2
         provider.weather["*"] = []
-        ending = await toys.sit(provider)
-    assert (ending.stopped_by, ending.trials_left, ending.summary.resolved) == (None, 0, 12)
+        ended = await toys.resume(provider)
+    assert (ended.stopped_by, ended.trials_left, ended.summary.resolved) == (None, 0, 12)
 
 
 async def test_an_agent_that_goes_on_with_a_refused_login_is_ended(toys: Toys) -> None:
@@ -142,18 +142,18 @@ async def test_an_agent_that_goes_on_with_a_refused_login_is_ended(toys: Toys) -
     async with toy_provider() as provider:
         provider.weather["*"] = [failing(401, "authentication_error")] * FOREVER
         stubborn = ("sh", "-c", f"while :; do {TOY_WORDS}; sleep 1; done")
-        ending = await toys.run(provider, command=stubborn, concurrency=1)
-    assert (ending.stopped_by, ending.trials_left) == (Cause.BAD_LOGIN, 3)
-    assert toys.diary.lines.count("stopping bad_login") == 1
+        ended = await toys.run(provider, command=stubborn, concurrency=1)
+    assert (ended.stopped_by, ended.trials_left) == (Cause.BAD_LOGIN, 3)
+    assert toys.observer.lines.count("stopping bad_login") == 1
 
 
 async def test_a_login_that_is_refused_for_something_on_the_side_does_not_stop_an_agent_that_copes(one: Toys) -> None:
     """As a model that this login may not use: the agent has had answers, is refused once, and ends well."""
     async with toy_provider() as provider:
         provider.weather["toy-0001"] = [answering(provider)] * provider.turns + [failing(403, "permission_error")]
-        ending = await one.run(provider, command=("sh", "-c", f"{TOY_WORDS}; {TOY_WORDS} || true"))
+        ended = await one.run(provider, command=("sh", "-c", f"{TOY_WORDS}; {TOY_WORDS} || true"))
         assert provider.asked.total() == provider.turns + 1
-    assert (ending.stopped_by, one.outcomes()) == (None, {"toy-0001": ("resolved", "solved", 1)})
+    assert (ended.stopped_by, one.outcomes()) == (None, {"toy-0001": ("resolved", "solved", 1)})
 
 
 async def test_trouble_that_an_agent_got_over_is_not_why_it_failed(one: Toys) -> None:
@@ -173,11 +173,11 @@ async def test_a_storm_ends_and_everything_adds_up(toys: Toys) -> None:
     async with toy_provider() as provider:
         for task in toys.benchmark.tasks():
             provider.weather[task.id] = [chance.choice(kinds) for _ in range(chance.randint(0, 12))]
-        ending = await toys.run(provider, concurrency=5)
+        ended = await toys.run(provider, concurrency=5)
         left = sum(map(len, provider.weather.values()))
     results = list(toys.store.results())
     assert len(results) == 20
-    assert ending.trials_left == 0
+    assert ended.trials_left == 0
     assert {result.status for result in results} == {Status.RESOLVED, Status.ERROR}
     for result in results:
         good = result.status is Status.RESOLVED

@@ -4,7 +4,7 @@ from proctor.core.causes import Cause, Status
 from proctor.core.evaluation import TaskEvaluation
 from proctor.core.result import AgentMetrics, ModelUsage, Tokens
 from proctor.core.verdict import Verdict
-from proctor.runner.records import AttemptRecord
+from proctor.results.attempt_record import AttemptRecord
 from proctor.runner.task_result import status_and_cause, sum_usage
 
 

@@ -2,11 +2,11 @@ import msgspec
 import pytest
 from toy_benchmark import Toy
 
-from proctor.core.run import Budget
-from proctor.runner.request import RunRequest, cost_bound, list_trials, make_config, order_tasks
+from proctor.core.request import RunRequest
+from proctor.runner.request import cost_bound, list_trials, make_config, order_tasks, resolve_request
 
 TOY = Toy(4)
-CONFIG = make_config(RunRequest(agent="nop"), TOY, TOY.tasks(), versions={"claude": "2.1"})
+CONFIG = make_config(resolve_request(RunRequest(agent="nop")), TOY, TOY.tasks(), versions={"claude": "2.1"})
 
 
 def test_a_configuration_has_all_that_can_change_results() -> None:
@@ -25,9 +25,9 @@ def test_the_same_seed_gives_the_same_order_whatever_the_order_was() -> None:
     assert any(order_tasks(tasks, seed) != tasks for seed in range(5))
 
 
-def test_first_answers_to_all_tasks_come_before_second_ones() -> None:
+def test_first_trials_of_all_tasks_come_before_second_ones() -> None:
     config = msgspec.structs.replace(CONFIG, trials=2)
-    assert [(slot.task_id[-1], slot.number) for slot in list_trials(config)] == [
+    assert [(trial.task_id[-1], trial.number) for trial in list_trials(config)] == [
         *(("1", 1), ("2", 1), ("3", 1), ("4", 1)),
         *(("1", 2), ("2", 2), ("3", 2), ("4", 2)),
     ]
@@ -39,7 +39,7 @@ def test_first_answers_to_all_tasks_come_before_second_ones() -> None:
 def test_a_run_costs_at_most_the_smaller_of_its_limits(
     run: float | None, task: float | None, bound: float | None
 ) -> None:
-    config = msgspec.structs.replace(CONFIG, model="sonnet", trials=2, budget=Budget(run_usd=run, task_usd=task))
+    config = msgspec.structs.replace(CONFIG, model="sonnet", trials=2, max_cost=run, max_cost_per_task=task)
     assert cost_bound(config) == bound
 
 

@@ -6,7 +6,7 @@ from toy_benchmark import Toy
 from proctor.core.run import JournalEntry, Stage
 from proctor.results import RunStore, read_journal
 from proctor.runner.run_cost import read_run_cost, recording_usage
-from sittings import Toys
+from sessions import Toys
 from toy_provider import ANSWER_USD, toy_provider
 
 

@@ -1,0 +1,74 @@
+"""What `list` does: the benchmarks, or the tasks of one, as a table or as JSON."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from proctor.benchmarks import benchmark_table
+from proctor.cli.bench.options import read_request
+from proctor.cli.output import print_json, print_table
+from proctor.core.benchmark import Benchmark
+from proctor.core.request import TaskRequest
+from proctor.core.task import Task
+from proctor.report.cli_records import RunnableList, RunnableRow, TaskList, TaskRow
+from proctor.results.formats import find_format
+from proctor.runner.selection import open_benchmark, select_tasks
+
+
+def print_list(given: dict[str, Any]) -> int:
+    """``proctor bench list``."""
+    as_json = given["as_json"] or given["form"] == "json"
+    request = read_request(TaskRequest, given, benchmark=given["benchmark"])
+    if request.benchmark is None and request.suite is None:
+        _print_benchmarks(as_json=as_json)
+        return 0
+    source = open_benchmark(request)
+    tasks, invalid = select_tasks(source, request)
+    if given["runnable"]:
+        _print_runnable(source, tasks, request.runner, as_json=as_json)
+    elif given["form"] not in {"text", "json"} and not as_json:
+        click.echo(find_format(given["form"]).task_list_document(source, tasks).decode(), nl=False)
+    elif as_json:
+        rows = tuple(TaskRow(id=task.id, tags=task.tags, categories=task.categories) for task in tasks)
+        print_json(TaskList(benchmark=source.name, source=source.source, tasks=rows, invalid_tasks=invalid))
+    else:
+        names = list(dict.fromkeys(name for task in tasks for name in task.categories))
+        print_table(
+            ["TASK", *(name.upper() for name in names), "TAGS"],
+            [[task.id, *(task.categories.get(name, "") for name in names), " ".join(task.tags)] for task in tasks],
+        )
+        for bad in invalid:
+            for problem in bad.problems:
+                click.echo(f"invalid: {bad.task_id}: {problem}", err=True)
+    return 0
+
+
+def _print_benchmarks(*, as_json: bool) -> None:
+    table = benchmark_table()
+    if as_json:
+        print_json(table)
+        return
+    print_table(
+        ["BENCHMARK", "TASKS", "SPLITS", "ABOUT"],
+        [
+            [row.name, "not fetched" if row.tasks is None else str(row.tasks), " ".join(row.splits), row.about]
+            for row in table
+        ],
+    )
+
+
+def _print_runnable(source: Benchmark, tasks: Sequence[Task], runner: str, *, as_json: bool) -> None:
+    from proctor.runner.preflight import obstacles_by_task  # noqa: PLC0415 - slow, and a plain list needs none of it
+
+    known = asyncio.run(obstacles_by_task(source, tasks, runner))
+    if as_json:
+        rows = tuple(RunnableRow(id=name, runnable=why is None, reason=why) for name, why in known.items())
+        print_json(RunnableList(benchmark=source.name, runner=runner, tasks=rows))
+        return
+    print_table(
+        ["TASK", "RUNS HERE", "WHY NOT"], [[name, "no" if why else "yes", why or ""] for name, why in known.items()]
+    )
+    count = sum(why is None for why in known.values())
+    click.echo(f"\n{source.name}: {count} of {len(known)} tasks can be run on this machine with --runner {runner}")

@@ -1,0 +1,305 @@
+"""Requests: every option of a run, and of an evaluation, once.
+
+The options of the command line, the keyword arguments of the Python API, the keys of sweep files and the fields of
+``config.json`` are all made from these records. An option is added by adding a field here.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Final, Literal
+
+from msgspec import field
+
+from proctor.core.agent_options import AgentOptions
+from proctor.core.environment import Network
+from proctor.core.options import Scope, Use, option
+from proctor.core.record import Record
+
+SOURCE: Final = Scope.SOURCE
+SELECTION: Final = Scope.SELECTION
+SESSION: Final = Scope.SESSION
+DEFAULT_MAX_TURNS: Final = 100
+RepairMode = Literal["off", "memory", "write"]
+
+
+class Mode(StrEnum):
+    """Who solves the tasks: one Claude Code agent, or a pod run by h2."""
+
+    BASELINE = "baseline"
+    H2 = "h2"
+
+
+# The agent, and the preset of its sandboxes, where none is given.
+DEFAULT_AGENTS: Final = {Mode.BASELINE: "claude_code", Mode.H2: "h2_pod"}
+DEFAULT_PRESETS: Final = {Mode.BASELINE: "empty", Mode.H2: "opus"}
+
+
+class TaskRequest(Record):
+    """Which tasks of which benchmark, and in which environments."""
+
+    benchmark: str | None = None
+    suite: Annotated[
+        str | None,
+        option("A suite: its file, its folder, or a shipped suite's name.", "PATH|NAME", scope=SOURCE, kind="suite"),
+    ] = None
+    split: Annotated[str | None, option("A part of the benchmark, where it has several.", "NAME", scope=SOURCE)] = None
+    tasks: Annotated[
+        tuple[str, ...], option("Only this task; may be repeated.", "ID", scope=SELECTION, flags=("--task",))
+    ] = ()
+    filter: Annotated[str | None, option("Only tasks whose id contains TEXT.", "TEXT", scope=SELECTION)] = None
+    exact: Annotated[bool, option("With --filter: TEXT is the whole id.", scope=SELECTION)] = False
+    categories: Annotated[
+        tuple[str, ...],
+        option(
+            "Only tasks of this category; several: of all of them.",
+            "[NAME=]VALUE",
+            scope=SELECTION,
+            flags=("--category",),
+        ),
+    ] = ()
+    tags: Annotated[
+        tuple[str, ...],
+        option("Only tasks with this tag; several: with all of them.", "TAG", scope=SELECTION, flags=("--tag",)),
+    ] = ()
+    exclude: Annotated[
+        tuple[str, ...],
+        option("A file of task ids to leave out, one a line.", "FILE", scope=SELECTION, kind="task_ids"),
+    ] = ()
+    limit: Annotated[int | None, option("At most N tasks, after all other choices.", "N", scope=SELECTION, least=0)] = (
+        None
+    )
+    runner: Annotated[
+        str,
+        option("The provider of environments: local (bubblewrap), docker (containers), or a plugin's.", "NAME"),
+    ] = "local"
+    image: Annotated[
+        str | None,
+        option(
+            "With --runner docker: the image, instead of the benchmark's own.",
+            "IMAGE",
+            flags=("--docker-image",),
+            use=Use.CONTAINER,
+        ),
+    ] = None
+    image_map: Annotated[
+        dict[str, str],
+        option(
+            "With --runner docker: a JSON or YAML file of images to use instead of others: {name: name}.",
+            "FILE",
+            kind="images",
+            use=Use.CONTAINER,
+        ),
+    ] = field(default_factory=dict)
+    image_disk: Annotated[
+        int | None,
+        option(
+            "With --runner docker: the disk space that pulled images may take, such as 40GB.",
+            "SIZE",
+            scope=SESSION,
+            kind="size",
+            use=Use.CONTAINER,
+        ),
+    ] = None
+    isolation: Annotated[
+        bool,
+        option(
+            "off: local environments are not isolated from this machine. Unsafe. [default: on]",
+            "[on|off]",
+            kind="on_off",
+        ),
+    ] = True
+
+
+class RunRequest(TaskRequest):
+    """Every option of a run."""
+
+    mode: Annotated[Mode, option("One agent, or a pod of agents that h2 runs.", varies=True)] = Mode.BASELINE
+    agent: Annotated[
+        str | None,
+        option(
+            "claude_code, command, oracle, nop, or a plugin's. [default: claude_code; with --mode h2: h2_pod]",
+            "NAME",
+            varies=True,
+        ),
+    ] = None
+    command: Annotated[
+        tuple[str, ...],
+        option(
+            "With --agent command: what to run in the environment, in words as a shell reads them.",
+            "WORDS",
+            flags=("--agent-command",),
+            kind="words",
+            use=Use.COMMAND,
+            varies=True,
+        ),
+    ] = ()
+    system_prompt: Annotated[
+        str | None,
+        option(
+            "Replaces the system prompt of the agent's program.",
+            "TEXT|@FILE",
+            kind="prompt",
+            use=Use.SINGLE,
+            varies=True,
+        ),
+    ] = None
+    append_system_prompt: Annotated[
+        str | None,
+        option(
+            "Is added to the system prompt of the agent's program.",
+            "TEXT|@FILE",
+            kind="prompt",
+            use=Use.SINGLE,
+            varies=True,
+        ),
+    ] = None
+    allowed_tools: Annotated[
+        tuple[str, ...],
+        option(
+            "The tools that the model is offered, as Bash,Read. [default: all]",
+            "LIST",
+            kind="tools",
+            use=Use.SINGLE,
+            varies=True,
+        ),
+    ] = ()
+    agent_env: Annotated[
+        dict[str, str],
+        option(
+            "A variable for the agent's program; may be repeated. It is stored with the run: no secrets.",
+            "NAME=VALUE",
+            varies=True,
+        ),
+    ] = field(default_factory=dict)
+    model: Annotated[
+        str | None,
+        option("A model id or short name; script:FILE; replay:RUN.", "MODEL", kind="model", varies=True),
+    ] = None
+    preset: Annotated[
+        str | None,
+        option(
+            "The preset of the agents' sandboxes: a name, or a folder. [default: empty; with --mode h2: opus]",
+            "P",
+            kind="name_or_path",
+            varies=True,
+        ),
+    ] = None
+    pod_template: Annotated[
+        str | None,
+        option(
+            "With --mode h2: a pod template of the preset, or a file. [default: benchmark]",
+            "NAME|FILE",
+            kind="name_or_path",
+            use=Use.POD,
+            varies=True,
+        ),
+    ] = None
+    variables: Annotated[
+        dict[str, str],
+        option(
+            "With --mode h2: a variable of the template; may be repeated.",
+            "K=V",
+            flags=("--var",),
+            use=Use.POD,
+            varies=True,
+        ),
+    ] = field(default_factory=dict)
+    trials: Annotated[int, option("Trials of each task.", "K", aliases=("attempts",), least=1, varies=True)] = 1
+    shuffle: Annotated[int | None, option("Take the tasks in the order that this seed gives.", "SEED")] = None
+    concurrency: Annotated[
+        int, option("Agents running at once.", "N", flags=("--concurrency", "--parallel"), least=1)
+    ] = 1
+    grade_concurrency: Annotated[
+        int | None, option("Graders running at once. [default: as many as CPUs]", "N", least=1)
+    ] = None
+    timeout: Annotated[
+        float | None, option("An agent's time for a task, instead of the benchmark's own.", "SECONDS", varies=True)
+    ] = None
+    max_turns: Annotated[
+        int | None,
+        option(
+            f"Requests that an agent may make for a task; not for pods. [default: {DEFAULT_MAX_TURNS}]",
+            "N",
+            least=1,
+            use=Use.SINGLE,
+            varies=True,
+        ),
+    ] = None
+    max_cost_per_task: Annotated[float | None, option("What one trial of a task may cost.", "USD")] = None
+    network: Annotated[Network | None, option("What agents can reach, instead of what the benchmark says.")] = None
+    max_cost: Annotated[
+        float | None, option("What the whole run, or the whole sweep, may cost.", "USD", resumable=True)
+    ] = None
+    h2_program: Annotated[
+        str | None,
+        option(
+            "For pods: the program h2, where it is not found by itself.",
+            "FILE",
+            scope=SESSION,
+            flags=("--h2-bin",),
+            use=Use.POD,
+        ),
+    ] = None
+    program: Annotated[
+        str | None,
+        option(
+            "Claude Code, where it is not found by itself; for the agent `command`, what to show in the environment.",
+            "FILE",
+            scope=SESSION,
+            flags=("--claude-bin",),
+        ),
+    ] = None
+    own_login: Annotated[bool, option("Let the agent's own login through, instead of adding a key.", scope=SESSION)] = (
+        False
+    )
+    auth_from: Annotated[
+        str | None,
+        option("With --own-login: where the login is. [default: ~/.h2/claude-config/default]", "DIR", scope=SESSION),
+    ] = None
+    retries: Annotated[
+        int, option("How often to retry after an error that was not the agent's.", "N", scope=SESSION, least=0)
+    ] = 2
+    prices: Annotated[
+        str | None,
+        option(
+            "A JSON or YAML file of prices, beside those that come with Proctor.",
+            "FILE",
+            scope=SESSION,
+            kind="path",
+            env="PROCTOR_PRICES",
+        ),
+    ] = None
+    retry_errors: Annotated[bool, option("Retry trials that ended in an error.", scope=Scope.RESUME)] = False
+
+    @property
+    def agent_options(self) -> AgentOptions:
+        """What the agent is given beside the task."""
+        return AgentOptions(
+            system_prompt=self.system_prompt,
+            append_system_prompt=self.append_system_prompt,
+            allowed_tools=self.allowed_tools,
+            env=self.agent_env,
+        )
+
+
+class EvaluateRequest(TaskRequest):
+    """Every option of grading without an agent: `eval`, `validate` and `parity`."""
+
+    timeout: Annotated[float | None, option("For each test run, instead of the benchmark's own.", "SECONDS")] = None
+    jobs: Annotated[int, option("Tasks graded at the same time.", "N", flags=("--jobs", "--parallel"), least=1)] = 1
+    artifacts: Annotated[
+        str, option("Where results of tests and logs go.", "DIR", flags=("--artifact-dir",), kind="path")
+    ] = "target/proctor"
+    keep_artifacts: Annotated[bool, option("Keep the graded trees there too.")] = False
+    repair: Annotated[
+        RepairMode,
+        option(
+            "Where a suite's test program has a linter: let it repair what the patch touched; "
+            "memory: only count what it would do."
+        ),
+    ] = "write"
+    repair_max_iters: Annotated[int, option("Rounds of that repair.", "N", least=1)] = 3
+    determinism_runs: Annotated[
+        int | None,
+        option("Run the tests after the patch N times. [default: the suite's, or 1; `validate`: 2]", "N", least=1),
+    ] = None
+    cache: Annotated[bool, option("Grade anew what was graded before.", flags=("--no-cache",))] = True

@@ -1,0 +1,179 @@
+"""The options of the Python API. Generated from `proctor.core.request` by `make schemas`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, TypedDict
+
+from proctor.core.agent import Agent
+from proctor.core.benchmark import Benchmark
+from proctor.core.environment import EnvironmentProvider
+from proctor.core.result import TaskResult
+
+TrialCallback = Callable[[str, int, TaskResult | None], None]
+
+
+class CommonOptions(TypedDict, total=False):
+    """Options of every function that works on runs.
+
+    Attributes:
+        results: Where runs are stored. [default: PROCTOR_RESULTS, or ./results]
+        on_trial_finished: Is called with the task, the trial's number and its result; None: it is left for another
+            session.
+        image_disk: With --runner docker: the disk space that pulled images may take, such as 40GB.
+        max_cost: What the whole run, or the whole sweep, may cost.
+        h2_program: For pods: the program h2, where it is not found by itself.
+        program: Claude Code, where it is not found by itself; for the agent `command`, what to show in the
+            environment.
+        own_login: Let the agent's own login through, instead of adding a key.
+        auth_from: With --own-login: where the login is. [default: ~/.h2/claude-config/default]
+        retries: How often to retry after an error that was not the agent's.
+        prices: A JSON or YAML file of prices, beside those that come with Proctor.
+    """
+
+    results: Path | None
+    on_trial_finished: TrialCallback | None
+    image_disk: int | str | None
+    max_cost: float | None
+    h2_program: str | None
+    program: str | None
+    own_login: bool
+    auth_from: str | None
+    retries: int
+    prices: Path | str | None
+
+
+class ResumeOptions(CommonOptions, total=False):
+    """Options of `resume` and `resume_sweep`.
+
+    Attributes:
+        agent: The agent of the run. Only where the run was started with an object: the same one.
+        benchmark: The benchmark of the run. Only where the run was started with an object: the same one.
+        runner: The provider of its environments. Only where the run was started with an object: the same one.
+        retry_errors: Retry trials that ended in an error.
+    """
+
+    agent: Agent | type[Agent]
+    benchmark: Benchmark
+    runner: EnvironmentProvider
+    retry_errors: bool
+
+
+class RunOptions(CommonOptions, total=False):
+    """Options of `run`: those of ``proctor bench run``.
+
+    Attributes:
+        split: A part of the benchmark, where it has several.
+        tasks: Only this task; may be repeated.
+        filter: Only tasks whose id contains TEXT.
+        exact: With --filter: TEXT is the whole id.
+        categories: Only tasks of this category; several: of all of them.
+        tags: Only tasks with this tag; several: with all of them.
+        exclude: A file of task ids to leave out, one a line.
+        limit: At most N tasks, after all other choices.
+        runner: The provider of environments: local (bubblewrap), docker (containers), or a plugin's.
+        image: With --runner docker: the image, instead of the benchmark's own.
+        image_map: With --runner docker: a JSON or YAML file of images to use instead of others: {name: name}.
+        isolation: off: local environments are not isolated from this machine. Unsafe. [default: on]
+        mode: One agent, or a pod of agents that h2 runs.
+        agent: claude_code, command, oracle, nop, or a plugin's. [default: claude_code; with --mode h2: h2_pod]
+        command: With --agent command: what to run in the environment, in words as a shell reads them.
+        system_prompt: Replaces the system prompt of the agent's program.
+        append_system_prompt: Is added to the system prompt of the agent's program.
+        allowed_tools: The tools that the model is offered, as Bash,Read. [default: all]
+        agent_env: A variable for the agent's program; may be repeated. It is stored with the run: no secrets.
+        model: A model id or short name; script:FILE; replay:RUN.
+        preset: The preset of the agents' sandboxes: a name, or a folder. [default: empty; with --mode h2: opus]
+        pod_template: With --mode h2: a pod template of the preset, or a file. [default: benchmark]
+        variables: With --mode h2: a variable of the template; may be repeated.
+        trials: Trials of each task.
+        shuffle: Take the tasks in the order that this seed gives.
+        concurrency: Agents running at once.
+        grade_concurrency: Graders running at once. [default: as many as CPUs]
+        timeout: An agent's time for a task, instead of the benchmark's own.
+        max_turns: Requests that an agent may make for a task; not for pods. [default: 100]
+        max_cost_per_task: What one trial of a task may cost.
+        network: What agents can reach, instead of what the benchmark says.
+    """
+
+    split: str | None
+    tasks: Sequence[str]
+    filter: str | None
+    exact: bool
+    categories: Sequence[str]
+    tags: Sequence[str]
+    exclude: Sequence[str] | Path | str
+    limit: int | None
+    runner: str | EnvironmentProvider
+    image: str | None
+    image_map: Mapping[str, str] | Path | str
+    isolation: bool
+    mode: Literal["baseline", "h2"]
+    agent: str | Agent | type[Agent] | None
+    command: Sequence[str] | str
+    system_prompt: str | None
+    append_system_prompt: str | None
+    allowed_tools: Sequence[str] | str
+    agent_env: Mapping[str, str]
+    model: str | None
+    preset: str | None
+    pod_template: str | None
+    variables: Mapping[str, str]
+    trials: int
+    shuffle: int | None
+    concurrency: int
+    grade_concurrency: int | None
+    timeout: float | None
+    max_turns: int | None
+    max_cost_per_task: float | None
+    network: Literal["none", "model", "open"] | None
+
+
+class EvaluateOptions(TypedDict, total=False):
+    """Options of `evaluate` and `validate`: those of ``proctor bench eval``.
+
+    Attributes:
+        split: A part of the benchmark, where it has several.
+        tasks: Only this task; may be repeated.
+        filter: Only tasks whose id contains TEXT.
+        exact: With --filter: TEXT is the whole id.
+        categories: Only tasks of this category; several: of all of them.
+        tags: Only tasks with this tag; several: with all of them.
+        exclude: A file of task ids to leave out, one a line.
+        limit: At most N tasks, after all other choices.
+        runner: The provider of environments: local (bubblewrap), docker (containers), or a plugin's.
+        image: With --runner docker: the image, instead of the benchmark's own.
+        image_map: With --runner docker: a JSON or YAML file of images to use instead of others: {name: name}.
+        image_disk: With --runner docker: the disk space that pulled images may take, such as 40GB.
+        isolation: off: local environments are not isolated from this machine. Unsafe. [default: on]
+        timeout: For each test run, instead of the benchmark's own.
+        jobs: Tasks graded at the same time.
+        artifacts: Where results of tests and logs go.
+        keep_artifacts: Keep the graded trees there too.
+        repair: Where a suite's test program has a linter: let it repair what the patch touched; memory: only count
+            what it would do.
+        repair_max_iters: Rounds of that repair.
+        determinism_runs: Run the tests after the patch N times. [default: the suite's, or 1; `validate`: 2]
+        cache: Grade anew what was graded before.
+    """
+
+    split: str | None
+    tasks: Sequence[str]
+    filter: str | None
+    exact: bool
+    categories: Sequence[str]
+    tags: Sequence[str]
+    exclude: Sequence[str] | Path | str
+    limit: int | None
+    runner: str | EnvironmentProvider
+    image: str | None
+    image_map: Mapping[str, str] | Path | str
+    image_disk: int | str | None
+    isolation: bool
+    timeout: float | None
+    jobs: int
+    artifacts: Path | str
+    keep_artifacts: bool
+    repair: Literal["off", "memory", "write"]
+    repair_max_iters: int
+    determinism_runs: int | None
+    cache: bool

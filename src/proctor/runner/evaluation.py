@@ -1,0 +1,181 @@
+"""Grading without an agent, from a request to a report: the way in for `eval`, `validate` and `parity`."""
+
+import os
+import platform
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+import proctor
+from proctor.core.benchmark import Benchmark, GradeOptions, InvalidTask, TaskHealth
+from proctor.core.causes import Status
+from proctor.core.environment import EnvironmentProvider
+from proctor.core.errors import UsageError
+from proctor.core.evaluation import EvaluationReport, EvaluationSummary, Invocation, Prediction, TaskEvaluation
+from proctor.core.request import EvaluateRequest
+from proctor.core.task import Task
+from proctor.results import RecordCache
+from proctor.runner.evaluate import evaluate, invalid_task_evaluation, invalid_task_health, validate
+from proctor.runner.preflight import OnPull, environment_digest, make_provider
+from proctor.runner.selection import open_benchmark, select_tasks
+
+PredictionSource = Path | Iterable[Prediction] | Literal["oracle"]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What a request comes to: the benchmark, the selected tasks, those that cannot be used, and the environments."""
+
+    request: EvaluateRequest
+    benchmark: Benchmark
+    tasks: tuple[Task, ...]
+    invalid: tuple[InvalidTask, ...]
+    provider: EnvironmentProvider
+
+    @property
+    def _artifacts(self) -> Path:
+        return Path(self.request.artifacts).absolute()
+
+    @property
+    def _cache(self) -> RecordCache[TaskEvaluation] | None:
+        return RecordCache(TaskEvaluation, "evaluations") if self.request.cache else None
+
+    def _options(self, determinism_runs: int | None = None) -> GradeOptions:
+        request = self.request
+        return GradeOptions(
+            image=request.image,
+            determinism_runs=request.determinism_runs or determinism_runs,
+            timeout_seconds=request.timeout,
+            repair=request.repair,
+            repair_max_iters=request.repair_max_iters,
+            keep_artifacts=request.keep_artifacts,
+        )
+
+    async def grade(
+        self, predictions: Mapping[str, Prediction], on_evaluated: Callable[[TaskEvaluation], None]
+    ) -> tuple[TaskEvaluation, ...]:
+        """Grade the predictions of the selected tasks, in the order of the tasks."""
+        return await evaluate(
+            self.benchmark,
+            self.tasks,
+            predictions,
+            provider=self.provider,
+            options=self._options(),
+            artifacts=self._artifacts,
+            jobs=self.request.jobs,
+            cache=self._cache,
+            on_evaluated=on_evaluated,
+        )
+
+    async def report(
+        self, predictions: PredictionSource, on_evaluated: Callable[[TaskEvaluation], None]
+    ) -> EvaluationReport:
+        """Grade predictions, and report on all selected tasks, the invalid ones too, in the order of their ids.
+
+        Args:
+            predictions: a predictions file, predictions, or the benchmark's own oracle.
+            on_evaluated: receives every verdict as it is reached.
+
+        Raises:
+            UsageError: the predictions cannot be read.
+            InfrastructureError: no such environment can be made.
+        """
+        request, started, clock = self.request, datetime.now(UTC), time.monotonic()
+        graded = await self.grade(self._predictions(predictions), on_evaluated)
+        environment = await environment_digest(self.benchmark, self.tasks, self.provider, self._options())
+        tasks = tuple(sorted((*graded, *map(invalid_task_evaluation, self.invalid)), key=lambda task: task.task_id))
+        return EvaluationReport(
+            benchmark=self.benchmark.name,
+            source=self.benchmark.source,
+            data_digest=self.benchmark.digest(),
+            tool_version=proctor.__version__,
+            platform=f"{platform.system().lower()}-{platform.machine()}",
+            environment=environment,
+            invocation=Invocation(
+                argv=tuple(sys.argv),
+                cwd=os.getcwd(),  # noqa: PTH109 - as it is, symlinks and all
+                started_at=started.isoformat(timespec="milliseconds"),
+                predictions=str(predictions.absolute()) if isinstance(predictions, Path) else None,
+                oracle=predictions == "oracle",
+                runner=self.provider.name,
+                image=request.image,
+                filter=request.filter,
+                exact=request.exact,
+                limit=request.limit,
+                jobs=request.jobs,
+                repair_mode=request.repair,
+                keep_artifacts=request.keep_artifacts,
+                artifact_dir=str(self._artifacts),
+            ),
+            summary=_summary(tasks, time.monotonic() - clock),
+            tasks=tasks,
+        )
+
+    async def validate(self, on_validated: Callable[[TaskHealth], None]) -> tuple[TaskHealth, ...]:
+        """Prove every selected task on this machine; in the order of their ids, the invalid ones too."""
+        healths = await validate(
+            self.benchmark,
+            self.tasks,
+            provider=self.provider,
+            options=self._options(determinism_runs=2),
+            artifacts=self._artifacts,
+            jobs=self.request.jobs,
+            on_validated=on_validated,
+        )
+        return tuple(sorted((*healths, *map(invalid_task_health, self.invalid)), key=lambda health: health.task_id))
+
+    def _predictions(self, source: PredictionSource) -> Mapping[str, Prediction]:
+        if isinstance(source, Path):
+            return self.benchmark.read_predictions(source)
+        if isinstance(source, str) and source != "oracle":
+            raise UsageError(f"the predictions are the text {source!r}", fix='give a Path, predictions, or "oracle"')
+        found = map(self.benchmark.oracle, self.tasks) if isinstance(source, str) else source
+        return {prediction.task_id: prediction for prediction in found if prediction is not None}
+
+
+@asynccontextmanager
+async def open_evaluation(
+    request: EvaluateRequest,
+    *,
+    benchmark: Benchmark | None = None,
+    provider: EnvironmentProvider | None = None,
+    on_pull: OnPull | None = None,
+) -> AsyncIterator[Evaluation]:
+    """What a request comes to, for the length of the block. A benchmark or a provider may be given as an object.
+
+    Raises:
+        UsageError: there is no such benchmark, task or provider, or the options contradict each other.
+    """
+    benchmark = benchmark or open_benchmark(request)
+    tasks, invalid = select_tasks(benchmark, request)
+    environments = provider or make_provider(request, on_pull)
+    try:
+        yield Evaluation(request, benchmark, tasks, invalid, environments)
+    finally:
+        if provider is None:  # an object is the caller's, to be closed by the caller
+            await environments.close()
+
+
+def _summary(tasks: Iterable[TaskEvaluation], seconds: float) -> EvaluationSummary:
+    counts: dict[Status, int] = dict.fromkeys(Status, 0)
+    healthy, healthy_resolved = 0, 0
+    for one in tasks:
+        counts[one.verdict.status] += 1
+        if one.healthy:
+            healthy += 1
+            healthy_resolved += one.verdict.status is Status.RESOLVED
+    return EvaluationSummary(
+        total=sum(counts.values()),
+        resolved=counts[Status.RESOLVED],
+        unresolved=counts[Status.UNRESOLVED],
+        errors=counts[Status.ERROR],
+        skipped=counts[Status.SKIPPED],
+        healthy=healthy,
+        healthy_resolved=healthy_resolved,
+        seconds=round(seconds, 3),
+    )

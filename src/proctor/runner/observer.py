@@ -1,0 +1,28 @@
+"""How a run reports its progress to a program or a person."""
+
+from proctor.core.causes import Cause
+from proctor.core.result import TaskResult
+from proctor.core.run import Trial
+from proctor.gateway import ExchangeFinished
+
+
+class RunObserver:
+    """Receives what happens in a run. Every method does nothing; override those of interest."""
+
+    def attempt_started(self, trial: Trial) -> None:
+        """An attempt at a trial has started."""
+
+    def progress(self, trial: Trial, message: str) -> None:
+        """What is being done for a trial now."""
+
+    def model_responded(self, trial: Trial, event: ExchangeFinished) -> None:
+        """The model has responded to the trial's agent."""
+
+    def attempt_retrying(self, trial: Trial, cause: Cause, detail: str, seconds: float) -> None:
+        """An attempt failed without the agent's fault, and is repeated after so many seconds."""
+
+    def trial_finished(self, trial: Trial, result: TaskResult | None) -> None:
+        """A trial's result is recorded; None: it is left for another session."""
+
+    def run_stopping(self, cause: Cause, detail: str) -> None:
+        """No later trial can fare better, so none is started."""

@@ -1,0 +1,24 @@
+"""How long to wait before a retry, and what is retried at all."""
+
+import pytest
+
+from proctor.core.causes import Cause
+from proctor.runner.retry import DEFAULT_RETRY_SECONDS, is_retried, retry_delay, stops_run
+
+
+@pytest.mark.parametrize(("failures", "least", "most"), [(1, 2, 3), (2, 4, 6), (4, 16, 24), (9, 120, 180)])
+def test_waits_double_up_to_a_limit_with_up_to_half_more_by_chance(failures: int, least: float, most: float) -> None:
+    assert retry_delay(failures, DEFAULT_RETRY_SECONDS, 0.0) == least
+    assert retry_delay(failures, DEFAULT_RETRY_SECONDS, 1.0) == most
+
+
+def test_what_was_not_the_agents_fault_is_retried_as_often_as_allowed() -> None:
+    assert [is_retried(Cause.PROVIDER_ERROR, failures, 2) for failures in (1, 2, 3)] == [True, True, False]
+    assert not is_retried(Cause.AGENT_CRASHED, 1, 2)
+    assert not is_retried(None, 1, 2)
+
+
+def test_only_what_no_later_task_can_escape_stops_a_run() -> None:
+    assert stops_run(Cause.DISK_FULL)
+    assert not stops_run(Cause.PROVIDER_ERROR)
+    assert not stops_run(None)

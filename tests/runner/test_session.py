@@ -1,0 +1,160 @@
+"""The one way in: what it checks, whoever calls it, and objects in the place of names."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from toy_benchmark import Toy
+
+import proctor
+from observations import config
+from proctor.agents.nop import Nop
+from proctor.core.agent import AgentOutcome, AgentRequest, ProgressCallback
+from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
+from proctor.core.errors import InfrastructureError, UsageError
+from proctor.core.record import from_json, to_json
+from proctor.core.request import RunRequest
+from proctor.core.run import Machine, RunConfig
+from proctor.core.task import Task
+from proctor.environments.local import LocalProvider
+from proctor.results import list_runs
+from proctor.runner.session import SessionHooks, run_session
+from proctor.runner.sweep_file import read_sweep_file
+
+
+class Demanding(Toy):
+    """Needs what no machine has, for all tasks or for one."""
+
+    def __init__(self, count: int, *tasks: str) -> None:
+        super().__init__(count)
+        self.unrunnable = tasks
+
+    def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:
+        return "it needs a licence" if task.id in self.unrunnable else None
+
+
+async def test_a_run_of_which_no_task_can_be_run_here_is_refused_and_not_written(tmp_path: Path) -> None:
+    hooks = SessionHooks(benchmark=Demanding(1, "toy-0001"), results=tmp_path / "results")
+    with pytest.raises(InfrastructureError, match="no task of those chosen can be run on this machine") as refused:
+        await run_session(RunRequest(agent="nop", isolation=False), hooks)
+    assert refused.value.details == ("toy-0001: it needs a licence",)
+    with pytest.raises(InfrastructureError, match="no task of those chosen can be run on this machine"):
+        await proctor.run_async(Demanding(1, "toy-0001"), agent="nop", isolation=False, results=tmp_path / "results")
+    assert not (tmp_path / "results").exists()
+
+
+async def test_tasks_that_cannot_be_run_here_are_named(tmp_path: Path) -> None:
+    lines: list[str] = []
+    hooks = SessionHooks(benchmark=Demanding(2, "toy-0002"), results=tmp_path, log=lines.append, dry_run=True)
+    assert (await run_session(RunRequest(agent="nop", isolation=False), hooks)).runs == []
+    assert lines == ["cannot be run here: toy-0002: it needs a licence"]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("function", ["resume_async", "resume_sweep_async", "sweep_async", "run_async"])
+async def test_a_misspelt_option_is_refused_by_every_function(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    monkeypatch.setenv("PROCTOR_RESULTS", str(tmp_path / "results"))
+    file = tmp_path / "sweep.toml"
+    file.write_text('benchmark = "toy"\n[grid]\nagent = ["nop"]\n')
+    made = await proctor.run_async(Toy(1), agent="nop", isolation=False)
+    name: Any = {"sweep_async": file, "run_async": Toy(1), "resume_async": made.folder}.get(function, "sweep-001")
+    with pytest.raises(UsageError, match="there is no option 'max_costs'; did you mean 'max_cost'"):
+        await getattr(proctor, function)(name, max_costs=3.0)
+
+
+class Named(EnvironmentProvider):
+    """Local environments under another name, counted."""
+
+    name = "mine"
+
+    def __init__(self, folder: Path) -> None:
+        self._local = LocalProvider(isolation=False, environments_dir=folder)
+        self.started = 0
+
+    async def start(self, spec: EnvironmentSpec) -> Environment:
+        self.started += 1
+        return await self._local.start(spec)
+
+    async def digest(self, spec: EnvironmentSpec) -> str:
+        return await self._local.digest(spec)
+
+    async def close(self) -> None:
+        await self._local.close()
+
+
+class Counting(Nop):
+    """Does nothing, and counts how often."""
+
+    name = "counting"
+    solved = 0
+
+    async def solve(
+        self, request: AgentRequest, environment: Environment, on_progress: ProgressCallback
+    ) -> AgentOutcome:
+        type(self).solved += 1
+        return await super().solve(request, environment, on_progress)
+
+
+async def test_a_run_takes_objects_and_needs_the_same_ones_to_be_resumed(tmp_path: Path) -> None:
+    provider, agent, benchmark = Named(tmp_path / "environments"), Counting(), Toy(2)
+    made = await proctor.run_async(benchmark, agent=agent, runner=provider, results=tmp_path / "results")
+    assert (made.summary.unresolved, provider.started, Counting.solved) == (2, 2, 2)
+    assert (made.config.agent, made.config.runner, made.config.objects) == (
+        *("counting", "mine"),
+        ("benchmark", "agent", "runner"),
+    )
+    (made.folder / "journal.jsonl").write_text("")
+    with pytest.raises(UsageError, match=r"an object as its agent, 'counting'; give the same object again, as in proc"):
+        await proctor.resume_async(made.folder, benchmark=benchmark, runner=provider)
+    again = await proctor.resume_async(made.folder, benchmark=benchmark, agent=Counting, runner=provider)
+    assert (again.trials_left, Counting.solved) == (0, 4)
+    await provider.close()
+
+
+async def test_an_image_map_is_an_option_like_any_other(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--image-map is for environments in containers"):
+        await proctor.run_async(Toy(1), agent="nop", image_map={"a": "b"}, results=tmp_path)
+    with pytest.raises(UsageError, match="image_map must be a table from image names to image names"):
+        await proctor.run_async(Toy(1), agent="nop", image_map=[1], results=tmp_path)  # type: ignore[arg-type]
+    file = tmp_path / "sweep.toml"
+    file.write_text('benchmark = "toy"\nrunner = "docker"\nimage_map = {a = "b"}\n[grid]\nagent = ["nop"]\n')
+    (request,) = read_sweep_file(file).configurations.values()
+    assert request.image_map == {"a": "b"}
+
+
+async def test_options_of_a_session_are_not_kept_for_the_next(tmp_path: Path) -> None:
+    hooks = SessionHooks(benchmark=Toy(1), results=tmp_path)
+    await run_session(RunRequest(agent="nop", isolation=False, retries=7, max_cost=3.0), hooks)
+    (store,) = list_runs("toy", root=tmp_path)
+    (again,) = (await run_session(store, hooks, {"max_cost": 5.0})).runs
+    assert (again.config.retries, again.config.max_cost, store.config().max_cost) == (2, 5.0, 5.0)
+
+
+def test_a_configuration_of_version_1_is_read() -> None:
+    new = config(
+        max_cost=5.0,
+        max_cost_per_task=0.5,
+        timeout=60.0,
+        exclude=("x",),
+        trials=2,
+        system_prompt="p",
+        agent_env={"A": "1"},
+    )
+    old = msgspec.to_builtins(new)
+    old |= {
+        "schema_version": "proctor.run_config@1",
+        "budget": {"run_usd": old.pop("max_cost"), "task_usd": old.pop("max_cost_per_task")},
+        "limits": {"wall_seconds": old.pop("timeout"), "memory_mb": None, "output_bytes": 10_000_000},
+        "briefing": {
+            "system_prompt": old.pop("system_prompt"),
+            "append_system_prompt": old.pop("append_system_prompt"),
+            "allowed_tools": old.pop("allowed_tools"),
+            "env": old.pop("agent_env"),
+        },
+        "samples": old.pop("trials"),
+        "excluded": old.pop("exclude"),
+    }
+    assert from_json(to_json(old), RunConfig) == new
