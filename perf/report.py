@@ -39,8 +39,8 @@ BARE_BY_RUN = """
 import json, os, sys
 for run in os.scandir(sys.argv[1]):
     results = []
-    for name in os.listdir(run.path + "/tasks"):
-        with open(run.path + "/tasks/" + name, "rb") as file:
+    for name in os.listdir(run.path + "/trials"):
+        with open(run.path + "/trials/" + name, "rb") as file:
             results.append(json.load(file))
     print(sum(result["status"] == "resolved" for result in results))
 """

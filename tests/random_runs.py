@@ -104,7 +104,7 @@ def store_run(
     names = tuple(f"task-{number}" for number in range(tasks))
     run = config(run_id=run_id, tasks=names, **changes)
     store = RunStore(root / run.benchmark / run_id)
-    (store.folder / "tasks").mkdir(parents=True)
+    (store.folder / "trials").mkdir(parents=True)
     store.write_config(run)
     draw = random.Random(seed)
     for task in names:
@@ -117,4 +117,4 @@ def store_run(
 
 def raw(store: RunStore) -> list[dict[str, Any]]:
     """The content of the files, read without our code."""
-    return [msgspec.json.decode(file.read_bytes()) for file in sorted((store.folder / "tasks").glob("*.json"))]
+    return [msgspec.json.decode(file.read_bytes()) for file in sorted((store.folder / "trials").glob("*.json"))]

@@ -110,7 +110,7 @@ def test_runs_without_common_tasks_have_no_empty_tables(
     monkeypatch.setenv("PROCTOR_RESULTS", str(tmp_path))
     store_run(tmp_path, "run-001", tasks=4)
     nothing = store_run(tmp_path, "run-002", tasks=4)
-    for file in (nothing.folder / "tasks").iterdir():
+    for file in (nothing.folder / "trials").iterdir():
         file.unlink()
     assert dispatch(["bench", "compare", "run-001", "run-002"]) == 0
     printed = capsys.readouterr().out

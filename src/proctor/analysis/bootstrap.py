@@ -49,9 +49,9 @@ def mean_interval(
     centred = [value - mean for value in values]  # squares of large values that differ little would lose digits
     drawn: list[float] = []
     for _ in range(resamples):
-        sample = choose(centred, k=number)
-        total = sum(sample)
-        spread = sum(map(mul, sample, sample)) - total * total / number
+        resample = choose(centred, k=number)
+        total = sum(resample)
+        spread = sum(map(mul, resample, resample)) - total * total / number
         # A resample of one repeated value has no spread: t is infinite.
         drawn.append(total / math.sqrt(spread) if spread > 0 else math.copysign(math.inf, total))
     down, up = _half_widths(drawn, confidence)

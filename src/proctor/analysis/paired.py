@@ -1,7 +1,7 @@
 """Two runs on the same tasks: which tasks flipped, how cost and time changed, and whether it is more than chance."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -21,6 +21,20 @@ from proctor.core.formatting import plural
 from proctor.core.record import Record
 
 Flip = Literal["gained", "lost", "both", "neither"]
+
+
+class CountedTrial(Protocol):
+    """What a comparison of tasks needs to know of a trial: an `Observation` has it, and a row of the viewer."""
+
+    @property
+    def task_id(self) -> str: ...
+    @property
+    def counted(self) -> bool: ...
+    @property
+    def resolved(self) -> bool: ...
+
+
+T = TypeVar("T", bound=CountedTrial)
 
 
 class ComparisonSide(Record):
@@ -180,17 +194,17 @@ def adjust_p_values(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]
     )
 
 
-def counted_by_task(observations: Iterable[Observation]) -> dict[str, list[Observation]]:
+def counted_by_task(trials: Iterable[T]) -> dict[str, list[T]]:
     """The counted trials, by task."""
-    found: dict[str, list[Observation]] = {}
-    for observation in observations:
-        if observation.counted:
-            found.setdefault(observation.task_id, []).append(observation)
+    found: dict[str, list[T]] = {}
+    for trial in trials:
+        if trial.counted:
+            found.setdefault(trial.task_id, []).append(trial)
     return found
 
 
 def flips_by_task(
-    first: Mapping[str, Sequence[Observation]], second: Mapping[str, Sequence[Observation]]
+    first: Mapping[str, Sequence[CountedTrial]], second: Mapping[str, Sequence[CountedTrial]]
 ) -> dict[str, Flip]:
     """For each common task, which of the two runs resolved it."""
     names: dict[tuple[bool, bool], Flip] = {
@@ -209,7 +223,7 @@ def _flip_fractions(gained: Sequence[str], lost: Sequence[str], common: int) -> 
     return len(gained) / max(common, 1), len(lost) / max(common, 1)
 
 
-def majority_resolved(trials: Sequence[Observation]) -> bool:
+def majority_resolved(trials: Sequence[CountedTrial]) -> bool:
     """Whether most of a task's trials are resolved; a tie is not most."""
     return sum(trial.resolved for trial in trials) * 2 > len(trials)
 

@@ -33,7 +33,7 @@ def compare_page(index: RunIndex, params: Mapping[str, str], runs: list[str]) ->
         return {"names": names, "runs": runs, "ready": False, "same": len(runs) == 2}  # noqa: PLR2004 - the same
     first, second = (index.table(name) for name in runs)
     one, other = _by_task(first), _by_task(second)
-    flips = flips_by_task(*(counted_by_task(table.observations()) for table in (first, second)))
+    flips = flips_by_task(*(counted_by_task(table.all()) for table in (first, second)))
     pairs = [
         TaskPair(task, one.get(task, []), other.get(task, []), flips.get(task, _NOT_COMPARABLE))
         for task in sorted(one.keys() | other.keys())

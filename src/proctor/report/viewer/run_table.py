@@ -1,9 +1,12 @@
 """The trials of a run in memory: read once, then kept up to date from the journal."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from proctor.analysis.intervals import clustered_rate
 from proctor.analysis.observation import Observation
@@ -29,21 +32,28 @@ TrialKey = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class TrialRow:
-    """One trial in the table.
+    """One trial in the table, with the numbers of its stored result.
 
     Attributes:
         status: of its result; before there is one, what is being done.
-        observation: its result; None while there is none, or where it cannot be read.
-        problem: why the stored result cannot be read.
+        counted: it is in the denominator of the rate.
         search_text: all text that a search looks at, in lower case.
     """
 
     task_id: str
     trial: int
     status: str
+    cause: str = ""
+    reason: str = ""
+    score: float | None = None
+    findings: int = 0
     attempts: int = 0
-    observation: Observation | None = None
-    problem: str = ""
+    steps: int = 0
+    tokens: int = 0
+    cost_usd: float | None = None
+    seconds: float = 0.0
+    categories: dict[str, str] = field(default_factory=dict)
+    counted: bool = False
     search_text: str = ""
 
     @property
@@ -57,54 +67,9 @@ class TrialRow:
         return self.status in _UNFINISHED
 
     @property
-    def cause(self) -> str:
-        """The cause of its status; empty before there is a result."""
-        if self.problem:
-            return Cause.GRADER_FAILED.value
-        return self.observation.cause.value if self.observation else ""
-
-    @property
-    def reason(self) -> str:
-        """The verdict's reason."""
-        verdict = self.observation.verdict if self.observation else None
-        return verdict.reason if verdict else self.problem
-
-    @property
-    def score(self) -> float | None:
-        """The verdict's score, of benchmarks that grade by degree."""
-        verdict = self.observation.verdict if self.observation else None
-        return verdict.score if verdict else None
-
-    @property
-    def findings(self) -> int:
-        """How many findings the audit has."""
-        verdict = self.observation.verdict if self.observation else None
-        return len(verdict.findings) if verdict else 0
-
-    @property
-    def categories(self) -> dict[str, str]:
-        """The categories of the task."""
-        return self.observation.categories if self.observation else {}
-
-    @property
-    def steps(self) -> int:
-        """How many tool calls the agent made."""
-        return self.observation.metrics.steps if self.observation else 0
-
-    @property
-    def tokens(self) -> int:
-        """All tokens of all models."""
-        return self.observation.tokens if self.observation else 0
-
-    @property
-    def cost_usd(self) -> float | None:
-        """The cost of all attempts; None while it is unknown."""
-        return self.observation.cost_usd if self.observation else None
-
-    @property
-    def seconds(self) -> float:
-        """How long the agent worked."""
-        return self.observation.agent_seconds if self.observation else 0.0
+    def resolved(self) -> bool:
+        """Whether the task is solved."""
+        return self.status == Status.RESOLVED
 
 
 class RunCounts(Record):
@@ -158,7 +123,7 @@ class TrialPage(Record):
 
 
 class RunTable:
-    """The trials of one run. `refresh` reads what is new; everything else is answered from memory.
+    """The trials of one run. `refresh` reads what is new; everything else comes from memory.
 
     Attributes:
         version: grows whenever something has changed.
@@ -210,7 +175,7 @@ class RunTable:
         last: dict[TrialKey, JournalEntry] = {}
         for line in data[:end].splitlines():
             try:
-                entry = from_json(line, JournalEntry)
+                entry = _parse_entry(line)
             except InvalidData:
                 continue  # a line of a newer version; resuming the run finds what it is about
             last[entry.task_id, entry.trial] = entry
@@ -223,10 +188,10 @@ class RunTable:
         if entry.stage != "recorded":
             return _unfinished_row(task_id, trial, _STATUS_AFTER[entry.stage], attempts=entry.attempt)
         try:
-            return _finished_row(read_record(self.store.result_file(task_id, trial), Observation))
+            return _finished_row(_read(self.store.result_file(task_id, trial)))
         except InvalidData as error:
-            problem = f"the stored result cannot be read: {error}"
-            return TrialRow(task_id, trial, Status.ERROR.value, problem=problem, search_text=task_id.lower())
+            reason, cause = f"the stored result cannot be read: {error}", Cause.GRADER_FAILED.value
+            return TrialRow(task_id, trial, Status.ERROR.value, cause, reason, search_text=task_id.lower())
 
     def _read_all(self) -> bool:
         """A run without a journal is read from its results."""
@@ -250,10 +215,6 @@ class RunTable:
     def all(self) -> Sequence[TrialRow]:
         """Every trial, by task."""
         return self._sorted
-
-    def observations(self) -> Iterator[Observation]:
-        """Every stored result, by task."""
-        return (row.observation for row in self._sorted if row.observation is not None)
 
     def neighbours(self, task_id: str, trial: int) -> tuple[TrialRow | None, TrialRow | None]:
         """The trials before and after this one."""
@@ -332,8 +293,8 @@ def count_rows(rows: Iterable[TrialRow]) -> RunCounts:
     statuses = [row.status for row in rows]
     counted: dict[str, list[float]] = {}
     for row in rows:
-        if row.observation is not None and row.observation.counted:
-            counted.setdefault(row.task_id, []).append(float(row.observation.resolved))
+        if row.counted:
+            counted.setdefault(row.task_id, []).append(float(row.resolved))
     rate = clustered_rate(list(counted.values()))
     costs = [row.cost_usd for row in rows if not row.live]
     known = [cost for cost in costs if cost is not None]
@@ -356,17 +317,45 @@ def count_rows(rows: Iterable[TrialRow]) -> RunCounts:
 
 
 def _unfinished_row(task_id: str, trial: int, status: str, *, attempts: int = 0) -> TrialRow:
-    return TrialRow(task_id, trial, status, attempts, search_text=f"{task_id} {status}".lower())
+    return TrialRow(task_id, trial, status, attempts=attempts, search_text=f"{task_id} {status}".lower())
 
 
-def _finished_row(observation: Observation) -> TrialRow:
-    reason = observation.verdict.reason if observation.verdict else ""
-    words = (observation.task_id, observation.status, observation.cause, *observation.categories.values(), reason)
+def _finished_row(result: Observation) -> TrialRow:
+    verdict = result.verdict
+    reason = verdict.reason if verdict else ""
+    words = (result.task_id, result.status, result.cause, *result.categories.values(), reason)
     return TrialRow(
-        observation.task_id,
-        observation.trial,
-        observation.status.value,
-        len(observation.attempts),
-        observation,
+        task_id=result.task_id,
+        trial=result.trial,
+        status=result.status.value,
+        cause=result.cause.value,
+        reason=reason,
+        score=verdict.score if verdict else None,
+        findings=len(verdict.findings) if verdict else 0,
+        attempts=len(result.attempts),
+        steps=result.metrics.steps,
+        tokens=result.tokens,
+        cost_usd=result.cost_usd,
+        seconds=result.agent_seconds,
+        categories=result.categories,
+        counted=result.counted,
         search_text=" ".join(words).lower(),
     )
+
+
+_DECODE_RESULT: Final = msgspec.json.Decoder(Observation).decode
+_DECODE_ENTRY: Final = msgspec.json.Decoder(JournalEntry).decode
+
+
+def _read(file: Path) -> Observation:
+    try:
+        return _DECODE_RESULT(file.read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return read_record(file, Observation)  # an older version, or an error that names the file
+
+
+def _parse_entry(line: bytes) -> JournalEntry:
+    try:
+        return _DECODE_ENTRY(line)
+    except msgspec.DecodeError:
+        return from_json(line, JournalEntry)  # an older version, or an error
