@@ -13,9 +13,9 @@ from proctor.benchmarks.x07.files import X07Eval
 from proctor.benchmarks.x07.repair import _LintReport, canonicalise, quickfixes, repair, with_first_pass
 from proctor.benchmarks.x07.test_command import X07Run, run_x07_test
 from proctor.benchmarks.x07.toolchain import make_toolchain
-from proctor.core.request import RepairMode
 from proctor.core.environment import ExecResult
 from proctor.core.evaluation import RepairSummary, TestSummary
+from proctor.core.request import RepairMode
 from x07_world import FUNCTIONS, PROGRAMS, STANDIN, asserting, module, write_module, write_repo
 
 EVERY_X07 = pytest.mark.parametrize("x07", PROGRAMS, ids=lambda program: "stand-in" if program == STANDIN else "real")
