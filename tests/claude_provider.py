@@ -17,7 +17,7 @@ class ClaudeProvider(ToyProvider):
         source = benchmark(suite)
         chosen = [task for task in source.tasks() if task.id in tasks]
         self._marks = {task.id: json.dumps(task.public.instruction.strip()[:80])[1:-1] for task in chosen}
-        self._patches = {task.id: gold.content.decode() for task in chosen if (gold := source.oracle(task))}
+        self._patches = {task.id: oracle.content.decode() for task in chosen if (oracle := source.oracle(task))}
 
     def _identify(self, body: dict[str, Any]) -> Asked:
         said = json.dumps(body["messages"])
@@ -25,7 +25,7 @@ class ClaudeProvider(ToyProvider):
         return Asked(next((task for task, mark in self._marks.items() if mark in said), "?"), turn)
 
     async def _say(self, request: web.Request, body: dict[str, Any], asked: Asked) -> web.StreamResponse:
-        message = make_message("It is mended.", body["model"])
+        message = make_message("It is fixed.", body["model"])
         commands = ["git log --oneline | head -3; ls", f"git apply <<'END'\n{self._patches[asked.task]}END\n"]
         if asked.turn < len(commands):
             call = {

@@ -13,8 +13,8 @@ def checked(printed: str) -> Any:
     """What was printed. It, or each of its items, says what it is, and is what the schema of that says."""
     document = json.loads(printed)
     for one in document if isinstance(document, list) else [document]:
-        room, _, kind = one["schema_version"].partition(".")
-        assert room == "proctor"
+        package, _, kind = one["schema_version"].partition(".")
+        assert package == "proctor"
         _validator(kind.partition("@")[0].replace("_", "-")).validate(one)
     return document
 

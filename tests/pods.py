@@ -39,7 +39,7 @@ def relay_talk(patch: str) -> dict[str, Any]:
             _say("My part is done."),
         ],
         "coder-2": [_run("git status --short", "h2 send reviewer 'Look at it, please.'"), _say("So is mine.")],
-        "reviewer": [_run("git diff --stat", "h2 send concierge 'Nothing must be mended.'"), _say("Checked.")],
+        "reviewer": [_run("git diff --stat", "h2 send concierge 'Nothing must be fixed.'"), _say("Checked.")],
     }
     return {"conversations": [{"agent": agent, "steps": steps} for agent, steps in talk.items()]}
 
@@ -47,8 +47,8 @@ def relay_talk(patch: str) -> dict[str, Any]:
 def talk_about(suite: str) -> dict[str, Any]:
     """A script in which a pod solves every task of a suite."""
     source = benchmark(suite)
-    golds = {task.id: source.oracle(task) for task in source.tasks()}
-    tasks = {task_id: relay_talk(gold.content.decode()) for task_id, gold in golds.items() if gold is not None}
+    oracles = {task.id: source.oracle(task) for task in source.tasks()}
+    tasks = {task_id: relay_talk(oracle.content.decode()) for task_id, oracle in oracles.items() if oracle is not None}
     return {"tasks": tasks, "usage": USAGE}
 
 
@@ -71,7 +71,7 @@ def one_file(name: str, folder: Path) -> Path:
             (tree / "yaml" / module.name).write_bytes(module.read_bytes())
     entry = "quick" if name == "h2" else "cli"
     (tree / "__main__.py").write_text(f"from {name}_standin.{entry} import main\n\nmain()\n")
-    compileall.compile_dir(tree, legacy=True, quiet=1)  # read if the room has the same Python
+    compileall.compile_dir(tree, legacy=True, quiet=1)  # read if the environment has the same Python
     program = folder / name
     zipapp.create_archive(tree, program, interpreter="/usr/bin/env -S python3 -IS", compressed=False)
     program.chmod(program.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from toy_benchmark import Toy
 
-from hall import STANDINS
+from cli_world import STANDINS
 from paths import PYTHON
 from proctor.agents import agent_class
 from proctor.core.benchmark import Benchmark

@@ -35,7 +35,7 @@ FOREIGN: Final = {
     "docs/workspaces.md": {"--3way", "--ignore-whitespace", "--reject"},
     "docs/x07.md": {"--no-fail-fast"},
 }
-# Set by Proctor for programs of its own, inside rooms and shells; nobody else sets or reads them.
+# Set by Proctor for programs of its own, inside environments and shells; nobody else sets or reads them.
 INTERNAL: Final = {
     *("PROCTOR_CLAUDE", "PROCTOR_H2", "PROCTOR_MODEL_URL"),
     *("PROCTOR_PRIVATE", "PROCTOR_PYTHONPATH", "PROCTOR_ZDOTDIR"),

@@ -175,4 +175,4 @@ def test_clean_says_what_it_removed() -> None:
         [sys.executable, "-m", "proctor", "doctor", "--clean"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0
-    assert re.search(r"removed \d+ rooms, \d+ containers, \d+ networks", done.stderr)
+    assert re.search(r"removed \d+ environments, \d+ containers, \d+ networks", done.stderr)

@@ -1,4 +1,4 @@
-"""A provider on loopback for runs of toy tasks: counts what it serves, and plays whatever weather a test wants."""
+"""A provider on loopback for runs of toy tasks: counts what it serves, and plays whatever override a test wants."""
 
 import asyncio
 import itertools
@@ -28,7 +28,7 @@ class Asked(NamedTuple):
     turn: int
 
 
-Weather = Callable[[web.Request, dict[str, Any]], Awaitable[web.StreamResponse]]
+ResponseOverride = Callable[[web.Request, dict[str, Any]], Awaitable[web.StreamResponse]]
 
 
 class ToyProvider:
@@ -36,7 +36,7 @@ class ToyProvider:
 
     Attributes:
         asked: how often each question has arrived; `served`: how often its answer has left, whole.
-        weather: what happens instead of an answer, in this order, by task; the task "*" is any.
+        override: what happens instead of an answer, in this order, by task; the task "*" is any.
     """
 
     def __init__(self, *, turns: int = 3, delay: float = 0.0) -> None:
@@ -45,7 +45,7 @@ class ToyProvider:
         self.asked: Counter[Asked] = Counter()
         self.served: Counter[Asked] = Counter()
         self.keys: set[str] = set()
-        self.weather: defaultdict[str, list[Weather]] = defaultdict(list)
+        self.overrides: defaultdict[str, list[ResponseOverride]] = defaultdict(list)
         self.last_words: dict[str, str] = {}
         self.under_way = 0
         self.most_under_way = 0
@@ -62,8 +62,8 @@ class ToyProvider:
         self.most_under_way = max(self.most_under_way, self.under_way)
         try:
             for name in (asked.task, "*"):
-                if self.weather[name]:
-                    return await self.weather[name].pop(0)(request, body)
+                if self.overrides[name]:
+                    return await self.overrides[name].pop(0)(request, body)
             await asyncio.sleep(self.delay)
             return await self._say(request, body, asked)
         finally:
@@ -114,13 +114,13 @@ async def send(
     return stream
 
 
-def failing(status: int, kind: str = "api_error", message: str = "toy weather", **headers: str) -> Weather:
-    async def weather(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+def failing(status: int, kind: str = "api_error", message: str = "toy override", **headers: str) -> ResponseOverride:
+    async def override(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         error = {"type": "error", "error": {"type": kind, "message": message}}
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return web.json_response(error, status=status, headers=named)
 
-    return weather
+    return override
 
 
 async def cut(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
@@ -157,11 +157,11 @@ async def silence(request: web.Request, body: dict[str, Any]) -> web.StreamRespo
     return web.Response()
 
 
-def saying(text: str, stop_reason: str) -> Weather:
-    async def weather(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+def saying(text: str, stop_reason: str) -> ResponseOverride:
+    async def override(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         return await send(request, body, make_message(text, body["model"], stop_reason=stop_reason))
 
-    return weather
+    return override
 
 
 def hang_up(request: web.Request) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from paths import REPOSITORY
-from plain_room import PlainRoom
 from proctor import agents
 from proctor.agents import agent, agent_class, agent_names
 from proctor.core.agent import Agent, AgentRequest, AgentSetup
 from proctor.core.errors import UsageError
+from unisolated_environment import UnisolatedEnvironment
 
 
 def test_the_built_in_agents_are_found_by_name() -> None:
@@ -42,7 +42,7 @@ async def test_the_agent_in_the_guide_works(tmp_path: Path) -> None:
     names: dict[str, Any] = {}
     exec(code, names)
     fixer: Agent = names["Fixer"](AgentSetup())
-    room = PlainRoom(tmp_path)
+    room = UnisolatedEnvironment(tmp_path)
     (tmp_path / "workspace/main.py").write_text("bug\n")
     request = AgentRequest(task_id="t", instruction="x", logs=str(tmp_path))
     assert (await fixer.solve(request, room, lambda _: None)).cause is None

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from plain_room import PlainRoom
 from proctor.agents import read_outcome
 from proctor.agents.command import PROGRAM_PATH, CommandAgent, classify_exit
 from proctor.agents.supervisor import ExitReason, ProcessExit
@@ -14,6 +13,7 @@ from proctor.core.agent_options import AgentOptions
 from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentSpec, Mount
 from proctor.core.errors import InfrastructureError, UsageError
+from unisolated_environment import UnisolatedEnvironment
 from waiting import eventually, limits
 
 Ask = Callable[..., AgentRequest]
@@ -35,7 +35,7 @@ async def run(
     doing: list[str] | None = None,
     briefing: AgentOptions = NOTHING,
 ) -> AgentOutcome:
-    room = PlainRoom(folder, model_url="http://127.0.0.1:1")
+    room = UnisolatedEnvironment(folder, model_url="http://127.0.0.1:1")
     agent = CommandAgent(AgentSetup(command=words, agent_options=briefing), grace_seconds=0.5)
     heard: list[str] = [] if doing is None else doing
     return await agent.solve(request, room, heard.append)
@@ -149,7 +149,7 @@ async def test_a_program_without_a_command_is_run_itself(tmp_path: Path, ask: As
     program.write_text("#!/bin/sh\necho I am $PROCTOR_AGENT\n")
     program.chmod(0o755)
     agent = CommandAgent(AgentSetup(program=str(program), in_place=True))
-    outcome = await agent.solve(ask(), PlainRoom(tmp_path), lambda _: None)
+    outcome = await agent.solve(ask(), UnisolatedEnvironment(tmp_path), lambda _: None)
     assert outcome.final_text == f"I am {program}"
 
 

@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from plain_room import PlainRoom
 from proctor.agents.nop import Nop
 from proctor.agents.oracle import OracleAgent
 from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup
@@ -12,6 +11,7 @@ from proctor.core.environment import EnvironmentSpec
 from proctor.core.errors import InvalidData
 from proctor.core.submission import PatchKind
 from proctor.core.task import Oracle
+from unisolated_environment import UnisolatedEnvironment
 
 DIFF = """\
 diff --git a/greeting.txt b/greeting.txt
@@ -30,13 +30,13 @@ new file mode 100644
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> PlainRoom:
-    room = PlainRoom(tmp_path)
+def room(tmp_path: Path) -> UnisolatedEnvironment:
+    room = UnisolatedEnvironment(tmp_path)
     (tmp_path / "workspace/greeting.txt").write_text("hello\n")
     return room
 
 
-async def answer(room: PlainRoom, setup: AgentSetup, **more: float) -> AgentOutcome:
+async def answer(room: UnisolatedEnvironment, setup: AgentSetup, **more: float) -> AgentOutcome:
     request = AgentRequest(task_id="t", instruction="x", logs=str(room.folder / "logs"), **more)  # type: ignore[arg-type]
     return await OracleAgent(setup).solve(request, room, lambda _: None)
 
@@ -46,7 +46,7 @@ def names(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("missing", ["", "git"])
-async def test_a_diff_is_applied_and_leaves_no_copy(room: PlainRoom, tmp_path: Path, missing: str) -> None:
+async def test_a_diff_is_applied_and_leaves_no_copy(room: UnisolatedEnvironment, tmp_path: Path, missing: str) -> None:
     if missing:
         programs = tmp_path / "programs"
         programs.mkdir()
@@ -62,21 +62,23 @@ async def test_a_diff_is_applied_and_leaves_no_copy(room: PlainRoom, tmp_path: P
     assert names(tmp_path / "tmp") == []
 
 
-async def test_a_repository_around_the_workspace_does_not_swallow_the_diff(room: PlainRoom, tmp_path: Path) -> None:
+async def test_a_repository_around_the_workspace_does_not_swallow_the_diff(
+    room: UnisolatedEnvironment, tmp_path: Path
+) -> None:
     await room.exec(["git", "init", "-q", str(tmp_path)])
     outcome = await answer(room, AgentSetup(oracle=Oracle(text=DIFF, patch_kind=PatchKind.UNIFIED_DIFF)))
     assert outcome.cause is None
     assert (tmp_path / "workspace/made.txt").exists()
 
 
-async def test_a_diff_that_does_not_apply_is_said(room: PlainRoom, tmp_path: Path) -> None:
+async def test_a_diff_that_does_not_apply_is_said(room: UnisolatedEnvironment, tmp_path: Path) -> None:
     (tmp_path / "workspace/greeting.txt").write_text("something else\n")
     outcome = await answer(room, AgentSetup(oracle=Oracle(text=DIFF, patch_kind=PatchKind.UNIFIED_DIFF)))
     assert outcome.cause is Cause.AGENT_CRASHED
     assert "greeting.txt" in outcome.detail
 
 
-async def test_a_script_is_run_and_leaves_no_copy(room: PlainRoom, tmp_path: Path) -> None:
+async def test_a_script_is_run_and_leaves_no_copy(room: UnisolatedEnvironment, tmp_path: Path) -> None:
     script = "read -r nothing; [[ x == x ]] && echo solved > solution.txt"
     outcome = await answer(room, AgentSetup(oracle=Oracle(text=script)))
     assert outcome.cause is None, outcome.detail
@@ -84,7 +86,7 @@ async def test_a_script_is_run_and_leaves_no_copy(room: PlainRoom, tmp_path: Pat
     assert names(tmp_path / "tmp") == []
 
 
-async def test_a_script_that_fails_or_hangs_is_said(room: PlainRoom) -> None:
+async def test_a_script_that_fails_or_hangs_is_said(room: UnisolatedEnvironment) -> None:
     outcome = await answer(room, AgentSetup(oracle=Oracle(text="echo no way >&2; exit 9")))
     assert (outcome.cause, outcome.detail) == (
         Cause.AGENT_CRASHED,
@@ -94,7 +96,7 @@ async def test_a_script_that_fails_or_hangs_is_said(room: PlainRoom) -> None:
     assert outcome.cause is Cause.AGENT_TIMEOUT
 
 
-async def test_a_patch_set_is_applied_to_the_files_that_it_names(room: PlainRoom, tmp_path: Path) -> None:
+async def test_a_patch_set_is_applied_to_the_files_that_it_names(room: UnisolatedEnvironment, tmp_path: Path) -> None:
     (tmp_path / "workspace/there.json").write_text("{}")
     seen: list[dict[str, str]] = []
 
@@ -113,17 +115,17 @@ async def test_a_patch_set_is_applied_to_the_files_that_it_names(room: PlainRoom
 
 
 @pytest.mark.parametrize("text", ["not json", "[]", '{"patches":[{}]}', '{"patches":[{"path":"../x"}]}'])
-async def test_a_patch_set_that_is_none_is_refused(room: PlainRoom, text: str) -> None:
+async def test_a_patch_set_that_is_none_is_refused(room: UnisolatedEnvironment, text: str) -> None:
     gold = Oracle(text=text, patch_kind=PatchKind.PATCH_SET)
     with pytest.raises(InvalidData):
         await answer(room, AgentSetup(oracle=gold, apply_patch=lambda *_: None))
 
 
-async def test_a_task_without_an_answer_hands_in_nothing(room: PlainRoom) -> None:
+async def test_a_task_without_an_answer_hands_in_nothing(room: UnisolatedEnvironment) -> None:
     assert (await answer(room, AgentSetup())).cause is Cause.NO_SUBMISSION
 
 
-async def test_nobody_changes_nothing(room: PlainRoom, tmp_path: Path) -> None:
+async def test_nobody_changes_nothing(room: UnisolatedEnvironment, tmp_path: Path) -> None:
     agent, spec = Nop(), EnvironmentSpec()
     request = AgentRequest(task_id="t", instruction="x", logs=str(tmp_path / "logs"))
     assert agent.prepare_spec(spec, request) is spec

@@ -13,7 +13,6 @@ import msgspec
 import psutil
 import pytest
 
-from plain_room import MountedRoom, PlainRoom
 from proctor.agents import read_outcome
 from proctor.agents.claude_code import CONFIG, PROGRAM, ClaudeCode, command_line
 from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup
@@ -23,6 +22,7 @@ from proctor.core.environment import EnvironmentSpec, Mount, Network
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.programs import find_bubblewrap, find_claude
 from scripted_model import Answer, Cut, Fault, Hang, Model, Say, error, serving, text, tool
+from unisolated_environment import MountedEnvironment, UnisolatedEnvironment
 from waiting import PATIENCE, eventually
 
 MODEL = "claude-sonnet-4-5"
@@ -43,7 +43,7 @@ class Desk:
     folder: Path
     agent: ClaudeCode
     request: AgentRequest
-    room: PlainRoom
+    room: UnisolatedEnvironment
     doing: list[str]
 
     @property
@@ -70,7 +70,7 @@ def desk(tmp_path: Path) -> Callable[..., Desk]:
     def make(
         *,
         setup: AgentSetup = IN_PLACE,
-        kind: type[PlainRoom] = PlainRoom,
+        kind: type[UnisolatedEnvironment] = UnisolatedEnvironment,
         grace: float = 5,
         linger: float = 5,
         briefing: AgentOptions = ONE_TRY,
@@ -476,7 +476,7 @@ async def test_program_and_home_are_mounted_and_a_login_stays_outside(
     login = {"claudeAiOauth": {"accessToken": "dummy-login", "refreshToken": "dummy", "expiresAt": 4102444800000}}
     (home / ".credentials.json").write_text(json.dumps(login))
     (home / "CLAUDE.md").write_text("The sandbox says hello.")
-    here = desk(setup=AgentSetup(), kind=MountedRoom, claude_config_dir=str(home))
+    here = desk(setup=AgentSetup(), kind=MountedEnvironment, claude_config_dir=str(home))
     look = f"cat {CONFIG}/.credentials.json; env; touch {CONFIG}/mine; chmod 700 {PROGRAM}"
     model = Model([tool("Bash", command=look), text("ok")])
     outcome = await here.work(model)
@@ -506,7 +506,7 @@ async def test_two_runs_send_the_same_bytes(tmp_path: Path) -> None:
         )
         spec = agent.prepare_spec(EnvironmentSpec(network=Network.MODEL), request)
         async with serving(Model([text("ok")])) as model:
-            await agent.solve(request, MountedRoom(tmp_path / name, spec, model_url=model.url), lambda _: None)
+            await agent.solve(request, MountedEnvironment(tmp_path / name, spec, model_url=model.url), lambda _: None)
         sent.append(model.requests)
     assert len(sent[0]) == 1
     assert sent[0] == sent[1]

@@ -6,10 +6,10 @@ from typing import Any
 import psutil
 import pytest
 
-from plain_room import PlainRoom
 from proctor.agents.supervisor import ExitReason, ProcessExit, Supervisor
 from proctor.core.environment import ExecResult
 from proctor.core.errors import LimitReached, RetryableError
+from unisolated_environment import UnisolatedEnvironment
 from waiting import PATIENCE, eventually, limits
 
 START = """printf '{"pid":%s}\\n' "$$"\n"""
@@ -43,7 +43,7 @@ class Lines:
 
 class Trial:
     def __init__(self, folder: Path) -> None:
-        self.room = PlainRoom(folder)
+        self.room = UnisolatedEnvironment(folder)
         self.logs = folder / "logs"
         self.lines = Lines()
 
@@ -167,7 +167,7 @@ async def test_cancelling_twice_does_not_wait(trial: Trial) -> None:
 
 
 async def test_a_broken_room_is_reported_as_such(trial: Trial, tmp_path: Path) -> None:
-    class Broken(PlainRoom):
+    class Broken(UnisolatedEnvironment):
         error: Exception = RetryableError("the engine is gone")
 
         async def exec(self, *words: Any, **more: Any) -> ExecResult:
@@ -203,7 +203,7 @@ async def test_a_line_without_end_is_cut_and_the_next_one_read(trial: Trial, mon
 
 
 async def test_what_is_left_behind_cannot_speak_after_the_end(trial: Trial, tmp_path: Path) -> None:
-    class Chatty(PlainRoom):
+    class Chatty(UnisolatedEnvironment):
         async def exec(self, *words: Any, **more: Any) -> ExecResult:
             self.outputs = [more["on_stdout"], more["on_stderr"]]
             return await super().exec(*words, **more)

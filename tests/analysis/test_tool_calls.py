@@ -68,7 +68,7 @@ def test_each_agent_of_a_pod_has_its_own_reads() -> None:
         ("I do not know how to go on.", True),
         ("I give up.", True),
         ("I cannot fix this without the network.", True),
-        ("It is mended; the parser could not read empty lines.", False),
+        ("It is fixed; the parser could not read empty lines.", False),
         ("Users who cannot log in now see why.", False),
         ("", False),
     ],

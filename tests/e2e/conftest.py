@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from cli_jobs import Commands
-from hall import Hall
+from cli_world import CliWorld
 
 
 @pytest.fixture(scope="session")
@@ -14,7 +14,7 @@ def commands() -> Iterator[Commands]:
 
 
 @pytest.fixture
-def hall(commands: Commands, tmp_path: Path) -> Iterator[Hall]:
-    place = Hall(commands, tmp_path)
+def cli_world(commands: Commands, tmp_path: Path) -> Iterator[CliWorld]:
+    place = CliWorld(commands, tmp_path)
     yield place
     place.close()

@@ -1,8 +1,8 @@
-"""What a run may cost, through the command line: it stops in time, says so, and goes on with more money."""
+"""What a run may cost, through the command line: it stops in time, says so, and resumes with a larger budget."""
 
 import pytest
 
-from hall import TOY_AGENT, Hall, access, toy_run
+from cli_world import TOY_AGENT, CliWorld, access, toy_run
 from toy_provider import ANSWER_USD, toy_provider
 
 TASKS = 40
@@ -11,12 +11,12 @@ NEEDED = TASKS * TURNS * ANSWER_USD
 
 
 @pytest.mark.slow
-async def test_forty_tasks_at_once_stop_at_a_third_and_finish_with_a_higher_limit(hall: Hall) -> None:
+async def test_forty_tasks_at_once_stop_at_a_third_and_finish_with_a_higher_limit(cli_world: CliWorld) -> None:
     limit = NEEDED / 3
     async with toy_provider(turns=TURNS, delay=0.05) as provider:
         env = {**access(provider), "TOY_TASKS": TASKS}
         run = toy_run(provider, "--concurrency", TASKS, "--max-cost", limit, "--quiet", "--json")
-        done = await hall.run(*run, **env)
+        done = await cli_world.run(*run, **env)
         assert done.code == 12
         assert "stopped (run_budget): budget_exhausted: the run's budget is spent" in done.stderr
         spent = done.json["cost_usd"] + done.json["unfinished_usd"]
@@ -28,27 +28,29 @@ async def test_forty_tasks_at_once_stop_at_a_third_and_finish_with_a_higher_limi
 
         # With the same limit nothing can be done, and nothing is asked.
         asked = provider.asked.total()
-        done = await hall.run("bench", "resume", "toy/run-001", "--quiet", **env)
+        done = await cli_world.run("bench", "resume", "toy/run-001", "--quiet", **env)
         assert (done.code, provider.asked.total()) == (12, asked)
 
-        done = await hall.run("bench", "resume", "toy/run-001", "--max-cost", 2 * NEEDED, "--quiet", "--json", **env)
+        done = await cli_world.run(
+            "bench", "resume", "toy/run-001", "--max-cost", 2 * NEEDED, "--quiet", "--json", **env
+        )
     assert done.code == 0, done.stderr
     assert done.json["resolved"] == TASKS
     assert (done.json["cost_usd"], done.json["unfinished_usd"]) == (pytest.approx(NEEDED), 0)
     assert set(provider.served.values()) == {1}
-    assert hall.store().config().max_cost == 2 * NEEDED
-    causes = {attempt.cause.value for result in hall.store().results() for attempt in result.attempts}
+    assert cli_world.store().config().max_cost == 2 * NEEDED
+    causes = {attempt.cause.value for result in cli_world.store().results() for attempt in result.attempts}
     assert causes == {"answered", "run_budget"}
-    assert hall.leftovers() == []
+    assert cli_world.leftovers() == []
 
 
-async def test_a_task_that_has_used_up_its_own_limit_is_graded_as_it_stands(hall: Hall) -> None:
+async def test_a_task_that_has_used_up_its_own_limit_is_graded_as_it_stands(cli_world: CliWorld) -> None:
     async with toy_provider(turns=TURNS) as provider:
         provider.last_words["toy-0002"] = "right"
         run = toy_run(provider, "--max-cost-per-task", 2.5 * ANSWER_USD, "--concurrency", 2, "--quiet")
-        done = await hall.run(*run, **access(provider), TOY_TASKS=2)
+        done = await cli_world.run(*run, **access(provider), TOY_TASKS=2)
     assert done.code == 0, done.stderr
-    for result in hall.store().results():
+    for result in cli_world.store().results():
         assert (str(result.status), str(result.cause)) == ("unresolved", "task_budget")
         assert result.verdict is not None
         assert result.verdict.reason == "it is wrong"
@@ -56,10 +58,10 @@ async def test_a_task_that_has_used_up_its_own_limit_is_graded_as_it_stands(hall
     assert provider.served.total() == 6
 
 
-async def test_tasks_start_only_when_their_limit_fits_into_what_is_left(hall: Hall) -> None:
+async def test_tasks_start_only_when_their_limit_fits_into_what_is_left(cli_world: CliWorld) -> None:
     async with toy_provider(turns=2, delay=0.1) as provider:
         limits = ("--max-cost-per-task", 3 * ANSWER_USD, "--max-cost", 7 * ANSWER_USD)
-        done = await hall.run(*toy_run(provider, *limits, "--concurrency", 6), **access(provider), TOY_TASKS=6)
+        done = await cli_world.run(*toy_run(provider, *limits, "--concurrency", 6), **access(provider), TOY_TASKS=6)
     assert provider.most_under_way == 2
     # Three tasks cost six answers; a fourth may need three more, and one is left.
     assert (done.code, provider.served.total()) == (12, 6)
@@ -67,24 +69,24 @@ async def test_tasks_start_only_when_their_limit_fits_into_what_is_left(hall: Ha
     assert "run cost limit reached" in done.stderr
 
 
-async def test_a_model_of_ones_own_has_a_price_and_a_budget_with_a_table_of_ones_own(hall: Hall) -> None:
-    table = hall.folder / "prices.yaml"
+async def test_a_model_of_ones_own_has_a_price_and_a_budget_with_a_table_of_ones_own(cli_world: CliWorld) -> None:
+    table = cli_world.folder / "prices.yaml"
     table.write_text("models: {my-model: {input: 1000000, output: 1000000}}\n")
     async with toy_provider(turns=2) as provider:
         model = ("--model", "my-model", "--max-turns", provider.turns, "--max-cost", 1)
         run = ("bench", "run", "toy", *TOY_AGENT, "--isolation", "off", *model)
         env = {**access(provider), "TOY_TASKS": 1}
-        refused = await hall.run(*run, **env)
-        assert (refused.code, hall.store().folder.exists()) == (2, False), refused
-        spent = await hall.run(*run, "--prices", table, **env)
+        refused = await cli_world.run(*run, **env)
+        assert (refused.code, cli_world.store().folder.exists()) == (2, False), refused
+        spent = await cli_world.run(*run, "--prices", table, **env)
         assert spent.code == 12, spent
-        assert "go on with `proctor bench resume toy/run-001 --max-cost USD`, with a higher limit" in spent.stderr
+        assert "resume with `proctor bench resume toy/run-001 --max-cost USD`, with a higher limit" in spent.stderr
         assert provider.asked.total() == 1
         more = ("bench", "resume", "run-001", "--max-cost", 10**9)
-        done = await hall.run(*more, **env, PROCTOR_PRICES=table)
+        done = await cli_world.run(*more, **env, PROCTOR_PRICES=table)
     assert done.code == 0, done
     assert provider.asked.total() == 2
-    (result,) = hall.store().results()
+    (result,) = cli_world.store().results()
     (usage,) = result.usage
     assert usage.cost_usd == usage.tokens.total
-    assert hall.store().config().versions["prices"].startswith("prices.yaml ")
+    assert cli_world.store().config().versions["prices"].startswith("prices.yaml ")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from claude_provider import ClaudeProvider
-from hall import Hall, access, asked_for_more, toy_run
+from cli_world import CliWorld, access, asked_for_more, toy_run
 from proctor.core.causes import Cause, Status
 from proctor.core.programs import find_claude
 from proctor.core.result import TaskResult
@@ -27,7 +27,7 @@ class Moment(NamedTuple):
 
 
 async def killed_and_resumed(
-    hall: Hall, provider: ToyProvider, command: tuple[object, ...], *, moments: list[Moment], **env: Any
+    cli_world: CliWorld, provider: ToyProvider, command: tuple[object, ...], *, moments: list[Moment], **env: Any
 ) -> tuple[str, int]:
     """Start a run, kill it at so many moments, resume it each time, and once more to its end.
 
@@ -36,24 +36,24 @@ async def killed_and_resumed(
     env = {**access(provider), **env}
     at_work = 0
     for moment in moments:
-        job = hall.start(*command, **env)
+        job = cli_world.start(*command, **env)
         await asked_for_more(provider, moment.requests, job)
         await asyncio.sleep(moment.seconds)
         at_work += job.poll() is None
         job.signal(signal.SIGKILL)
         await job.wait()
-        if (name := hall.begun()) is not None:
+        if (name := cli_world.begun()) is not None:
             command = ("bench", "resume", name, "--quiet")
-    last = await hall.run(*command, **env)
+    last = await cli_world.run(*command, **env)
     assert last.code == 0, last.stderr
-    name = hall.begun()
+    name = cli_world.begun()
     assert name is not None
     return name, at_work
 
 
-def check(hall: Hall, provider: ToyProvider, name: str, tasks: list[str], *, repeats: int) -> list[TaskResult]:
+def check(cli_world: CliWorld, provider: ToyProvider, name: str, tasks: list[str], *, repeats: int) -> list[TaskResult]:
     """One result per task, one payment per answer, every attempt in the ledger, nothing left over."""
-    store = hall.store(name)
+    store = cli_world.store(name)
     results = list(store.results())
     assert [result.task_id for result in results] == tasks
     assert {(result.status, result.cause) for result in results} == {(Status.RESOLVED, Cause.SOLVED)}
@@ -73,24 +73,26 @@ def check(hall: Hall, provider: ToyProvider, name: str, tasks: list[str], *, rep
         assert result.attempts[-1].cause is Cause.ANSWERED
         assert all((store.folder / attempt.logs).is_dir() for attempt in result.attempts)
         assert all(attempt.started_at <= attempt.ended_at for attempt in result.attempts)
-    assert hall.leftovers() == []
+    assert cli_world.leftovers() == []
     return results
 
 
 def answers_recorded(store: RunStore) -> Counter[Asked]:
     """How often each answer was paid for, as far as anything was written down."""
     counted: Counter[Asked] = Counter()
-    for cassette in store.folder.glob("logs/*/attempt-*/cassette.jsonl"):
-        for recorded in load_recording(cassette).exchanges if cassette.stat().st_size else ():
+    for recording in store.folder.glob("logs/*/attempt-*/cassette.jsonl"):
+        for recorded in load_recording(recording).exchanges if recording.stat().st_size else ():
             if not recorded.exchange.paid and recorded.exchange.response.cut is None:
                 turn = sum(message["role"] == "assistant" for message in recorded.messages)
-                counted[Asked(cassette.parent.parent.name, turn)] += 1
+                counted[Asked(recording.parent.parent.name, turn)] += 1
     return counted
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-async def test_a_run_killed_at_forty_moments_has_one_result_per_task_and_pays_once_per_answer(hall: Hall) -> None:
+async def test_a_run_killed_at_forty_moments_has_one_result_per_task_and_pays_once_per_answer(
+    cli_world: CliWorld,
+) -> None:
     chance = random.Random(20260217)
     # Half of them at any time from the start on, half when it is at work, however slow this machine is.
     moments = [
@@ -100,16 +102,16 @@ async def test_a_run_killed_at_forty_moments_has_one_result_per_task_and_pays_on
     ]
     async with toy_provider(turns=5, delay=0.1) as provider:
         command = toy_run(provider, "--concurrency", 4, "--quiet")
-        name, at_work = await killed_and_resumed(hall, provider, command, moments=moments, TOY_TASKS=60)
+        name, at_work = await killed_and_resumed(cli_world, provider, command, moments=moments, TOY_TASKS=60)
     assert at_work >= 30
     tasks = [f"toy-{number:04}" for number in range(1, 61)]
-    results = check(hall, provider, name, tasks, repeats=len(moments) * 4)
+    results = check(cli_world, provider, name, tasks, repeats=len(moments) * 4)
     assert sum(len(result.attempts) for result in results) > len(tasks)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-async def test_claude_code_in_bubblewrap_survives_the_same(hall: Hall) -> None:
+async def test_claude_code_in_bubblewrap_survives_the_same(cli_world: CliWorld) -> None:
     if find_claude() is None:
         pytest.skip("Claude Code is not installed")
     if (why := await local_unavailable_reason()) is not None:
@@ -123,7 +125,7 @@ async def test_claude_code_in_bubblewrap_survives_the_same(hall: Hall) -> None:
     moments = [Moment(chance.randint(1, 2), chance.uniform(0.0, 0.4)) for _ in range(6)]
     async with serving(ClaudeProvider("core", tuple(tasks), delay=0.3)) as provider:
         command = ("bench", "run", "core", "--model", MODEL, *chosen, "--concurrency", 3, "--quiet")
-        name, at_work = await killed_and_resumed(hall, provider, command, moments=moments)
+        name, at_work = await killed_and_resumed(cli_world, provider, command, moments=moments)
     assert at_work == len(moments)
-    results = check(hall, provider, name, tasks, repeats=len(moments) * 3)
+    results = check(cli_world, provider, name, tasks, repeats=len(moments) * 3)
     assert sum(len(result.attempts) for result in results) > len(tasks)

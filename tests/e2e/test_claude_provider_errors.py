@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hall import Hall
+from cli_world import CliWorld
 from proctor.core.programs import find_claude
 from proctor.environments import local_unavailable_reason
 
@@ -58,38 +58,38 @@ async def need_claude() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-async def test_every_error_has_its_cause_and_the_right_number_of_attempts(hall: Hall) -> None:
+async def test_every_error_has_its_cause_and_the_right_number_of_attempts(cli_world: CliWorld) -> None:
     await need_claude()
     tasks = {f"toy-{number:04}": name for number, name in enumerate(FAULTS, start=1)}
-    script = hall.folder / "script.json"
+    script = cli_world.folder / "script.json"
     script.write_text(json.dumps({"tasks": {task: FAULTS[name][0] for task, name in tasks.items()}}))
-    done = await hall.start(
+    done = await cli_world.start(
         *("bench", "run", "toy", "--model", f"script:{script}", "--concurrency", 8, "--timeout", 60, "--retries", 1),
         TOY_TASKS=len(tasks),
     ).wait(380)
     assert done.code == 12, done.stderr
-    results = {tasks[result.task_id]: result for result in hall.store().results()}
+    results = {tasks[result.task_id]: result for result in cli_world.store().results()}
     seen = {name: (str(one.status), str(one.cause), len(one.attempts)) for name, one in results.items()}
     assert seen == {name: expected for name, (_, expected) in FAULTS.items()}
     errors = sum(expected[0] == "error" for _, expected in FAULTS.values())
     assert f", {errors} errors," in done.stdout
-    assert hall.leftovers() == []
+    assert cli_world.leftovers() == []
 
 
 @pytest.mark.parametrize("status", [401, 403])
 async def test_a_refused_login_stops_the_run_at_once_with_exit_12_and_it_can_be_resumed(
-    hall: Hall, status: int
+    cli_world: CliWorld, status: int
 ) -> None:
     await need_claude()
-    script = hall.folder / "script.json"
+    script = cli_world.folder / "script.json"
     script.write_text(json.dumps({"default": forever(error=status)}))
     run = ("bench", "run", "toy", "--model", f"script:{script}")
-    done = await hall.run(*run, TOY_TASKS=5)
+    done = await cli_world.run(*run, TOY_TASKS=5)
     assert done.code == 12
     assert "stopped (bad_login)" in done.stderr
-    assert "5 answers are left; go on with `proctor bench resume toy/run-001`" in done.stderr
-    begun = [path.name for path in (hall.store().folder / "logs").iterdir()]
+    assert "5 answers are left; resume with `proctor bench resume toy/run-001`" in done.stderr
+    begun = [path.name for path in (cli_world.store().folder / "logs").iterdir()]
     assert begun == ["toy-0001"]
     script.write_text(json.dumps({"default": GOOD}))
-    done = await hall.run("bench", "resume", "run-001", TOY_TASKS=5)
+    done = await cli_world.run("bench", "resume", "run-001", TOY_TASKS=5)
     assert (done.code, done.stdout.split(":")[1][:27]) == (0, " 5 of 5 graded answers reso"), done

@@ -1,4 +1,4 @@
-"""The key stays where it belongs: in no file of a run, and in no process of a room."""
+"""The key stays where it belongs: in no file of a run, and in no process of an environment."""
 
 import subprocess
 import sys
@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from hall import Hall, access
+from cli_world import CliWorld, access
 from proctor.environments import local_unavailable_reason
 from toy_provider import KEY, MODEL, toy_provider
 
-# Everything that a process in the room can see of itself and of the others, printed and handed in.
+# Everything that a process in the environment can see of itself and of the others, printed and submitted.
 DUMP = r"""
 { env; for p in /proc/[0-9]*; do tr '\0' '\n' <$p/environ; tr '\0' ' ' <$p/cmdline; done; } >answer.txt 2>/dev/null
 cat answer.txt; cat answer.txt >&2
 """
-# The same from a room without walls, but only of the processes above this one, up to the command itself.
+# The same from an environment without walls, but only of the processes above this one, up to the command itself.
 CLIMB = r"""
 p=$$
 for level in 1 2 3; do
@@ -33,14 +33,14 @@ def holders(*folders: Path, secret: str) -> list[Path]:
     return [path for path in files if secret.encode() in path.read_bytes()]
 
 
-def program(hall: Hall, text: str) -> Path:
-    file = hall.folder / "dump.sh"
+def program(cli_world: CliWorld, text: str) -> Path:
+    file = cli_world.folder / "dump.sh"
     file.write_text(f"#!/bin/sh\n{text}")
     file.chmod(0o755)
     return file
 
 
-async def test_no_file_of_a_run_and_no_process_in_its_room_holds_the_key(hall: Hall) -> None:
+async def test_no_file_of_a_run_and_no_process_in_its_environment_holds_the_key(cli_world: CliWorld) -> None:
     if (why := await local_unavailable_reason()) is not None:
         pytest.skip(why)
     ask = """
@@ -55,29 +55,31 @@ END
 """
     async with toy_provider() as provider:
         run = ("bench", "run", "toy", "--agent", "command", "--model", MODEL)
-        done = await hall.run(*run, "--claude-bin", program(hall, ask + DUMP), **access(provider), TOY_TASKS=1)
+        done = await cli_world.run(
+            *run, "--claude-bin", program(cli_world, ask + DUMP), **access(provider), TOY_TASKS=1
+        )
     assert done.code == 0, done
     assert provider.keys == {KEY}, "the provider was not asked with the key"
-    handed_in = (hall.store().logs("toy-0001", 1, 1) / "submission.diff").read_text()
+    handed_in = (cli_world.store().logs("toy-0001", 1, 1) / "submission.diff").read_text()
     assert "PROCTOR_TASK_ID=toy-0001" in handed_in, "the agent saw no environment at all"
-    assert holders(hall.folder, hall.temporary, secret=KEY) == []
+    assert holders(cli_world.folder, cli_world.temporary, secret=KEY) == []
 
 
-async def test_a_key_that_an_agent_finds_without_walls_is_redacted_and_reported(hall: Hall) -> None:
+async def test_a_key_that_an_agent_finds_without_walls_is_redacted_and_reported(cli_world: CliWorld) -> None:
     """Without isolation the environment of the command itself can be read, and the key is in it."""
-    file = program(hall, CLIMB)
+    file = program(cli_world, CLIMB)
     async with toy_provider() as provider:
         command = [
             *(sys.executable, "-m", "proctor", "bench", "run", "toy", "--agent", "command"),
             *("--agent-command", str(file), "--model", MODEL, "--isolation", "off", "--quiet"),
         ]
-        env = {**hall.env, **access(provider), "TOY_TASKS": "1"}
-        done = subprocess.run(command, env=env, cwd=hall.folder, capture_output=True, text=True, check=False)
+        env = {**cli_world.env, **access(provider), "TOY_TASKS": "1"}
+        done = subprocess.run(command, env=env, cwd=cli_world.folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    logs = hall.store().logs("toy-0001", 1, 1)
+    logs = cli_world.store().logs("toy-0001", 1, 1)
     for name in ("stdout.log", "stderr.log", "submission.diff"):
         assert "ANTHROPIC_API_KEY=[redacted]" in (logs / name).read_text(), name
-    assert holders(hall.folder, hall.temporary, secret=KEY) == []
-    (result,) = hall.store().results()
+    assert holders(cli_world.folder, cli_world.temporary, secret=KEY) == []
+    (result,) = cli_world.store().results()
     assert result.verdict is not None
     assert [finding.code for finding in result.verdict.findings] == ["secret_in_submission"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hall import Hall
+from cli_world import CliWorld
 from pods import REQUESTS, USAGE, one_file, talk_about, write_preset, write_script
 from proctor.core.result import Tokens
 from proctor.environments import local_unavailable_reason
@@ -25,7 +25,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
 
 
 @pytest.fixture(autouse=True)
-async def needs_rooms() -> None:
+async def needs_environments() -> None:
     if (why := await local_unavailable_reason()) is not None:
         pytest.skip(why)
 
@@ -48,18 +48,18 @@ def served(requests: int) -> tuple[Tokens, float]:
 
 @pytest.mark.slow
 async def test_a_pod_of_four_solves_tasks_of_core_mini_and_costs_what_the_model_served(
-    hall: Hall, programs: Mapping[str, Path]
+    cli_world: CliWorld, programs: Mapping[str, Path]
 ) -> None:
-    script = write_script(hall.folder, talk_about("core-mini"))
-    preset = write_preset(hall.folder, claude=True)
+    script = write_script(cli_world.folder, talk_about("core-mini"))
+    preset = write_preset(cli_world.folder, claude=True)
     run = pod_run(
         programs, "core-mini", "--preset", preset, "--model", f"script:{script}", "--limit", 2, "--concurrency", 2
     )
-    done = await hall.start(*run, "--json").wait(PATIENT)
+    done = await cli_world.start(*run, "--json").wait(PATIENT)
     assert (done.code, done.json["resolved"], done.json["tasks"]) == (0, 2, 2), done.stderr
     tokens, cost = served(2 * sum(REQUESTS.values()))
     assert (done.json["tokens"], done.json["cost_usd"]) == (tokens.total, pytest.approx(cost, abs=1e-12))
-    store = hall.store("core-mini/run-001")
+    store = cli_world.store("core-mini/run-001")
     for result in store.results():
         metrics = result.metrics
         assert (metrics.agents, metrics.messages, metrics.turns, metrics.steps) == (4, 4, 9, 4)
@@ -84,13 +84,13 @@ async def test_a_pod_of_four_solves_tasks_of_core_mini_and_costs_what_the_model_
     config = store.config()
     assert (config.mode, config.agent, config.pod_template) == ("h2", "h2_pod", "benchmark")
     assert {"h2", "claude", "pod"} <= config.versions.keys()
-    shown = (await hall.run("bench", "show", "core-mini/run-001", "py_cache_0001", "--timeline")).stdout
+    shown = (await cli_world.run("bench", "show", "core-mini/run-001", "py_cache_0001", "--timeline")).stdout
     rows = {line.split()[0]: line for line in shown.splitlines()}
     assert "█" in rows["concierge"]
     assert rows["messages"].count("✉") >= 1
-    table = (await hall.run("bench", "show", "core-mini/run-001", "py_cache_0001")).stdout
+    table = (await cli_world.run("bench", "show", "core-mini/run-001", "py_cache_0001")).stdout
     assert "4 agents, 4 messages, active time" in table
-    assert hall.leftovers() == []
+    assert cli_world.leftovers() == []
 
 
 TURN = [
@@ -103,12 +103,12 @@ ANSWER = [{"hook": "UserPromptSubmit"}, {"after": 0.2, "run": "echo right >answe
 
 @pytest.mark.slow
 async def test_eight_pods_at_once_keep_to_themselves_and_leave_nothing(
-    hall: Hall, programs: Mapping[str, Path]
+    cli_world: CliWorld, programs: Mapping[str, Path]
 ) -> None:
-    script = hall.folder / "nothing.yaml"
+    script = cli_world.folder / "nothing.yaml"
     script.write_text("default: [{text: nothing}]\n")
     preset = write_preset(
-        hall.folder,
+        cli_world.folder,
         turn=[{"hook": "UserPromptSubmit"}, {"hook": "Stop"}],
         agents={
             "concierge": {"turn": TURN},
@@ -116,9 +116,9 @@ async def test_eight_pods_at_once_keep_to_themselves_and_leave_nothing(
         },
     )
     run = pod_run(programs, "toy", "--preset", preset, "--model", f"script:{script}", "--concurrency", 8)
-    done = await hall.start(*run, "--json", TOY_TASKS=9).wait(PATIENT)
+    done = await cli_world.start(*run, "--json", TOY_TASKS=9).wait(PATIENT)
     assert (done.code, done.json["resolved"]) == (0, 9), done.stderr
-    store = hall.store()
+    store = cli_world.store()
     for result in store.results():
         assert [str(attempt.cause) for attempt in result.attempts] == ["answered"]
         assert (result.metrics.agents, result.metrics.messages) == (4, 2)
@@ -129,18 +129,20 @@ async def test_eight_pods_at_once_keep_to_themselves_and_leave_nothing(
             "coder-1": f"task: {result.task_id}",
             "reviewer": "now",
         }
-    assert hall.leftovers() == []
+    assert cli_world.leftovers() == []
 
 
 @pytest.mark.slow
-async def test_a_sweep_holds_pods_of_several_sizes_against_nobody(hall: Hall, programs: Mapping[str, Path]) -> None:
-    (hall.folder / "nothing.yaml").write_text("default: [{text: nothing}]\n")
+async def test_a_sweep_holds_pods_of_several_sizes_against_nobody(
+    cli_world: CliWorld, programs: Mapping[str, Path]
+) -> None:
+    (cli_world.folder / "nothing.yaml").write_text("default: [{text: nothing}]\n")
     write_preset(
-        hall.folder,
+        cli_world.folder,
         turn=[{"hook": "UserPromptSubmit"}, {"hook": "Stop"}],
         agents={"concierge": {"turn": TURN}, "coder-1": {"turn": ANSWER}},
     )
-    (hall.folder / "pods.toml").write_text(
+    (cli_world.folder / "pods.toml").write_text(
         """
         benchmark = "toy"
         limit = 1
@@ -160,7 +162,7 @@ async def test_a_sweep_holds_pods_of_several_sizes_against_nobody(hall: Hall, pr
         """
     )
     files = ("--h2-bin", programs["h2"], "--claude-bin", programs["claude"])
-    done = await hall.start("bench", "sweep", "pods.toml", *files, "--json").wait(PATIENT)
+    done = await cli_world.start("bench", "sweep", "pods.toml", *files, "--json").wait(PATIENT)
     assert done.code == 0, done.stderr
     assert done.json["chosen"] == ["coders=1", "coders=2"]
     assert [(one["label"], one["row"]["resolved"], one["row"]["agents"]) for one in done.json["contenders"]] == [
@@ -168,12 +170,12 @@ async def test_a_sweep_holds_pods_of_several_sizes_against_nobody(hall: Hall, pr
         ("coders=2", 1, 4),
         ("nobody", 0, 0),
     ]
-    assert hall.store("toy/run-002").config().variables == {"coders": "2"}
-    assert hall.leftovers() == []
+    assert cli_world.store("toy/run-002").config().variables == {"coders": "2"}
+    assert cli_world.leftovers() == []
 
 
-async def test_the_same_fields_are_there_of_a_lone_agent(hall: Hall) -> None:
-    script = hall.folder / "words.yaml"
+async def test_the_same_fields_are_there_of_a_lone_agent(cli_world: CliWorld) -> None:
+    script = cli_world.folder / "words.yaml"
     script.write_text("default: [{text: right, usage: {input: 10, output: 5}}]\n")
     ask = (
         "python3 -c \"import json,os,urllib.request as u; r=u.Request(os.environ['ANTHROPIC_BASE_URL']+'/v1/messages',"
@@ -182,13 +184,13 @@ async def test_the_same_fields_are_there_of_a_lone_agent(hall: Hall) -> None:
         " open('answer.txt','w').write(json.load(u.urlopen(r))['content'][0]['text'])\""
     )
     run = ("bench", "run", "toy", "--agent", "command", "--agent-command", ask, "--model", f"script:{script}")
-    done = await hall.run(*run, "--limit", 1, "--isolation", "off")
+    done = await cli_world.run(*run, "--limit", 1, "--isolation", "off")
     assert done.code == 0, done.stderr
-    (result,) = hall.store().results()
+    (result,) = cli_world.store().results()
     (member,) = result.metrics.members
     assert (member.name, member.usage, member.turns) == ("command", result.usage, 1)
     assert result.usage[0].tokens.total == 15
-    none = await hall.run("bench", "show", "run-001", "toy-0001", "--timeline")
+    none = await cli_world.run("bench", "show", "run-001", "toy-0001", "--timeline")
     assert "there is no timeline of toy-0001" in none.stderr
 
 
@@ -207,50 +209,54 @@ BAD: dict[str, tuple[tuple[object, ...], str]] = {
 
 @pytest.mark.parametrize(("words", "sentence"), BAD.values(), ids=BAD.keys())
 async def test_a_pod_that_cannot_be_run_is_one_sentence_and_no_run(
-    hall: Hall, programs: Mapping[str, Path], words: tuple[object, ...], sentence: str
+    cli_world: CliWorld, programs: Mapping[str, Path], words: tuple[object, ...], sentence: str
 ) -> None:
-    done = await hall.run(*pod_run(programs, "toy", "--model", "sonnet", *words), ANTHROPIC_API_KEY="sk-dummy-key")
+    done = await cli_world.run(*pod_run(programs, "toy", "--model", "sonnet", *words), ANTHROPIC_API_KEY="sk-dummy-key")
     assert done.code in {2, 12}
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1
-    assert list(hall.results.rglob("*.json")) == []
+    assert list(cli_world.results.rglob("*.json")) == []
 
 
 @pytest.mark.parametrize(("version", "word"), [("v0.2.0", "too old"), ("v0.4.0-next", "too new")])
 async def test_an_h2_of_another_time_is_named_before_anything_is_paid(
-    hall: Hall, programs: Mapping[str, Path], version: str, word: str
+    cli_world: CliWorld, programs: Mapping[str, Path], version: str, word: str
 ) -> None:
-    other = hall.folder / "h2"
+    other = cli_world.folder / "h2"
     other.write_text(f"#!/bin/sh\necho {version}\n")
     other.chmod(0o755)
     run = pod_run({**programs, "h2": other}, "toy", "--model", "sonnet")
-    done = await hall.run(*run, ANTHROPIC_API_KEY="sk-dummy-key")
+    done = await cli_world.run(*run, ANTHROPIC_API_KEY="sk-dummy-key")
     assert done.code == 12
     assert f"h2 {version} is {word}" in done.stderr
-    assert list(hall.results.rglob("*.json")) == []
+    assert list(cli_world.results.rglob("*.json")) == []
 
 
-async def test_pods_are_asked_for_by_mode(hall: Hall) -> None:
-    done = await hall.run("bench", "run", "toy", "--agent", "h2_pod", "--model", "sonnet")
+async def test_pods_are_asked_for_by_mode(cli_world: CliWorld) -> None:
+    done = await cli_world.run("bench", "run", "toy", "--agent", "h2_pod", "--model", "sonnet")
     assert (done.code, "give --mode h2" in done.stderr) == (2, True)
-    done = await hall.run("bench", "run", "toy", "--var", "coders=1", "--model", "sonnet")
+    done = await cli_world.run("bench", "run", "toy", "--var", "coders=1", "--model", "sonnet")
     assert (done.code, "--pod-template and --var are for pods" in done.stderr) == (2, True)
 
 
-async def test_a_run_whose_pod_has_changed_is_not_gone_on_with(hall: Hall, programs: Mapping[str, Path]) -> None:
-    template = hall.folder / "solo.yaml"
+async def test_a_run_whose_pod_has_changed_is_not_gone_on_with(
+    cli_world: CliWorld, programs: Mapping[str, Path]
+) -> None:
+    template = cli_world.folder / "solo.yaml"
     template.write_text("agents:\n  - name: concierge\n    role: concierge\n")
-    preset = write_preset(hall.folder, turn=[])
-    script = hall.folder / "nothing.yaml"
+    preset = write_preset(cli_world.folder, turn=[])
+    script = cli_world.folder / "nothing.yaml"
     script.write_text("default: [{text: nothing}]\n")
     more = ("--preset", preset, "--pod-template", template, "--model", f"script:{script}", "--limit", 1)
-    started = hall.start(*pod_run(programs, "toy", *more))
-    while not (hall.results / "toy/run-001/config.json").exists():
+    started = cli_world.start(*pod_run(programs, "toy", *more))
+    while not (cli_world.results / "toy/run-001/config.json").exists():
         assert started.poll() is None, started.stderr.read_text()
         await asyncio.sleep(0.1)
     started.signal(signal.SIGINT)
     await started.wait(PATIENT)
     template.write_text("agents:\n  - name: concierge\n    role: coder\n")
-    done = await hall.run("bench", "resume", "run-001", "--h2-bin", programs["h2"], "--claude-bin", programs["claude"])
+    done = await cli_world.run(
+        "bench", "resume", "run-001", "--h2-bin", programs["h2"], "--claude-bin", programs["claude"]
+    )
     assert done.code == 20
     assert "the pod has changed since the run was begun" in done.stderr

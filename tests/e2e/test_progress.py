@@ -13,8 +13,8 @@ from fcntl import ioctl
 
 from image_registry import Registry, shell_layer
 
+from cli_world import CliWorld, access, toy_run
 from docker_image import need_docker
-from hall import Hall, access, toy_run
 from proctor.environments.docker_engine import connect, disconnect
 from toy_provider import toy_provider
 
@@ -54,11 +54,11 @@ def plain(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
 
 
-async def test_a_terminal_shows_how_far_the_run_is_and_what_each_agent_is_doing(hall: Hall) -> None:
+async def test_a_terminal_shows_how_far_the_run_is_and_what_each_agent_is_doing(cli_world: CliWorld) -> None:
     async with toy_provider(delay=0.4) as provider:
         with terminal() as screen:
             run = toy_run(provider, "--concurrency", 2, "--max-cost", 1)
-            job = hall.start(*run, **access(provider), TERM="xterm", terminal=screen.name)
+            job = cli_world.start(*run, **access(provider), TERM="xterm", terminal=screen.name)
             while job.poll() is None:
                 screen.read()
                 await asyncio.sleep(0.02)
@@ -78,11 +78,11 @@ async def test_a_terminal_shows_how_far_the_run_is_and_what_each_agent_is_doing(
     assert done.stdout.startswith("toy/run-001: 3 of 3 graded answers resolved")
 
 
-async def test_more_agents_than_lines_do_not_spoil_the_screen(hall: Hall) -> None:
+async def test_more_agents_than_lines_do_not_spoil_the_screen(cli_world: CliWorld) -> None:
     async with toy_provider(delay=0.5) as provider:
         with terminal(rows=8, columns=60) as screen:
             run = toy_run(provider, "--concurrency", 9)
-            job = hall.start(*run, **access(provider), TERM="xterm", TOY_TASKS=9, terminal=screen.name)
+            job = cli_world.start(*run, **access(provider), TERM="xterm", TOY_TASKS=9, terminal=screen.name)
             while job.poll() is None:
                 screen.read()
                 await asyncio.sleep(0.02)
@@ -95,10 +95,10 @@ async def test_more_agents_than_lines_do_not_spoil_the_screen(hall: Hall) -> Non
     assert any(line.strip().endswith(("no estimate yet", "left")) for line in lines), lines
 
 
-async def test_what_an_agent_prints_cannot_act_on_the_terminal(hall: Hall) -> None:
+async def test_what_an_agent_prints_cannot_act_on_the_terminal(cli_world: CliWorld) -> None:
     evil = ("--agent", "command", "--agent-command", r"""sh -c 'printf "\033]0;owned\007\033[2Jhello\n"; sleep 3'""")
     with terminal() as screen:
-        job = hall.start(
+        job = cli_world.start(
             *("bench", "run", "toy", *evil, "--isolation", "off", "--limit", 1), TERM="xterm", terminal=screen.name
         )
         while job.poll() is None:
@@ -110,26 +110,26 @@ async def test_what_an_agent_prints_cannot_act_on_the_terminal(hall: Hall) -> No
     assert "\x1b[2J" not in shown
 
 
-async def test_elsewhere_every_answer_that_ends_is_a_line(hall: Hall) -> None:
+async def test_elsewhere_every_answer_that_ends_is_a_line(cli_world: CliWorld) -> None:
     async with toy_provider() as provider:
-        done = await hall.run(*toy_run(provider), **access(provider))
+        done = await cli_world.run(*toy_run(provider), **access(provider))
     assert done.stderr == "".join(f"[{n}/3] toy-000{n} resolved (solved)\n" for n in (1, 2, 3))
 
 
-async def test_quiet_is_quiet(hall: Hall) -> None:
+async def test_quiet_is_quiet(cli_world: CliWorld) -> None:
     async with toy_provider() as provider:
-        done = await hall.run(*toy_run(provider, "--quiet"), **access(provider))
+        done = await cli_world.run(*toy_run(provider, "--quiet"), **access(provider))
     assert done.stderr == ""
     assert done.stdout.count("\n") == 1
 
 
-async def test_a_resumed_run_counts_what_was_done_and_paid_before(hall: Hall) -> None:
+async def test_a_resumed_run_counts_what_was_done_and_paid_before(cli_world: CliWorld) -> None:
     async with toy_provider(delay=0.3) as provider:
         env = {**access(provider), "TERM": "xterm", "TOY_TASKS": 2}
         run = toy_run(provider, "--max-cost", 0.012)
-        assert (await hall.run(*run, **env)).code == 12
+        assert (await cli_world.run(*run, **env)).code == 12
         with terminal() as screen:
-            job = hall.start("bench", "resume", "run-001", "--max-cost", 5, **env, terminal=screen.name)
+            job = cli_world.start("bench", "resume", "run-001", "--max-cost", 5, **env, terminal=screen.name)
             while job.poll() is None:
                 screen.read()
                 await asyncio.sleep(0.02)
@@ -138,13 +138,13 @@ async def test_a_resumed_run_counts_what_was_done_and_paid_before(hall: Hall) ->
     assert "1/2 done, 0 running, 1 resolved, 0 errors, $0.0135 of $5.00" in text, text
 
 
-async def test_a_terminal_shows_all_runs_of_a_sweep_at_once(hall: Hall) -> None:
-    (hall.folder / "two.toml").write_text(
+async def test_a_terminal_shows_all_runs_of_a_sweep_at_once(cli_world: CliWorld) -> None:
+    (cli_world.folder / "two.toml").write_text(
         'benchmark = "toy"\nisolation = false\nconcurrency = 2\nagent = "command"\n[grid]\n'
         "command = [\"sh -c 'sleep 1'\", \"sh -c 'echo right >answer.txt; sleep 1'\"]\n"
     )
     with terminal() as screen:
-        job = hall.start("bench", "sweep", "two.toml", TERM="xterm", terminal=screen.name)
+        job = cli_world.start("bench", "sweep", "two.toml", TERM="xterm", terminal=screen.name)
         while job.poll() is None:
             screen.read()
             await asyncio.sleep(0.02)
@@ -156,13 +156,13 @@ async def test_a_terminal_shows_all_runs_of_a_sweep_at_once(hall: Hall) -> None:
     assert "command=sh -c 'sleep 1': toy-0001" in shown
 
 
-async def test_images_that_are_pulled_are_told_also_before_the_first_task(hall: Hall) -> None:
+async def test_images_that_are_pulled_are_told_also_before_the_first_task(cli_world: CliWorld) -> None:
     need_docker()
     async with Registry() as registry:
-        image = registry.add("room", [shell_layer()])
+        image = registry.add("environment", [shell_layer()])
         run = ("bench", "run", "toy", "--agent", "nop", "--runner", "docker", "--docker-image", image)
         try:
-            told = await hall.run(*run, TOY_TASKS=1)
+            told = await cli_world.run(*run, TOY_TASKS=1)
         finally:
             client = connect()
             await client.images.delete(image, force=True)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hall import Hall
+from cli_world import CliWorld
 from paths import PYTHON
 from proctor.core.causes import Status
 from proctor.environments import local_unavailable_reason
@@ -42,25 +42,25 @@ for name in ("nearest", "untangled", "sorted"):
 """
 
 
-async def test_an_agent_that_improves_over_time_is_scored_as_it_goes(hall: Hall) -> None:
+async def test_an_agent_that_improves_over_time_is_scored_as_it_goes(cli_world: CliWorld) -> None:
     reason = await local_unavailable_reason()
     if reason is not None:
         pytest.skip(reason)
-    agent = hall.folder / "agent.py"
+    agent = cli_world.folder / "agent.py"
     agent.write_text(f"#!{PYTHON}\n{AGENT}")
     agent.chmod(0o755)
     given = ("--agent", "command", "--claude-bin", agent, "--task", "demo_tour/main", "--attempts", 2)
-    done = await hall.run("bench", "run", "re_bench_demo", *given, "--json")
+    done = await cli_world.run("bench", "run", "re_bench_demo", *given, "--json")
     assert done.code == 0, done
     assert (done.json["resolved"], done.json["unresolved"]) == (2, 0)
-    results = list(hall.store("re_bench_demo/run-001").results())
+    results = list(cli_world.store("re_bench_demo/run-001").results())
     for result in results:
         verdict = result.verdict
         assert verdict is not None
         assert (verdict.status, verdict.score) == (Status.RESOLVED, 1)
         assert verdict.scores["times_scored"] == 3
         assert verdict.scores["within_2h"] == verdict.scores["within_32h"] >= 1
-    logs = hall.store("re_bench_demo/run-001").folder / "logs"
+    logs = cli_world.store("re_bench_demo/run-001").folder / "logs"
     handed_in = [json.loads(file.read_bytes()) for file in logs.rglob("submission.state.json")]
     assert len(handed_in) == 2
     for evidence in handed_in:
@@ -68,4 +68,4 @@ async def test_an_agent_that_improves_over_time_is_scored_as_it_goes(hall: Hall)
         assert first["score"] > second["score"]
         assert third["score"] is None
         assert first["seconds"] < second["seconds"] < third["seconds"] <= evidence["seconds"]
-    assert hall.leftovers() == []
+    assert cli_world.leftovers() == []

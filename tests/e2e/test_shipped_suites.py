@@ -1,4 +1,4 @@
-"""The suites that ship with Proctor, proved and graded for real, in both kinds of rooms."""
+"""The suites that ship with Proctor, proved and graded for real, in both kinds of environments."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from docker_image import IMAGE, need_docker
 from suite_world import proctor
 
 
-def rooms(runner: str) -> list[str]:
+def environments(runner: str) -> list[str]:
     if runner == "docker":
         need_docker()
         return ["--runner", "docker", "--docker-image", IMAGE, "--jobs", "2", "--quiet", "--json"]
@@ -24,7 +24,7 @@ def only(tasks: list[str]) -> list[str]:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("runner", ["local", "docker"])
 def test_instances_of_core_are_healthy_solved_by_their_oracle_and_not_by_nothing(tmp_path: Path, runner: str) -> None:
-    options = rooms(runner)
+    options = environments(runner)
     tasks = [task["id"] for task in json.loads(proctor(tmp_path, "bench", "list", "core", "--json").stdout)["tasks"]]
     # That every instance is sound, tests/suites shows, without anything of ours; and a container takes its time.
     tasks = tasks[:: 3 if runner == "local" else 8]

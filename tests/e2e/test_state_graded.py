@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cli_jobs import Job
+from cli_world import CliWorld
 from docker_image import IMAGE
-from hall import Hall
 from proctor.core.causes import Cause, Status
 from proctor.environments.docker_engine import LABEL, OWNER_LABEL, connect, disconnect
 from proctor.gateway import load_recording
@@ -18,46 +18,48 @@ from setup_world import make_copy, need_machines
 from terminal_world import images, write_tasks
 
 
-async def test_terminal_bench_goes_from_a_folder_to_stored_results(hall: Hall, tmp_path: Path) -> None:
+async def test_terminal_bench_goes_from_a_folder_to_stored_results(cli_world: CliWorld, tmp_path: Path) -> None:
     tasks = write_tasks(tmp_path / "tasks")
-    got = await hall.run("bench", "fetch", "terminal_bench", "--split", "other", "--from", tasks)
+    got = await cli_world.run("bench", "fetch", "terminal_bench", "--split", "other", "--from", tasks)
     assert "7 tasks" in got.stdout, got
     image_map = tmp_path / "images.json"
     with images() as made:
         image_map.write_text(json.dumps(made))
         chosen = ("terminal_bench", "--split", "other", "--runner", "docker", "--image-map", image_map)
-        listed = json.loads((await hall.run("bench", "list", *chosen[:3], "--json")).stdout)
+        listed = json.loads((await cli_world.run("bench", "list", *chosen[:3], "--json")).stdout)
         assert "proctor/repair" in [task["id"] for task in listed["tasks"]]
         for agent, status, cause in (
             ("oracle", Status.RESOLVED, Cause.SOLVED),
             ("nop", Status.UNRESOLVED, Cause.TESTS_FAILED),
         ):
-            done = await hall.run(
+            done = await cli_world.run(
                 "bench", "run", *chosen, "--agent", agent, "--category", "category=text", "--parallel", 2
             )
             assert done.code == 0, done
-            store = hall.store(f"terminal_bench/run-00{1 if agent == 'oracle' else 2}")
+            store = cli_world.store(f"terminal_bench/run-00{1 if agent == 'oracle' else 2}")
             (result,) = store.results()
             assert (result.task_id, result.status, result.cause) == ("count-words", status, cause)
             assert result.verdict is not None
             assert result.verdict.score == (1.0 if agent == "oracle" else 0.0)
-        evaluated = await hall.run("bench", "eval", *chosen, "--oracle", "--task", "greet", "--json")
+        evaluated = await cli_world.run("bench", "eval", *chosen, "--oracle", "--task", "greet", "--json")
         assert json.loads(evaluated.stdout)["summary"]["resolved"] == 1, evaluated
 
 
-async def test_setupbench_is_run_by_a_command_and_says_first_what_is_missing(hall: Hall, tmp_path: Path) -> None:
+async def test_setupbench_is_run_by_a_command_and_says_first_what_is_missing(
+    cli_world: CliWorld, tmp_path: Path
+) -> None:
     need_machines()
-    await hall.run("bench", "fetch", "setupbench", "--from", make_copy(tmp_path / "copy"))
-    local = await hall.run("bench", "run", "setupbench", "--agent", "nop", "--all")
+    await cli_world.run("bench", "fetch", "setupbench", "--from", make_copy(tmp_path / "copy"))
+    local = await cli_world.run("bench", "run", "setupbench", "--agent", "nop", "--all")
     assert (local.code, "--runner docker" in local.stderr) == (12, True), local
     images = tmp_path / "images.yaml"
     images.write_text(f"ubuntu:22.04: {IMAGE}\n")
     docker = ("--runner", "docker", "--image-map", images, "--agent")
-    missing = await hall.run("bench", "run", "setupbench", *docker, "nop", "--category", "tier=2", "--dry-run")
+    missing = await cli_world.run("bench", "run", "setupbench", *docker, "nop", "--category", "tier=2", "--dry-run")
     assert missing.code == 0, missing
     assert "cannot be run here" in missing.stderr
     assert "fixtures/dbsetup-mongodb-2" in missing.stderr
-    done = await hall.run(
+    done = await cli_world.run(
         "bench",
         "run",
         "setupbench",
@@ -69,7 +71,7 @@ async def test_setupbench_is_run_by_a_command_and_says_first_what_is_missing(hal
         "dbsetup-sqlite-1",
     )
     assert done.code == 0, done
-    (result,) = hall.store("setupbench/run-001").results()
+    (result,) = cli_world.store("setupbench/run-001").results()
     # The image has no sqlite3, which the task's grader needs and its statement does not ask for.
     assert (result.status, result.cause) == (Status.UNRESOLVED, Cause.TESTS_FAILED)
     assert result.verdict is not None
@@ -77,16 +79,16 @@ async def test_setupbench_is_run_by_a_command_and_says_first_what_is_missing(hal
     assert result.categories["family"] == "database"
 
 
-async def lose_the_room_that_is_graded(job: Job) -> None:
+async def lose_the_environment_that_is_graded(job: Job) -> None:
     """Remove the container of this command as soon as the verifier is at work in it."""
     client = connect()
     try:
         while job.poll() is None:
-            for room in await client.containers.list(filters={"label": [f"{LABEL}.task=greet"]}):
-                told = await room.show()
-                top = await client._query_json(f"containers/{room.id}/top", params={"ps_args": "-eo pid,args"})
+            for environment in await client.containers.list(filters={"label": [f"{LABEL}.task=greet"]}):
+                told = await environment.show()
+                top = await client._query_json(f"containers/{environment.id}/top", params={"ps_args": "-eo pid,args"})
                 if str(job.pid) in told["Config"]["Labels"][OWNER_LABEL].split() and "sleep 8" in str(top["Processes"]):
-                    await room.delete(force=True)
+                    await environment.delete(force=True)
                     return
             await asyncio.sleep(0.1)
     finally:
@@ -95,26 +97,26 @@ async def lose_the_room_that_is_graded(job: Job) -> None:
 
 
 @pytest.mark.slow
-async def test_a_room_that_is_lost_while_it_is_graded_is_made_again_and_the_model_is_not_asked_again(
-    hall: Hall, tmp_path: Path
+async def test_an_environment_that_is_lost_while_it_is_graded_is_made_again_and_the_model_is_not_asked_again(
+    cli_world: CliWorld, tmp_path: Path
 ) -> None:
     need_machines()
     program = claude_program()
     tasks = write_tasks(tmp_path / "tasks")
     verifier = tasks / "greet/tests/test.sh"
     verifier.write_text(verifier.read_text().replace("python3", "sleep 8; python3", 1))
-    await hall.run("bench", "fetch", "terminal_bench", "--split", "other", "--from", tasks)
+    await cli_world.run("bench", "fetch", "terminal_bench", "--split", "other", "--from", tasks)
     write = {"text": "I write it.", "tools": [{"Bash": {"command": "echo hello >/app/greeting.txt"}}]}
     (tmp_path / "script.json").write_text(json.dumps({"default": [write, {"text": "Done."}]}))
-    room = ("--runner", "docker", "--image-map", tmp_path / "images.json", "--task", "greet")
+    environment = ("--runner", "docker", "--image-map", tmp_path / "images.json", "--task", "greet")
     model = ("--model", f"script:{tmp_path / 'script.json'}", "--claude-bin", program)
     with images() as made:
         (tmp_path / "images.json").write_text(json.dumps(made))
-        job = hall.start("bench", "run", "terminal_bench", "--split", "other", *room, *model)
-        await lose_the_room_that_is_graded(job)
+        job = cli_world.start("bench", "run", "terminal_bench", "--split", "other", *environment, *model)
+        await lose_the_environment_that_is_graded(job)
         done = await job.wait()
     assert done.code == 0, done
-    store = hall.store("terminal_bench/run-001")
+    store = cli_world.store("terminal_bench/run-001")
     result = store.result("greet")
     assert (result.status, result.cause) == (Status.RESOLVED, Cause.SOLVED)
     assert [attempt.cause for attempt in result.attempts] == [Cause.ENGINE_GONE, Cause.ANSWERED]

@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from hall import Hall, access, toy_run
+from cli_world import CliWorld, access, toy_run
 from toy_provider import make_message, saying, send, toy_provider
 from waiting import PATIENCE
 
@@ -36,18 +36,18 @@ async def started(job: Any) -> str:
     return address
 
 
-async def test_a_run_is_shown_while_it_is_running(hall: Hall) -> None:
+async def test_a_run_is_shown_while_it_is_running(cli_world: CliWorld) -> None:
     released = asyncio.Event()
 
     async def wait(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         await released.wait()
         return await send(request, body, make_message("at last", body["model"]))
 
-    view = hall.start("view", "--port", 0)
+    view = cli_world.start("view", "--port", 0)
     async with toy_provider() as provider, aiohttp.ClientSession() as http:
         # The second request of the second task waits until the pages have been read.
-        provider.weather["toy-0002"] = [saying("step 0", "end_turn"), wait]
-        running = hall.start(*toy_run(provider, "--concurrency", 1), **access(provider))
+        provider.overrides["toy-0002"] = [saying("step 0", "end_turn"), wait]
+        running = cli_world.start(*toy_run(provider, "--concurrency", 1), **access(provider))
         home = await started(view)
         await shown(http, home, "toy/run-001", "… running")
         run = f"{home}run/toy/run-001"
@@ -65,11 +65,11 @@ async def test_a_run_is_shown_while_it_is_running(hall: Hall) -> None:
     assert (done.code, done.stderr) == (0, "")
 
 
-async def test_one_run_is_shown_alone_and_an_error_is_one_sentence(hall: Hall) -> None:
-    assert (await hall.run("view", "toy/run-001")).stderr.startswith("proctor: ")
-    done = await hall.run("bench", "run", "toy", "--agent", "nop", "--isolation", "off", "--limit", 1)
+async def test_one_run_is_shown_alone_and_an_error_is_one_sentence(cli_world: CliWorld) -> None:
+    assert (await cli_world.run("view", "toy/run-001")).stderr.startswith("proctor: ")
+    done = await cli_world.run("bench", "run", "toy", "--agent", "nop", "--isolation", "off", "--limit", 1)
     assert done.code == 0
-    view = hall.start("view", "run-001", "--port", 0)
+    view = cli_world.start("view", "run-001", "--port", 0)
     address = await started(view)
     assert address.endswith("/run/toy/run-001")
     async with aiohttp.ClientSession() as http:
@@ -78,21 +78,21 @@ async def test_one_run_is_shown_alone_and_an_error_is_one_sentence(hall: Hall) -
     assert (await view.wait()).code == 0
 
 
-async def test_an_exported_run_can_be_imported(hall: Hall, tmp_path: Path) -> None:
+async def test_an_exported_run_can_be_imported(cli_world: CliWorld, tmp_path: Path) -> None:
     async with toy_provider() as provider:
         provider.last_words["toy-0002"] = "wrong"
-        done = await hall.run(*toy_run(provider), **access(provider))
+        done = await cli_world.run(*toy_run(provider), **access(provider))
     assert done.code == 0
-    listed = await hall.run("bench", "export", "--json")
+    listed = await cli_world.run("bench", "export", "--json")
     assert {"atif", "harbor", "x07"} <= set(listed.json["formats"])
     for form, suffix, more in (("harbor", "", ()), ("x07", ".json", ()), ("atif", "", ("--benchmark", "toy"))):
-        out = await hall.run("bench", "export", "toy/run-001", "--format", form)
+        out = await cli_world.run("bench", "export", "toy/run-001", "--format", form)
         assert (out.code, out.stdout) == (0, f"toy-run-001-{form}{suffix}\n"), out.stderr
-        back = await hall.run("bench", "import", f"toy-run-001-{form}{suffix}", "--format", form, *more, "--json")
+        back = await cli_world.run("bench", "import", f"toy-run-001-{form}{suffix}", "--format", form, *more, "--json")
         assert back.code == 0, back.stderr
         assert back.json["tasks"] == 3
     statuses = {
-        run: [result.status.value for result in hall.store(f"toy/{run}").results()]
+        run: [result.status.value for result in cli_world.store(f"toy/{run}").results()]
         for run in ("run-001", "run-002", "run-003", "run-004")
     }
     assert statuses["run-001"] == statuses["run-002"] == statuses["run-003"] == ["resolved", "unresolved", "resolved"]
@@ -102,5 +102,5 @@ async def test_an_exported_run_can_be_imported(hall: Hall, tmp_path: Path) -> No
         ("bench", "export", "toy/run-001", "--format", "nonsense"),
         ("bench", "import", "nowhere", "--format", "x07"),
     ):
-        done = await hall.run(*wrong)
+        done = await cli_world.run(*wrong)
         assert (done.code, done.stderr.count("\n")) == (2, 1), done

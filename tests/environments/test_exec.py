@@ -112,7 +112,7 @@ async def test_no_command_at_all_is_a_wrong_use_and_so_is_a_variable_that_cannot
 
 async def test_signals_are_as_a_program_expects_them(environments: Environments) -> None:
     environment = await environments.start()
-    # `yes` must die of the broken pipe, not go on with errors.
+    # `yes` must die of the broken pipe, not continue with errors.
     result = await environment.exec(["bash", "-c", "yes | head -1; echo ${PIPESTATUS[0]}; trap"])
     assert result.stdout == b"y\n141\n"
 

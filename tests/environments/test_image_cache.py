@@ -13,20 +13,20 @@ IMAGES = "abcdefgh"
 
 
 def test_the_first_image_is_brought_alone_to_learn_how_large_one_is() -> None:
-    shelf = ImageCacheState(budget=10, planned=("a", "b"))
-    assert next_action(shelf) == PullImage("a", 10)
+    state = ImageCacheState(budget=10, planned=("a", "b"))
+    assert next_action(state) == PullImage("a", 10)
     assert next_action(ImageCacheState(budget=10, planned=("a", "b"), pulling={"a": 10})) is None
     assert next_action(ImageCacheState(budget=10, planned=("a", "b"), managed={"a": 3}, largest=3)) == PullImage("b", 3)
 
 
 def test_what_nobody_asks_for_any_more_gives_way_longest_unused_first() -> None:
-    shelf = ImageCacheState(budget=9, planned=("n",), managed={"old": 3, "new": 3, "n2": 3}, largest=3)
-    assert next_action(shelf) == EvictImage("old")
+    state = ImageCacheState(budget=9, planned=("n",), managed={"old": 3, "new": 3, "n2": 3}, largest=3)
+    assert next_action(state) == EvictImage("old")
 
 
 def test_what_is_asked_for_last_gives_way_before_what_is_asked_for_sooner() -> None:
-    shelf = ImageCacheState(budget=9, planned=("a", "n", "b", "c"), managed={"c": 3, "b": 3, "a": 3}, largest=3)
-    assert next_action(shelf) == EvictImage("c")
+    state = ImageCacheState(budget=9, planned=("a", "n", "b", "c"), managed={"c": 3, "b": 3, "a": 3}, largest=3)
+    assert next_action(state) == EvictImage("c")
 
 
 def test_an_image_in_use_or_needed_before_is_never_let_go() -> None:
@@ -49,8 +49,8 @@ def test_an_image_that_others_brought_is_neither_counted_nor_touched() -> None:
 
 
 def test_somebody_who_waits_comes_before_the_plan_and_before_the_number_of_pulls_at_once() -> None:
-    shelf = ImageCacheState(budget=30, requested=("z",), planned=("a", "b", "c"), pulling={"a": 3, "b": 3}, largest=3)
-    assert next_action(shelf) == PullImage("z", 3)
+    state = ImageCacheState(budget=30, requested=("z",), planned=("a", "b", "c"), pulling={"a": 3, "b": 3}, largest=3)
+    assert next_action(state) == PullImage("z", 3)
 
 
 def test_a_failed_pull_is_tried_again_for_somebody_who_waits_only() -> None:
@@ -67,8 +67,8 @@ def test_without_a_budget_only_a_few_are_brought_ahead_and_nothing_is_let_go() -
 
 
 def test_an_image_larger_than_it_was_taken_for_makes_others_go() -> None:
-    shelf = ImageCacheState(budget=10, planned=("a", "b"), managed={"a": 3, "b": 8}, in_use={"a"}, largest=8)
-    assert next_action(shelf) == EvictImage("b")
+    state = ImageCacheState(budget=10, planned=("a", "b"), managed={"a": 3, "b": 8}, in_use={"a"}, largest=8)
+    assert next_action(state) == EvictImage("b")
 
 
 shelves = st.builds(
@@ -94,30 +94,30 @@ shelves = st.builds(
 
 
 @given(shelves)
-def test_no_pull_that_could_be_made_is_left_for_later(shelf: ImageCacheState) -> None:
+def test_no_pull_that_could_be_made_is_left_for_later(state: ImageCacheState) -> None:
     """When there is nothing to do, no lawful choice of evictions makes environment for the next missing image."""
-    if shelf.budget is None or shelf.used_bytes > shelf.budget or next_action(shelf) is not None:
+    if state.budget is None or state.used_bytes > state.budget or next_action(state) is not None:
         return
-    order = list(dict.fromkeys((*shelf.requested, *shelf.planned)))
-    there = {*shelf.managed, *shelf.unmanaged, *shelf.pulling}
+    order = list(dict.fromkeys((*state.requested, *state.planned)))
+    there = {*state.managed, *state.unmanaged, *state.pulling}
     missing = next((image for image in order if image not in there), None)
     if missing is None:
         return
     before = set(order[: order.index(missing)])
-    lawful = [image for image in shelf.managed if image not in before | set(shelf.in_use)]
+    lawful = [image for image in state.managed if image not in before | set(state.in_use)]
     choices = itertools.chain.from_iterable(itertools.combinations(lawful, n) for n in range(len(lawful) + 1))
-    assert all(shelf.used_bytes - 2 * len(gone) + 2 > shelf.budget for gone in choices)
+    assert all(state.used_bytes - 2 * len(gone) + 2 > state.budget for gone in choices)
 
 
 @given(shelves)
-def test_a_step_is_lawful(shelf: ImageCacheState) -> None:
-    match next_action(shelf):
+def test_a_step_is_lawful(state: ImageCacheState) -> None:
+    match next_action(state):
         case PullImage(image, reserve):
-            assert image not in {*shelf.managed, *shelf.unmanaged, *shelf.pulling}
-            assert shelf.budget is None or shelf.used_bytes + reserve <= shelf.budget
+            assert image not in {*state.managed, *state.unmanaged, *state.pulling}
+            assert state.budget is None or state.used_bytes + reserve <= state.budget
         case EvictImage(image):
-            assert image in shelf.managed
-            assert image not in shelf.in_use
+            assert image in state.managed
+            assert image not in state.in_use
 
 
 class World:
@@ -132,7 +132,7 @@ class World:
         self.coming: list[str] = []
         self.pulls = 0
 
-    def shelf(self) -> ImageCacheState:
+    def state(self) -> ImageCacheState:
         waiting = [image for image in self.running if image not in self.ours]
         return ImageCacheState(
             budget=self.budget,
@@ -147,7 +147,7 @@ class World:
     def tick(self) -> None:
         while self.left and len(self.running) < self.workers:
             self.running.append(self.left.pop(0))
-        while (step := next_action(self.shelf())) is not None:
+        while (step := next_action(self.state())) is not None:
             if isinstance(step, PullImage):
                 self.coming.append(step.image)
                 self.pulls += 1

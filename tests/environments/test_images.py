@@ -19,7 +19,7 @@ from waiting import PATIENCE, eventually
 OWN_BYTES = 1_000_000
 
 
-class Hall:
+class CliWorld:
     """A registry with images, and what the engine has of them."""
 
     def __init__(self, registry: Registry, docker: Docker, images: list[str]) -> None:
@@ -44,13 +44,13 @@ def layers() -> list[bytes]:
 
 
 @asynccontextmanager
-async def hall(layers: list[bytes], count: int, *, delay: float = 0.0) -> AsyncIterator[Hall]:
+async def cli_world(layers: list[bytes], count: int, *, delay: float = 0.0) -> AsyncIterator[CliWorld]:
     need_docker()
     docker = connect()
     try:
         async with Registry(delay=delay) as registry:
             images = [registry.add(f"image-{n}", [layers[0], layers[n + 1]]) for n in range(count)]
-            made = Hall(registry, docker, images)
+            made = CliWorld(registry, docker, images)
             try:
                 yield made
             finally:
@@ -64,7 +64,7 @@ def spec(image: str) -> EnvironmentSpec:
 
 
 async def size_of_one(layers: list[bytes], folder: Path) -> int:
-    async with hall(layers, 1) as one:
+    async with cli_world(layers, 1) as one:
         provider = DockerProvider(image_index_dir=folder)
         await provider.digest(spec(one.images[0]))
         await provider.close()
@@ -74,7 +74,7 @@ async def size_of_one(layers: list[bytes], folder: Path) -> int:
 async def test_thirty_tasks_over_ten_images_stay_within_a_budget_for_four(layers: list[bytes], tmp_path: Path) -> None:
     size = await size_of_one(layers, tmp_path / "first")
     budget = 4 * size + size // 2
-    async with hall(layers, 10, delay=0.05) as world:
+    async with cli_world(layers, 10, delay=0.05) as world:
         provider = DockerProvider(image_disk=budget, image_index_dir=tmp_path / "brought")
         tasks = [world.images[number // 3] for number in range(30)]
         provider.prefetch([spec(image) for image in tasks])
@@ -104,7 +104,7 @@ async def test_thirty_tasks_over_ten_images_stay_within_a_budget_for_four(layers
 
 
 async def test_an_image_is_there_before_it_is_asked_for(layers: list[bytes], tmp_path: Path) -> None:
-    async with hall(layers, 3) as world:
+    async with cli_world(layers, 3) as world:
         provider = DockerProvider(image_index_dir=tmp_path)
         provider.prefetch([spec(image) for image in world.images])
         async with asyncio.timeout(PATIENCE):
@@ -116,7 +116,7 @@ async def test_an_image_is_there_before_it_is_asked_for(layers: list[bytes], tmp
 async def test_what_others_brought_stays_and_what_an_earlier_run_brought_goes(
     layers: list[bytes], tmp_path: Path
 ) -> None:
-    async with hall(layers, 4) as world:
+    async with cli_world(layers, 4) as world:
         theirs, first, second, third = world.images
         await world.docker.images.pull(theirs)
         earlier = DockerProvider(image_index_dir=tmp_path)
@@ -134,7 +134,7 @@ async def test_what_others_brought_stays_and_what_an_earlier_run_brought_goes(
 
 
 async def test_an_image_that_an_environment_stands_on_is_waited_for(layers: list[bytes], tmp_path: Path) -> None:
-    async with hall(layers, 2) as world:
+    async with cli_world(layers, 2) as world:
         first, second = world.images
         probe = DockerProvider(image_index_dir=tmp_path)
         await probe.digest(spec(first))
@@ -155,7 +155,7 @@ async def test_an_image_that_an_environment_stands_on_is_waited_for(layers: list
 async def test_an_image_larger_than_the_whole_budget_is_said_so_and_not_kept(
     layers: list[bytes], tmp_path: Path
 ) -> None:
-    async with hall(layers, 1) as world:
+    async with cli_world(layers, 1) as world:
         provider = DockerProvider(image_disk=100_000, image_index_dir=tmp_path)
         with pytest.raises(InfrastructureError, match="--image-disk"):
             await provider.start(spec(world.images[0]))
@@ -164,7 +164,7 @@ async def test_an_image_larger_than_the_whole_budget_is_said_so_and_not_kept(
 
 
 async def test_an_image_that_cannot_be_had_ahead_is_told_to_who_needs_it(layers: list[bytes], tmp_path: Path) -> None:
-    async with hall(layers, 1) as world:
+    async with cli_world(layers, 1) as world:
         missing = world.images[0].replace("image-0", "no-such")
         provider = DockerProvider(image_index_dir=tmp_path)
         provider.prefetch([spec(missing), spec(world.images[0])])
@@ -175,7 +175,7 @@ async def test_an_image_that_cannot_be_had_ahead_is_told_to_who_needs_it(layers:
 
 
 async def test_an_image_that_vanished_is_brought_again(layers: list[bytes], tmp_path: Path) -> None:
-    async with hall(layers, 1) as world:
+    async with cli_world(layers, 1) as world:
         provider = DockerProvider(image_index_dir=tmp_path)
         await provider.digest(spec(world.images[0]))
         await world.docker.images.delete(world.images[0], force=True)
@@ -185,7 +185,7 @@ async def test_an_image_that_vanished_is_brought_again(layers: list[bytes], tmp_
 
 
 async def test_what_was_built_on_an_image_counts_with_it_and_goes_with_it(layers: list[bytes], tmp_path: Path) -> None:
-    async with hall(layers, 2) as world:
+    async with cli_world(layers, 2) as world:
         first, second = world.images
         context = tmp_path / "context"
         context.mkdir()
@@ -217,7 +217,7 @@ async def test_what_was_built_on_an_image_counts_with_it_and_goes_with_it(layers
 async def test_a_provider_closed_in_the_middle_of_a_pull_leaves_nothing_running(
     layers: list[bytes], tmp_path: Path
 ) -> None:
-    async with hall(layers, 2, delay=40) as world:
+    async with cli_world(layers, 2, delay=40) as world:
         provider = DockerProvider(image_index_dir=tmp_path)
         provider.prefetch([spec(image) for image in world.images])
         await eventually(lambda: world.registry.pulled, "the pull")

@@ -27,8 +27,8 @@ print("out"); print("err", file=sys.stderr)
 
 
 async def test_a_command_reads_its_inputs_and_reports_through_descriptors_of_its_own(provider: LocalProvider) -> None:
-    errand = OneShotCommand(argv=("python3", "-c", ECHO), inputs=(b"one ", b"two"))
-    done = await provider.run_once(EnvironmentSpec(), errand)
+    command = OneShotCommand(argv=("python3", "-c", ECHO), inputs=(b"one ", b"two"))
+    done = await provider.run_once(EnvironmentSpec(), command)
     assert done.report == b"one two"
     assert sorted(done.exec_result.stdout.split()) == [b"err", b"out"]
     assert done.exec_result.exit_code == 0
@@ -63,10 +63,10 @@ async def test_the_workspace_is_there_and_stays_as_it_was(provider: LocalProvide
 
 
 async def test_it_has_the_environment_of_every_command_and_no_more(provider: LocalProvider) -> None:
-    errand = OneShotCommand(argv=("sh", "-c", "env"), variables={"MINE": "1"}, cwd="/")
-    done = await provider.run_once(EnvironmentSpec(variables={"ROOM": "2"}), errand)
+    command = OneShotCommand(argv=("sh", "-c", "env"), variables={"MINE": "1"}, cwd="/")
+    done = await provider.run_once(EnvironmentSpec(variables={"EXTRA": "2"}), command)
     names = {line.partition("=")[0] for line in done.exec_result.stdout.decode().splitlines()}
-    assert names == {"HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TZ", "USER", "MINE", "ROOM"}
+    assert names == {"HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TZ", "USER", "MINE", "EXTRA"}
 
 
 async def test_it_holds_no_descriptor_of_ours(provider: LocalProvider) -> None:
@@ -138,8 +138,8 @@ async def test_the_environments_clock_ends_it(provider: LocalProvider) -> None:
 
 async def test_output_beyond_the_cap_is_left_out(provider: LocalProvider) -> None:
     noise = "import sys; r = int(sys.argv[1]); print('x' * 10**6); open(r, 'w').write('y' * 10**6)"
-    errand = OneShotCommand(argv=("python3", "-c", noise), output_bytes=1000, report_bytes=500)
-    done = await provider.run_once(EnvironmentSpec(), errand)
+    command = OneShotCommand(argv=("python3", "-c", noise), output_bytes=1000, report_bytes=500)
+    done = await provider.run_once(EnvironmentSpec(), command)
     assert done.exec_result.truncated
     assert done.report_truncated
     assert len(done.exec_result.stdout) < 3000
@@ -164,7 +164,7 @@ async def test_where_overlay_is_not_to_be_had_the_tree_is_copied(tmp_path: Path)
     assert done.exec_result.stdout == b"text"
 
 
-def test_only_environments_with_walls_run_errands() -> None:
+def test_only_environments_with_walls_run_one_shot_commands() -> None:
     walled, plain = LocalProvider(), LocalProvider(isolation=False)
     assert walled.supports_run_once
     assert not plain.supports_run_once

@@ -30,6 +30,7 @@ def test_providers_are_found_by_name() -> None:
 
 
 def test_naming_the_package_imports_nothing_heavy() -> None:
-    script = "import sys, proctor.environments; proctor.environments.provider_names(); print(sorted({'aiodocker', 'aiohttp', 'psutil'} & set(sys.modules)))"
+    script = """import sys, proctor.environments; proctor.environments.provider_names()
+print(sorted({'aiodocker', 'aiohttp', 'psutil'} & set(sys.modules)))"""
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

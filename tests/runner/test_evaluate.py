@@ -35,15 +35,15 @@ class Installed(Toy):
 @pytest.mark.parametrize("use_cache", [True, False])
 async def test_a_verdict_is_found_again_whose_packages_were_installed_for_it(tmp_path: Path, use_cache: bool) -> None:
     toys = Installed()
-    gold = {task.id: toys.oracle(task) for task in toys.tasks()}
+    oracles = {task.id: toys.oracle(task) for task in toys.tasks()}
     cache = RecordCache(TaskEvaluation, "evaluations", root=tmp_path) if use_cache else None
 
     async def once(name: str) -> TaskEvaluation:
         (evaluated,) = await evaluate(
             toys,
             toys.tasks(),
-            {task: answer for task, answer in gold.items() if answer is not None},
-            provider=LocalProvider(isolation=False, environments_dir=tmp_path / "rooms"),
+            {task: answer for task, answer in oracles.items() if answer is not None},
+            provider=LocalProvider(isolation=False, environments_dir=tmp_path / "environments"),
             options=GradeOptions(),
             artifacts=tmp_path / name,
             jobs=1,

@@ -1,4 +1,4 @@
-"""Who makes the rooms is told which ones will be wanted, and which ones no more."""
+"""Who makes the environments is told which ones will be wanted, and which ones no more."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -12,8 +12,8 @@ from proctor.core.result import TaskResult
 from sessions import QUICK, TOY_COMMAND, Toys
 from toy_provider import (
     ANSWER_USD,
+    ResponseOverride,
     ToyProvider,
-    Weather,
     cut,
     drop,
     failing,
@@ -29,8 +29,8 @@ FOREVER = 1000
 TOY_WORDS = shlex.join(TOY_COMMAND)
 
 
-def answering(provider: ToyProvider) -> Weather:
-    """No weather at all, where some is to come later."""
+def answering(provider: ToyProvider) -> ResponseOverride:
+    """No override at all, where some is to come later."""
 
     async def fine(request: Any, body: Any) -> Any:
         return await provider._say(request, body, provider._identify(body))
@@ -58,11 +58,13 @@ HELD_OUT = {
 }
 
 
-@pytest.mark.parametrize("weather", HELD_OUT.values(), ids=HELD_OUT.keys())
-async def test_what_passes_is_held_out_by_the_gateway_and_costs_no_attempt(one: Toys, weather: Weather) -> None:
-    one.idle_seconds = 1.0 if weather is silence else one.idle_seconds
+@pytest.mark.parametrize("override", HELD_OUT.values(), ids=HELD_OUT.keys())
+async def test_what_passes_is_held_out_by_the_gateway_and_costs_no_attempt(
+    one: Toys, override: ResponseOverride
+) -> None:
+    one.idle_seconds = 1.0 if override is silence else one.idle_seconds
     async with toy_provider() as provider:
-        provider.weather["toy-0001"] = [weather] * (QUICK.tries - 1)
+        provider.overrides["toy-0001"] = [override] * (QUICK.tries - 1)
         ended = await one.run(provider)
     assert one.outcomes() == {"toy-0001": ("resolved", "solved", 1)}
     assert (ended.trials_left, ended.summary.errors) == (0, 0)
@@ -78,13 +80,13 @@ LASTING = {
 }
 
 
-@pytest.mark.parametrize(("weather", "cause"), LASTING.values(), ids=LASTING.keys())
+@pytest.mark.parametrize(("override", "cause"), LASTING.values(), ids=LASTING.keys())
 async def test_what_lasts_is_tried_again_three_times_and_is_no_failure_of_the_agent(
-    one: Toys, weather: Weather, cause: str
+    one: Toys, override: ResponseOverride, cause: str
 ) -> None:
-    one.idle_seconds = 0.25 if weather is silence else one.idle_seconds  # no answer comes that could be late
+    one.idle_seconds = 0.25 if override is silence else one.idle_seconds  # no answer comes that could be late
     async with toy_provider() as provider:
-        provider.weather["toy-0001"] = [weather] * FOREVER
+        provider.overrides["toy-0001"] = [override] * FOREVER
         ended = await one.run(provider)
     assert one.outcomes() == {"toy-0001": ("error", cause, 3)}
     assert [attempt.cause.value for attempt in only(one).attempts] == [cause] * 3
@@ -99,13 +101,13 @@ async def test_what_lasts_is_tried_again_three_times_and_is_no_failure_of_the_ag
 BROKEN = {"cut stream": cut, "malformed body": malformed, "HTML": html}
 
 
-@pytest.mark.parametrize("weather", BROKEN.values(), ids=BROKEN.keys())
+@pytest.mark.parametrize("override", BROKEN.values(), ids=BROKEN.keys())
 async def test_an_answer_that_broke_in_the_middle_is_asked_for_again_and_what_was_whole_is_not(
-    one: Toys, weather: Weather
+    one: Toys, override: ResponseOverride
 ) -> None:
     async with toy_provider() as provider:
         # Two turns are answered, the third one breaks; the next attempt pays for the third only.
-        provider.weather["toy-0001"] = [answering(provider)] * 2 + [weather]
+        provider.overrides["toy-0001"] = [answering(provider)] * 2 + [override]
         await one.run(provider)
     assert one.outcomes() == {"toy-0001": ("resolved", "solved", 2)}
     assert [attempt.cause for attempt in only(one).attempts] == [Cause.PROVIDER_ERROR, Cause.ANSWERED]
@@ -115,7 +117,7 @@ async def test_an_answer_that_broke_in_the_middle_is_asked_for_again_and_what_wa
 
 async def test_a_request_that_the_provider_finds_wrong_is_the_agents_own_doing(one: Toys) -> None:
     async with toy_provider() as provider:
-        provider.weather["toy-0001"] = [failing(400, "invalid_request_error", "prompt is too long: 3 > 2")] * FOREVER
+        provider.overrides["toy-0001"] = [failing(400, "invalid_request_error", "prompt is too long: 3 > 2")] * FOREVER
         await one.run(provider)
     assert one.outcomes() == {"toy-0001": ("unresolved", "agent_crashed", 1)}
     assert provider.asked.total() == 1
@@ -125,14 +127,14 @@ async def test_a_request_that_the_provider_finds_wrong_is_the_agents_own_doing(o
 async def test_a_refused_login_stops_the_run_before_the_next_task(toys: Toys, status: int) -> None:
     toys.benchmark = Toy(12)
     async with toy_provider() as provider:
-        provider.weather["*"] = [failing(status, "authentication_error", "invalid x-api-key")] * FOREVER
+        provider.overrides["*"] = [failing(status, "authentication_error", "invalid x-api-key")] * FOREVER
         ended = await toys.run(provider, concurrency=2)
         assert (ended.stopped_by, ended.trials_left) == (Cause.BAD_LOGIN, 12)
         assert "invalid x-api-key" in ended.detail
         assert toys.outcomes() == {}
         # Both that had begun; nobody else, and neither of them twice.
         assert provider.asked.total() <= 2
-        provider.weather["*"] = []
+        provider.overrides["*"] = []
         ended = await toys.resume(provider)
     assert (ended.stopped_by, ended.trials_left, ended.summary.resolved) == (None, 0, 12)
 
@@ -140,7 +142,7 @@ async def test_a_refused_login_stops_the_run_before_the_next_task(toys: Toys, st
 async def test_an_agent_that_goes_on_with_a_refused_login_is_ended(toys: Toys) -> None:
     """The toy agent would leave by itself; this one would ask for ever."""
     async with toy_provider() as provider:
-        provider.weather["*"] = [failing(401, "authentication_error")] * FOREVER
+        provider.overrides["*"] = [failing(401, "authentication_error")] * FOREVER
         stubborn = ("sh", "-c", f"while :; do {TOY_WORDS}; sleep 1; done")
         ended = await toys.run(provider, command=stubborn, concurrency=1)
     assert (ended.stopped_by, ended.trials_left) == (Cause.BAD_LOGIN, 3)
@@ -150,7 +152,7 @@ async def test_an_agent_that_goes_on_with_a_refused_login_is_ended(toys: Toys) -
 async def test_a_login_that_is_refused_for_something_on_the_side_does_not_stop_an_agent_that_copes(one: Toys) -> None:
     """As a model that this login may not use: the agent has had answers, is refused once, and ends well."""
     async with toy_provider() as provider:
-        provider.weather["toy-0001"] = [answering(provider)] * provider.turns + [failing(403, "permission_error")]
+        provider.overrides["toy-0001"] = [answering(provider)] * provider.turns + [failing(403, "permission_error")]
         ended = await one.run(provider, command=("sh", "-c", f"{TOY_WORDS}; {TOY_WORDS} || true"))
         assert provider.asked.total() == provider.turns + 1
     assert (ended.stopped_by, one.outcomes()) == (None, {"toy-0001": ("resolved", "solved", 1)})
@@ -159,7 +161,7 @@ async def test_a_login_that_is_refused_for_something_on_the_side_does_not_stop_a
 async def test_trouble_that_an_agent_got_over_is_not_why_it_failed(one: Toys) -> None:
     async with toy_provider() as provider:
         # One request is lost for good, and the agent asks again by itself; later it crashes.
-        provider.weather["toy-0001"] = [failing(500)] * QUICK.tries
+        provider.overrides["toy-0001"] = [failing(500)] * QUICK.tries
         await one.run(provider, command=("sh", "-c", f"{TOY_WORDS}; {TOY_WORDS}; exit 3"))
     assert one.outcomes() == {"toy-0001": ("resolved", "solved", 1)}
     assert only(one).attempts[0].cause is Cause.AGENT_CRASHED
@@ -167,14 +169,14 @@ async def test_trouble_that_an_agent_got_over_is_not_why_it_failed(one: Toys) ->
 
 async def test_a_storm_ends_and_everything_adds_up(toys: Toys) -> None:
     chance = random.Random(7)
-    kinds: list[Weather] = [*HELD_OUT.values(), cut, malformed, html]
+    kinds: list[ResponseOverride] = [*HELD_OUT.values(), cut, malformed, html]
     kinds.remove(silence)  # it is slow, and has its own tests
     toys.benchmark = Toy(20)
     async with toy_provider() as provider:
         for task in toys.benchmark.tasks():
-            provider.weather[task.id] = [chance.choice(kinds) for _ in range(chance.randint(0, 12))]
+            provider.overrides[task.id] = [chance.choice(kinds) for _ in range(chance.randint(0, 12))]
         ended = await toys.run(provider, concurrency=5)
-        left = sum(map(len, provider.weather.values()))
+        left = sum(map(len, provider.overrides.values()))
     results = list(toys.store.results())
     assert len(results) == 20
     assert ended.trials_left == 0
@@ -183,9 +185,9 @@ async def test_a_storm_ends_and_everything_adds_up(toys: Toys) -> None:
         good = result.status is Status.RESOLVED
         assert len(result.attempts) <= 3 if good else len(result.attempts) == 3
         assert (result.cause is Cause.SOLVED) == good
-    # Who failed had more weather than three attempts can take; who did not has none left.
-    assert all(not provider.weather[result.task_id] for result in results if result.status is Status.RESOLVED)
-    assert left == sum(len(provider.weather[result.task_id]) for result in results if result.status is Status.ERROR)
+    # Who failed had more override than three attempts can take; who did not has none left.
+    assert all(not provider.overrides[result.task_id] for result in results if result.status is Status.RESOLVED)
+    assert left == sum(len(provider.overrides[result.task_id]) for result in results if result.status is Status.ERROR)
     # Nothing whole was asked for twice; what broke off after it had begun may have cost something, too.
     assert max(provider.served.values()) == 1
     assert sum(usage.cost_usd or 0 for result in results for usage in result.usage) >= (

@@ -5,10 +5,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plain_room import PlainRoom
 from proctor.gateway import Redactor
 from proctor.runner.attempt import redact_submission
 from proctor.runner.redacted_environment import _MAX_BUFFERED, RedactedEnvironment, RedactingWriter
+from unisolated_environment import UnisolatedEnvironment
 
 SECRET = "dummy-secret-0123456789"
 
@@ -47,11 +47,13 @@ def test_a_line_without_end_is_passed_on_and_a_secret_in_it_is_not() -> None:
     assert len(out) == 24 * len(filler) + len("[redacted]")
 
 
-async def test_commands_in_a_redacted_room_are_heard_without_secrets_and_otherwise_unchanged(tmp_path: Path) -> None:
-    plain: Any = PlainRoom(tmp_path)
-    room = RedactedEnvironment(plain, Redactor([SECRET]))
+async def test_commands_in_a_redacted_environment_are_heard_without_secrets_and_otherwise_unchanged(
+    tmp_path: Path,
+) -> None:
+    plain: Any = UnisolatedEnvironment(tmp_path)
+    environment = RedactedEnvironment(plain, Redactor([SECRET]))
     heard: dict[str, bytes] = {"out": b"", "err": b""}
-    done = await room.exec(
+    done = await environment.exec(
         ["sh", "-c", f"cat; printf {SECRET}; printf 'a {SECRET} b\\n' >&2; exit 3"],
         stdin=b"in\n",
         on_stdout=lambda data: heard.update(out=heard["out"] + data),
@@ -59,8 +61,8 @@ async def test_commands_in_a_redacted_room_are_heard_without_secrets_and_otherwi
     )
     assert done.exit_code == 3
     assert heard == {"out": b"in\n[redacted]", "err": b"a [redacted] b\n"}
-    assert room.workdir == str(tmp_path / "workspace")
-    await room.put(b"content", f"{tmp_path}/file")
+    assert environment.workdir == str(tmp_path / "workspace")
+    await environment.put(b"content", f"{tmp_path}/file")
     assert (tmp_path / "file").read_bytes() == b"content"
 
 

@@ -30,7 +30,7 @@ def test_a_cost_that_is_not_known_makes_the_unfinished_part_unknown(tmp_path: Pa
     assert (paid.known_usd, paid.unfinished_usd) == (0.0, None)
 
 
-def test_a_slot_that_is_tried_again_after_its_result_is_unfinished_again(tmp_path: Path) -> None:
+def test_a_trial_that_is_tried_again_after_its_result_is_unfinished_again(tmp_path: Path) -> None:
     journal = [
         *(entry("a", 1, "prepared"), entry("a", 1, "collected", 0.5), entry("a", 1, "recorded")),
         *(entry("a", 2, "prepared"), entry("a", 2, "answered", 0.25)),
@@ -44,9 +44,9 @@ async def test_an_attempt_that_was_cut_short_is_priced_from_its_recording(toys: 
         await toys.run(provider)
     begun = [line for line in read_journal(toys.store.journal) if line.stage == "prepared"]
     assert read_run_cost(toys.store, begun).unfinished_usd == pytest.approx(3 * ANSWER_USD)
-    cassette = toys.store.logs("toy-0001", 1, 1) / "cassette.jsonl"
-    (usage,) = recording_usage(cassette)
+    recording = toys.store.logs("toy-0001", 1, 1) / "cassette.jsonl"
+    (usage,) = recording_usage(recording)
     assert (usage.requests, usage.tokens.total) == (3, 3300)
-    cassette.write_bytes(b"")
-    assert recording_usage(cassette) == ()
+    recording.write_bytes(b"")
+    assert recording_usage(recording) == ()
     assert read_run_cost(toys.store, begun).unfinished_usd == 0

@@ -68,13 +68,13 @@ async def test_the_journal_has_every_stage_of_every_attempt(toys: Toys) -> None:
 
 @pytest.mark.parametrize("stage", ["prepare", "collect"])
 async def test_what_breaks_around_the_agent_is_tried_again_and_every_try_is_kept(toys: Toys, stage: str) -> None:
-    toys.benchmark = Trap(3, **{stage: [RetryableError("the room is gone")] * 2})
+    toys.benchmark = Trap(3, **{stage: [RetryableError("the environment is gone")] * 2})
     ended = await toys.run(agent="oracle")
     assert toys.outcomes()["toy-0002"] == ("resolved", "solved", 3)
     assert ended.summary.resolved == 3
     attempts = toys.store.result("toy-0002").attempts
     assert [attempt.cause for attempt in attempts] == [Cause.ENGINE_GONE, Cause.ENGINE_GONE, Cause.ANSWERED]
-    assert [attempt.detail for attempt in attempts[:2]] == ["the room is gone"] * 2
+    assert [attempt.detail for attempt in attempts[:2]] == ["the environment is gone"] * 2
     assert all((toys.store.folder / attempt.logs / "attempt.json").exists() for attempt in attempts)
     assert lines(toys).count("toy-0002 1 answered") == 1
     assert lines(toys).count("toy-0002 3 collected") == 1
@@ -82,8 +82,8 @@ async def test_what_breaks_around_the_agent_is_tried_again_and_every_try_is_kept
 
 @pytest.mark.parametrize("retries", [2, 0])
 async def test_an_answer_that_could_not_be_collected_is_not_paid_for_again(toys: Toys, retries: int) -> None:
-    """Not by another try, and not by another sitting."""
-    toys.benchmark = Trap(3, collect=[RetryableError("the room is gone")])
+    """Not by another try, and not by another session."""
+    toys.benchmark = Trap(3, collect=[RetryableError("the environment is gone")])
     async with toy_provider() as provider:
         await toys.create(provider)
         await toys.resume(provider, retries=retries)
@@ -120,7 +120,7 @@ async def test_what_goes_on_breaking_ends_as_an_error_after_the_last_try(toys: T
     assert (ended.summary.resolved, ended.summary.errors, ended.trials_left) == (2, 1, 0)
 
 
-async def test_what_another_try_cannot_mend_is_not_tried_again(toys: Toys) -> None:
+async def test_what_another_try_cannot_fix_is_not_tried_again(toys: Toys) -> None:
     toys.benchmark = Trap(prepare=[InvalidData("the task is broken")] * 9)
     await toys.run(agent="oracle")
     assert toys.outcomes()["toy-0002"] == ("error", "invalid_task", 1)
@@ -196,7 +196,7 @@ async def test_waits_end_when_the_run_stops(toys: Toys) -> None:
     await toys.create(agent="oracle", concurrency=3)
     ended = await asyncio.wait_for(toys.resume(retry_seconds=3600), PATIENCE)
     assert ended.stopped_by is Cause.DISK_FULL
-    # It has not used up its tries: the next sitting begins another attempt.
+    # It has not used up its tries: the next session begins another attempt.
     assert [line for line in lines(toys) if line.startswith("toy-0002")] == [
         "toy-0002 1 prepared",
         "toy-0002 1 answered",
@@ -204,7 +204,7 @@ async def test_waits_end_when_the_run_stops(toys: Toys) -> None:
 
 
 async def test_what_breaks_while_a_run_is_cancelled_does_not_keep_it_going(toys: Toys) -> None:
-    """A room that cannot be stopped must not turn Ctrl-C into one more attempt."""
+    """An environment that cannot be stopped must not turn Ctrl-C into one more attempt."""
     started = asyncio.Event()
 
     class Sticky(Toy):
@@ -218,12 +218,12 @@ async def test_what_breaks_while_a_run_is_cancelled_does_not_keep_it_going(toys:
 
     toys.benchmark = Sticky(3)
     await toys.create(agent="oracle", concurrency=3)
-    sitting = asyncio.create_task(toys.resume())
+    session = asyncio.create_task(toys.resume())
     await started.wait()
     await asyncio.sleep(0.05)
-    sitting.cancel()
+    session.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(sitting, PATIENCE)
+        await asyncio.wait_for(session, PATIENCE)
     assert all(line.endswith("1 prepared") for line in lines(toys))
 
 
@@ -259,12 +259,12 @@ async def test_a_task_may_spend_its_limit_once_however_often_it_is_begun_again(t
         # Enough for four answers. Killed after some of them, it gets no more than the rest.
         await toys.create(provider, max_cost_per_task=3.5 * ANSWER_USD)
         for _ in range(3):
-            sitting = asyncio.create_task(toys.resume(provider))
+            session = asyncio.create_task(toys.resume(provider))
             served = provider.served.total()
-            while provider.served.total() == served and not sitting.done():
+            while provider.served.total() == served and not session.done():
                 await asyncio.sleep(0.005)
-            sitting.cancel()
-            await asyncio.gather(sitting, return_exceptions=True)
+            session.cancel()
+            await asyncio.gather(session, return_exceptions=True)
         await toys.resume(provider)
     (result,) = toys.store.results()
     assert (str(result.cause), str(result.status)) == ("task_budget", "unresolved")
@@ -312,7 +312,7 @@ async def test_a_broken_line_in_the_journal_is_named_and_nothing_is_done(toys: T
     assert toys.outcomes() == {}
 
 
-async def test_slots_are_taken_in_order_and_places_for_answering_and_grading_are_apart(toys: Toys) -> None:
+async def test_trials_run_in_order_and_agents_and_graders_have_limits_of_their_own(toys: Toys) -> None:
     class Slow(Toy):
         grading = answering = most_grading = most_answering = 0
 
@@ -342,7 +342,7 @@ async def test_slots_are_taken_in_order_and_places_for_answering_and_grading_are
     assert started == [f"started toy-{number:04}" for number in range(1, 9)]
 
 
-async def test_a_commit_that_cannot_be_written_ends_the_sitting_with_the_reason(
+async def test_a_commit_that_cannot_be_written_ends_the_session_with_the_reason(
     toys: Toys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await toys.create(agent="oracle")

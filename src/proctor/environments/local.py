@@ -36,7 +36,7 @@ from proctor.environments.environment_dir import default_environments_dir
 from proctor.environments.environment_process import EnvironmentNotStarted, EnvironmentProcess
 from proctor.environments.limits import limits_for_command
 from proctor.environments.local_environment import LocalEnvironment
-from proctor.environments.one_shot import run_one_shot as run_errand
+from proctor.environments.one_shot import run_one_shot
 from proctor.environments.threads import run_in_thread
 from proctor.environments.tree_copy import Copier
 from proctor.environments.visibility import PATH, hidden_paths, interpreter, is_visible
@@ -106,7 +106,7 @@ class LocalProvider(EnvironmentProvider):
         try:
 
             async def launch(layout: EnvironmentLayout) -> OneShotResult:
-                return await run_errand(
+                return await run_one_shot(
                     command,
                     lambda gates, argv: one_shot_argv(layout, gates, variables, cwd, argv),
                     spec.limits,

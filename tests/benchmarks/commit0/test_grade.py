@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.commit0.world import NAME, ORACLE, STUBS, TASK, make_origin
 from cli_jobs import Commands
-from hall import Hall
+from cli_world import CliWorld
 from proctor.benchmarks.commit0.benchmark import Commit0
 from proctor.benchmarks.commit0.source import SOURCE
 from proctor.core.benchmark import GradeOptions, GradingContext
@@ -187,18 +187,18 @@ async def test_an_agent_finds_no_past_no_package_and_no_network(world: World, tm
 
 async def test_oracle_and_nop_through_the_command_line(world: World, tmp_path: Path) -> None:
     with Commands() as commands:
-        hall = Hall(commands, tmp_path)
+        cli_world = CliWorld(commands, tmp_path)
         given = ("bench", "run", "commit0", "--split", "all", "--json", "--agent")
         cache = world.folder / "cache"
-        oracle = await hall.run(*given, "oracle", XDG_CACHE_HOME=cache)
+        oracle = await cli_world.run(*given, "oracle", XDG_CACHE_HOME=cache)
         assert (oracle.code, oracle.json["resolved"]) == (0, 1), oracle
-        nop = await hall.run(*given, "nop", XDG_CACHE_HOME=cache)
+        nop = await cli_world.run(*given, "nop", XDG_CACHE_HOME=cache)
         assert (nop.code, nop.json["unresolved"]) == (0, 1), nop
-        hall.close()
+        cli_world.close()
     scores = [
         result.verdict.score
         for run in (1, 2)
-        for result in hall.store(f"commit0/run-00{run}").results()
+        for result in cli_world.store(f"commit0/run-00{run}").results()
         if result.verdict
     ]
     assert scores == pytest.approx([5 / 7, 2 / 7])

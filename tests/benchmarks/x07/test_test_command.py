@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plain_room import room_at
 from proctor.benchmarks.x07.files import X07Eval
 from proctor.benchmarks.x07.test_command import (
     X07Failure,
@@ -23,6 +22,7 @@ from proctor.benchmarks.x07.toolchain import make_toolchain
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.environment import ExecResult
 from proctor.core.verdict import TestStatus
+from unisolated_environment import environment_at
 from x07_world import PROGRAMS, STANDIN, write_module, write_repo
 
 EVERY_X07 = pytest.mark.parametrize("x07", PROGRAMS, ids=lambda program: "stand-in" if program == STANDIN else "real")
@@ -37,7 +37,7 @@ class World:
         self.workspace = write_repo(tmp_path / "workspace", *tests, **functions)
         self.artifacts = tmp_path / "artifacts"
         self.scratch = tmp_path / "scratch"
-        self.environment = room_at(self.workspace)
+        self.environment = environment_at(self.workspace)
 
     async def run(self, program: Path = STANDIN, tests: X07Eval = TESTS, **options: Any) -> X07Run | X07Failure:
         settings: dict[str, Any] = {"name": "baseline", "patched": False, "timeout": 60, **options}

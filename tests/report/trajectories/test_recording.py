@@ -76,10 +76,10 @@ async def test_the_output_of_a_last_call_is_taken_from_the_agents_own_stream(tmp
 async def test_a_running_attempt_is_read_as_far_as_it_has_come(tmp_path: Path) -> None:
     await record_single(tmp_path / "whole.jsonl", "t1", ask="Fix the bug.")
     whole = (tmp_path / "whole.jsonl").read_bytes()
-    cassette = tmp_path / "cassette.jsonl"
+    recording = tmp_path / "cassette.jsonl"
     seen = set()
     for end in range(1, len(whole), 997):
-        cassette.write_bytes(whole[:end])
+        recording.write_bytes(whole[:end])
         try:
             trajectory = read_trajectory(tmp_path, task_id="t1", agent="a")
         except InvalidData as error:

@@ -28,7 +28,7 @@ TOY_AGENT = (
 )
 
 
-class Hall:
+class CliWorld:
     """Runs commands there."""
 
     def __init__(self, commands: Commands, folder: Path) -> None:
@@ -36,7 +36,7 @@ class Hall:
         self._commands = commands
         self.results = folder / "results"
         # Short, as on most machines: there is a test of its own for what is too long.
-        self.temporary = Path(tempfile.mkdtemp(prefix="hall-", dir="/tmp"))
+        self.temporary = Path(tempfile.mkdtemp(prefix="cli_world-", dir="/tmp"))
         for name in ("home", "cache", "results", "plugins/toy-1.0.dist-info"):
             (folder / name).mkdir(parents=True)
         metadata = folder / "plugins/toy-1.0.dist-info"
@@ -73,13 +73,14 @@ class Hall:
 
     def leftovers(self) -> list[str]:
         """Whatever of finished or killed commands is still on this machine."""
-        # A room's folder that was killed while it was being removed has lost its lock, and is nobody's to remove.
-        rooms = [path.parent.name for path in (self.folder / "cache/proctor/rooms").glob("*/lock")]
+        # An environment's folder that was killed while it was being removed has lost its lock, and is nobody's to
+        # remove.
+        environments = [path.parent.name for path in (self.folder / "cache/proctor/environments").glob("*/lock")]
         temporary = [path.name for path in self.temporary.iterdir() if not _probe_of_python(path)]
-        return [*rooms, *temporary, *(str(process.cmdline()) for process in self.processes())]
+        return [*environments, *temporary, *(str(process.cmdline()) for process in self.processes())]
 
     def processes(self) -> Iterator[psutil.Process]:
-        """Processes that work for this hall: our own commands aside, whatever names its folder."""
+        """Processes that work for this cli_world: our own commands aside, whatever names its folder."""
         mark = str(self.temporary)
         for process in psutil.process_iter():
             try:
@@ -112,6 +113,6 @@ async def asked_for_more(provider: ToyProvider, requests: int, job: Job) -> None
 
 
 def toy_run(provider: ToyProvider, *more: object) -> tuple[object, ...]:
-    """A run of the toy benchmark in rooms without walls, which start soonest."""
+    """A run of the toy benchmark in environments without walls, which start soonest."""
     model = ("--model", MODEL, "--max-turns", provider.turns)
     return ("bench", "run", "toy", *TOY_AGENT, *model, "--isolation", "off", *more)
