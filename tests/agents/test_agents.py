@@ -42,8 +42,8 @@ async def test_the_agent_in_the_guide_works(tmp_path: Path) -> None:
     names: dict[str, Any] = {}
     exec(code, names)
     fixer: Agent = names["Fixer"](AgentSetup())
-    room = PlainRoom(tmp_path)
+    environment = PlainRoom(tmp_path)
     (tmp_path / "workspace/main.py").write_text("bug\n")
     request = AgentRequest(task_id="t", instruction="x", logs=str(tmp_path))
-    assert (await fixer.solve(request, room, lambda _: None)).cause is None
+    assert (await fixer.solve(request, environment, lambda _: None)).cause is None
     assert (tmp_path / "workspace/main.py").read_text() == "fix\n"

@@ -62,10 +62,10 @@ BUDGET = "API Error: 402 budget_exhausted: the {}'s budget is spent ($1 of $1)"
         (failed(reason="aborted_streaming"), ended(ExitReason.CANCELLED), Cause.INTERRUPTED),
         (
             told(),
-            ended(ExitReason.ENVIRONMENT_LIMIT, limit="wall clock of the room limit reached"),
+            ended(ExitReason.ENVIRONMENT_LIMIT, limit="wall clock of the environment limit reached"),
             Cause.AGENT_TIMEOUT,
         ),
-        (told(), ended(ExitReason.ENVIRONMENT_LIMIT, limit="disk of the room limit reached"), Cause.AGENT_CRASHED),
+        (told(), ended(ExitReason.ENVIRONMENT_LIMIT, limit="disk of the environment limit reached"), Cause.AGENT_CRASHED),
         (failed(reason="max_turns"), ended(ExitReason.LINGERED), Cause.TURN_LIMIT),
         # its own limits
         (failed(subtype="error_max_turns", reason="max_turns"), ended(exit_code=1), Cause.TURN_LIMIT),

@@ -35,10 +35,10 @@ async def run(
     doing: list[str] | None = None,
     briefing: AgentOptions = NOTHING,
 ) -> AgentOutcome:
-    room = PlainRoom(folder, model_url="http://127.0.0.1:1")
+    environment = PlainRoom(folder, model_url="http://127.0.0.1:1")
     agent = CommandAgent(AgentSetup(command=words, agent_options=briefing), grace_seconds=0.5)
     heard: list[str] = [] if doing is None else doing
-    return await agent.solve(request, room, heard.append)
+    return await agent.solve(request, environment, heard.append)
 
 
 async def test_it_gets_the_instruction_twice_and_its_work_is_in_the_workspace(tmp_path: Path, ask: Ask) -> None:
@@ -102,7 +102,7 @@ async def test_its_exit_code_says_how_it_went(
 async def test_a_command_that_is_not_there_is_named(tmp_path: Path, ask: Ask) -> None:
     outcome = await run(tmp_path, ask(), "no-such-agent")
     assert outcome.cause is Cause.MISSING_PROGRAM
-    assert "not in the room" in outcome.detail
+    assert "not in the environment" in outcome.detail
 
 
 async def test_its_time_is_limited(tmp_path: Path, ask: Ask) -> None:
@@ -127,7 +127,7 @@ async def test_being_cancelled_ends_it_and_keeps_what_it_said(tmp_path: Path, as
 
 
 def test_a_limit_of_the_room_is_its_own_failure() -> None:
-    for limit, cause in (("wall clock of the room", Cause.AGENT_TIMEOUT), ("disk", Cause.AGENT_CRASHED)):
+    for limit, cause in (("wall clock of the environment", Cause.AGENT_TIMEOUT), ("disk", Cause.AGENT_CRASHED)):
         assert classify_exit(ProcessExit(reason=ExitReason.ENVIRONMENT_LIMIT, seconds=1, limit=limit))[0] is cause
 
 

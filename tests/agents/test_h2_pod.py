@@ -1,4 +1,4 @@
-"""Pods that misbehave as h2's do, in real rooms: each ends in the right way, in time, with the reason."""
+"""Pods that misbehave as h2's do, in real environments: each ends in the right way, in time, with the reason."""
 
 import asyncio
 import json
@@ -60,7 +60,7 @@ PAIR = ALONE + "  - name: coder-1\n    role: coder\n"
 
 @dataclass
 class Desk:
-    """A sandbox, programs, and a place for a room."""
+    """A sandbox, programs, and a place for an environment."""
 
     folder: Path
     programs: Path
@@ -68,7 +68,7 @@ class Desk:
     sandbox: Sandbox
     door: socket.socket
     doing: list[str] = field(default_factory=list)
-    room: Environment | None = None
+    environment: Environment | None = None
     patience: PodTimeouts = PATIENCE
     in_place: bool = False
     claude: str | None = "claude"
@@ -110,20 +110,20 @@ class Desk:
         spec = EnvironmentSpec(
             workspace=workspace, workdir=workdir, network=Network.MODEL, model_socket=self.folder / "door"
         )
-        self.room = await self.provider.start(agent.prepare_spec(spec, request))
-        return await agent.solve(request, self.room, self.doing.append)
+        self.environment = await self.provider.start(agent.prepare_spec(spec, request))
+        return await agent.solve(request, self.environment, self.doing.append)
 
     async def again(self) -> None:
         """Put all back for another try, with more time."""
-        assert self.room is not None
-        await self.room.stop()
+        assert self.environment is not None
+        await self.environment.stop()
         self.doing.clear()
         for folder in (self.logs, self.folder / "tree"):
             shutil.rmtree(folder)
 
     async def said(self, command: str) -> str:
-        assert self.room is not None
-        return (await sh(self.room, command)).stdout.decode()
+        assert self.environment is not None
+        return (await sh(self.environment, command)).stdout.decode()
 
     async def result(self) -> str:
         return (await self.said("cat result 2>/dev/null")).strip()
@@ -154,10 +154,10 @@ async def desk(tmp_path: Path, programs: Path, door: socket.socket) -> AsyncIter
     if (why := await local_unavailable_reason()) is not None:
         pytest.skip(why)
     sandbox = Sandboxes(tmp_path / "sandboxes").create("s1", preset="opus")
-    made = Desk(tmp_path, programs, LocalProvider(environments_dir=tmp_path / "rooms"), sandbox, door)
+    made = Desk(tmp_path, programs, LocalProvider(environments_dir=tmp_path / "environments"), sandbox, door)
     yield made
-    if made.room is not None:
-        await made.room.stop()
+    if made.environment is not None:
+        await made.environment.stop()
 
 
 async def test_a_pod_is_given_the_task_by_file_and_is_done_when_it_is_done(desk: Desk) -> None:
@@ -394,7 +394,7 @@ async def test_a_pod_without_walls_leaves_nothing_either(tmp_path: Path, program
     # Where h2 can map it: a name from `tempfile` may have an underscore in it.
     place = Path("/tmp") / f"pod-{secrets.token_hex(6)}"
     sandbox = Sandboxes(tmp_path / "sandboxes").create("s1", preset="opus")
-    provider = LocalProvider(isolation=False, environments_dir=place / "rooms")
+    provider = LocalProvider(isolation=False, environments_dir=place / "environments")
     desk = Desk(tmp_path, programs, provider, sandbox, door, in_place=True)
     desk.script(grandchildren=1, turn=[PROMPT, WORK, STOP])
     try:
@@ -404,8 +404,8 @@ async def test_a_pod_without_walls_leaves_nothing_either(tmp_path: Path, program
         left = [path for path in Path("/proc").glob("[0-9]*/environ") if named in _read(path).split("\0")]
         assert left == []
     finally:
-        if desk.room is not None:
-            await desk.room.stop()
+        if desk.environment is not None:
+            await desk.environment.stop()
         shutil.rmtree(place, ignore_errors=True)
 
 
@@ -428,8 +428,8 @@ async def test_a_pod_works_in_a_container(tmp_path: Path, programs: Path, door: 
         assert await survivors(desk) == ""
         assert (desk.logs / "h2/sessions/coder-1/events.jsonl").is_file()
     finally:
-        if desk.room is not None:
-            await desk.room.stop()
+        if desk.environment is not None:
+            await desk.environment.stop()
         await provider.close()
 
 

@@ -30,15 +30,15 @@ new file mode 100644
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> PlainRoom:
-    room = PlainRoom(tmp_path)
+def environment(tmp_path: Path) -> PlainRoom:
+    environment = PlainRoom(tmp_path)
     (tmp_path / "workspace/greeting.txt").write_text("hello\n")
-    return room
+    return environment
 
 
-async def answer(room: PlainRoom, setup: AgentSetup, **more: float) -> AgentOutcome:
-    request = AgentRequest(task_id="t", instruction="x", logs=str(room.folder / "logs"), **more)  # type: ignore[arg-type]
-    return await OracleAgent(setup).solve(request, room, lambda _: None)
+async def answer(environment: PlainRoom, setup: AgentSetup, **more: float) -> AgentOutcome:
+    request = AgentRequest(task_id="t", instruction="x", logs=str(environment.folder / "logs"), **more)  # type: ignore[arg-type]
+    return await OracleAgent(setup).solve(request, environment, lambda _: None)
 
 
 def names(folder: Path) -> list[str]:
@@ -46,7 +46,7 @@ def names(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("missing", ["", "git"])
-async def test_a_diff_is_applied_and_leaves_no_copy(room: PlainRoom, tmp_path: Path, missing: str) -> None:
+async def test_a_diff_is_applied_and_leaves_no_copy(environment: PlainRoom, tmp_path: Path, missing: str) -> None:
     if missing:
         programs = tmp_path / "programs"
         programs.mkdir()
@@ -54,47 +54,47 @@ async def test_a_diff_is_applied_and_leaves_no_copy(room: PlainRoom, tmp_path: P
             if not Path("/usr/bin", name).exists():
                 pytest.skip(f"no {name} here")
             (programs / name).symlink_to(f"/usr/bin/{name}")
-        room.variables["PATH"] = str(programs)
-    outcome = await answer(room, AgentSetup(oracle=Oracle(text=DIFF, patch_kind=PatchKind.UNIFIED_DIFF)))
+        environment.variables["PATH"] = str(programs)
+    outcome = await answer(environment, AgentSetup(oracle=Oracle(text=DIFF, patch_kind=PatchKind.UNIFIED_DIFF)))
     assert outcome.cause is None, outcome.detail
     assert (tmp_path / "workspace/greeting.txt").read_text() == "good day\n"
     assert names(tmp_path / "workspace") == ["greeting.txt", "made.txt"]
     assert names(tmp_path / "tmp") == []
 
 
-async def test_a_repository_around_the_workspace_does_not_swallow_the_diff(room: PlainRoom, tmp_path: Path) -> None:
-    await room.exec(["git", "init", "-q", str(tmp_path)])
-    outcome = await answer(room, AgentSetup(oracle=Oracle(text=DIFF, patch_kind=PatchKind.UNIFIED_DIFF)))
+async def test_a_repository_around_the_workspace_does_not_swallow_the_diff(environment: PlainRoom, tmp_path: Path) -> None:
+    await environment.exec(["git", "init", "-q", str(tmp_path)])
+    outcome = await answer(environment, AgentSetup(oracle=Oracle(text=DIFF, patch_kind=PatchKind.UNIFIED_DIFF)))
     assert outcome.cause is None
     assert (tmp_path / "workspace/made.txt").exists()
 
 
-async def test_a_diff_that_does_not_apply_is_said(room: PlainRoom, tmp_path: Path) -> None:
+async def test_a_diff_that_does_not_apply_is_said(environment: PlainRoom, tmp_path: Path) -> None:
     (tmp_path / "workspace/greeting.txt").write_text("something else\n")
-    outcome = await answer(room, AgentSetup(oracle=Oracle(text=DIFF, patch_kind=PatchKind.UNIFIED_DIFF)))
+    outcome = await answer(environment, AgentSetup(oracle=Oracle(text=DIFF, patch_kind=PatchKind.UNIFIED_DIFF)))
     assert outcome.cause is Cause.AGENT_CRASHED
     assert "greeting.txt" in outcome.detail
 
 
-async def test_a_script_is_run_and_leaves_no_copy(room: PlainRoom, tmp_path: Path) -> None:
+async def test_a_script_is_run_and_leaves_no_copy(environment: PlainRoom, tmp_path: Path) -> None:
     script = "read -r nothing; [[ x == x ]] && echo solved > solution.txt"
-    outcome = await answer(room, AgentSetup(oracle=Oracle(text=script)))
+    outcome = await answer(environment, AgentSetup(oracle=Oracle(text=script)))
     assert outcome.cause is None, outcome.detail
     assert (tmp_path / "workspace/solution.txt").read_text() == "solved\n"
     assert names(tmp_path / "tmp") == []
 
 
-async def test_a_script_that_fails_or_hangs_is_said(room: PlainRoom) -> None:
-    outcome = await answer(room, AgentSetup(oracle=Oracle(text="echo no way >&2; exit 9")))
+async def test_a_script_that_fails_or_hangs_is_said(environment: PlainRoom) -> None:
+    outcome = await answer(environment, AgentSetup(oracle=Oracle(text="echo no way >&2; exit 9")))
     assert (outcome.cause, outcome.detail) == (
         Cause.AGENT_CRASHED,
         "the reference solution failed with exit code 9: no way",
     )
-    outcome = await answer(room, AgentSetup(oracle=Oracle(text="sleep 60")), wall_seconds=0.3)
+    outcome = await answer(environment, AgentSetup(oracle=Oracle(text="sleep 60")), wall_seconds=0.3)
     assert outcome.cause is Cause.AGENT_TIMEOUT
 
 
-async def test_a_patch_set_is_applied_to_the_files_that_it_names(room: PlainRoom, tmp_path: Path) -> None:
+async def test_a_patch_set_is_applied_to_the_files_that_it_names(environment: PlainRoom, tmp_path: Path) -> None:
     (tmp_path / "workspace/there.json").write_text("{}")
     seen: list[dict[str, str]] = []
 
@@ -105,7 +105,7 @@ async def test_a_patch_set_is_applied_to_the_files_that_it_names(room: PlainRoom
 
     patches = {"patches": [{"path": "there.json", "patch": []}, {"path": "deep/new.json", "patch": []}]}
     gold = Oracle(text=json.dumps(patches), patch_kind=PatchKind.PATCH_SET)
-    outcome = await answer(room, AgentSetup(oracle=gold, apply_patch=apply))
+    outcome = await answer(environment, AgentSetup(oracle=gold, apply_patch=apply))
     assert outcome.cause is None
     assert seen == [{"there.json": "{}"}]
     assert (tmp_path / "workspace/there.json").read_text() == '{"a":1}'
@@ -113,20 +113,20 @@ async def test_a_patch_set_is_applied_to_the_files_that_it_names(room: PlainRoom
 
 
 @pytest.mark.parametrize("text", ["not json", "[]", '{"patches":[{}]}', '{"patches":[{"path":"../x"}]}'])
-async def test_a_patch_set_that_is_none_is_refused(room: PlainRoom, text: str) -> None:
+async def test_a_patch_set_that_is_none_is_refused(environment: PlainRoom, text: str) -> None:
     gold = Oracle(text=text, patch_kind=PatchKind.PATCH_SET)
     with pytest.raises(InvalidData):
-        await answer(room, AgentSetup(oracle=gold, apply_patch=lambda *_: None))
+        await answer(environment, AgentSetup(oracle=gold, apply_patch=lambda *_: None))
 
 
-async def test_a_task_without_an_answer_hands_in_nothing(room: PlainRoom) -> None:
-    assert (await answer(room, AgentSetup())).cause is Cause.NO_SUBMISSION
+async def test_a_task_without_an_answer_hands_in_nothing(environment: PlainRoom) -> None:
+    assert (await answer(environment, AgentSetup())).cause is Cause.NO_SUBMISSION
 
 
-async def test_nobody_changes_nothing(room: PlainRoom, tmp_path: Path) -> None:
+async def test_nobody_changes_nothing(environment: PlainRoom, tmp_path: Path) -> None:
     agent, spec = Nop(), EnvironmentSpec()
     request = AgentRequest(task_id="t", instruction="x", logs=str(tmp_path / "logs"))
     assert agent.prepare_spec(spec, request) is spec
-    outcome = await agent.solve(request, room, lambda _: None)
+    outcome = await agent.solve(request, environment, lambda _: None)
     assert (outcome.cause, outcome.metrics.steps, outcome.metrics.agents) == (None, 0, 0)
     assert names(tmp_path / "workspace") == ["greeting.txt"]

@@ -38,12 +38,12 @@ def needs_claude() -> None:
 
 @dataclass
 class Desk:
-    """A room, a request and an agent, ready to be put to work."""
+    """An environment, a request and an agent, ready to be put to work."""
 
     folder: Path
     agent: ClaudeCode
     request: AgentRequest
-    room: PlainRoom
+    environment: PlainRoom
     doing: list[str]
 
     @property
@@ -61,8 +61,8 @@ class Desk:
 
     async def work(self, model: Model) -> AgentOutcome:
         async with serving(model):
-            self.room.model_url = model.url
-            return await self.agent.solve(self.request, self.room, self.doing.append)
+            self.environment.model_url = model.url
+            return await self.agent.solve(self.request, self.environment, self.doing.append)
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def desk(tmp_path: Path) -> Callable[..., Desk]:
 
 
 def left_behind(folder: Path) -> list[psutil.Process]:
-    """Processes that were started in a room and still run."""
+    """Processes that were started in an environment and still run."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -265,8 +265,8 @@ async def test_a_budget_spent_in_the_middle_keeps_the_work(desk: Callable[..., D
 
 async def test_a_server_that_is_not_there_is_the_providers_error(desk: Callable[..., Desk]) -> None:
     here = desk()
-    here.room.model_url = "http://127.0.0.1:9"
-    outcome = await here.agent.solve(here.request, here.room, here.doing.append)
+    here.environment.model_url = "http://127.0.0.1:9"
+    outcome = await here.agent.solve(here.request, here.environment, here.doing.append)
     assert outcome.cause is Cause.PROVIDER_ERROR
 
 
@@ -351,14 +351,14 @@ async def test_an_instruction_that_cannot_be_given_is_the_tasks_fault(
 
 async def test_a_proxy_in_the_room_is_not_asked_for_the_model(desk: Callable[..., Desk]) -> None:
     here = desk()
-    here.room.variables |= {"HTTP_PROXY": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
+    here.environment.variables |= {"HTTP_PROXY": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
     assert (await here.work(Model([text("ok")]))).cause is None
 
 
 async def test_variables_of_the_room_do_not_steer_the_program(desk: Callable[..., Desk]) -> None:
     here = desk()
     strange = {"ANTHROPIC_AUTH_TOKEN": "stranger", "CLAUDE_CODE_SIMPLE": "1", "ANTHROPIC_CUSTOM_HEADERS": "X-Odd: 1"}
-    here.room.variables |= strange
+    here.environment.variables |= strange
     model = Model([text("ok")])
     assert (await here.work(model)).cause is None
     assert not {"Authorization", "X-Odd"} & model.headers[0].keys()
@@ -387,8 +387,8 @@ async def test_a_program_that_does_not_heed_an_interrupt_is_killed_with_its_chil
     here = desk(grace=0.5)
     model = Model([tool("Bash", command="touch started; for i in 1 2 3 4 5 6 7 8 9; do sleep 10; done")])
     async with serving(model):
-        here.room.model_url = model.url
-        working = asyncio.create_task(here.agent.solve(here.request, here.room, here.doing.append))
+        here.environment.model_url = model.url
+        working = asyncio.create_task(here.agent.solve(here.request, here.environment, here.doing.append))
         await exists(here.workspace / "started")
         (program,) = [process for process in left_behind(here.folder) if process.exe() == str(find_path())]
         program.send_signal(signal.SIGSTOP)
@@ -411,8 +411,8 @@ async def test_being_cancelled_ends_it_and_keeps_what_it_told(desk: Callable[...
     here = desk()
     model = Model([tool("Bash", command="echo before > before.txt"), Hang()])
     async with serving(model):
-        here.room.model_url = model.url
-        working = asyncio.create_task(here.agent.solve(here.request, here.room, here.doing.append))
+        here.environment.model_url = model.url
+        working = asyncio.create_task(here.agent.solve(here.request, here.environment, here.doing.append))
         await exists(here.workspace / "before.txt")
         working.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -440,8 +440,8 @@ async def test_a_turn_after_the_result_is_waited_for(desk: Callable[..., Desk]) 
     job = tool("Bash", command="until [ -e go ]; do sleep 0.1; done; echo ready", run_in_background=True)
     model = Model([job, text("Waiting."), text("It is ready.")])
     async with serving(model):
-        here.room.model_url = model.url
-        working = asyncio.create_task(here.agent.solve(here.request, here.room, here.doing.append))
+        here.environment.model_url = model.url
+        working = asyncio.create_task(here.agent.solve(here.request, here.environment, here.doing.append))
         while not any(event["type"] == "result" for event in await read(here)):
             await asyncio.sleep(0.05)
         (here.workspace / "go").touch()
@@ -572,7 +572,7 @@ async def test_more_output_than_a_room_keeps_loses_nothing(desk: Callable[..., D
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"PATH": "{folder}/only"}, "no bash in the room"),
+        ({"PATH": "{folder}/only"}, "no bash in the environment"),
         ({"TMPDIR": "/proc/nowhere"}, "cannot be written"),
     ],
 )
@@ -584,7 +584,7 @@ async def test_a_room_that_cannot_run_it_is_found_out_before_anything_is_spent(
     for name in ("sh", "env", "sed", "mkdir", "uname"):
         (only / name).symlink_to(f"/bin/{name}")
     here = desk()
-    here.room.variables |= {name: value.format(folder=tmp_path) for name, value in change.items()}
+    here.environment.variables |= {name: value.format(folder=tmp_path) for name, value in change.items()}
     model = Model([])
     outcome = await here.work(model)
     assert outcome.cause is Cause.MISSING_PROGRAM

@@ -43,13 +43,13 @@ class Lines:
 
 class Trial:
     def __init__(self, folder: Path) -> None:
-        self.room = PlainRoom(folder)
+        self.environment = PlainRoom(folder)
         self.logs = folder / "logs"
         self.lines = Lines()
 
     def supervisor(self, *, grace: float = 30, linger: float = 60) -> Supervisor:
         return Supervisor(
-            self.room, self.logs, self.lines, stdout="out.log", grace_seconds=grace, linger_seconds=linger
+            self.environment, self.logs, self.lines, stdout="out.log", grace_seconds=grace, linger_seconds=linger
         )
 
     async def run(self, script: str, *, wall: float | None = None, **more: float) -> ProcessExit:
@@ -100,7 +100,7 @@ async def test_a_fault_is_reported(trial: Trial) -> None:
 
 
 async def test_a_room_without_a_shell_is_a_fault(trial: Trial) -> None:
-    trial.room.variables["PATH"] = "/nowhere"
+    trial.environment.variables["PATH"] = "/nowhere"
     assert (await trial.run("true")).fault == "no_shell"
 
 
@@ -173,14 +173,14 @@ async def test_a_broken_room_is_reported_as_such(trial: Trial, tmp_path: Path) -
         async def exec(self, *words: Any, **more: Any) -> ExecResult:
             raise self.error
 
-    trial.room = Broken(tmp_path)
+    trial.environment = Broken(tmp_path)
     with pytest.raises(RetryableError):
         await trial.run("true")
-    trial.room.error = LimitReached("wall clock of the room", value=5, limit=5)
+    trial.environment.error = LimitReached("wall clock of the environment", value=5, limit=5)
     ended = await trial.run("true")
     assert (ended.reason, ended.limit) == (
         ExitReason.ENVIRONMENT_LIMIT,
-        "wall clock of the room limit reached (5 of 5)",
+        "wall clock of the environment limit reached (5 of 5)",
     )
 
 
@@ -208,9 +208,9 @@ async def test_what_is_left_behind_cannot_speak_after_the_end(trial: Trial, tmp_
             self.outputs = [more["on_stdout"], more["on_stderr"]]
             return await super().exec(*words, **more)
 
-    trial.room = Chatty(tmp_path)
+    trial.environment = Chatty(tmp_path)
     ended = await trial.run("echo now")
-    for output in trial.room.outputs:
+    for output in trial.environment.outputs:
         output(b"late\n")
     assert trial.lines.lines == [b"now"]
     assert (trial.logs / "out.log").read_bytes() == b"now\n"

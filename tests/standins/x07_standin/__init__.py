@@ -3,7 +3,7 @@
 It reads x07AST modules and really runs their tests, so that a patch decides the outcome: enough of the language for
 the published suites' integer and boolean tests and for small modules of our own. Commands, report shapes, exit codes,
 search for `stdlib.lock`, fail-fast, and the linter's quickfixes are those of x07 0.2.17. Standard library only: it runs
-with whatever `python3` a room has.
+with whatever `python3` an environment has.
 
 To provoke what a healthy x07 does not do, put a file ``x07-standin.json`` where the command starts (or the same JSON
 into the variable ``X07_STANDIN``):
