@@ -6,7 +6,7 @@ from typing import Any
 import psutil
 import pytest
 
-from plain_room import PlainRoom
+from plain_environment import PlainEnvironment
 from proctor.agents.supervisor import ExitReason, ProcessExit, Supervisor
 from proctor.core.environment import ExecResult
 from proctor.core.errors import LimitReached, RetryableError
@@ -24,7 +24,7 @@ def alive(pid: int) -> bool:
 
 
 class Lines:
-    """Follows by remembering; rests when told `rest`."""
+    """Keeps the lines; is idle after the line `rest`."""
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
@@ -43,7 +43,7 @@ class Lines:
 
 class Trial:
     def __init__(self, folder: Path) -> None:
-        self.environment = PlainRoom(folder)
+        self.environment = PlainEnvironment(folder)
         self.logs = folder / "logs"
         self.lines = Lines()
 
@@ -73,7 +73,7 @@ def trial(tmp_path: Path) -> Trial:
     return Trial(tmp_path)
 
 
-async def test_lines_are_told_and_kept_without_our_own(trial: Trial) -> None:
+async def test_lines_are_passed_on_and_kept_without_our_own(trial: Trial) -> None:
     ended = await trial.run("printf 'one\\ntwo\\n\\nthree'; echo oops >&2; exit 3")
     assert trial.lines.lines == [b"one", b"two", b"", b"three"]
     assert (trial.logs / "out.log").read_bytes() == b"one\ntwo\n\nthree"
@@ -99,7 +99,7 @@ async def test_a_fault_is_reported(trial: Trial) -> None:
     assert (ended.fault, ended.stderr) == ("no_luck", "why\n")
 
 
-async def test_a_room_without_a_shell_is_a_fault(trial: Trial) -> None:
+async def test_an_environment_without_a_shell_is_a_fault(trial: Trial) -> None:
     trial.environment.variables["PATH"] = "/nowhere"
     assert (await trial.run("true")).fault == "no_shell"
 
@@ -166,8 +166,8 @@ async def test_cancelling_twice_does_not_wait(trial: Trial) -> None:
             await running
 
 
-async def test_a_broken_room_is_reported_as_such(trial: Trial, tmp_path: Path) -> None:
-    class Broken(PlainRoom):
+async def test_a_broken_environment_is_reported_as_such(trial: Trial, tmp_path: Path) -> None:
+    class Broken(PlainEnvironment):
         error: Exception = RetryableError("the engine is gone")
 
         async def exec(self, *words: Any, **more: Any) -> ExecResult:
@@ -203,7 +203,7 @@ async def test_a_line_without_end_is_cut_and_the_next_one_read(trial: Trial, mon
 
 
 async def test_what_is_left_behind_cannot_speak_after_the_end(trial: Trial, tmp_path: Path) -> None:
-    class Chatty(PlainRoom):
+    class Chatty(PlainEnvironment):
         async def exec(self, *words: Any, **more: Any) -> ExecResult:
             self.outputs = [more["on_stdout"], more["on_stderr"]]
             return await super().exec(*words, **more)

@@ -29,7 +29,7 @@ EXAMPLES: dict[str, Any] = {
     "task": Task(
         id="t/1",
         benchmark="core",
-        public=PublicPart(instruction="Mend it.", source=DirectorySource(path="/srv/repo")),
+        public=PublicPart(instruction="Fix it.", source=DirectorySource(path="/srv/repo")),
         private=PrivatePart(oracle=Oracle(text="--- a", patch_kind=PatchKind.UNIFIED_DIFF), fail_to_pass=("a",)),
     ),
     "verdict": VERDICT,

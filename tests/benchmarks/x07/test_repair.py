@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from plain_room import PlainRoom, room_at
+from plain_environment import PlainEnvironment, environment_at
 from proctor.benchmarks.x07.files import X07Eval
 from proctor.benchmarks.x07.repair import _LintReport, canonicalise, quickfixes, repair, with_first_pass
 from proctor.benchmarks.x07.test_command import X07Run, run_x07_test
@@ -28,7 +28,7 @@ class World:
 
     def __init__(self, tmp_path: Path, program: Path = STANDIN, **functions: Any) -> None:
         self.workspace = write_repo(tmp_path / "workspace", *((name, name) for name in functions), **functions)
-        self.environment = room_at(self.workspace)
+        self.environment = environment_at(self.workspace)
         self.x07 = make_toolchain(program)
         self.pristine, self.artifacts, self.scratch = tmp_path, tmp_path / "artifacts", tmp_path / "scratch"
 
@@ -180,7 +180,7 @@ async def test_a_link_is_not_written_through(tmp_path: Path) -> None:
 async def test_a_file_that_cannot_be_written_is_not_called_repaired(tmp_path: Path) -> None:
     world = World(tmp_path, it=FUNCTIONS["many"])
 
-    class ReadOnlyEnvironment(PlainRoom):
+    class ReadOnlyEnvironment(PlainEnvironment):
         async def exec(self, argv: Sequence[str], **options: Any) -> ExecResult:
             if argv[0] == "cp":
                 return ExecResult(exit_code=1, stdout=b"", stderr=b"cp: read-only file system", seconds=0.0)

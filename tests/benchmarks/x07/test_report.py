@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from paths import sample_data, shared_data
-from plain_room import room_at
+from plain_environment import environment_at
 from proctor.benchmarks.suites.instance import Instance
 from proctor.benchmarks.suites.load import Suite, load_suite
 from proctor.benchmarks.x07.instance import X07Instance
@@ -355,7 +355,7 @@ async def evaluate_oracle(program: Path, instance: Instance, folder: Path, cwd: 
     shutil.copytree(instance.repo, workspace)
     for path in workspace.rglob("*"):
         path.chmod(0o755 if path.is_dir() else 0o644)
-    environment, x07 = room_at(workspace), make_toolchain(program)
+    environment, x07 = environment_at(workspace), make_toolchain(program)
     common: dict[str, Any] = {"pristine": instance.repo, "artifacts": folder, "scratch": str(folder / "scratch")}
     before = await run_x07_test(environment, x07, tests, name="baseline", patched=False, timeout=60, **common)
     assert instance.oracle is not None

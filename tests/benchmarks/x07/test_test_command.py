@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plain_room import room_at
+from plain_environment import environment_at
 from proctor.benchmarks.x07.files import X07Eval
 from proctor.benchmarks.x07.test_command import (
     X07Failure,
@@ -37,7 +37,7 @@ class World:
         self.workspace = write_repo(tmp_path / "workspace", *tests, **functions)
         self.artifacts = tmp_path / "artifacts"
         self.scratch = tmp_path / "scratch"
-        self.environment = room_at(self.workspace)
+        self.environment = environment_at(self.workspace)
 
     async def run(self, program: Path = STANDIN, tests: X07Eval = TESTS, **options: Any) -> X07Run | X07Failure:
         settings: dict[str, Any] = {"name": "baseline", "patched": False, "timeout": 60, **options}

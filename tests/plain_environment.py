@@ -1,4 +1,4 @@
-"""Rooms for tests of what runs in rooms: plain processes in a folder, or the same behind bubblewrap.
+"""Environments for tests of what runs in environments: plain processes in a folder, or the same behind bubblewrap.
 
 They keep the promises of `proctor.core.environment.Environment` that agents rely on, and no others.
 """
@@ -20,11 +20,11 @@ from proctor.core.programs import find_bubblewrap
 PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
-class PlainRoom:
+class PlainEnvironment:
     """Commands run as processes of this machine, with an environment of their own.
 
     Args:
-        folder: the room's own; its home and temporary files lie in it.
+        folder: the environment's own; its home and temporary files lie in it.
         workspace: where the code is; a folder in `folder` if not said.
         prefix: words that go before every command.
 
@@ -156,22 +156,26 @@ class PlainRoom:
         return cwd or self.workdir
 
 
-def room_at(workspace: Path, variables: Mapping[str, str] | None = None, *, prefix: Sequence[str] = ()) -> PlainRoom:
-    """A room around a workspace that is there."""
+def environment_at(
+    workspace: Path, variables: Mapping[str, str] | None = None, *, prefix: Sequence[str] = ()
+) -> PlainEnvironment:
+    """An environment around a workspace that is there."""
     scratch = workspace.with_name(f"{workspace.name}-scratch")
-    return PlainRoom(scratch, workspace=workspace, variables=variables, prefix=prefix)
+    return PlainEnvironment(scratch, workspace=workspace, variables=variables, prefix=prefix)
 
 
-def room_of(workspace: Path, files: Mapping[str, str | bytes], variables: Mapping[str, str] | None = None) -> PlainRoom:
-    """A room whose workspace holds these files."""
+def environment_of(
+    workspace: Path, files: Mapping[str, str | bytes], variables: Mapping[str, str] | None = None
+) -> PlainEnvironment:
+    """An environment whose workspace holds these files."""
     for name, content in files.items():
         path = workspace / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return room_at(workspace, variables)
+    return environment_at(workspace, variables)
 
 
-class MountedRoom(PlainRoom):
+class MountedEnvironment(PlainEnvironment):
     """Shows the system, what the spec mounts, and nothing else. Each command has a process namespace of its own."""
 
     workdir = "/workspace"
@@ -202,9 +206,9 @@ class _Tap:
 
     async def pump(self) -> None:
         while data := await self._stream.read(65536):
-            room = self._most - len(self.kept)
-            self.cut = self.cut or len(data) > room
-            self.kept += data[:room]
+            environment = self._most - len(self.kept)
+            self.cut = self.cut or len(data) > environment
+            self.kept += data[:environment]
             if self._output is not None:
                 self._output(data)
 
