@@ -178,8 +178,7 @@ _MODULES = {
     "proctor.benchmarks.patch_benchmark": "PatchBenchmark",
     "proctor.core.agent": "Agent AgentOutcome AgentRequest AgentSetup",
     "proctor.core.benchmark": (
-        "AttemptLogs Benchmark BenchmarkSource DatasetInfo GradeOptions GradingContext "
-        "InvalidTask TaskHealth"
+        "AttemptLogs Benchmark BenchmarkSource DatasetInfo GradeOptions GradingContext InvalidTask TaskHealth"
     ),
     "proctor.core.causes": "Cause Status",
     "proctor.core.environment": (

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from paths import REPOSITORY
+from plain_environment import PlainEnvironment
 from proctor import agents
 from proctor.agents import agent, agent_class, agent_names
 from proctor.core.agent import Agent, AgentRequest, AgentSetup
 from proctor.core.errors import UsageError
-from unisolated_environment import UnisolatedEnvironment
 
 
 def test_the_built_in_agents_are_found_by_name() -> None:
@@ -20,7 +20,7 @@ def test_the_built_in_agents_are_found_by_name() -> None:
     assert [one.name for one in made] == agent_names()
 
 
-def test_only_the_oracle_is_given_the_answer() -> None:
+def test_only_the_oracle_is_given_the_oracle() -> None:
     assert [name for name in agent_names() if agent_class(name).needs_oracle] == ["oracle"]
 
 
@@ -42,8 +42,8 @@ async def test_the_agent_in_the_guide_works(tmp_path: Path) -> None:
     names: dict[str, Any] = {}
     exec(code, names)
     fixer: Agent = names["Fixer"](AgentSetup())
-    room = UnisolatedEnvironment(tmp_path)
+    environment = PlainEnvironment(tmp_path)
     (tmp_path / "workspace/main.py").write_text("bug\n")
     request = AgentRequest(task_id="t", instruction="x", logs=str(tmp_path))
-    assert (await fixer.solve(request, room, lambda _: None)).cause is None
+    assert (await fixer.solve(request, environment, lambda _: None)).cause is None
     assert (tmp_path / "workspace/main.py").read_text() == "fix\n"

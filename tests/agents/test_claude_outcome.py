@@ -13,13 +13,13 @@ from proctor.core.result import ModelUsage, Tokens
 USED = (ModelUsage(model="m", requests=0, tokens=Tokens(input=1), cost_usd=None),)
 
 
-def told(*, turns: int = 3, **more: Any) -> ClaudeStreamSummary:
+def stream(*, turns: int = 3, **more: Any) -> ClaudeStreamSummary:
     return ClaudeStreamSummary(started=True, turns=turns, **more)
 
 
 def done(*, turns: int = 3, api_error: str = "", **more: Any) -> ClaudeStreamSummary:
     result = ClaudeResult(**{"subtype": "success", "is_error": False, "text": "Done.", **more})
-    return told(turns=turns, idle=True, result=result, api_error=api_error)
+    return stream(turns=turns, idle=True, result=result, api_error=api_error)
 
 
 def failed(**more: Any) -> ClaudeStreamSummary:
@@ -51,21 +51,25 @@ BUDGET = "API Error: 402 budget_exhausted: the {}'s budget is spent ($1 of $1)"
             None,
         ),
         # we ended it
-        (told(), ended(ExitReason.WALL_CLOCK), Cause.AGENT_TIMEOUT),
-        (told(turns=0), ended(ExitReason.WALL_CLOCK), Cause.AGENT_TIMEOUT),
+        (stream(), ended(ExitReason.WALL_CLOCK), Cause.AGENT_TIMEOUT),
+        (stream(turns=0), ended(ExitReason.WALL_CLOCK), Cause.AGENT_TIMEOUT),
         (
             failed(reason="aborted_tools", subtype="error_during_execution"),
             ended(ExitReason.WALL_CLOCK),
             Cause.AGENT_TIMEOUT,
         ),
-        (told(), ended(ExitReason.CANCELLED), Cause.INTERRUPTED),
+        (stream(), ended(ExitReason.CANCELLED), Cause.INTERRUPTED),
         (failed(reason="aborted_streaming"), ended(ExitReason.CANCELLED), Cause.INTERRUPTED),
         (
-            told(),
-            ended(ExitReason.ENVIRONMENT_LIMIT, limit="wall clock of the room limit reached"),
+            stream(),
+            ended(ExitReason.ENVIRONMENT_LIMIT, limit="wall clock of the environment limit reached"),
             Cause.AGENT_TIMEOUT,
         ),
-        (told(), ended(ExitReason.ENVIRONMENT_LIMIT, limit="disk of the room limit reached"), Cause.AGENT_CRASHED),
+        (
+            stream(),
+            ended(ExitReason.ENVIRONMENT_LIMIT, limit="disk of the environment limit reached"),
+            Cause.AGENT_CRASHED,
+        ),
         (failed(reason="max_turns"), ended(ExitReason.LINGERED), Cause.TURN_LIMIT),
         # its own limits
         (failed(subtype="error_max_turns", reason="max_turns"), ended(exit_code=1), Cause.TURN_LIMIT),
@@ -118,7 +122,7 @@ BUDGET = "API Error: 402 budget_exhausted: the {}'s budget is spent ($1 of $1)"
         (failed(text="API Error: Overloaded", api_error="unknown"), ended(exit_code=1), Cause.PROVIDER_ERROR),
         (failed(status=400, turns=0), ended(exit_code=1), Cause.PROVIDER_ERROR),
         # no result
-        (told(), ended(exit_code=0), Cause.ENVIRONMENT_FAILED),
+        (stream(), ended(exit_code=0), Cause.ENVIRONMENT_FAILED),
         (ClaudeStreamSummary(), ended(exit_code=0), Cause.ENVIRONMENT_FAILED),
         (ClaudeStreamSummary(), ended(exit_code=1, stderr="Error: unknown option"), Cause.ENVIRONMENT_FAILED),
         (
@@ -126,12 +130,12 @@ BUDGET = "API Error: 402 budget_exhausted: the {}'s budget is spent ($1 of $1)"
             ended(exit_code=0),
             Cause.ENVIRONMENT_FAILED,
         ),
-        (told(turns=0), ended(exit_code=1), Cause.ENVIRONMENT_FAILED),
-        (told(), ended(exit_code=1), Cause.AGENT_CRASHED),
-        (told(), ended(exit_code=137), Cause.AGENT_CRASHED),
-        (told(), ended(exit_code=143), Cause.AGENT_CRASHED),
-        (told(), ended(exit_code=None), Cause.AGENT_CRASHED),
-        (told(result=ClaudeResult(subtype="success", is_error=False)), ended(exit_code=1), Cause.AGENT_CRASHED),
+        (stream(turns=0), ended(exit_code=1), Cause.ENVIRONMENT_FAILED),
+        (stream(), ended(exit_code=1), Cause.AGENT_CRASHED),
+        (stream(), ended(exit_code=137), Cause.AGENT_CRASHED),
+        (stream(), ended(exit_code=143), Cause.AGENT_CRASHED),
+        (stream(), ended(exit_code=None), Cause.AGENT_CRASHED),
+        (stream(result=ClaudeResult(subtype="success", is_error=False)), ended(exit_code=1), Cause.AGENT_CRASHED),
         (done(turns=0, text="Unknown slash command"), ended(), Cause.ENVIRONMENT_FAILED),
         # it never started
         (ClaudeStreamSummary(), ended(exit_code=1, fault="no_bash"), Cause.MISSING_PROGRAM),
@@ -164,7 +168,7 @@ results = st.builds(
     errors=st.lists(st.text(max_size=9), max_size=2).map(tuple),
     usage=st.sampled_from([(), USED]),
 )
-tolds = st.builds(
+streams = st.builds(
     ClaudeStreamSummary,
     started=st.booleans(),
     idle=st.booleans(),
@@ -189,7 +193,7 @@ HOW_AN_AGENT_ENDS = {
 }
 
 
-@given(tolds, endings)
+@given(streams, endings)
 def test_every_end_is_one_of_an_agents_and_one_sentence(what: ClaudeStreamSummary, how: ProcessExit) -> None:
     cause, detail = classify_exit(what, how)
     assert cause in HOW_AN_AGENT_ENDS
@@ -197,16 +201,14 @@ def test_every_end_is_one_of_an_agents_and_one_sentence(what: ClaudeStreamSummar
     assert "\n" not in detail
 
 
-@given(tolds, endings)
+@given(streams, endings)
 def test_nothing_finishes_without_a_result_or_with_a_fault(what: ClaudeStreamSummary, how: ProcessExit) -> None:
     if not what.idle or what.result is None or how.fault:
         assert classify_exit(what, how)[0] is not None
 
 
-@given(tolds, endings)
-def test_who_never_got_an_answer_and_gave_no_result_is_not_to_blame(
-    what: ClaudeStreamSummary, how: ProcessExit
-) -> None:
+@given(streams, endings)
+def test_without_a_response_or_a_result_it_is_not_to_blame(what: ClaudeStreamSummary, how: ProcessExit) -> None:
     cause, _ = classify_exit(what, how)
     if how.reason is ExitReason.EXITED and not what.turns and not (what.idle and what.result):
         assert cause is not None

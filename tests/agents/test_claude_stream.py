@@ -21,7 +21,7 @@ def call(identity: str, name: str = "Bash", **arguments: Any) -> dict[str, Any]:
     return {"type": "tool_use", "id": identity, "name": name, "input": arguments}
 
 
-def said(words: str) -> dict[str, Any]:
+def text_block(words: str) -> dict[str, Any]:
     return {"type": "text", "text": words}
 
 
@@ -37,47 +37,47 @@ def fold(*events: dict[str, Any] | bytes, seconds: float = 1.0) -> ClaudeStreamS
     return stream.summary(len(events) * seconds)
 
 
-def doing(event: dict[str, Any]) -> str | None:
+def progress(event: dict[str, Any]) -> str | None:
     return ClaudeStream().feed(json.dumps(event).encode(), 0.0)
 
 
 def test_blocks_of_one_message_are_one_turn_and_each_call_is_a_step() -> None:
-    told = fold(
+    summary = fold(
         INIT,
-        assistant("m1", said("I look.")),
+        assistant("m1", text_block("I look.")),
         assistant("m1", call("t1")),
         assistant("m1", call("t2")),
         assistant("m1", call("t2")),
-        assistant("m2", said("Done.")),
+        assistant("m2", text_block("Done.")),
         result(),
     )
-    assert (told.turns, told.steps, told.final_text, told.version) == (2, 2, "Done.", "2.1.197")
+    assert (summary.turns, summary.steps, summary.final_text, summary.version) == (2, 2, "Done.", "2.1.197")
 
 
 def test_the_order_of_keys_does_not_matter() -> None:
     last = {"duration_ms": 1, "result": "x", "subtype": "success", "usage": {}, "type": "result", "is_error": False}
-    told = fold(INIT, last)
-    assert told.result is not None
-    assert told.result.text == "x"
+    summary = fold(INIT, last)
+    assert summary.result is not None
+    assert summary.result.text == "x"
 
 
 def test_usage_is_that_of_the_last_result_by_model() -> None:
     one = {"inputTokens": 10, "outputTokens": 1, "cacheReadInputTokens": 3, "cacheCreationInputTokens": 4}
     two = {**one, "inputTokens": 30, "cacheCreationEphemeral1hInputTokens": 1, "costUSD": 0.25}
-    told = fold(
+    summary = fold(
         INIT,
-        assistant("m1", said("a")),
+        assistant("m1", text_block("a")),
         result(modelUsage={"claude-sonnet-4-5": one}, usage={"input_tokens": 999}, total_cost_usd=0.1),
         INIT,
-        assistant("m2", said("b")),
+        assistant("m2", text_block("b")),
         result(modelUsage={"claude-sonnet-4-5": two, "other": {}}, total_cost_usd=0.3, result="Second."),
     )
-    assert told.result is not None
-    (sonnet, other) = told.result.usage
+    assert summary.result is not None
+    (sonnet, other) = summary.result.usage
     assert sonnet.tokens == Tokens(input=30, output=1, cache_read=3, cache_write_5m=3, cache_write_1h=1)
     assert (sonnet.requests, sonnet.cost_usd) == (2, 0.25)
     assert (other.requests, other.tokens.total, other.cost_usd) == (0, 0, None)
-    assert (told.result.cost_usd, told.final_text) == (0.3, "Second.")
+    assert (summary.result.cost_usd, summary.final_text) == (0.3, "Second.")
 
 
 def test_a_turn_that_began_after_a_result_is_not_rest() -> None:
@@ -89,40 +89,40 @@ def test_a_turn_that_began_after_a_result_is_not_rest() -> None:
 
 def test_time_between_turns_and_before_retries_is_not_active() -> None:
     retry = {"type": "system", "subtype": "api_retry", "attempt": 1, "retry_delay_ms": 1500.0, "error_status": None}
-    told = fold({"type": "system", "subtype": "hook_started"}, INIT, retry, result(), INIT)
-    assert told.active_seconds == pytest.approx(2 - 1.5 + 1)
-    assert (told.retries, told.retry_seconds) == (1, 1.5)
+    summary = fold({"type": "system", "subtype": "hook_started"}, INIT, retry, result(), INIT)
+    assert summary.active_seconds == pytest.approx(2 - 1.5 + 1)
+    assert (summary.retries, summary.retry_seconds) == (1, 1.5)
 
 
-def test_a_synthetic_message_is_no_turn_and_tells_the_error_until_an_answer_comes() -> None:
+def test_a_synthetic_message_is_no_turn_and_shows_the_error_until_a_response_comes() -> None:
     failure = {"type": "assistant", "error": "rate_limit", "message": {"id": "x", "model": "<synthetic>"}}
     assert fold(INIT, failure).api_error == "rate_limit"
     assert fold(INIT, failure).turns == 0
-    assert fold(INIT, failure, assistant("m", said("x"))).api_error == ""
+    assert fold(INIT, failure, assistant("m", text_block("x"))).api_error == ""
 
 
 def test_compactions_subagents_refusals_and_denials_are_counted() -> None:
     started = {"type": "system", "subtype": "task_started", "task_id": "a1", "task_type": "local_agent"}
     job = {"type": "system", "subtype": "task_started", "task_id": "b1", "task_type": "local_bash"}
-    told = fold(
+    summary = fold(
         INIT,
         started,
         started,
         job,
-        assistant("m", said("below"), parent_tool_use_id="t9"),
+        assistant("m", text_block("below"), parent_tool_use_id="t9"),
         {"type": "system", "subtype": "compact_boundary", "compact_metadata": {"trigger": "auto"}},
         {"type": "system", "subtype": "model_refusal_no_fallback"},
         result(result="", permission_denials=[{"tool_use_id": "t1"}, {"tool_use_id": "t2"}]),
     )
-    assert (told.subagents, told.compactions, told.refusals, told.denials) == (1, 1, 1, 2)
-    assert told.final_text == "", "what a sub-agent says is not the answer"
+    assert (summary.subagents, summary.compactions, summary.refusals, summary.denials) == (1, 1, 1, 2)
+    assert summary.final_text == "", "the text of a sub-agent is not the final one"
 
 
 def test_lines_that_cannot_be_read_are_counted_and_some_are_kept() -> None:
-    told = fold(b"\xff\xfe", b"[1]", b'"text"', b"", b"  ", b'{"type":', *(20 * [b"more"]), b"[" * 100_000)
-    assert told.unreadable == 25
-    assert len(told.unreadable_lines) == 5
-    assert told.unreadable_lines[1] == "[1]"
+    summary = fold(b"\xff\xfe", b"[1]", b'"text"', b"", b"  ", b'{"type":', *(20 * [b"more"]), b"[" * 100_000)
+    assert summary.unreadable == 25
+    assert len(summary.unreadable_lines) == 5
+    assert summary.unreadable_lines[1] == "[1]"
 
 
 @pytest.mark.parametrize(
@@ -134,23 +134,23 @@ def test_lines_that_cannot_be_read_are_counted_and_some_are_kept() -> None:
         (assistant("m", call("t", "Odd", what="this")), "Odd: this"),
         (assistant("m", call("t"), parent_tool_use_id="t0"), "sub-agent: Bash"),
         (assistant("m", call("t", command="\x1b[2J\x07bell\u202e")), "Bash: [2J bell"),
-        (assistant("m", said("words")), None),
+        (assistant("m", text_block("words")), None),
         ({"type": "system", "subtype": "status", "status": "compacting"}, "compacting its context"),
         ({"type": "system", "subtype": "status", "status": None}, None),
         (
             {"type": "system", "subtype": "api_retry", "attempt": 2, "error_status": 529},
-            "waiting to ask again (529, try 3)",
+            "retrying (529, attempt 3)",
         ),
-        ({"type": "system", "subtype": "api_retry"}, "waiting to ask again (no connection, try 1)"),
+        ({"type": "system", "subtype": "api_retry"}, "retrying (no connection, attempt 1)"),
         ({"type": "something new"}, None),
     ],
 )
-def test_what_it_is_doing_is_told_in_a_few_words(event: dict[str, Any], words: str | None) -> None:
-    assert doing(event) == words
+def test_progress_is_a_few_words(event: dict[str, Any], words: str | None) -> None:
+    assert progress(event) == words
 
 
 def test_a_long_command_is_cut() -> None:
-    words = doing(assistant("m", call("t", command="x" * 10_000_000)))
+    words = progress(assistant("m", call("t", command="x" * 10_000_000)))
     assert words is not None
     assert len(words) <= 100
 
@@ -208,10 +208,10 @@ events = st.fixed_dictionaries(
 
 @given(st.lists(events | json_values, max_size=8))
 def test_no_line_breaks_the_fold_and_what_it_tells_can_be_written(lines: list[Any]) -> None:
-    told = fold(*(json.dumps(line).encode() for line in lines))
-    assert to_json(told)
-    assert told.active_seconds >= 0
-    assert told.unreadable == sum(not isinstance(line, dict) for line in lines)
+    summary = fold(*(json.dumps(line).encode() for line in lines))
+    assert to_json(summary)
+    assert summary.active_seconds >= 0
+    assert summary.unreadable == sum(not isinstance(line, dict) for line in lines)
 
 
 @given(st.lists(st.binary(max_size=40), max_size=8))
@@ -219,7 +219,7 @@ def test_no_bytes_break_the_fold(lines: list[bytes]) -> None:
     assert to_json(fold(*lines))
 
 
-@given(st.permutations([assistant("m1", call("t1")), assistant("m1", call("t2")), assistant("m2", said("x"))]))
+@given(st.permutations([assistant("m1", call("t1")), assistant("m1", call("t2")), assistant("m2", text_block("x"))]))
 def test_counts_do_not_depend_on_the_order(middle: list[dict[str, Any]]) -> None:
-    told = fold(INIT, *middle, result())
-    assert (told.turns, told.steps) == (2, 2)
+    summary = fold(INIT, *middle, result())
+    assert (summary.turns, summary.steps) == (2, 2)

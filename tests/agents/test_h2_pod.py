@@ -1,4 +1,4 @@
-"""Pods that misbehave as h2's do, in real rooms: each ends in the right way, in time, with the reason."""
+"""Pods that misbehave as h2's do, in real environments: each ends in the right way, in time, with the reason."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ from waiting import eventually, limits
 SETTLE = 1.0
 # Longer than a pod that seems to be done is waited for.
 LONG = 2.5
-PATIENCE = PodTimeouts(
+TIMEOUTS = PodTimeouts(
     poll=0.25,
     ready=60,
     prompt=60,
@@ -59,17 +59,17 @@ PAIR = ALONE + "  - name: coder-1\n    role: coder\n"
 
 
 @dataclass
-class Desk:
-    """A sandbox, programs, and a place for a room."""
+class PodRun:
+    """A sandbox, programs, and a place for an environment."""
 
     folder: Path
     programs: Path
     provider: EnvironmentProvider
     sandbox: Sandbox
-    door: socket.socket
-    doing: list[str] = field(default_factory=list)
-    room: Environment | None = None
-    patience: PodTimeouts = PATIENCE
+    model_socket: socket.socket
+    progress: list[str] = field(default_factory=list)
+    environment: Environment | None = None
+    timeouts: PodTimeouts = TIMEOUTS
     in_place: bool = False
     claude: str | None = "claude"
 
@@ -96,7 +96,7 @@ class Desk:
             wall_seconds=wall_seconds,
         )
 
-    async def answer(self, request: AgentRequest | None = None, workdir: str = "/workspace") -> AgentOutcome:
+    async def solve(self, request: AgentRequest | None = None, workdir: str = "/workspace") -> AgentOutcome:
         request = request or self.request()
         setup = AgentSetup(
             program=None if self.claude is None else str(self.programs / self.claude),
@@ -104,29 +104,29 @@ class Desk:
             pod_template="test",
             in_place=self.in_place,
         )
-        agent = H2Pod(setup, timeouts=self.patience)
+        agent = H2Pod(setup, timeouts=self.timeouts)
         workspace = self.folder / "tree"
         workspace.mkdir(exist_ok=True)
         spec = EnvironmentSpec(
-            workspace=workspace, workdir=workdir, network=Network.MODEL, model_socket=self.folder / "door"
+            workspace=workspace, workdir=workdir, network=Network.MODEL, model_socket=self.folder / "model.sock"
         )
-        self.room = await self.provider.start(agent.prepare_spec(spec, request))
-        return await agent.solve(request, self.room, self.doing.append)
+        self.environment = await self.provider.start(agent.prepare_spec(spec, request))
+        return await agent.solve(request, self.environment, self.progress.append)
 
     async def again(self) -> None:
         """Put all back for another try, with more time."""
-        assert self.room is not None
-        await self.room.stop()
-        self.doing.clear()
+        assert self.environment is not None
+        await self.environment.stop()
+        self.progress.clear()
         for folder in (self.logs, self.folder / "tree"):
             shutil.rmtree(folder)
 
-    async def said(self, command: str) -> str:
-        assert self.room is not None
-        return (await sh(self.room, command)).stdout.decode()
+    async def output(self, command: str) -> str:
+        assert self.environment is not None
+        return (await sh(self.environment, command)).stdout.decode()
 
     async def result(self) -> str:
-        return (await self.said("cat result 2>/dev/null")).strip()
+        return (await self.output("cat result 2>/dev/null")).strip()
 
     def activity(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in (self.logs / "h2/logs/session-activity.jsonl").read_text().splitlines()]
@@ -141,94 +141,94 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def door(tmp_path: Path) -> Iterator[socket.socket]:
+def model_socket(tmp_path: Path) -> Iterator[socket.socket]:
     """Where the gateway would be; none of these agents asks a model."""
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(tmp_path / "door"))
+        listener.bind(str(tmp_path / "model.sock"))
         listener.listen()
         yield listener
 
 
 @pytest.fixture
-async def desk(tmp_path: Path, programs: Path, door: socket.socket) -> AsyncIterator[Desk]:
+async def run(tmp_path: Path, programs: Path, model_socket: socket.socket) -> AsyncIterator[PodRun]:
     if (why := await local_unavailable_reason()) is not None:
         pytest.skip(why)
     sandbox = Sandboxes(tmp_path / "sandboxes").create("s1", preset="opus")
-    made = Desk(tmp_path, programs, LocalProvider(environments_dir=tmp_path / "rooms"), sandbox, door)
+    made = PodRun(tmp_path, programs, LocalProvider(environments_dir=tmp_path / "environments"), sandbox, model_socket)
     yield made
-    if made.room is not None:
-        await made.room.stop()
+    if made.environment is not None:
+        await made.environment.stop()
 
 
-async def test_a_pod_is_given_the_task_by_file_and_is_done_when_it_is_done(desk: Desk) -> None:
-    desk.script(turn=[PROMPT, TOOL, {"after": 1.0, **WORK}, {**STOP, "payload": {"last_assistant_message": "Done."}}])
-    outcome = await desk.answer()
+async def test_a_pod_is_given_the_task_by_file_and_is_done_when_it_is_done(run: PodRun) -> None:
+    run.script(turn=[PROMPT, TOOL, {"after": 1.0, **WORK}, {**STOP, "payload": {"last_assistant_message": "Done."}}])
+    outcome = await run.solve()
     assert (outcome.cause, outcome.detail) == (None, "every agent of the pod has finished")
-    assert (await desk.result(), outcome.final_text) == ("done", "Done.")
-    (message,) = (desk.logs / "h2/messages/concierge").iterdir()
+    assert (await run.result(), outcome.final_text) == ("done", "Done.")
+    (message,) = (run.logs / "h2/messages/concierge").iterdir()
     assert message.read_text().split() == ["Do", "it."]
     assert len(message.read_bytes()) > 300, "a short one would be typed, line ends and all"
     assert outcome.metrics.agents == 1
     assert outcome.metrics.steps == 1
     assert (outcome.metrics.active_share or 0) > 0.5
     assert outcome.seconds < time.monotonic()
-    assert read_outcome(desk.logs) == outcome
+    assert read_outcome(run.logs) == outcome
 
 
-async def test_idle_after_a_compaction_is_not_the_end(desk: Desk) -> None:
+async def test_idle_after_a_compaction_is_not_the_end(run: PodRun) -> None:
     compact = {"hook": "SessionStart", "payload": {"source": "compact"}}
-    desk.script(turn=[PROMPT, {"hook": "PreCompact"}, compact, {"after": LONG, **TOOL}, WORK, STOP])
-    outcome = await desk.answer()
-    assert (outcome.cause, await desk.result()) == (None, "done")
+    run.script(turn=[PROMPT, {"hook": "PreCompact"}, compact, {"after": LONG, **TOOL}, WORK, STOP])
+    outcome = await run.solve()
+    assert (outcome.cause, await run.result()) == (None, "done")
     assert outcome.metrics.compactions == 1
-    (line,) = desk.timeline.agents
+    (line,) = run.timeline.agents
     assert line.active_seconds > LONG, "the turn went on all the time"
 
 
-async def test_idle_before_the_prompt_registers_is_not_the_end(desk: Desk) -> None:
-    desk.script(turn=[{"after": LONG, **PROMPT}, WORK, STOP])
-    desk.patience = msgspec.structs.replace(PATIENCE, delivery=0)
-    outcome = await desk.answer()
-    assert (outcome.cause, await desk.result()) == (None, "done")
+async def test_idle_before_the_prompt_registers_is_not_the_end(run: PodRun) -> None:
+    run.script(turn=[{"after": LONG, **PROMPT}, WORK, STOP])
+    run.timeouts = msgspec.structs.replace(TIMEOUTS, delivery=0)
+    outcome = await run.solve()
+    assert (outcome.cause, await run.result()) == (None, "done")
 
 
-async def test_a_task_that_is_never_taken_is_an_error(desk: Desk) -> None:
-    desk.script(turn=[])
-    desk.patience = PodTimeouts(poll=0.1, prompt=0.5, quiet=0.1)
-    outcome = await desk.answer()
+async def test_a_task_that_is_never_taken_is_an_error(run: PodRun) -> None:
+    run.script(turn=[])
+    run.timeouts = PodTimeouts(poll=0.1, prompt=0.5, quiet=0.1)
+    outcome = await run.solve()
     assert outcome.cause is Cause.ENVIRONMENT_FAILED
     assert "concierge: it did not take the task" in outcome.detail
 
 
-async def test_a_message_that_was_typed_and_not_sent_off_is_sent_off(desk: Desk) -> None:
+async def test_a_message_that_was_typed_and_not_sent_off_is_sent_off(run: PodRun) -> None:
     coder = {"turn": [PROMPT, WORK, STOP]}
-    desk.script(PAIR, swallow=True, turn=[PROMPT, {"run": "h2 send coder-1 go on"}, STOP], agents={"coder-1": coder})
-    desk.patience = msgspec.structs.replace(PATIENCE, nudge=0.5)
-    outcome = await desk.answer()
-    assert (outcome.cause, await desk.result()) == (None, "done")
+    run.script(PAIR, swallow=True, turn=[PROMPT, {"run": "h2 send coder-1 go on"}, STOP], agents={"coder-1": coder})
+    run.timeouts = msgspec.structs.replace(TIMEOUTS, nudge=0.5)
+    outcome = await run.solve()
+    assert (outcome.cause, await run.result()) == (None, "done")
     assert [member.messages for member in outcome.metrics.members] == [1, 0], "Enter is no message"
 
 
-async def test_a_message_that_was_typed_in_the_middle_of_a_turn_is_sent_off_after_it(desk: Desk) -> None:
+async def test_a_message_that_was_typed_in_the_middle_of_a_turn_is_sent_off_after_it(run: PodRun) -> None:
     first = "if [ -e first ]; then echo done >result; else touch first; h2 send coder-1 go; sleep 5; fi"
     coder = {"turn": [PROMPT, {"run": "h2 send concierge ready"}, STOP]}
-    desk.script(PAIR, swallow=True, turn=[PROMPT, {"run": first}, STOP], agents={"coder-1": coder})
-    desk.patience = msgspec.structs.replace(PATIENCE, nudge=0.5, quiet=2)
-    outcome = await desk.answer()
-    assert (outcome.cause, await desk.result()) == (None, "done")
+    run.script(PAIR, swallow=True, turn=[PROMPT, {"run": first}, STOP], agents={"coder-1": coder})
+    run.timeouts = msgspec.structs.replace(TIMEOUTS, nudge=0.5, quiet=2)
+    outcome = await run.solve()
+    assert (outcome.cause, await run.result()) == (None, "done")
 
 
-async def test_an_agent_that_left_its_session_and_came_back_was_not_gone(desk: Desk) -> None:
-    desk.script(turn=[PROMPT, {"hook": "SessionEnd"}, {"after": LONG, **TOOL}, WORK, STOP])
-    outcome = await desk.answer()
-    assert (outcome.cause, await desk.result()) == (None, "done")
+async def test_an_agent_that_left_its_session_and_came_back_was_not_gone(run: PodRun) -> None:
+    run.script(turn=[PROMPT, {"hook": "SessionEnd"}, {"after": LONG, **TOOL}, WORK, STOP])
+    outcome = await run.solve()
+    assert (outcome.cause, await run.result()) == (None, "done")
     assert outcome.metrics.context_resets == 1
 
 
-async def test_a_program_that_has_ended_is_not_idle_whatever_h2_says(desk: Desk) -> None:
-    # The last event comes after the end, and h2 goes on to say idle.
-    desk.script(child="read -r line; echo I give up; exit 3", turn=[PROMPT, {"after": 0.3, **STOP}])
-    outcome = await desk.answer()
+async def test_a_program_that_has_ended_is_not_idle_whatever_h2_says(run: PodRun) -> None:
+    # The last event comes after the end, and h2 still reports idle.
+    run.script(child="read -r line; echo I give up; exit 3", turn=[PROMPT, {"after": 0.3, **STOP}])
+    outcome = await run.solve()
     assert outcome.cause is Cause.AGENT_CRASHED
     assert "concierge: its program exited with code 3 in the middle of the work" in outcome.detail
     assert "I give up" in outcome.detail
@@ -238,28 +238,28 @@ LATE: list[dict[str, Any]] = [{"queue_seconds": 6}, {"turn": [{"after": 6, **PRO
 
 
 @pytest.mark.parametrize("late", LATE, ids=["queued", "typed"])
-async def test_a_message_on_its_way_keeps_the_pod_at_work(desk: Desk, late: dict[str, Any]) -> None:
+async def test_a_message_on_its_way_keeps_the_pod_running(run: PodRun, late: dict[str, Any]) -> None:
     coder = {"turn": [PROMPT, WORK, STOP], **late}
-    desk.script(PAIR, turn=[PROMPT, {"run": "h2 send --priority idle coder-1 go on"}, STOP], agents={"coder-1": coder})
-    outcome = await desk.answer()
-    assert (outcome.cause, await desk.result()) == (None, "done")
+    run.script(PAIR, turn=[PROMPT, {"run": "h2 send --priority idle coder-1 go on"}, STOP], agents={"coder-1": coder})
+    outcome = await run.solve()
+    assert (outcome.cause, await run.result()) == (None, "done")
     assert outcome.metrics.messages == 1
-    assert [(message.sender, message.to) for message in desk.timeline.messages] == [("concierge", "coder-1")]
+    assert [(message.sender, message.to) for message in run.timeline.messages] == [("concierge", "coder-1")]
     assert [member.messages for member in outcome.metrics.members] == [1, 0]
 
 
-async def test_a_start_up_dialog_is_shown(desk: Desk) -> None:
-    desk.script(child="printf 'Do you trust\\033[1m this folder?\\r\\n'; sleep 60", ready_seconds=None)
+async def test_a_start_up_dialog_is_shown(run: PodRun) -> None:
+    run.script(child="printf 'Do you trust\\033[1m this folder?\\r\\n'; sleep 60", ready_seconds=None)
     for seconds in limits(0.8):
-        desk.patience = PodTimeouts(poll=0.1, ready=seconds)
-        outcome = await desk.answer()
+        run.timeouts = PodTimeouts(poll=0.1, ready=seconds)
+        outcome = await run.solve()
         assert outcome.cause is Cause.ENVIRONMENT_FAILED
         if "trust" in outcome.detail:
             break
-        await desk.again()
+        await run.again()
     assert "concierge: it is still starting" in outcome.detail
     assert "Do you trust this folder?" in outcome.detail
-    assert "trust this folder" in (desk.logs / "screen-concierge.txt").read_text()
+    assert "trust this folder" in (run.logs / "screen-concierge.txt").read_text()
 
 
 ASK = {"hook": "PermissionRequest", "payload": {"tool_name": "Bash"}}
@@ -281,131 +281,133 @@ ENDS: dict[str, tuple[list[dict[str, Any]], Cause, str]] = {
 
 @pytest.mark.parametrize(("turn", "cause", "sentence"), ENDS.values(), ids=ENDS.keys())
 async def test_a_pod_that_cannot_go_on_ends_with_the_reason(
-    desk: Desk, turn: list[dict[str, Any]], cause: Cause, sentence: str
+    run: PodRun, turn: list[dict[str, Any]], cause: Cause, sentence: str
 ) -> None:
-    desk.script(turn=turn)
+    run.script(turn=turn)
     started = time.monotonic()
-    outcome = await desk.answer()
+    outcome = await run.solve()
     assert outcome.cause is cause
     assert "concierge: " in outcome.detail
     assert sentence in outcome.detail
     assert time.monotonic() - started < 75, "long before the time is up"
 
 
-async def test_server_errors_that_pass_are_waited_for(desk: Desk) -> None:
+async def test_server_errors_that_pass_are_waited_for(run: PodRun) -> None:
     failing = {"state": ["idle", "server_error"], "message": "500"}
-    desk.script(turn=[PROMPT, failing, {"after": 2, **TOOL}, failing, {"after": 2, **TOOL}, WORK, STOP])
-    desk.patience = msgspec.structs.replace(PATIENCE, possible_error=10)
-    outcome = await desk.answer()
-    assert (outcome.cause, await desk.result()) == (None, "done")
+    run.script(turn=[PROMPT, failing, {"after": 2, **TOOL}, failing, {"after": 2, **TOOL}, WORK, STOP])
+    run.timeouts = msgspec.structs.replace(TIMEOUTS, possible_error=10)
+    outcome = await run.solve()
+    assert (outcome.cause, await run.result()) == (None, "done")
 
 
-async def test_a_daemon_that_does_not_answer_is_given_up_in_time(desk: Desk) -> None:
-    desk.script(PAIR, agents={"coder-1": {"hang": True}})
+async def test_a_daemon_that_does_not_reply_is_given_up_in_time(run: PodRun) -> None:
+    run.script(PAIR, agents={"coder-1": {"hang": True}})
     started = time.monotonic()
     # Somebody who hangs from the start never lets the pod begin.
-    desk.patience = PodTimeouts(poll=0.2, status=1.5, unresponsive=0.5, stop=1)
-    outcome = await desk.answer()
+    run.timeouts = PodTimeouts(poll=0.2, status=1.5, unresponsive=0.5, stop=1)
+    outcome = await run.solve()
     assert outcome.cause is Cause.ENVIRONMENT_FAILED
-    assert "coder-1: its h2 daemon gave no answer" in outcome.detail
+    assert "coder-1: its h2 daemon did not reply" in outcome.detail
     assert time.monotonic() - started < 75
-    assert await survivors(desk) == ""
+    assert await survivors(run) == ""
 
 
-async def test_an_agent_with_a_slow_git_is_waited_for_and_stopped(desk: Desk) -> None:
+async def test_an_agent_with_a_slow_git_is_waited_for_and_stopped(run: PodRun) -> None:
     """`h2 list` and `h2 pod stop` give a status 2 s and then act as if there were no agent."""
-    desk.script(PAIR, status_seconds=2.5, turn=[PROMPT, WORK, STOP])
-    outcome = await desk.answer()
-    assert (outcome.cause, await desk.result()) == (None, "done")
-    ended = {line["actor"] for line in desk.activity() if line["event"] == "session_summary"}
+    run.script(PAIR, status_seconds=2.5, turn=[PROMPT, WORK, STOP])
+    outcome = await run.solve()
+    assert (outcome.cause, await run.result()) == (None, "done")
+    ended = {line["actor"] for line in run.activity() if line["event"] == "session_summary"}
     assert ended == {"concierge", "coder-1"}, "each was stopped, not killed"
 
 
-async def survivors(desk: Desk) -> str:
+async def survivors(run: PodRun) -> str:
     """What still runs of a pod."""
-    return await desk.said(
+    return await run.output(
         "for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' <$f; echo; done | grep -E '[s]leep|[_]daemon'"
     )
 
 
-async def test_nothing_that_an_agent_started_survives(desk: Desk) -> None:
+async def test_nothing_that_an_agent_started_survives(run: PodRun) -> None:
     hidden = "setsid env -i sleep 86400 </dev/null >/dev/null 2>&1 & sleep 0.1"
-    desk.script(PAIR, grandchildren=2, ignore_term=True, turn=[PROMPT, {"run": hidden}, STOP])
-    outcome = await desk.answer()
+    run.script(PAIR, grandchildren=2, ignore_term=True, turn=[PROMPT, {"run": hidden}, STOP])
+    outcome = await run.solve()
     assert outcome.cause is None
-    assert await survivors(desk) == ""
-    assert list((desk.sandbox.home / "sockets").iterdir()) == []
+    assert await survivors(run) == ""
+    assert list((run.sandbox.home / "sockets").iterdir()) == []
 
 
-async def test_an_agent_that_never_starts_fails_the_pod_and_the_others_are_stopped(desk: Desk) -> None:
-    desk.script(PAIR, grandchildren=1, agents={"coder-1": {"fail": "claude: not found"}})
-    outcome = await desk.answer()
+async def test_an_agent_that_never_starts_fails_the_pod_and_the_others_are_stopped(run: PodRun) -> None:
+    run.script(PAIR, grandchildren=1, agents={"coder-1": {"fail": "claude: not found"}})
+    outcome = await run.solve()
     assert outcome.cause is Cause.ENVIRONMENT_FAILED
     assert "daemon did not start" in outcome.detail
     assert "coder-1: error: claude: not found" in outcome.detail
-    assert await survivors(desk) == ""
-    assert [line["actor"] for line in desk.activity() if line["event"] == "session_summary"] == ["concierge"]
+    assert await survivors(run) == ""
+    assert [line["actor"] for line in run.activity() if line["event"] == "session_summary"] == ["concierge"]
 
 
-async def test_a_program_that_ends_at_once_is_an_error_and_not_the_agents_failure(desk: Desk) -> None:
-    desk.script(child="echo cannot be used with root privileges; exit 1")
-    outcome = await desk.answer()
+async def test_a_program_that_ends_at_once_is_an_error_and_not_the_agents_failure(run: PodRun) -> None:
+    run.script(child="echo cannot be used with root privileges; exit 1")
+    outcome = await run.solve()
     assert outcome.cause is Cause.ENVIRONMENT_FAILED
     assert "exited with code 1 before it had begun; on its screen: cannot be used with root" in outcome.detail
 
 
-async def test_a_workspace_that_h2_cannot_map_is_not_tried(desk: Desk) -> None:
-    desk.script()
-    outcome = await desk.answer(workdir="/work_space")
+async def test_a_workspace_that_h2_cannot_map_is_not_tried(run: PodRun) -> None:
+    run.script()
+    outcome = await run.solve(workdir="/work_space")
     assert outcome.cause is Cause.NOT_RUNNABLE_HERE
     assert "h2 cannot follow Claude Code in the folder /work_space" in outcome.detail
 
 
-async def test_a_pod_that_takes_too_long_is_stopped_and_what_it_left_is_kept(desk: Desk) -> None:
-    desk.script(turn=[PROMPT, TOOL, WORK, {"run": "sleep 600"}, STOP])
+async def test_a_pod_that_takes_too_long_is_stopped_and_what_it_left_is_kept(run: PodRun) -> None:
+    run.script(turn=[PROMPT, TOOL, WORK, {"run": "sleep 600"}, STOP])
     for seconds in limits(3):
-        outcome = await desk.answer(desk.request(wall_seconds=seconds))
+        outcome = await run.solve(run.request(wall_seconds=seconds))
         assert outcome.cause is Cause.AGENT_TIMEOUT
         assert f"was not done after {seconds:g} s" in outcome.detail
-        assert await survivors(desk) == ""
-        if await desk.result() == "done":
+        assert await survivors(run) == ""
+        if await run.result() == "done":
             break
-        await desk.again()
-    assert await desk.result() == "done"
-    assert (desk.logs / "h2/sessions/concierge/events.jsonl").is_file()
-    assert any("at work: concierge" in what for what in desk.doing)
+        await run.again()
+    assert await run.result() == "done"
+    assert (run.logs / "h2/sessions/concierge/events.jsonl").is_file()
+    assert any("running: concierge" in what for what in run.progress)
 
 
-async def test_a_pod_that_is_cancelled_is_stopped_and_its_outcome_is_kept(desk: Desk) -> None:
-    desk.script(turn=[PROMPT, TOOL, {"run": "sleep 60"}])
-    working = asyncio.create_task(desk.answer())
-    await eventually(lambda: "at work: concierge" in desk.doing or working.done(), "its work")
+async def test_a_pod_that_is_cancelled_is_stopped_and_its_outcome_is_kept(run: PodRun) -> None:
+    run.script(turn=[PROMPT, TOOL, {"run": "sleep 60"}])
+    working = asyncio.create_task(run.solve())
+    await eventually(lambda: "running: concierge" in run.progress or working.done(), "its work")
     assert not working.done()
     working.cancel()
     with pytest.raises(asyncio.CancelledError):
         await working
-    kept = read_outcome(desk.logs)
+    kept = read_outcome(run.logs)
     assert kept is not None
     assert kept.cause is Cause.INTERRUPTED
-    assert await survivors(desk) == ""
+    assert await survivors(run) == ""
 
 
-async def test_a_pod_without_walls_leaves_nothing_either(tmp_path: Path, programs: Path, door: socket.socket) -> None:
+async def test_a_pod_without_walls_leaves_nothing_either(
+    tmp_path: Path, programs: Path, model_socket: socket.socket
+) -> None:
     # Where h2 can map it: a name from `tempfile` may have an underscore in it.
     place = Path("/tmp") / f"pod-{secrets.token_hex(6)}"
     sandbox = Sandboxes(tmp_path / "sandboxes").create("s1", preset="opus")
-    provider = LocalProvider(isolation=False, environments_dir=place / "rooms")
-    desk = Desk(tmp_path, programs, provider, sandbox, door, in_place=True)
-    desk.script(grandchildren=1, turn=[PROMPT, WORK, STOP])
+    provider = LocalProvider(isolation=False, environments_dir=place / "environments")
+    run = PodRun(tmp_path, programs, provider, sandbox, model_socket, in_place=True)
+    run.script(grandchildren=1, turn=[PROMPT, WORK, STOP])
     try:
-        outcome = await desk.answer()
-        assert (outcome.cause, await desk.result()) == (None, "done")
+        outcome = await run.solve()
+        assert (outcome.cause, await run.result()) == (None, "done")
         named = f"H2_DIR={sandbox.home}"
         left = [path for path in Path("/proc").glob("[0-9]*/environ") if named in _read(path).split("\0")]
         assert left == []
     finally:
-        if desk.room is not None:
-            await desk.room.stop()
+        if run.environment is not None:
+            await run.environment.stop()
         shutil.rmtree(place, ignore_errors=True)
 
 
@@ -417,19 +419,19 @@ def _read(path: Path) -> str:
 
 
 @pytest.mark.slow
-async def test_a_pod_works_in_a_container(tmp_path: Path, programs: Path, door: socket.socket) -> None:
+async def test_a_pod_works_in_a_container(tmp_path: Path, programs: Path, model_socket: socket.socket) -> None:
     provider = make_provider("docker", tmp_path)
     sandbox = Sandboxes(tmp_path / "sandboxes").create("s1", preset="opus")
-    desk = Desk(tmp_path, programs, provider, sandbox, door)
-    desk.script(PAIR, grandchildren=1, turn=[PROMPT, WORK, STOP])
+    run = PodRun(tmp_path, programs, provider, sandbox, model_socket)
+    run.script(PAIR, grandchildren=1, turn=[PROMPT, WORK, STOP])
     try:
-        outcome = await desk.answer()
-        assert (outcome.cause, await desk.result()) == (None, "done"), outcome.detail
-        assert await survivors(desk) == ""
-        assert (desk.logs / "h2/sessions/coder-1/events.jsonl").is_file()
+        outcome = await run.solve()
+        assert (outcome.cause, await run.result()) == (None, "done"), outcome.detail
+        assert await survivors(run) == ""
+        assert (run.logs / "h2/sessions/coder-1/events.jsonl").is_file()
     finally:
-        if desk.room is not None:
-            await desk.room.stop()
+        if run.environment is not None:
+            await run.environment.stop()
         await provider.close()
 
 
@@ -443,22 +445,22 @@ usage: {input: 100, output: 10}
 
 
 @pytest.mark.slow
-async def test_the_real_claude_code_starts_without_a_question_and_works(desk: Desk) -> None:
+async def test_the_real_claude_code_starts_without_a_question_and_works(run: PodRun) -> None:
     if find_claude() is None:
         pytest.skip("Claude Code is not installed")
-    desk.script(claude=True)
-    desk.door.close()
-    (desk.folder / "talk.yaml").write_text(TALK)
-    async with Gateway(ScriptBackend(read_script(desk.folder / "talk.yaml"))) as gateway:
-        await gateway.listen_unix(desk.folder / "door")
+    run.script(claude=True)
+    run.model_socket.close()
+    (run.folder / "talk.yaml").write_text(TALK)
+    async with Gateway(ScriptBackend(read_script(run.folder / "talk.yaml"))) as gateway:
+        await gateway.listen_unix(run.folder / "model.sock")
         async with gateway.session(GatewaySessionSpec(task_id="t", label="t")) as session:
-            desk.patience = msgspec.structs.replace(PATIENCE, ready=60, prompt=30, nudge=2)
-            desk.claude = None
-            request = msgspec.structs.replace(desk.request(90), model_path=session.path)
-            outcome = await desk.answer(request)
+            run.timeouts = msgspec.structs.replace(TIMEOUTS, ready=60, prompt=30, nudge=2)
+            run.claude = None
+            request = msgspec.structs.replace(run.request(90), model_path=session.path)
+            outcome = await run.solve(request)
             usage = session.usage
-    assert (outcome.cause, await desk.result()) == (None, "done"), outcome.detail
+    assert (outcome.cause, await run.result()) == (None, "done"), outcome.detail
     assert [(entry.agent, entry.turns) for entry in usage.agents] == [("concierge", 2)]
     assert outcome.final_text == "All is done."
-    hooks = [line.get("hook_event") for line in desk.activity()]
+    hooks = [line.get("hook_event") for line in run.activity()]
     assert {"SessionStart", "UserPromptSubmit", "PreToolUse", "Stop"} <= set(hooks)

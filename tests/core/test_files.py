@@ -91,15 +91,15 @@ def test_a_program_that_inherits_the_lock_keeps_it_after_its_block(tmp_path: Pat
         pass
 
 
-def test_who_waits_for_a_lock_is_told_once(tmp_path: Path) -> None:
-    told: list[str] = []
+def test_who_waits_for_a_lock_is_notified_once(tmp_path: Path) -> None:
+    calls: list[str] = []
     with (
         file_lock(tmp_path / "lock", what="it"),
         pytest.raises(RetryableError),
-        file_lock(tmp_path / "lock", what="it", wait_seconds=0.1, on_wait=lambda: told.append("waiting")),
+        file_lock(tmp_path / "lock", what="it", wait_seconds=0.1, on_wait=lambda: calls.append("waiting")),
     ):
         pass
-    assert told == ["waiting"]
+    assert calls == ["waiting"]
 
 
 def test_what_is_not_a_regular_file_is_never_replaced_by_one(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from plain_environment import environment_of
 from proctor.core.environment import EnvironmentSpec, ExecResult
 from proctor.core.errors import InvalidData
 from proctor.core.verdict import TestStatus
@@ -24,7 +25,6 @@ from proctor.grading import (
 )
 from proctor.grading.outcome_reader import EXIT_CODE_TEST, read_outcome
 from proctor.grading.plan import build_test_command
-from unisolated_environment import environment_with
 from waiting import PATIENCE
 
 JUNIT = '<testsuite><testcase name="a"/></testsuite>'
@@ -40,7 +40,7 @@ def kind_of(run: TestRun) -> InconclusiveKind:
 
 
 async def test_a_report_is_read_from_the_path_that_the_command_was_given(tmp_path: Path) -> None:
-    environment = environment_with(tmp_path, {"r.xml": JUNIT})
+    environment = environment_of(tmp_path, {"r.xml": JUNIT})
     run = await run_tests(environment, shell(TestFormat.JUNIT, 'cp r.xml "$0"; echo out; echo err >&2; exit 3'))
     assert run.outcome == TestResults(tests={"a": TestStatus.PASSED})
     assert run.exit_code == 3
@@ -54,20 +54,20 @@ async def test_a_directory_of_reports_is_read_whole(tmp_path: Path) -> None:
     other = JUNIT.replace('"a"', '"b"').replace("/></testsuite>", "><failure/></testcase></testsuite>")
     files = {"one.xml": JUNIT, "two.xml": other, "notes.txt": "not a report"}
     run = await run_tests(
-        environment_with(tmp_path, files),
+        environment_of(tmp_path, files),
         shell(TestFormat.JUNIT, 'mkdir -p "$0/deep"; cp one.xml notes.txt "$0"; cp two.xml "$0/deep"'),
     )
     assert run.outcome == TestResults(tests={"a": TestStatus.PASSED, "b": TestStatus.FAILED})
 
 
 async def test_a_report_that_lies_about_is_never_read(tmp_path: Path) -> None:
-    environment = environment_with(tmp_path, {"report": JUNIT, "junit.xml": JUNIT})
+    environment = environment_of(tmp_path, {"report": JUNIT, "junit.xml": JUNIT})
     assert kind_of(await run_tests(environment, shell(TestFormat.JUNIT, "true"))) is InconclusiveKind.NO_REPORT
 
 
 @pytest.mark.parametrize("script", ['ln -s "$PWD/r.xml" "$0"', 'mkfifo "$0"', 'ln -s /nowhere "$0"'])
 async def test_a_link_or_a_pipe_is_no_report(script: str, tmp_path: Path) -> None:
-    environment = environment_with(tmp_path, {"r.xml": JUNIT})
+    environment = environment_of(tmp_path, {"r.xml": JUNIT})
     assert (
         kind_of(await run_tests(environment, shell(TestFormat.JUNIT, script), timeout=PATIENCE))
         is InconclusiveKind.NO_REPORT
@@ -75,7 +75,7 @@ async def test_a_link_or_a_pipe_is_no_report(script: str, tmp_path: Path) -> Non
 
 
 async def test_a_link_among_reports_is_passed_over(tmp_path: Path) -> None:
-    environment = environment_with(tmp_path, {"r.xml": JUNIT})
+    environment = environment_of(tmp_path, {"r.xml": JUNIT})
     script = 'mkdir "$0"; ln -s "$PWD/r.xml" "$0/r.xml"'
     assert kind_of(await run_tests(environment, shell(TestFormat.JUNIT, script))) is InconclusiveKind.NO_REPORT
 
@@ -92,14 +92,14 @@ def test_every_run_has_a_path_and_a_key_of_its_own() -> None:
 
 async def test_without_a_report_path_results_are_read_from_stdout(tmp_path: Path) -> None:
     plan = TestPlan(format=TestFormat.TAP, command=("sh", "-c", "echo 1..1; echo ok 1 - a; echo noise >&2"))
-    run = await run_tests(environment_with(tmp_path, {}), plan)
+    run = await run_tests(environment_of(tmp_path, {}), plan)
     assert run.outcome == TestResults(tests={"a": TestStatus.PASSED})
 
 
 @pytest.mark.parametrize(("script", "status"), [("true", TestStatus.PASSED), ("exit 7", TestStatus.FAILED)])
 async def test_an_exit_code_is_one_test(script: str, status: TestStatus, tmp_path: Path) -> None:
     run = await run_tests(
-        environment_with(tmp_path, {}), TestPlan(format=TestFormat.EXIT_CODE, command=("sh", "-c", script))
+        environment_of(tmp_path, {}), TestPlan(format=TestFormat.EXIT_CODE, command=("sh", "-c", script))
     )
     assert run.outcome == TestResults(tests={EXIT_CODE_TEST: status})
 
@@ -107,7 +107,7 @@ async def test_an_exit_code_is_one_test(script: str, status: TestStatus, tmp_pat
 @pytest.mark.parametrize("form", [TestFormat.EXIT_CODE, TestFormat.TAP, TestFormat.JUNIT, TestFormat.GO])
 async def test_a_missing_program_is_not_a_failed_test(form: TestFormat, tmp_path: Path) -> None:
     plan = TestPlan(format=form, command=("no-such-program", "{report}"))
-    assert kind_of(await run_tests(environment_with(tmp_path, {}), plan)) is InconclusiveKind.NOT_STARTED
+    assert kind_of(await run_tests(environment_of(tmp_path, {}), plan)) is InconclusiveKind.NOT_STARTED
 
 
 @pytest.mark.parametrize("form", [TestFormat.UNITTEST, TestFormat.TAP])
@@ -119,19 +119,19 @@ def test_output_with_its_middle_left_out_is_nobodys_forgery(form: TestFormat) ->
 
 async def test_the_clock_ends_a_command(tmp_path: Path) -> None:
     plan = TestPlan(format=TestFormat.EXIT_CODE, command=("sleep", "30"))
-    assert kind_of(await run_tests(environment_with(tmp_path, {}), plan, timeout=0.3)) is InconclusiveKind.TIMED_OUT
+    assert kind_of(await run_tests(environment_of(tmp_path, {}), plan, timeout=0.3)) is InconclusiveKind.TIMED_OUT
 
 
 async def test_a_plan_without_a_command_is_invalid(tmp_path: Path) -> None:
     with pytest.raises(InvalidData, match="'tap' needs a command"):
-        await run_tests(environment_with(tmp_path, {}), TestPlan(format=TestFormat.TAP))
+        await run_tests(environment_of(tmp_path, {}), TestPlan(format=TestFormat.TAP))
 
 
 async def test_variables_reach_the_command(tmp_path: Path) -> None:
     plan = TestPlan(
         format=TestFormat.EXIT_CODE, command=("sh", "-c", '[ "$COLOUR" = red ]'), variables={"COLOUR": "red"}
     )
-    run = await run_tests(environment_with(tmp_path, {}), plan)
+    run = await run_tests(environment_of(tmp_path, {}), plan)
     assert run.tests == {EXIT_CODE_TEST: TestStatus.PASSED}
 
 
@@ -155,7 +155,7 @@ test('flies', { skip: true }, () => {});
 """
     command = (node, "--test", f"--test-reporter={form.value}", "--test-reporter-destination={report}", "a.test.js")
     run = await run_tests(
-        environment_with(tmp_path, {"a.test.js": source}), TestPlan(format=form, command=command), timeout=60
+        environment_of(tmp_path, {"a.test.js": source}), TestPlan(format=form, command=command), timeout=60
     )
     assert isinstance(run.outcome, TestResults), run.outcome
     found = {name.rpartition("::")[2].rpartition(" > ")[2]: status.value for name, status in run.outcome.tests.items()}
@@ -167,7 +167,7 @@ async def test_what_pytest_writes_as_junit_is_read(tmp_path: Path) -> None:
     source = "import pytest\ndef test_a(): pass\ndef test_b(): assert 0\n@pytest.mark.xfail\ndef test_c(): assert 0\n"
     command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junit-xml={report}")
     run = await run_tests(
-        environment_with(tmp_path, {"test_it.py": source}, {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}),
+        environment_of(tmp_path, {"test_it.py": source}, {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}),
         TestPlan(format=TestFormat.JUNIT, command=command),
         timeout=60,
     )

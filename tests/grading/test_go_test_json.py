@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plain_environment import environment_of
 from proctor.grading import InconclusiveKind, InconclusiveRun, TestFormat, TestPlan, TestResults, run_tests
 from proctor.grading.go_test_json import parse_go_events
-from unisolated_environment import environment_with
 
 
 def events(*lines: str) -> bytes:
@@ -124,7 +124,7 @@ func TestExit(t *testing.T) { os.Exit(0) }
     cache = subprocess.run([go, "env", "GOCACHE"], capture_output=True, text=True, check=True).stdout.strip()
     variables = {"GOCACHE": cache, "GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local"}
     plan = TestPlan(format=TestFormat.GO, command=(go, "test", "-vet=off", "-json", "./..."), variables=variables)
-    run = await run_tests(environment_with(tmp_path / "work", files), plan, timeout=100)
+    run = await run_tests(environment_of(tmp_path / "work", files), plan, timeout=100)
     assert isinstance(run.outcome, TestResults)
     assert statuses(run.outcome) == {
         "example.com/m/ok::TestOk": "passed",

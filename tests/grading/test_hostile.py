@@ -16,6 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from grading.tree_changes import tree_change
+from plain_environment import environment_at, environment_of
 from proctor.core.causes import Cause, Status
 from proctor.core.verdict import TestStatus
 from proctor.grading import (
@@ -29,7 +30,6 @@ from proctor.grading import (
     resolve,
     run_tests,
 )
-from unisolated_environment import environment_at, environment_with
 
 BASE = {
     "thing.py": "def about():\n    return 'a thing'\ndef answer():\n    return 41\n",
@@ -490,8 +490,8 @@ async def test_no_submission_is_both_resolved_and_clean(
 ) -> None:
     attack = ATTACKS[name]
     if form not in pre_patch_runs:
-        pre_patch_runs[form] = await run_tests(environment_with(tmp_path / "base", BASE), PLANS[form])
-    environment = environment_with(tmp_path / "work", {**BASE, **attack.files})
+        pre_patch_runs[form] = await run_tests(environment_of(tmp_path / "base", BASE), PLANS[form])
+    environment = environment_of(tmp_path / "work", {**BASE, **attack.files})
     after = await run_tests(environment, PLANS[form], timeout=30)
     resolution = resolve(pre_patch_runs[form], after, LABELS[form])
     codes = {finding.code for finding in audit_change(tree_change(BASE, {**BASE, **attack.files}))}
@@ -506,9 +506,9 @@ async def test_no_submission_is_both_resolved_and_clean(
 
 @pytest.mark.parametrize("form", list(PLANS))
 async def test_an_honest_submission_is_resolved_and_clean(form: TestFormat, tmp_path: Path) -> None:
-    before = await run_tests(environment_with(tmp_path / "base", BASE), PLANS[form])
+    before = await run_tests(environment_of(tmp_path / "base", BASE), PLANS[form])
     fixed = {**BASE, "thing.py": BASE["thing.py"].replace("41", "42")}
-    after = await run_tests(environment_with(tmp_path / "work", fixed), PLANS[form])
+    after = await run_tests(environment_of(tmp_path / "work", fixed), PLANS[form])
     resolution = resolve(before, after, LABELS[form])
     assert isinstance(resolution, Resolution)
     assert resolution.status is Status.RESOLVED
@@ -534,7 +534,7 @@ def answer():
     with tempfile.TemporaryDirectory() as directory:
         work = Path(directory) / "work"
         Path(directory).chmod(0o755)
-        environment_with(work, {**BASE, "thing.py": BASE["thing.py"] + spy})
+        environment_of(work, {**BASE, "thing.py": BASE["thing.py"] + spy})
         prefix = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups") if os.geteuid() == 0 else ()
         plan = TestPlan(format=TestFormat.UNITTEST, targets=("tests",), python=str(python))
         run = await run_tests(environment_at(work, prefix=prefix), plan)

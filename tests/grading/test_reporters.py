@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from interpreters import interpreters
+from plain_environment import environment_at, environment_of
 from proctor.core.verdict import TestStatus
 from proctor.grading import (
     ConfigFile,
@@ -18,7 +19,6 @@ from proctor.grading import (
     TestRun,
     run_tests,
 )
-from unisolated_environment import environment_at, environment_with
 from waiting import limits
 
 UNITTEST = TestPlan(format=TestFormat.UNITTEST, targets=("tests",), python=sys.executable)
@@ -91,7 +91,7 @@ def kind_of(run: TestRun) -> InconclusiveKind:
 
 @pytest.mark.parametrize("python", interpreters())
 async def test_unittest_tells_every_way_in_which_a_test_can_end(python: str, tmp_path: Path) -> None:
-    environment = environment_with(tmp_path / "work", {"tests/test_all.py": EVERY_STATUS})
+    environment = environment_of(tmp_path / "work", {"tests/test_all.py": EVERY_STATUS})
     run = await run_tests(environment, TestPlan(format=TestFormat.UNITTEST, targets=("tests",), python=python))
     assert statuses(run) == {
         "tests.test_all.Each.test_passes": "passed",
@@ -150,7 +150,7 @@ class TestOfUnittest(unittest.TestCase):
             with self.subTest(number=number):
                 self.assertNotEqual(number, 1)
 """
-    run = await run_tests(environment_with(tmp_path / "work", {"tests/test_all.py": source}), PYTEST)
+    run = await run_tests(environment_of(tmp_path / "work", {"tests/test_all.py": source}), PYTEST)
     assert statuses(run) == {
         "tests/test_all.py::test_passes": "passed",
         "tests/test_all.py::test_fails": "failed",
@@ -179,7 +179,7 @@ async def test_a_module_that_cannot_be_imported_is_broken_and_the_others_run(pla
         "tests/test_a.py": "import no_such_module\n",
         "tests/test_c.py": "import unittest\nclass C(unittest.TestCase):\n    def test_c(self): pass\n",
     }
-    run = await run_tests(environment_with(tmp_path / "work", files), plan)
+    run = await run_tests(environment_of(tmp_path / "work", files), plan)
     assert list(statuses(run).values()) == ["passed"]
     assert isinstance(run.outcome, TestResults)
     broken = {name.removeprefix("tests").strip("/.").removesuffix(".py") for name in run.outcome.broken}
@@ -188,7 +188,7 @@ async def test_a_module_that_cannot_be_imported_is_broken_and_the_others_run(pla
 
 
 async def test_a_module_that_leaves_at_import_is_broken_under_unittest(tmp_path: Path) -> None:
-    environment = environment_with(tmp_path / "work", {"tests/test_a.py": "import sys\nsys.exit(0)\n"})
+    environment = environment_of(tmp_path / "work", {"tests/test_a.py": "import sys\nsys.exit(0)\n"})
     run = await run_tests(environment, UNITTEST)
     assert isinstance(run.outcome, TestResults)
     assert "SystemExit" in run.outcome.broken["tests.test_a"]
@@ -196,12 +196,12 @@ async def test_a_module_that_leaves_at_import_is_broken_under_unittest(tmp_path:
 
 async def test_a_module_that_leaves_at_import_leaves_no_results_under_pytest(tmp_path: Path) -> None:
     files = {"tests/test_a.py": "import sys\nsys.exit(0)\n", "tests/test_b.py": "def test_b(): pass\n"}
-    run = await run_tests(environment_with(tmp_path / "work", files), PYTEST)
+    run = await run_tests(environment_of(tmp_path / "work", files), PYTEST)
     assert kind_of(run) is InconclusiveKind.CUT_SHORT
 
 
 async def test_a_missing_target_leaves_no_results_under_pytest(tmp_path: Path) -> None:
-    run = await run_tests(environment_with(tmp_path / "work", {}), PYTEST)
+    run = await run_tests(environment_of(tmp_path / "work", {}), PYTEST)
     assert isinstance(run.outcome, InconclusiveRun)
     assert "pytest refused its arguments" in run.outcome.reason
 
@@ -214,7 +214,7 @@ class Odd(unittest.TestCase):
 for name in ["test_a b", "test_\\n", "test_ü::é", "test_\\udc80", "test_" + "x" * 5000]:
     setattr(Odd, name, lambda self: None)
 """
-    run = await run_tests(environment_with(tmp_path / "work", {"tests/test_odd.py": source}), UNITTEST)
+    run = await run_tests(environment_of(tmp_path / "work", {"tests/test_odd.py": source}), UNITTEST)
     names = {name.removeprefix("tests.test_odd.Odd.") for name in statuses(run)}
     # A lone surrogate fits into no file: it is spelled out.
     assert names == {"test_a b", "test_\n", "test_ü::é", "test_\\udc80", "test_" + "x" * 5000}
@@ -235,7 +235,7 @@ def load_tests(loader, standard, pattern):
         suite.addTests(loader.loadTestsFromTestCase(make(fails)))
     return suite
 """
-    run = await run_tests(environment_with(tmp_path / "work", {"tests/test_two.py": source}), UNITTEST)
+    run = await run_tests(environment_of(tmp_path / "work", {"tests/test_two.py": source}), UNITTEST)
     assert statuses(run) == {"tests.test_two.Same.test_it": "failed"}
 
 
@@ -261,13 +261,13 @@ async def test_unittest_targets_are_directories_files_and_dotted_names(
         "tests/not_a_package/test_x.py": one,
         "odd-name/test_c.py": "import unittest\nclass C(unittest.TestCase):\n    def test_c(self): pass\n",
     }
-    environment = environment_with(tmp_path / "work", files)
+    environment = environment_of(tmp_path / "work", files)
     run = await run_tests(environment, TestPlan(format=TestFormat.UNITTEST, targets=targets, python=sys.executable))
     assert set(statuses(run)) == names
 
 
 async def test_a_target_that_is_not_there_is_broken(tmp_path: Path) -> None:
-    run = await run_tests(environment_with(tmp_path / "work", {}), UNITTEST)
+    run = await run_tests(environment_of(tmp_path / "work", {}), UNITTEST)
     assert isinstance(run.outcome, TestResults)
     assert run.outcome.broken == {"tests": "no such test file"}
 
@@ -283,7 +283,7 @@ class T(unittest.TestCase):
         self.assertTrue(difflib.MINE)
 """,
     }
-    run = await run_tests(environment_with(tmp_path / "work", files), plan)
+    run = await run_tests(environment_of(tmp_path / "work", files), plan)
     assert list(statuses(run).values()) == ["passed"]
 
 
@@ -299,13 +299,13 @@ class T(unittest.TestCase):
         subprocess.run([sys.executable, "-c", "import two"], check=True)
 """,
     }
-    environment = environment_with(tmp_path / "work", files, {"PYTHONPATH": str(tmp_path / "work" / "more")})
+    environment = environment_of(tmp_path / "work", files, {"PYTHONPATH": str(tmp_path / "work" / "more")})
     wider = TestPlan(format=plan.format, targets=plan.targets, python=plan.python, paths=("src",))
     assert list(statuses(await run_tests(environment, wider)).values()) == ["passed"]
 
 
 async def test_a_module_that_skips_itself_is_neither_broken_nor_run(tmp_path: Path) -> None:
-    environment = environment_with(
+    environment = environment_of(
         tmp_path / "work", {"tests/test_a.py": "import unittest\nraise unittest.SkipTest('not here')\n"}
     )
     run = await run_tests(environment, UNITTEST)
@@ -323,7 +323,7 @@ class T(unittest.TestCase):
     def test_b(self): time.sleep(600)
 """
     for seconds in limits(3):
-        environment = environment_with(tmp_path / f"work-{seconds:g}", {"tests/test_it.py": source})
+        environment = environment_of(tmp_path / f"work-{seconds:g}", {"tests/test_it.py": source})
         run = await run_tests(environment, plan, timeout=seconds)
         assert kind_of(run) is InconclusiveKind.TIMED_OUT
         assert isinstance(run.outcome, InconclusiveRun)
@@ -336,13 +336,13 @@ class T(unittest.TestCase):
 
 async def test_a_missing_interpreter_is_a_run_that_did_not_start(tmp_path: Path) -> None:
     plan = TestPlan(format=TestFormat.UNITTEST, python="no-such-python")
-    assert kind_of(await run_tests(environment_with(tmp_path / "work", {}), plan)) is InconclusiveKind.NOT_STARTED
+    assert kind_of(await run_tests(environment_of(tmp_path / "work", {}), plan)) is InconclusiveKind.NOT_STARTED
 
 
 async def test_a_environment_without_pytest_is_a_run_that_did_not_start_and_says_so(tmp_path: Path) -> None:
     venv.create(tmp_path / "bare", symlinks=True)
     plan = TestPlan(format=TestFormat.PYTEST, python=str(tmp_path / "bare" / "bin" / "python3"))
-    run = await run_tests(environment_with(tmp_path / "work", {}), plan)
+    run = await run_tests(environment_of(tmp_path / "work", {}), plan)
     assert isinstance(run.outcome, InconclusiveRun)
     assert run.outcome.kind is InconclusiveKind.NOT_STARTED
     assert "No module named 'pytest'" in run.outcome.reason
@@ -360,7 +360,7 @@ async def test_pytest_reads_the_configuration_of_the_plan_and_not_of_the_workspa
         text='[tool.pytest.ini_options]\npython_files = "check_*.py"\nxfail_strict = true\npythonpath = ["lib"]\n',
     )
     plan = TestPlan(format=TestFormat.PYTEST, python=sys.executable, config=config)
-    run = await run_tests(environment_with(tmp_path / "work", files), plan)
+    run = await run_tests(environment_of(tmp_path / "work", files), plan)
     assert statuses(run) == {"tests/check_it.py::test_it": "passed"}
 
 
@@ -368,13 +368,13 @@ async def test_pytest_stops_at_no_failure_whatever_the_configuration_says(tmp_pa
     files = {"tests/test_it.py": "def test_a(): assert 0\ndef test_b(): pass\n"}
     config = ConfigFile(name="pytest.ini", text="[pytest]\naddopts = -x\n")
     plan = TestPlan(format=TestFormat.PYTEST, python=sys.executable, config=config)
-    run = await run_tests(environment_with(tmp_path / "work", files), plan)
+    run = await run_tests(environment_of(tmp_path / "work", files), plan)
     assert list(statuses(run).values()) == ["failed", "passed"]
 
 
 async def test_plugins_are_loaded_when_the_plan_names_them_and_only_then(tmp_path: Path) -> None:
     files = {"tests/test_it.py": "async def test_it(): pass\n"}
-    environment = environment_with(
+    environment = environment_of(
         tmp_path / "work", files, {"PYTEST_ADDOPTS": "--no-such-option", "PYTEST_PLUGINS": "no_such_plugin"}
     )
     config = ConfigFile(name="pytest.ini", text="[pytest]\nasyncio_mode = auto\n")
@@ -387,7 +387,7 @@ async def test_nothing_is_left_in_the_workspace_or_in_the_temporary_directory(tm
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     files = {"thing.py": "", "tests/test_it.py": "import thing\ndef test_it(): pass\n"}
-    environment = environment_with(tmp_path / "work", files, {"TMPDIR": str(scratch)})
+    environment = environment_of(tmp_path / "work", files, {"TMPDIR": str(scratch)})
     run = await run_tests(environment, PYTEST)
     assert run.complete
     assert sorted(str(path.relative_to(tmp_path / "work")) for path in (tmp_path / "work").rglob("*")) == [
@@ -406,7 +406,7 @@ class T(unittest.TestCase):
     def test_it(self):
         subprocess.Popen(["sh", "-c", "sleep 1; touch {mark}"], start_new_session=True)
 """
-    run = await run_tests(environment_with(tmp_path / "work", {"tests/test_it.py": source}), UNITTEST)
+    run = await run_tests(environment_of(tmp_path / "work", {"tests/test_it.py": source}), UNITTEST)
     assert list(statuses(run).values()) == ["passed"]
     environment = environment_at(tmp_path)
     await environment.exec(["sleep", "1.5"])
@@ -421,6 +421,6 @@ class Many(unittest.TestCase):
 for number in range(2000):
     setattr(Many, f"test_{number}", lambda self: print("x" * 1000))
 """
-    run = await run_tests(environment_with(tmp_path / "work", {"tests/test_many.py": source}), UNITTEST)
+    run = await run_tests(environment_of(tmp_path / "work", {"tests/test_many.py": source}), UNITTEST)
     assert len(statuses(run)) == 2000
     assert len(run.log) > 2_000_000

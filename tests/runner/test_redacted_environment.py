@@ -5,10 +5,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plain_environment import PlainEnvironment
 from proctor.gateway import Redactor
 from proctor.runner.attempt import redact_submission
 from proctor.runner.redacted_environment import _MAX_BUFFERED, RedactedEnvironment, RedactingWriter
-from unisolated_environment import UnisolatedEnvironment
 
 SECRET = "dummy-secret-0123456789"
 
@@ -50,7 +50,7 @@ def test_a_line_without_end_is_passed_on_and_a_secret_in_it_is_not() -> None:
 async def test_commands_in_a_redacted_environment_are_heard_without_secrets_and_otherwise_unchanged(
     tmp_path: Path,
 ) -> None:
-    plain: Any = UnisolatedEnvironment(tmp_path)
+    plain: Any = PlainEnvironment(tmp_path)
     environment = RedactedEnvironment(plain, Redactor([SECRET]))
     heard: dict[str, bytes] = {"out": b"", "err": b""}
     done = await environment.exec(

@@ -54,15 +54,15 @@ def main() -> None:
         asked = json.loads(line)
         if "poll" in asked:
             pid, status = os.waitpid(asked["poll"], os.WNOHANG)
-            answer: Any = os.waitstatus_to_exitcode(status) if pid else None
+            reply: Any = os.waitstatus_to_exitcode(status) if pid else None
         else:
-            answer = os.fork()
-            if answer == 0:
+            reply = os.fork()
+            if reply == 0:
                 arguments = become(asked)
                 from proctor.cli.dispatch import dispatch
 
                 sys.exit(dispatch(arguments))
-        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.write(json.dumps(reply) + "\n")
         sys.stdout.flush()
 
 

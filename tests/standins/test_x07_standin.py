@@ -85,7 +85,7 @@ def test_tests_end_as_the_program_says(  # noqa: PLR0917 - the table has four co
 
 @EVERY_X07
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         (["--jobs", "2"], "--jobs >1 requires --no-fail-fast"),
         (["--jobs", "0"], "--jobs >1 requires --no-fail-fast"),
@@ -94,10 +94,10 @@ def test_tests_end_as_the_program_says(  # noqa: PLR0917 - the table has four co
         (["--frobnicate"], "--frobnicate"),
     ],
 )
-def test_wrong_usage_is_exit_code_2_and_no_report(x07: Path, tmp_path: Path, flags: list[str], said: str) -> None:
+def test_wrong_usage_is_exit_code_2_and_no_report(x07: Path, tmp_path: Path, flags: list[str], message: str) -> None:
     code, report, stderr = run_tests(x07, write_repo(tmp_path, ("a", "good")), *flags)
     assert (code, report) == (2, None)
-    assert said in stderr
+    assert message in stderr
 
 
 @EVERY_X07
@@ -137,7 +137,7 @@ def test_the_linter_offers_quickfixes_and_fix_applies_them(x07: Path, tmp_path: 
 
 
 @EVERY_X07
-def test_what_has_no_quickfix_stays_and_is_told(x07: Path, tmp_path: Path) -> None:
+def test_what_has_no_quickfix_stays_and_is_reported(x07: Path, tmp_path: Path) -> None:
     repo = write_repo(tmp_path, ("a", "it"), it=["begin", ["let", "x"], ["std.test.pass"]])
     file = str(repo / "modules" / "m.x07.json")
     assert run(x07, "fix", "--input", file, "--write", cwd=tmp_path).returncode == 1

@@ -1,4 +1,4 @@
-"""A cheap agent that really talks to its model: so many turns, and the last thing that it hears is its answer."""
+"""A cheap agent that really talks to its model: so many turns, and the last response is its submission."""
 
 import http.client
 import json
@@ -20,30 +20,30 @@ def say(messages: list[dict[str, str]], *, stream: bool) -> str:
             body=json.dumps(body).encode(),
             headers={"content-type": "application/json", "x-api-key": os.environ["ANTHROPIC_API_KEY"]},
         )
-        answer = connection.getresponse()
-        data = answer.read().decode()
+        response = connection.getresponse()
+        data = response.read().decode()
     except (OSError, http.client.HTTPException) as error:
-        print(f"no answer: {error}", file=sys.stderr)
+        print(f"no response: {error}", file=sys.stderr)
         sys.exit(75)
-    if answer.status != 200:
-        print(f"status {answer.status}: {data[:300]}", file=sys.stderr)
-        sys.exit({400: 1, 401: 77, 402: 1, 403: 77}.get(answer.status, 75))
+    if response.status != 200:
+        print(f"status {response.status}: {data[:300]}", file=sys.stderr)
+        sys.exit({400: 1, 401: 77, 402: 1, 403: 77}.get(response.status, 75))
     try:
         if not stream:
             return str(json.loads(data)["content"][0]["text"])
         events = [json.loads(line[6:]) for line in data.splitlines() if line.startswith("data: ")]
         assert events[-1]["type"] == "message_stop"
     except (ValueError, LookupError, AssertionError):
-        print(f"this is no answer: {data[:300]}", file=sys.stderr)
+        print(f"this is no response: {data[:300]}", file=sys.stderr)
         sys.exit(75)
     return "".join(event["delta"].get("text", "") for event in events if event["type"] == "content_block_delta")
 
 
 with open(os.environ["PROCTOR_INSTRUCTION_FILE"]) as file:
-    said = [{"role": "user", "content": file.read()}]
+    messages = [{"role": "user", "content": file.read()}]
 for turn in range(TURNS):
-    text = say(said, stream=turn % 2 == 0)
+    text = say(messages, stream=turn % 2 == 0)
     print(text, flush=True)
-    with open("answer.txt", "w") as answer_file:
-        answer_file.write(text + "\n")
-    said += [{"role": "assistant", "content": text}, {"role": "user", "content": f"and then? ({turn})"}]
+    with open("answer.txt", "w") as submission_file:
+        submission_file.write(text + "\n")
+    messages += [{"role": "assistant", "content": text}, {"role": "user", "content": f"and then? ({turn})"}]

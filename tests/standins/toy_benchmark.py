@@ -1,4 +1,4 @@
-"""A benchmark whose tasks cost next to nothing: the agent's last words are its answer, and `right` is right."""
+"""A benchmark whose tasks cost next to nothing: the agent's last response is its submission, and `right` is right."""
 
 import os
 from collections.abc import Sequence
@@ -83,15 +83,15 @@ class Toy(Benchmark):
             pre_patch_ok=sound,
             oracle_ok=True,
             determinism_ok=True,
-            problems=() if sound else ("it is sick",),
+            problems=() if sound else ("it is unhealthy",),
             deviations=_deviations(),
         )
 
 
 def _deviations() -> tuple[str, ...]:
     """What TOY_DEVIATION says."""
-    said = os.environ.get("TOY_DEVIATION")
-    return (said,) if said else ()
+    deviation = os.environ.get("TOY_DEVIATION")
+    return (deviation,) if deviation else ()
 
 
 class ToySource(BenchmarkSource):

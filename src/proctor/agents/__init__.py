@@ -1,6 +1,6 @@
-"""What answers a task: Claude Code, a pod that h2 runs, any command, the oracle, nobody; and whatever a plugin adds.
+"""Agents: Claude Code, a pod that h2 runs, any command, the oracle, one that does nothing, and those of plugins.
 
-Agents are found by name through the entry point group ``proctor.agents``, the built-in ones like a stranger's.
+They are found by name through the entry point group ``proctor.agents``.
 """
 
 import functools
@@ -18,7 +18,7 @@ def agent(name: str, setup: AgentSetup | None = None) -> Agent:
     """Make the agent of this name.
 
     Raises:
-        UsageError: there is none of this name, or it lacks something that it needs.
+        UsageError: there is none of this name, or something that it needs is missing from the setup.
     """
     return agent_class(name)(setup)
 

@@ -1,4 +1,4 @@
-"""Claude Code, the real program, run once per task with everything pinned that could differ between two runs."""
+"""Claude Code, run once per task, with everything fixed that could differ between two runs."""
 
 import asyncio
 import math
@@ -15,7 +15,7 @@ from proctor.agents.claude_outcome import classify_exit
 from proctor.agents.claude_stream import ClaudeStream, ClaudeStreamSummary
 from proctor.agents.outcomes import not_started_outcome, write_outcome
 from proctor.agents.supervisor import ExitReason, ProcessExit, Supervisor
-from proctor.core.agent import Agent, AgentOutcome, AgentRequest, AgentSetup, ProgressCallback
+from proctor.core.agent import KEY_PLACEHOLDER, Agent, AgentOutcome, AgentRequest, AgentSetup, ProgressCallback
 from proctor.core.agent_options import AgentOptions
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Mount, Network
@@ -25,28 +25,27 @@ from proctor.core.programs import find_claude, first_line, resolve_program
 from proctor.core.record import to_json
 from proctor.core.result import AgentMetrics, Member
 
-# Not under /opt or /usr, which a local room shows read-only as they are on the host.
+# Not under /opt or /usr, which a local environment shows read-only as they are on the host.
 PROGRAM: Final = "/proctor/claude"
 CONFIG: Final = "/proctor/config"
 STREAM_FILE: Final = "stream.jsonl"
-SUMMARY_FILE: Final = "told.json"
+SUMMARY_FILE: Final = "stream-summary.json"
 LONGEST_INSTRUCTION: Final = 10_000_000
 _LONGEST_ARGUMENT: Final = 131_000
 _CREDENTIALS: Final = ".credentials.json"
-PLACEHOLDER: Final = "placeholder-the-gateway-has-the-key"
 # The id of the machine in every request: the same everywhere, so that a recording fits.
 _SEED: Final = '{"userID":"' + 64 * "0" + '"}'
 _MACHINES: Final = {62: "x86_64", 183: "aarch64"}
 _ELF: Final = b"\x7fELF"
 
-# What a user may change with variables of his own.
+# A user may override these.
 DEFAULTS: Final = {
     # Takes `run_in_background` from the Bash tool and makes sub-agents wait for each other: one turn, one result.
-    # Otherwise the program may wait ten minutes for a forgotten job, and goes on asking when the job ends.
+    # Otherwise the program may wait ten minutes for a forgotten job, and continues when the job ends.
     "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
-    # The gateway holds the line in bad weather; what it gives up on is not worth ten more tries and three minutes.
+    # The gateway retries provider errors itself; ten more retries of three minutes would add nothing.
     "CLAUDE_CODE_MAX_RETRIES": "2",
-    # Otherwise an answer that takes 300 s to begin is thrown away and asked for again.
+    # Otherwise a response that takes 300 s to begin is dropped and requested again.
     "API_FORCE_IDLE_TIMEOUT": "0",
 }
 PINNED: Final = {
@@ -97,10 +96,10 @@ exec "$program" "$@"
 
 
 class ClaudeCode(Agent):
-    """Answers a task with one run of ``claude --print``.
+    """Works on a task in one run of ``claude --print``.
 
     Args:
-        setup: `program` names the program to use; `in_place` leaves it and the home where they are on the host.
+        setup: `program` names the program to use; `in_place` uses it and the configuration at their host paths.
         grace_seconds: how long the program has to write its result once it has been interrupted.
         linger_seconds: how long it may stay after its result, for instance for a job in the background.
     """
@@ -125,19 +124,21 @@ class ClaudeCode(Agent):
             raise InfrastructureError(f"Claude Code does not run: {error}", where=program) from error
 
     def prepare_spec(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:
-        """Show the program in the room, read-only, and the sandbox's configuration, writable.
+        """Mount the program, read-only, and the sandbox's configuration, writable.
 
         Raises:
-            InfrastructureError: the program or the home is not on this machine, or cannot be shown in a room.
-            UsageError: the room cannot reach a model.
+            InfrastructureError: the program or the home is not on this machine, or cannot be mounted in an environment.
+            UsageError: the environment cannot reach a model.
         """
         if spec.network is Network.NONE:
-            raise UsageError("Claude Code cannot reach a model from a room without network", fix="use --network model")
+            raise UsageError(
+                "Claude Code cannot reach a model from an environment without network", fix="use --network model"
+            )
         program = claude_program(self._setup)
         mounts = [Mount(source=str(program), target=self._program_path(program))]
         if not self._setup.in_place and not machine_of(program):
             raise InfrastructureError(
-                "this is not a Linux program for x86-64 or ARM, so it cannot be shown in a room",
+                "this is not a Linux program for x86-64 or ARM, so it cannot be mounted in an environment",
                 where=program,
                 fix="install the native Claude Code (pip install claude-agent-sdk), or name it with CLAUDE_BIN",
             )
@@ -153,12 +154,12 @@ class ClaudeCode(Agent):
         if isinstance(instruction, str):
             return write_outcome(request, not_started_outcome(Cause.INVALID_TASK, instruction))
         if environment.model_url is None:
-            raise InfrastructureError("the room has no way to the model gateway")
-        follower = _ClaudeOutputHandler(on_progress)
+            raise InfrastructureError("the environment cannot reach the model gateway")
+        handler = _ClaudeOutputHandler(on_progress)
         supervisor = Supervisor(
             environment,
             Path(request.logs),
-            follower,
+            handler,
             stdout=STREAM_FILE,
             grace_seconds=self._grace,
             linger_seconds=self._linger,
@@ -174,28 +175,28 @@ class ClaudeCode(Agent):
             *command_line(request, self._setup.agent_options),
         ]
         try:
-            ended = await supervisor.run(
+            process_exit = await supervisor.run(
                 _LAUNCH, arguments, stdin=instruction, variables=variables, wall_seconds=request.wall_seconds
             )
         except asyncio.CancelledError:
             if supervisor.process_exit is not None:
-                self._write_outcome(request, follower, supervisor.process_exit)
+                self._write_outcome(request, handler, supervisor.process_exit)
             raise
-        return self._write_outcome(request, follower, ended)
+        return self._write_outcome(request, handler, process_exit)
 
     def _write_outcome(
         self, request: AgentRequest, handler: "_ClaudeOutputHandler", process_exit: ProcessExit
     ) -> AgentOutcome:
-        told, process_exit = handler.finish(process_exit)
-        (Path(request.logs) / SUMMARY_FILE).write_bytes(to_json(told))
-        return write_outcome(request, _outcome(told, process_exit))
+        summary, process_exit = handler.finish(process_exit)
+        (Path(request.logs) / SUMMARY_FILE).write_bytes(to_json(summary))
+        return write_outcome(request, _outcome(summary, process_exit))
 
     def _program_path(self, program: Path) -> str:
         return str(program) if self._setup.in_place else PROGRAM
 
     def _home_mounts(self, home: str, request: AgentRequest) -> list[Mount]:
         if not Path(home).is_dir():
-            raise InfrastructureError("the agent's home is not there", where=home)
+            raise InfrastructureError("the agent's configuration directory does not exist", where=home)
         mounts = [Mount(source=home, target=home if self._setup.in_place else CONFIG, writable=True)]
         if not request.own_login and not self._setup.in_place and (Path(home) / _CREDENTIALS).exists():
             empty = Path(request.logs) / "no-login"
@@ -208,7 +209,7 @@ class ClaudeCode(Agent):
         variables = {**DEFAULTS, **self._setup.agent_options.env, **PINNED}
         variables["ANTHROPIC_BASE_URL"] = model_url + (request.model_path or "")
         if not request.own_login:
-            variables["ANTHROPIC_API_KEY"] = PLACEHOLDER
+            variables["ANTHROPIC_API_KEY"] = KEY_PLACEHOLDER
         if request.model is not None:
             # The last one keeps the model from overruling us call by call.
             variables |= {**dict.fromkeys(_MODELS, request.model), "CLAUDE_CODE_SUBAGENT_MODEL_FORCE": "1"}
@@ -228,7 +229,7 @@ def claude_program(setup: AgentSetup) -> Path:
 
 
 class _ClaudeOutputHandler:
-    """Folds the stream while it comes."""
+    """Reads the stream as it arrives."""
 
     def __init__(self, on_progress: ProgressCallback) -> None:
         self._on_progress = on_progress
@@ -245,7 +246,7 @@ class _ClaudeOutputHandler:
             self._on_progress(words)
 
     def on_interrupt(self) -> None:
-        # What it says about being interrupted when it was done already is not heard.
+        # It was done already: what it prints about the interruption is ignored.
         if self._stream.idle:
             self._summary_at_interrupt = self._stream.summary(time.monotonic())
 
@@ -255,7 +256,7 @@ class _ClaudeOutputHandler:
         return self._stream.summary(time.monotonic()), process_exit
 
 
-def command_line(request: AgentRequest, briefing: AgentOptions) -> list[str]:
+def command_line(request: AgentRequest, options: AgentOptions) -> list[str]:
     """The arguments of the program. The instruction is not among them: flags that take lists would swallow it."""
     words = ["--print", "--output-format", "stream-json", "--verbose"]
     words += ["--session-id", request.session_id or str(uuid.uuid4()), "--max-turns", str(request.max_turns)]
@@ -263,19 +264,19 @@ def command_line(request: AgentRequest, briefing: AgentOptions) -> list[str]:
     words += ["--setting-sources", "user", "--strict-mcp-config"]
     if request.model is not None:
         words += ["--model", request.model]
-    names = [tool.partition("(")[0] for tool in briefing.allowed_tools]
+    names = [tool.partition("(")[0] for tool in options.allowed_tools]
     if names:
         words.append(f"--tools={','.join(dict.fromkeys(names))}")
-    if names == list(briefing.allowed_tools):
+    if names == list(options.allowed_tools):
         words.append("--permission-mode=bypassPermissions")
     else:
         # Rules such as Bash(git *) mean nothing to a mode that asks for no permission.
-        words += ["--permission-mode=dontAsk", f"--allowed-tools={','.join(briefing.allowed_tools)}"]
+        words += ["--permission-mode=dontAsk", f"--allowed-tools={','.join(options.allowed_tools)}"]
     # With "=": a prompt may begin with a dash.
-    if briefing.system_prompt is not None:
-        words.append(f"--system-prompt={sanitize_argument(briefing.system_prompt)}")
-    if briefing.append_system_prompt is not None:
-        words.append(f"--append-system-prompt={sanitize_argument(briefing.append_system_prompt)}")
+    if options.system_prompt is not None:
+        words.append(f"--system-prompt={sanitize_argument(options.system_prompt)}")
+    if options.append_system_prompt is not None:
+        words.append(f"--append-system-prompt={sanitize_argument(options.append_system_prompt)}")
     return words
 
 
@@ -290,8 +291,8 @@ def check_env(env: Mapping[str, str]) -> None:
         raise UsageError(f"Proctor sets {', '.join(taken)} for Claude Code by itself", fix="leave these variables out")
 
 
-def _check_prompts(briefing: AgentOptions) -> None:
-    for prompt in (briefing.system_prompt, briefing.append_system_prompt):
+def _check_prompts(options: AgentOptions) -> None:
+    for prompt in (options.system_prompt, options.append_system_prompt):
         if prompt is not None and len(prompt.encode("utf-8", "replace")) > _LONGEST_ARGUMENT:
             raise UsageError(f"a system prompt cannot be longer than {_LONGEST_ARGUMENT} bytes")
 
@@ -299,7 +300,7 @@ def _check_prompts(briefing: AgentOptions) -> None:
 def _instruction(text: str) -> bytes | str:
     """What goes to the program's input, or why nothing can."""
     if not text.strip():
-        return "the instruction is empty, and Claude Code answers nothing to that"
+        return "the instruction is empty, and Claude Code does nothing without one"
     # A text that begins like a slash command would be taken for one, and never reach the model.
     data = (f"\n{text}" if text.startswith("/") else text).encode("utf-8", "replace")
     if len(data) > LONGEST_INSTRUCTION:

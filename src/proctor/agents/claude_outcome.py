@@ -1,29 +1,28 @@
-"""How Claude Code's end is to be understood: from what it told, how it exited and what we did to it, to a cause.
+"""Why Claude Code ended: from its stream, its exit and what we did to it, to a cause.
 
-One ladder, top to bottom; the first rule that fits decides. The last result event counts, never the exit code
+The first rule that applies decides. The last result event counts, never the exit code
 alone and never the result's subtype: an API failure is a "success" with `is_error` set.
 """
 
 from typing import Final
 
 from proctor.agents.claude_stream import ClaudeResult, ClaudeStreamSummary
-from proctor.agents.supervisor import ExitReason, ProcessExit
+from proctor.agents.outcomes import CauseAndDetail
+from proctor.agents.supervisor import ProcessExit
 from proctor.core.causes import Cause
 from proctor.core.formatting import truncate_line
 
-CauseAndDetail = tuple[Cause | None, str]
-
 FAULTS: Final = {
-    "no_bash": "there is no bash in the room, and Claude Code's Bash tool needs one; install bash in the image",
-    "machine": "Claude Code is built for another processor than the room's; set CLAUDE_BIN to the right build",
-    "no_loader": "this build of Claude Code needs glibc, and the room has another C library (musl, as Alpine has); "
+    "no_bash": "the environment has no bash, which Claude Code's Bash tool needs; install bash in the image",
+    "machine": "Claude Code is built for another processor than the environment's; set CLAUDE_BIN to the right build",
+    "no_loader": "this build of Claude Code needs glibc, and the environment has another C library (musl on Alpine); "
     "use an image with glibc, or set CLAUDE_BIN to the musl build",
-    "cannot_run": "Claude Code does not run in the room",
-    "no_shell": "there is no sh in the room, so nothing can be started in it",
-    "config": "the folder for Claude Code's configuration cannot be written in the room",
+    "cannot_run": "Claude Code does not run in the environment",
+    "no_shell": "there is no sh in the environment, so nothing can be started in it",
+    "config": "the folder for Claude Code's configuration cannot be written in the environment",
 }
 
-# What the gateway says when it answers no more, with a status that a provider may also have.
+# What the gateway responds when it refuses further requests; a provider may use the same statuses.
 _GATEWAY_REFUSALS: Final = (
     (402, "budget_exhausted: the run", Cause.RUN_BUDGET),
     (402, "budget_exhausted", Cause.TASK_BUDGET),
@@ -44,7 +43,7 @@ _KINDS: Final = {
     "rate_limit": (Cause.RATE_LIMITED, "the provider limited the rate for too long"),
     "overloaded": (Cause.PROVIDER_ERROR, "the provider was overloaded for too long"),
     "server_error": (Cause.PROVIDER_ERROR, "the provider failed"),
-    "max_output_tokens": (Cause.AGENT_CRASHED, "its answers were cut at the model's longest output"),
+    "max_output_tokens": (Cause.AGENT_CRASHED, "its responses were cut at the model's longest output"),
 }
 _STATUSES: Final = {
     401: _KINDS["authentication_failed"],
@@ -65,8 +64,8 @@ def classify_exit(summary: ClaudeStreamSummary, process_exit: ProcessExit) -> Ca
     """Why it ended (None: it finished), and one sentence on it.
 
     Args:
-        told: all that it told; what it told until then, when it was `Ending.LINGERED` on and we ended it.
-        ended: how the program ended.
+        summary: of its stream; up to its result, when it was ended because it lingered on.
+        process_exit: how the program ended.
     """
     if process_exit.fault:
         return Cause.MISSING_PROGRAM, _with_message(
@@ -75,13 +74,8 @@ def classify_exit(summary: ClaudeStreamSummary, process_exit: ProcessExit) -> Ca
     result = summary.result if summary.idle else None
     if result is not None and not result.is_error:
         return _finished(summary, result)
-    if process_exit.reason is ExitReason.CANCELLED:
-        return Cause.INTERRUPTED, "it was stopped from outside"
-    if process_exit.reason is ExitReason.ENVIRONMENT_LIMIT:
-        cause = Cause.AGENT_TIMEOUT if "wall clock" in process_exit.limit else Cause.AGENT_CRASHED
-        return cause, f"the room ended it: {process_exit.limit}"
-    if process_exit.reason is ExitReason.WALL_CLOCK:
-        return Cause.AGENT_TIMEOUT, f"it was not done after {process_exit.seconds:.0f} s and was stopped"
+    if process_exit.forced_end is not None:
+        return process_exit.forced_end
     if result is None:
         return _without_result(summary, process_exit)
     return _failed(summary, result)
@@ -90,27 +84,27 @@ def classify_exit(summary: ClaudeStreamSummary, process_exit: ProcessExit) -> Ca
 def _finished(summary: ClaudeStreamSummary, result: ClaudeResult) -> CauseAndDetail:
     if not summary.turns and not any(usage.tokens.total for usage in result.usage):
         return Cause.ENVIRONMENT_FAILED, _with_message("it ended without asking the model anything", result.text)
-    return None, "it finished" if result.text.strip() else "it finished without a word"
+    return None, "it finished" if result.text.strip() else "it finished without a message"
 
 
 def _without_result(summary: ClaudeStreamSummary, process_exit: ProcessExit) -> CauseAndDetail:
-    """No result is never the normal end. Who never got an answer has not failed by itself."""
-    said = process_exit.stderr or " ".join(summary.unreadable_lines)
+    """Without a result, something went wrong; where no response ever came, the agent is not to blame."""
+    message = process_exit.stderr or " ".join(summary.unreadable_lines)
     if not summary.started:
         what = ": what it printed is not what Claude Code prints" if summary.unreadable else " before it had begun"
-        return Cause.ENVIRONMENT_FAILED, _with_message(process_exit.summary + what, said)
+        return Cause.ENVIRONMENT_FAILED, _with_message(process_exit.summary + what, message)
     if process_exit.exit_code == 0 or not summary.turns:
-        return Cause.ENVIRONMENT_FAILED, _with_message(f"{process_exit.summary} without a result", said)
-    return Cause.AGENT_CRASHED, _with_message(f"{process_exit.summary} in the middle of its work", said)
+        return Cause.ENVIRONMENT_FAILED, _with_message(f"{process_exit.summary} without a result", message)
+    return Cause.AGENT_CRASHED, _with_message(f"{process_exit.summary} in the middle of its work", message)
 
 
 def _failed(summary: ClaudeStreamSummary, result: ClaudeResult) -> CauseAndDetail:
-    said = result.text or " ".join(result.errors)
+    message = result.text or " ".join(result.errors)
     if result.stop_reason == "refusal":
-        return Cause.REFUSED, _with_message("the model refused", said)
+        return Cause.REFUSED, _with_message("the model refused", message)
     for status, sign, cause in _GATEWAY_REFUSALS:
-        if result.status == status and sign in said:
-            return cause, _with_message("the gateway answers no more", said)
+        if result.status == status and sign in message:
+            return cause, _with_message("the gateway refuses further requests", message)
     known = (
         _REASONS.get(result.reason)
         or _REASONS.get(result.subtype)
@@ -121,19 +115,21 @@ def _failed(summary: ClaudeStreamSummary, result: ClaudeResult) -> CauseAndDetai
     )
     if known is not None:
         cause, what = known
-        return cause, _with_message(what, said)
+        return cause, _with_message(what, message)
     if result.status is not None:
-        # The provider found the request itself wrong: the agent's doing, unless it was the very first.
+        # The provider rejected the request itself: the agent's failure, unless it was its first request.
         cause = Cause.AGENT_CRASHED if summary.turns else Cause.PROVIDER_ERROR
-        return cause, _with_message(f"the provider refused its request with status {result.status}", said)
-    if said.startswith(("API Error", "Unable to connect", "Request timed out")):
-        return Cause.PROVIDER_ERROR, _with_message("the provider could not be reached, or its answer not be read", said)
+        return cause, _with_message(f"the provider refused its request with status {result.status}", message)
+    if message.startswith(("API Error", "Unable to connect", "Request timed out")):
+        return Cause.PROVIDER_ERROR, _with_message(
+            "the provider could not be reached, or its response not be read", message
+        )
     if result.reason == "completed" and result.stop_reason == "end_turn":
-        # The model ended its turn with nothing at all; the program has no better name for it than an error.
-        return None, "it finished without a word"
+        # The model ended its turn without any content, which the program calls an error.
+        return None, "it finished without a message"
     if result.reason.startswith("aborted"):
-        return Cause.AGENT_CRASHED, _with_message("it was interrupted from inside the room", said)
-    return Cause.AGENT_CRASHED, _with_message("it gave up", said)
+        return Cause.AGENT_CRASHED, _with_message("it was interrupted from inside the environment", message)
+    return Cause.AGENT_CRASHED, _with_message("it gave up", message)
 
 
 def _with_message(what: str, message: str) -> str:

@@ -1,7 +1,7 @@
-"""What Claude Code prints with ``--output-format stream-json``, folded into what we want to know of it.
+"""Reads what Claude Code prints with ``--output-format stream-json`` into a summary.
 
-Nothing here trusts a line. The order of keys is not stable, unknown types come with every version, several
-init and result pairs are normal, and the agent itself can write into its program's output.
+No line is trusted. The order of keys is not stable, every version has new types, several init and result pairs are
+normal, and the agent itself can write into its program's output.
 """
 
 import json
@@ -32,7 +32,7 @@ class ClaudeResult(Record):
     """The end of one turn, as Claude Code sees it.
 
     Attributes:
-        is_error: the only field that tells success; API failures have the subtype ``success`` too.
+        is_error: the only field that shows success; API failures have the subtype ``success`` too.
         status: the HTTP status of the failure; None for a network failure, and where there was no failure.
         reason: why the loop ended: ``completed``, ``max_turns``, ``prompt_too_long``, ``aborted_tools``, …
         usage: by model, over all results so far, sub-agents and compactions included.
@@ -50,15 +50,15 @@ class ClaudeResult(Record):
 
 
 class ClaudeStreamSummary(Record):
-    """All that a stream has told so far.
+    """The contents of a stream so far.
 
     Attributes:
-        started: it said that it is there, so the program runs.
-        resting: the last turn has ended with a result, and none has begun since.
-        turns: answers of the model that were seen, sub-agents' included.
+        started: an event of the program has come, so it runs.
+        idle: the last turn has ended with a result, and none has begun since.
+        turns: responses of the model, sub-agents' included.
         steps: tool calls, sub-agents' included.
-        api_error: the kind of the last failed request (``rate_limit``, …), until an answer comes.
-        retry_seconds: time slept between tries of one request.
+        api_error: the kind of the last failed request (``rate_limit``, …), until a response comes.
+        retry_seconds: time slept between retries of one request.
         active_seconds: time within turns, without those sleeps.
         unreadable: lines that are not JSON objects; the first few are in `unreadable_lines`.
     """
@@ -83,7 +83,7 @@ class ClaudeStreamSummary(Record):
 
 
 class ClaudeStream:
-    """Folds lines as they come. `at` is when a line came, in seconds on any steady clock."""
+    """Reads lines as they arrive. Times are seconds on any steady clock."""
 
     def __init__(self) -> None:
         self._messages: dict[str, str] = {}
@@ -111,7 +111,7 @@ class ClaudeStream:
         return self._result is not None and self._turn_started_at is None
 
     def feed(self, line: bytes, received_at: float) -> str | None:
-        """Take one line. Returns what the agent is at now, in a few words, when the line tells."""
+        """Take one line. Returns the agent's current step in a few words, when the line shows it."""
         if not line.strip():
             return None
         try:
@@ -130,7 +130,7 @@ class ClaudeStream:
         return None
 
     def summary(self, now: float) -> ClaudeStreamSummary:
-        """Everything so far, with a turn that is under way counted up to `at`."""
+        """Everything so far, with a turn that is under way counted up to `now`."""
         open_turn = 0.0 if self._turn_started_at is None else now - self._turn_started_at - self._retry_sleep
         text = self._result.text if self._result and not self._result.is_error else ""
         return ClaudeStreamSummary(
@@ -201,22 +201,22 @@ class ClaudeStream:
         message = _dict(event.get("message"))
         identity, model = _text(message.get("id")), _text(message.get("model"))
         if model == _SYNTHETIC:
-            # Written by the program itself, in place of an answer that it did not get.
+            # Written by the program itself, in place of a response that did not come.
             self._api_error = _text(event.get("error")) or self._api_error
             return None
         self._api_error = ""
         # One event comes per content block, all with the id of their message.
         self._messages.setdefault(identity, model)
         inner = event.get("parent_tool_use_id") is not None
-        doing = None
+        progress = None
         for block in map(_dict, _list(message.get("content"))):
             match block.get("type"):
                 case "tool_use":
                     self._calls.add(_text(block.get("id")))
-                    doing = ("sub-agent: " if inner else "") + _describe_call(block)
+                    progress = ("sub-agent: " if inner else "") + _describe_call(block)
                 case "text" if not inner:
                     self._last_text = _text(block.get("text"))
-        return doing
+        return progress
 
     def _handle_retry(self, event: dict[str, Any]) -> str:
         seconds = (_number(event.get("retry_delay_ms")) or 0.0) / 1000
@@ -224,14 +224,14 @@ class ClaudeStream:
         self._retry_seconds += seconds
         self._retry_sleep += seconds
         what = _count(event.get("error_status")) or "no connection"
-        return f"waiting to ask again ({what}, try {_count(event.get('attempt')) + 1})"
+        return f"retrying ({what}, attempt {_count(event.get('attempt')) + 1})"
 
     def _usage(self, models: dict[str, Any]) -> tuple[ModelUsage, ...]:
-        asked = list(self._messages.values())
+        requested = list(self._messages.values())
         return tuple(
             ModelUsage(
                 model=_text(model),
-                requests=asked.count(model),
+                requests=requested.count(model),
                 tokens=_tokens(_dict(usage)),
                 cost_usd=_number(_dict(usage).get("costUSD")),
             )
@@ -249,7 +249,7 @@ def _describe_call(block: dict[str, Any]) -> str:
 
 def _tokens(usage: dict[str, Any]) -> Tokens:
     written = _count(usage.get("cacheCreationInputTokens"))
-    # Older versions do not tell the two kinds of cache apart; what is not said to last an hour lasts five minutes.
+    # Older versions do not distinguish the two kinds of cache; without a number for an hour, all is for five minutes.
     hour = min(written, _count(usage.get("cacheCreationEphemeral1hInputTokens")))
     return Tokens(
         input=_count(usage.get("inputTokens")),

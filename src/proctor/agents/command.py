@@ -1,4 +1,4 @@
-"""Any program as an agent: it gets the instruction in a file and on its input, and the gateway in its environment."""
+"""Any program as an agent: it gets the instruction in a file and on its standard input, the gateway in variables."""
 
 import asyncio
 import os
@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from proctor.agents.outcomes import write_outcome
-from proctor.agents.supervisor import ExitReason, ProcessExit, Supervisor
-from proctor.core.agent import Agent, AgentOutcome, AgentRequest, AgentSetup, ProgressCallback
+from proctor.agents.outcomes import CauseAndDetail, write_outcome
+from proctor.agents.supervisor import ProcessExit, Supervisor
+from proctor.core.agent import KEY_PLACEHOLDER, Agent, AgentOutcome, AgentRequest, AgentSetup, ProgressCallback
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Mount
 from proctor.core.errors import InfrastructureError, UsageError
@@ -19,17 +19,16 @@ from proctor.core.result import AgentMetrics, Member
 
 PROGRAM_PATH: Final = "/proctor/agent"
 OUTPUT: Final = "stdout.log"
-_PLACEHOLDER: Final = "placeholder-the-gateway-has-the-key"
 _TAIL: Final = 20
-# As in sysexits.h: how a program says that it is not to blame.
+# As in sysexits.h: failures that are not the agent's.
 _EXIT_CODE_CAUSES: Final = {
-    75: (Cause.PROVIDER_ERROR, "it says that the trouble may pass (exit code 75)"),
-    77: (Cause.BAD_LOGIN, "it says that its login was refused (exit code 77)"),
+    75: (Cause.PROVIDER_ERROR, "it reports a temporary failure (exit code 75)"),
+    77: (Cause.BAD_LOGIN, "it reports a refused login (exit code 77)"),
 }
 _FAULTS: Final = {
-    "missing": "the command is not in the room; show it there with `program`, or name one that is",
-    "no_shell": "there is no sh in the room, so nothing can be started in it",
-    "state": "the room has no place for the instruction",
+    "missing": "the command is not in the environment; add it with `program`, or name one that is there",
+    "no_shell": "there is no sh in the environment, so nothing can be started in it",
+    "state": "the instruction cannot be written in the environment",
 }
 
 # Arguments: the gateway's host, then the command. Our own variables have been set.
@@ -48,11 +47,11 @@ exec "$@" <"$PROCTOR_INSTRUCTION_FILE"
 
 
 class CommandAgent(Agent):
-    """Runs a command of the user's in the workspace; what it changes there is its answer.
+    """Runs a command of the user's in the workspace; what it changes there is its submission.
 
     Args:
-        setup: `command` is what to run in the room. `program`, a file or a folder of this machine, is shown there
-            at `PLACE`; without a `command` it is what is run.
+        setup: `command` is what to run in the environment. `program`, a file or a folder of this machine, is shown
+            there at `PROGRAM_PATH`; without a `command` it is what is run.
         grace_seconds: how long it has to exit once it has been interrupted.
     """
 
@@ -67,16 +66,16 @@ class CommandAgent(Agent):
         self._grace = grace_seconds
 
     def versions(self) -> dict[str, str]:
-        """Its words: nothing else is known of it."""
+        """The command itself: it has no known version."""
         return {"command": " ".join(self._argv())}
 
     def prepare_spec(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:  # noqa: ARG002 - see Agent
-        """Show the user's program in the room, read-only."""
+        """Show the user's program in the environment, read-only."""
         if self._setup.program is None:
             return spec
         program = Path(self._setup.program).absolute()
         if not program.exists() or not (self._setup.command or os.access(program, os.X_OK)):
-            raise InfrastructureError("this is no program that could be run", where=program)
+            raise InfrastructureError("this is not an executable program", where=program)
         return msgspec.structs.replace(
             spec, mounts=(*spec.mounts, Mount(source=str(program), target=self._program_path()))
         )
@@ -85,11 +84,11 @@ class CommandAgent(Agent):
         self, request: AgentRequest, environment: Environment, on_progress: ProgressCallback
     ) -> AgentOutcome:
         """Run it."""
-        follower = _CommandOutputHandler(on_progress)
-        supervisor = Supervisor(environment, Path(request.logs), follower, stdout=OUTPUT, grace_seconds=self._grace)
+        handler = _CommandOutputHandler(on_progress)
+        supervisor = Supervisor(environment, Path(request.logs), handler, stdout=OUTPUT, grace_seconds=self._grace)
         host = urlsplit(environment.model_url or "").hostname or ""
         try:
-            ended = await supervisor.run(
+            process_exit = await supervisor.run(
                 _LAUNCH,
                 [host, *self._argv()],
                 stdin=request.instruction.encode("utf-8", "replace"),
@@ -98,9 +97,9 @@ class CommandAgent(Agent):
             )
         except asyncio.CancelledError:
             if supervisor.process_exit is not None:
-                write_outcome(request, follower.outcome(supervisor.process_exit))
+                write_outcome(request, handler.outcome(supervisor.process_exit))
             raise
-        return write_outcome(request, follower.outcome(ended))
+        return write_outcome(request, handler.outcome(process_exit))
 
     def _argv(self) -> list[str]:
         return list(self._setup.command) or [self._program_path()]
@@ -110,26 +109,32 @@ class CommandAgent(Agent):
         return str(Path(self._setup.program or "").absolute()) if in_place else PROGRAM_PATH
 
     def _variables(self, request: AgentRequest, environment: Environment) -> dict[str, str]:
-        """What it is told; nothing that is not known."""
-        briefing = self._setup.agent_options
-        told = {
+        """The variables that describe the task; those without a value are left out."""
+        options = self._setup.agent_options
+        described = {
             "PROCTOR_AGENT": None if self._setup.program is None else self._program_path(),
-            "PROCTOR_ALLOWED_TOOLS": ",".join(briefing.allowed_tools) or None,
-            "PROCTOR_APPEND_SYSTEM_PROMPT": briefing.append_system_prompt,
+            "PROCTOR_ALLOWED_TOOLS": ",".join(options.allowed_tools) or None,
+            "PROCTOR_APPEND_SYSTEM_PROMPT": options.append_system_prompt,
             "PROCTOR_MAX_TURNS": str(request.max_turns),
             "PROCTOR_MODEL": request.model,
-            "PROCTOR_SYSTEM_PROMPT": briefing.system_prompt,
+            "PROCTOR_SYSTEM_PROMPT": options.system_prompt,
             "PROCTOR_TASK_ID": request.task_id,
             "PROCTOR_WALL_SECONDS": None if request.wall_seconds is None else f"{request.wall_seconds:g}",
         }
         if environment.model_url is not None:
             url = environment.model_url + (request.model_path or "")
-            told |= {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": None if request.own_login else _PLACEHOLDER}
-        return {**briefing.env, **{name: sanitize_argument(value) for name, value in told.items() if value is not None}}
+            described |= {
+                "ANTHROPIC_BASE_URL": url,
+                "ANTHROPIC_API_KEY": None if request.own_login else KEY_PLACEHOLDER,
+            }
+        return {
+            **options.env,
+            **{name: sanitize_argument(value) for name, value in described.items() if value is not None},
+        }
 
 
 class _CommandOutputHandler:
-    """Remembers the last lines."""
+    """Keeps the last lines."""
 
     idle = False
 
@@ -149,28 +154,22 @@ class _CommandOutputHandler:
     def outcome(self, process_exit: ProcessExit) -> AgentOutcome:
         cause, detail = classify_exit(process_exit)
         text = "\n".join(self._lines)
-        # Nothing is known of when it works and when it waits.
+        # Its waiting is not known from its working.
         metrics = AgentMetrics(members=(Member(name="command", active_seconds=round(process_exit.seconds, 3)),))
         return AgentOutcome(cause=cause, detail=detail, seconds=process_exit.seconds, metrics=metrics, final_text=text)
 
 
-def classify_exit(process_exit: ProcessExit) -> tuple[Cause | None, str]:
-    """Why it ended (None: it finished), and one sentence on it."""
-    said = truncate_line(process_exit.stderr[-2000:], 300)
-    because = f": {said}" if said else ""
-    match process_exit.reason:
-        case _ if process_exit.fault:
-            return Cause.MISSING_PROGRAM, _FAULTS.get(process_exit.fault, process_exit.fault) + because
-        case ExitReason.CANCELLED:
-            return Cause.INTERRUPTED, "it was stopped from outside"
-        case ExitReason.ENVIRONMENT_LIMIT:
-            cause = Cause.AGENT_TIMEOUT if "wall clock" in process_exit.limit else Cause.AGENT_CRASHED
-            return cause, f"the room ended it: {process_exit.limit}"
-        case ExitReason.WALL_CLOCK:
-            return Cause.AGENT_TIMEOUT, f"it was not done after {process_exit.seconds:.0f} s and was stopped"
+def classify_exit(process_exit: ProcessExit) -> CauseAndDetail:
+    """Why it ended."""
+    message = truncate_line(process_exit.stderr[-2000:], 300)
+    suffix = f": {message}" if message else ""
+    if process_exit.fault:
+        return Cause.MISSING_PROGRAM, _FAULTS.get(process_exit.fault, process_exit.fault) + suffix
+    if process_exit.forced_end is not None:
+        return process_exit.forced_end
     if process_exit.exit_code == 0:
         return None, "it finished"
     if process_exit.exit_code in _EXIT_CODE_CAUSES:
         cause, what = _EXIT_CODE_CAUSES[process_exit.exit_code]
-        return cause, what + because
-    return Cause.AGENT_CRASHED, process_exit.summary + because
+        return cause, what + suffix
+    return Cause.AGENT_CRASHED, process_exit.summary + suffix

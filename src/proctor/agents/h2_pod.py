@@ -1,4 +1,4 @@
-"""A pod of agents that h2 runs, given one task: launched, handed the task, watched, harvested, stopped."""
+"""A pod of agents that h2 runs, for one task: launch it, send the task, poll it, collect its logs, stop it."""
 
 import asyncio
 import itertools
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from proctor.agents.claude_code import DEFAULTS, PINNED, PLACEHOLDER, PROGRAM, check_env, claude_program, machine_of
+from proctor.agents.claude_code import DEFAULTS, PINNED, PROGRAM, check_env, claude_program, machine_of
 from proctor.agents.claude_outcome import FAULTS
 from proctor.agents.h2 import adapter
 from proctor.agents.h2.adapter import LaunchedAgent
@@ -30,8 +30,8 @@ from proctor.agents.h2.pod_state import (
 from proctor.agents.h2.screen import screen_of
 from proctor.agents.h2.template import PodTemplate, load_template
 from proctor.agents.h2.timeline import TIMELINE_FILE, Timeline, build_timeline, metrics_of
-from proctor.agents.outcomes import not_started_outcome, write_outcome
-from proctor.core.agent import Agent, AgentOutcome, AgentRequest, AgentSetup, ProgressCallback
+from proctor.agents.outcomes import CauseAndDetail, not_started_outcome, write_outcome
+from proctor.core.agent import KEY_PLACEHOLDER, Agent, AgentOutcome, AgentRequest, AgentSetup, ProgressCallback
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Mount, Network
 from proctor.core.errors import InfrastructureError, LimitReached, ProctorError, UsageError
@@ -40,33 +40,32 @@ from proctor.core.models import ALIASES
 from proctor.core.programs import find_h2, first_line, resolve_program
 from proctor.core.record import to_json
 from proctor.core.result import AgentMetrics
+from proctor.sandboxes.layout import MARKER
 
 H2_PROGRAM: Final = "/proctor/h2"
 HOME: Final = "/proctor/home"
 _ACCOUNT: Final = ("claude-config", "default", ".claude.json")
 _POLLS_PER_STATUS_QUERY: Final = 5
-# What an interactive Claude Code does for a person, with a model, while it waits: nobody would read it, and an Enter
-# could be taken for a yes to it.
+# What an interactive Claude Code does with a model while it waits for its user: nobody reads it, and an Enter could be
+# taken for its confirmation.
 _NO_SUGGESTIONS: Final = {"CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION": "0", "CLAUDE_CODE_ENABLE_AWAY_SUMMARY": "0"}
 _FAULTS: Final = {
     **FAULTS,
-    "no_git": "there is no git in the room, and h2 needs one; install git in the image",
-    "no_h2": "h2 does not run in the room; build it for the room's processor and C library (CGO_ENABLED=0)",
+    "no_git": "the environment has no git, which h2 needs; install git in the image",
+    "no_h2": "h2 does not run in the environment; build it for its processor and C library (CGO_ENABLED=0)",
 }
 _UNSUPPORTED_WORKDIR: Final = (
     "h2 cannot follow Claude Code in the folder {}: it finds transcripts only for a real path of letters, digits, "
     "dashes and slashes; give the task another workdir"
 )
 
-CauseAndDetail = tuple[Cause | None, str]
-
 
 class H2Pod(Agent):
-    """Answers a task with a pod of agents.
+    """Works on a task with a pod of agents.
 
     Args:
         setup: `program` is Claude Code, `h2_program` is h2; `pod_template` and `pod_variables` say what the pod is.
-        patience: how long what is waited for.
+        timeouts: how long what is waited for.
     """
 
     name = "h2_pod"
@@ -86,20 +85,22 @@ class H2Pod(Agent):
             raise InfrastructureError(f"Claude Code does not run: {error}", where=claude) from error
 
     def prepare_spec(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:
-        """Show h2 and Claude Code in the room, read-only, and the whole sandbox, writable.
+        """Mount h2 and Claude Code, read-only, and the whole sandbox, writable.
 
         Raises:
-            InfrastructureError: a program or the sandbox is not on this machine, or cannot be shown in a room.
+            InfrastructureError: a program or the sandbox is not on this machine, or cannot be mounted.
             UsageError: the request cannot be met.
         """
         if spec.network is Network.NONE:
-            raise UsageError("a pod cannot reach a model from a room without network", fix="use --network model")
+            raise UsageError(
+                "a pod cannot reach a model from an environment without network", fix="use --network model"
+            )
         sandbox = _sandbox(request)
         programs = (claude_program(self._setup), PROGRAM), (h2_program(self._setup), H2_PROGRAM)
         for program, _ in programs:
             if not self._setup.in_place and not machine_of(program) and not zipfile.is_zipfile(program):
                 raise InfrastructureError(
-                    "this is not a Linux program in one file, so it cannot be shown in a room", where=program
+                    "this is not a Linux program in one file, so it cannot be mounted in an environment", where=program
                 )
         template = self._template(sandbox)
         files = {
@@ -121,38 +122,38 @@ class H2Pod(Agent):
     async def solve(
         self, request: AgentRequest, environment: Environment, on_progress: ProgressCallback
     ) -> AgentOutcome:
-        """Let the pod work on the task until it is really done."""
+        """Let the pod work on the task until all of its agents are done."""
         if not request.instruction.strip():
             return write_outcome(request, not_started_outcome(Cause.INVALID_TASK, "the instruction is empty"))
         if environment.model_url is None:
-            raise InfrastructureError("the room has no way to the model gateway")
+            raise InfrastructureError("the environment cannot reach the model gateway")
         if not adapter.SUPPORTED_WORKDIR.fullmatch(environment.workdir):
             why = _UNSUPPORTED_WORKDIR.format(environment.workdir)
             return write_outcome(request, not_started_outcome(Cause.NOT_RUNNABLE_HERE, why))
         sandbox = _sandbox(request)
         account = sandbox.joinpath(*_ACCOUNT)
         known = account.read_bytes() if account.exists() else None
-        account.write_bytes(adapter.trust_workspace(known, environment.workdir, PLACEHOLDER))
+        account.write_bytes(adapter.trust_workspace(known, environment.workdir, KEY_PLACEHOLDER))
         claude = claude_program(self._setup)
         home = self._environment_path(sandbox, HOME)
-        room = PodEnvironment(
+        pod_environment = PodEnvironment(
             environment,
             home=home,
             variables=self._variables(request, environment.model_url, home),
             isolated=not self._setup.in_place,
         )
         template = self._template(sandbox)
-        course = _PodAttempt(room, request, sandbox, self._timeouts, on_progress)
+        attempt = _PodAttempt(pod_environment, request, sandbox, self._timeouts, on_progress)
         values = template.values(self._setup.pod_variables, working_dir=environment.workdir, model=request.model)
         cancelled = False
         try:
-            cause, detail = await course.run(machine_of(claude), template.name, values)
+            cause, detail = await attempt.run(machine_of(claude), template.name, values)
         except asyncio.CancelledError:
             cancelled, cause, detail = True, Cause.INTERRUPTED, "it was stopped from outside"
         except LimitReached as error:
             cause = Cause.AGENT_TIMEOUT if error.kind.startswith("wall") else Cause.AGENT_CRASHED
-            detail = f"the room ended the pod: {error.sentence}"
-        outcome = write_outcome(request, await course.finish(cause, detail))
+            detail = f"the environment ended the pod: {error.sentence}"
+        outcome = write_outcome(request, await attempt.finish(cause, detail))
         if cancelled:
             raise asyncio.CancelledError
         return outcome
@@ -180,11 +181,11 @@ class H2Pod(Agent):
             "PROCTOR_MODEL_URL": model_url + (request.model_path or ""),
             "NO_PROXY": no_proxy,
             "no_proxy": no_proxy,
-            # A role may say `haiku`; it is to mean the same in every version of Claude Code.
+            # A role may say `haiku`; it means the same in every version of Claude Code.
             **{f"ANTHROPIC_DEFAULT_{name.upper()}_MODEL": ALIASES[name] for name in ("haiku", "opus", "sonnet")},
         }
         if not request.own_login:
-            variables["ANTHROPIC_API_KEY"] = PLACEHOLDER
+            variables["ANTHROPIC_API_KEY"] = KEY_PLACEHOLDER
         return variables
 
 
@@ -199,8 +200,8 @@ def h2_program(setup: AgentSetup) -> Path:
 
 
 def _sandbox(request: AgentRequest) -> Path:
-    if request.sandbox is None or not Path(request.sandbox, adapter.MARKER).is_file():
-        raise InfrastructureError("a pod needs a sandbox, and there is none", where=request.sandbox)
+    if request.sandbox is None or not Path(request.sandbox, MARKER).is_file():
+        raise InfrastructureError("a pod needs a sandbox", where=request.sandbox)
     return Path(request.sandbox)
 
 
@@ -231,7 +232,7 @@ class _PodAttempt:
         self._ended_at = 0.0
 
     async def run(self, machine: str, template: str, values: dict[str, str]) -> CauseAndDetail:
-        """Go all the way. Why it ended (None: it finished), and one sentence on it."""
+        """Launch the pod, send the task, and wait until it is done or has failed."""
         self._on_progress("starting the pod")
         fault = await self._environment.prepare(machine)
         if fault == "link":
@@ -249,18 +250,18 @@ class _PodAttempt:
                 agent.name: PodAgentState(name=agent.name, activity_since=now, last_event_at=now)
                 for agent in self._launched
             }
-            word = await self._poll_until_decided(lead, launched=now, sent=None)
-            if word.status is PodStatus.READY:
+            assessment = await self._poll_until_decided(lead, launched=now, sent=None)
+            if assessment.status is PodStatus.READY:
                 await self._environment.send_task(lead, self._request.instruction)
-                word = await self._poll_until_decided(lead, launched=now, sent=self._clock())
+                assessment = await self._poll_until_decided(lead, launched=now, sent=self._clock())
         except InfrastructureError as error:
             if error.retryable:
-                raise  # the room itself is gone
+                raise  # the environment is gone
             return error.cause or Cause.ENVIRONMENT_FAILED, error.what
-        return await self._with_screen(word)
+        return await self._with_screen(assessment)
 
     async def finish(self, cause: Cause | None, detail: str) -> AgentOutcome:
-        """Stop the pod, keep what it left, and say what became of it."""
+        """Stop the pod, collect its logs, and describe its end."""
         self._ended_at = time.time()
         seconds = self._clock() - self._started_at
         if self._prepared:
@@ -276,44 +277,44 @@ class _PodAttempt:
                     await step()
                 except ProctorError as error:
                     problems.append(str(error))
-            # A room that was ended by a limit, or has broken, has ended the pod too.
+            # An environment that reached a limit, or broke, has ended the pod, too.
             if problems and cause is None:
                 cause, detail = Cause.ENVIRONMENT_FAILED, f"the pod was done and could not be stopped: {problems[0]}"
         timeline = await asyncio.to_thread(self._timeline)
         if cause is None and timeline is not None:
-            # How long it took, without the time in which we waited to be sure.
+            # Without the time in which we waited to be sure that it was done.
             seconds = min(seconds, timeline.started_at + timeline.seconds - (self._ended_at - seconds))
         metrics = self._metrics(timeline)
         lead = adapter.lead_of(self._launched) if self._launched else ""
-        said = [line.final_text for line in timeline.agents if line.name == lead] if timeline else []
+        texts = [agent.final_text for agent in timeline.agents if agent.name == lead] if timeline else []
         return AgentOutcome(
             cause=cause,
             detail=detail,
             seconds=round(max(0.0, seconds), 3),
             metrics=metrics,
-            final_text=said[0] if said else "",
+            final_text=texts[0] if texts else "",
         )
 
     async def _poll_until_decided(self, lead: str, *, launched: float, sent: float | None) -> PodAssessment:
-        """Look at the pod until there is something to be done about it."""
+        """Poll the pod until it is ready, done or failed."""
 
-        def seen() -> PodState:
+        def state() -> PodState:
             return PodState(
                 agents=tuple(self._agents.values()), lead=lead, now=self._clock(), launched_at=launched, sent_at=sent
             )
 
-        for look in itertools.count(1):
+        for poll in itertools.count(1):
             self._agents = await self._environment.poll_events(self._agents, self._clock)
-            # Asking takes a process for each agent, and what h2 writes by itself tells nearly all. But the dead write
-            # nothing, and what is not in its files (a queue, the words of an error) counts when it is decided.
-            if look % _POLLS_PER_STATUS_QUERY == 0 or assess(seen(), self._timeouts).status is not PodStatus.WAITING:
+            # A status query takes a process for each agent, and h2's files have nearly everything. But a dead daemon
+            # writes nothing, and a decision needs what is in no file: the queue, and the text of an error.
+            if poll % _POLLS_PER_STATUS_QUERY == 0 or assess(state(), self._timeouts).status is not PodStatus.WAITING:
                 self._agents = await self._environment.query_status(
                     self._agents, self._clock, seconds=self._timeouts.status
                 )
-            pod = seen()
-            word, now = assess(pod, self._timeouts), pod.now
-            if word.status is not PodStatus.WAITING:
-                return word
+            pod = state()
+            assessment, now = assess(pod, self._timeouts), pod.now
+            if assessment.status is not PodStatus.WAITING:
+                return assessment
             if now >= self._deadline:
                 waited = f"the pod was not done after {now - self._started_at:.0f} s and was stopped"
                 return PodAssessment(status=PodStatus.FAILED, cause=Cause.AGENT_TIMEOUT, detail=waited)
@@ -321,7 +322,7 @@ class _PodAttempt:
                 self._agents = await self._environment.press_enter(self._agents, waiting, self._clock)
             self._on_progress(_progress_line(pod))
             await asyncio.sleep(min(self._timeouts.poll, max(0.05, self._deadline - now)))
-        raise AssertionError("one looks until there is something to be done")
+        raise AssertionError("the loop ends with a decision")
 
     async def _with_screen(self, assessment: PodAssessment) -> CauseAndDetail:
         if assessment.agent is None:
@@ -373,9 +374,9 @@ def _lines(file: Path) -> list[bytes]:
 
 
 def _progress_line(pod: PodState) -> str:
-    """What a pod is at, in a few words."""
+    """The progress of a pod, in a few words."""
     if pod.sent_at is None:
         ready = sum(agent.activity is AgentActivity.IDLE for agent in pod.agents)
         return f"{ready} of {len(pod.agents)} agents are ready"
     busy = [agent.name for agent in pod.agents if agent.activity is not AgentActivity.IDLE]
-    return f"at work: {', '.join(busy)}" if busy else "all agents are idle"
+    return f"running: {', '.join(busy)}" if busy else "all agents are idle"

@@ -1,4 +1,4 @@
-"""The agent that does nothing: what it hands in tells what a benchmark gives for free."""
+"""The agent that does nothing. Its result shows which tasks an empty submission passes."""
 
 from proctor.agents.outcomes import not_started_outcome, write_outcome
 from proctor.core.agent import Agent, AgentOutcome, AgentRequest, ProgressCallback

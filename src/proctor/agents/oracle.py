@@ -1,4 +1,4 @@
-"""The agent that knows the answer: what it hands in tells whether a task can be solved at all."""
+"""The agent that submits the oracle. Its result shows whether a task can be solved."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from proctor.agents.outcomes import not_started_outcome, write_outcome
+from proctor.agents.outcomes import CauseAndDetail, not_started_outcome, write_outcome
 from proctor.core.agent import Agent, AgentOutcome, AgentRequest, ProgressCallback
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, ExecResult
@@ -18,7 +18,7 @@ from proctor.core.result import AgentMetrics
 from proctor.core.submission import PatchKind
 from proctor.core.task import Oracle
 
-# Neither script leaves a copy of the answer in the room. The instruction of both is their standard input.
+# Neither script leaves a copy of the oracle in the environment; both read it from standard input.
 _APPLY: Final = """
 patch=$(mktemp) && trap 'rm -f "$patch"' EXIT && cat >"$patch" || exit 1
 if command -v git >/dev/null 2>&1; then
@@ -26,7 +26,7 @@ if command -v git >/dev/null 2>&1; then
 elif command -v patch >/dev/null 2>&1; then
   patch -p1 --no-backup-if-mismatch <"$patch"
 else
-  echo "there is neither git nor patch in the room" >&2
+  echo "there is neither git nor patch in the environment" >&2
   exit 1
 fi
 """
@@ -37,10 +37,10 @@ script=$(mktemp) && trap 'rm -f "$script"' EXIT && cat >"$script" || exit 1
 
 
 class OracleAgent(Agent):
-    """Applies the task's gold patch, or runs its solution script.
+    """Applies the oracle's patch, or runs its script.
 
     Args:
-        setup: `gold` is the answer, different for every task; `apply_patch` is needed for patch sets.
+        setup: `oracle` is that of the task; `apply_patch` is needed for patch sets.
     """
 
     name = "oracle"
@@ -51,36 +51,38 @@ class OracleAgent(Agent):
     async def solve(
         self, request: AgentRequest, environment: Environment, on_progress: ProgressCallback
     ) -> AgentOutcome:
-        """Put the answer in its place."""
-        gold = self._setup.oracle
-        if gold is None:
-            return write_outcome(request, not_started_outcome(Cause.NO_SUBMISSION, "the task has no reference answer"))
+        """Apply or run the oracle."""
+        oracle = self._setup.oracle
+        if oracle is None:
+            return write_outcome(request, not_started_outcome(Cause.NO_SUBMISSION, "the task has no oracle"))
         started = time.monotonic()
-        match gold.patch_kind:
+        match oracle.patch_kind:
             case PatchKind.PATCH_SET:
-                on_progress("applying the reference patch set")
-                cause, detail = await self._apply_patch_set(gold, environment)
+                on_progress("applying the oracle's patch set")
+                cause, detail = await self._apply_patch_set(oracle, environment)
             case PatchKind.UNIFIED_DIFF:
-                on_progress("applying the reference patch")
+                on_progress("applying the oracle's patch")
                 done = await environment.exec(
                     ["sh", "-c", _APPLY],
-                    stdin=gold.text.encode("utf-8", "surrogateescape"),
+                    stdin=oracle.text.encode("utf-8", "surrogateescape"),
                     timeout=request.wall_seconds,
                 )
-                cause, detail = _classify_result(done, "the reference patch")
+                cause, detail = _classify_result(done, "the oracle's patch")
             case None:
-                on_progress("running the reference solution")
+                on_progress("running the oracle's script")
                 done = await environment.exec(
-                    ["sh", "-c", _RUN], stdin=gold.text.encode("utf-8", "surrogateescape"), timeout=request.wall_seconds
+                    ["sh", "-c", _RUN],
+                    stdin=oracle.text.encode("utf-8", "surrogateescape"),
+                    timeout=request.wall_seconds,
                 )
-                cause, detail = _classify_result(done, "the reference solution")
+                cause, detail = _classify_result(done, "the oracle's script")
         seconds = time.monotonic() - started
         return write_outcome(
             request, AgentOutcome(cause=cause, detail=detail, seconds=seconds, metrics=AgentMetrics(agents=0))
         )
 
-    async def _apply_patch_set(self, oracle: Oracle, environment: Environment) -> tuple[Cause | None, str]:
-        """Patch copies of the files that are named, and put them back: no room has a program for this."""
+    async def _apply_patch_set(self, oracle: Oracle, environment: Environment) -> CauseAndDetail:
+        """Patch copies of the named files on the host and put them back: no environment can apply patch sets."""
         apply = self._setup.apply_patch
         if apply is None:
             return Cause.NOT_RUNNABLE_HERE, "nothing was given that applies a patch set"
@@ -95,28 +97,28 @@ class OracleAgent(Agent):
             await asyncio.to_thread(apply, tree, oracle.text.encode("utf-8", "surrogateescape"), PatchKind.PATCH_SET)
             for path in paths:
                 await environment.put(tree / path, posixpath.join(environment.workdir, path))
-        return None, "the reference patch set is applied"
+        return None, "the oracle's patch set is applied"
 
 
 def _patched_paths(text: str) -> list[str]:
     try:
         return list(dict.fromkeys(str(patch["path"]) for patch in json.loads(text)["patches"]))
     except (ValueError, KeyError, TypeError) as error:
-        raise InvalidData(f"the reference answer is not a patch set: {error!r}") from error
+        raise InvalidData(f"the oracle is not a patch set: {error!r}") from error
 
 
 def _path_inside(tree: Path, path: str) -> Path:
     if posixpath.isabs(path) or ".." in path.split("/"):
-        raise InvalidData(f"the reference patch set leaves the tree: {path!r}")
-    place = tree / path
-    place.parent.mkdir(parents=True, exist_ok=True)
-    return place
+        raise InvalidData(f"the oracle's patch set leaves the tree: {path!r}")
+    target = tree / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return target
 
 
-def _classify_result(result: ExecResult, what: str) -> tuple[Cause | None, str]:
+def _classify_result(result: ExecResult, what: str) -> CauseAndDetail:
     if result.timed_out:
         return Cause.AGENT_TIMEOUT, f"{what} was not done after {result.seconds:.0f} s"
     if result.exit_code != 0:
-        said = truncate_line((result.stderr or result.stdout).decode("utf-8", "replace")[-2000:], 300)
-        return Cause.AGENT_CRASHED, f"{what} failed with exit code {result.exit_code}: {said}"
+        message = truncate_line((result.stderr or result.stdout).decode("utf-8", "replace")[-2000:], 300)
+        return Cause.AGENT_CRASHED, f"{what} failed with exit code {result.exit_code}: {message}"
     return None, f"{what} is in place"

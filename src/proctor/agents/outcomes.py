@@ -1,4 +1,4 @@
-"""Outcomes on disk: what an agent came to is known even when whoever asked has been cancelled."""
+"""Outcomes on disk, so that the outcome of an agent that was cancelled is known, too."""
 
 from pathlib import Path
 from typing import Final
@@ -9,13 +9,15 @@ from proctor.core.record import read_record, to_json
 from proctor.core.result import AgentMetrics
 
 OUTCOME_FILE: Final = "outcome.json"
+CauseAndDetail = tuple[Cause | None, str]
+"""Why an agent ended (None: it finished), and one sentence on it."""
 
 
 def write_outcome(request: AgentRequest, outcome: AgentOutcome) -> AgentOutcome:
-    """Write the outcome into the request's logs, and hand it on."""
+    """Write the outcome into the request's logs, and return it."""
     file = Path(request.logs, OUTCOME_FILE)
     file.parent.mkdir(parents=True, exist_ok=True)
-    # Whole or not there, but not synced: it is read again by this very process, which must not wait for the disk here.
+    # Replaced as a whole, but not synced: this process reads it again and must not wait for the disk.
     half_written = file.with_name(f".{OUTCOME_FILE}.tmp")
     half_written.write_bytes(to_json(outcome))
     half_written.replace(file)
@@ -23,7 +25,7 @@ def write_outcome(request: AgentRequest, outcome: AgentOutcome) -> AgentOutcome:
 
 
 def read_outcome(logs: Path) -> AgentOutcome | None:
-    """The outcome that an agent left in its logs; None when it got no chance to.
+    """The outcome in an agent's logs; None when it was not written.
 
     Raises:
         InvalidData: the file is not an outcome.

@@ -1,7 +1,7 @@
-"""Runs an agent's program in a room: follows what it prints, keeps it, and ends it when it must end.
+"""Runs an agent's program in an environment: reads and logs its output, and ends it when it must end.
 
-The program starts through a few lines of shell, whose first line of output says which process it is. That is how a
-signal finds it later: rooms have no other way to send one, and a file could be changed by the agent.
+The program starts through a few lines of shell, whose first line of output is its process id. Signals are sent to that
+id: environments have no other way, and a file could be changed by the agent.
 """
 
 import asyncio
@@ -15,6 +15,8 @@ from typing import BinaryIO, Final, Protocol
 
 import msgspec
 
+from proctor.agents.outcomes import CauseAndDetail
+from proctor.core.causes import Cause
 from proctor.core.environment import Environment, ExecResult
 from proctor.core.errors import LimitReached, ProctorError
 from proctor.core.record import Record
@@ -53,7 +55,7 @@ class ExitReason(StrEnum):
     EXITED = "exited"
     WALL_CLOCK = "wall clock"
     LINGERED = "lingered"
-    ENVIRONMENT_LIMIT = "room limit"
+    ENVIRONMENT_LIMIT = "environment limit"
     CANCELLED = "cancelled"
 
 
@@ -64,7 +66,7 @@ class ProcessExit(Record):
         exit_code: 128 + N for a signal N; None when it was never learned.
         fault: why the program was not started, by the name that the script gave it; ``no_shell``: there is no shell.
         stderr: the end of what it wrote there.
-        limit: the room's limit that ended it.
+        limit: the environment's limit that ended it.
     """
 
     reason: ExitReason
@@ -78,10 +80,23 @@ class ProcessExit(Record):
     def summary(self) -> str:
         """Its exit, in words."""
         if self.exit_code is None:
-            return "it vanished"
+            return "it disappeared"
         if self.exit_code > _SIGNAL:
             return f"it was killed by signal {self.exit_code - _SIGNAL}"
         return f"it exited with code {self.exit_code}"
+
+    @property
+    def forced_end(self) -> CauseAndDetail | None:
+        """Why the program was ended by us or by its environment; None when it ended by itself or was done."""
+        match self.reason:
+            case ExitReason.CANCELLED:
+                return Cause.INTERRUPTED, "it was stopped from outside"
+            case ExitReason.ENVIRONMENT_LIMIT:
+                cause = Cause.AGENT_TIMEOUT if "wall clock" in self.limit else Cause.AGENT_CRASHED
+                return cause, f"the environment ended it: {self.limit}"
+            case ExitReason.WALL_CLOCK:
+                return Cause.AGENT_TIMEOUT, f"it was not done after {self.seconds:.0f} s and was stopped"
+        return None
 
 
 class _LaunchReport(Record):
@@ -90,11 +105,11 @@ class _LaunchReport(Record):
 
 
 class OutputHandler(Protocol):
-    """Takes what a program prints as it comes."""
+    """Takes the output of a program, line by line."""
 
     @property
     def idle(self) -> bool:
-        """Whether the program has said that it is done, so that it should exit soon."""
+        """Whether the program has reported that it is done, so that it should exit soon."""
         ...
 
     def handle_line(self, line: bytes) -> None:
@@ -102,7 +117,7 @@ class OutputHandler(Protocol):
         ...
 
     def on_interrupt(self) -> None:
-        """Hear that the program is about to be told to stop; what it prints from now on is about that."""
+        """Called before the program is interrupted; what it prints from now on is about that."""
         ...
 
 
@@ -113,7 +128,7 @@ class Supervisor:
         logs: a folder on the host; what the program prints is kept there, whole.
         stdout: the name of the file for its standard output.
         grace_seconds: how long it has to exit once it has been interrupted.
-        linger_seconds: how long it may stay when it has said that it is done.
+        linger_seconds: how long it may run on after it has reported that it is done.
     """
 
     def __init__(
@@ -155,11 +170,11 @@ class Supervisor:
     ) -> ProcessExit:
         """Run the shell `script`, which prints ``{"pid": …}`` or ``{"fault": …}`` and becomes the program.
 
-        When the caller is cancelled, the program is ended as if its time were up, `ended` says what is known of
-        it, and the cancellation goes on.
+        When the caller is cancelled, the program is ended as if its time were up, `process_exit` says what is known of
+        it, and the cancellation continues.
 
         Raises:
-            InfrastructureError: the room broke.
+            InfrastructureError: the environment broke.
             OSError: what it prints cannot be kept, for instance because the disk is full.
         """
         self._logs.mkdir(parents=True, exist_ok=True)
@@ -206,23 +221,23 @@ class Supervisor:
             if wait <= 0:
                 return ExitReason.WALL_CLOCK if deadline < leave else ExitReason.LINGERED
             self._changed.clear()
-            stirred = asyncio.create_task(self._changed.wait())
+            changed = asyncio.create_task(self._changed.wait())
             try:
                 timeout = None if wait == math.inf else wait
-                await asyncio.wait({running, stirred}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({running, changed}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                stirred.cancel()
+                changed.cancel()
         return ExitReason.EXITED
 
     async def _terminate(self, running: "asyncio.Task[ExecResult]") -> None:
-        """Ask the program to stop, so that it can still say what it did; then make it."""
+        """Interrupt the program, so that it can still report its result; then kill it."""
         if running.done():
             return
         self._handler.on_interrupt()
         for script, seconds in ((_INTERRUPT, self._grace), (_KILL, _SIGNAL_SECONDS)):
             if self._pid is None:
                 return
-            # A room that cannot run this has gone, or is about to go, and the program with it.
+            # An environment that cannot run this is gone, or will be soon, and the program with it.
             with contextlib.suppress(ProctorError):
                 command = ["sh", "-c", script, "sh", str(self._pid)]
                 await self._environment.exec(command, timeout=_SIGNAL_SECONDS)
@@ -266,18 +281,18 @@ class Supervisor:
         self._awaiting_first_line = False
         self._partial.clear()
         try:
-            said = msgspec.json.decode(line, type=_LaunchReport)
+            report = msgspec.json.decode(line, type=_LaunchReport)
         except msgspec.DecodeError:
-            # Not our script: whatever this is, it is the follower's to judge.
+            # Not our script's line: it belongs to the handler.
             return line + end + rest
-        self._pid, self._fault = said.pid, said.fault
+        self._pid, self._fault = report.pid, report.fault
         return rest
 
     def _handle_line(self, line: bytes) -> None:
         self._handler.handle_line(line)
-        resting = self._handler.idle
-        if resting != (self._idle_since is not None):
-            self._idle_since = self._clock() if resting else None
+        idle = self._handler.idle
+        if idle != (self._idle_since is not None):
+            self._idle_since = self._clock() if idle else None
             self._changed.set()
 
     def _on_stderr(self, data: bytes, file: BinaryIO) -> None:

@@ -1,12 +1,12 @@
-"""What an agent is: something that answers a task in an environment.
+"""The base class of agents, which work on tasks in environments.
 
-Built-in agents and a stranger's register alike, through the entry point group ``proctor.agents``.
+Agents are found through the entry point group ``proctor.agents``, built-in ones and plugins alike.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import field
 
@@ -19,20 +19,23 @@ from proctor.core.submission import PatchKind
 from proctor.core.task import Oracle
 
 ProgressCallback = Callable[[str], None]
+KEY_PLACEHOLDER: Final = "placeholder-the-gateway-has-the-key"
+"""What an agent without a login of its own sends as its key. The gateway replaces it."""
 
 
 class AgentRequest(Record):
-    """What an agent is told. Nothing of the task's private part is in it.
+    """What an agent is given. Nothing of the task's private part is in it.
 
     Attributes:
         model: a full model id; None leaves the choice to the agent's own program.
-        model_path: the path of this attempt at the gateway (``/t/<token>``), to be put behind the room's `model_url`.
-        home: the sandbox's claude-config folder on the host, where the agent has one.
-        sandbox: the whole sandbox on the host, an H2_DIR, of which `home` is a part.
-        own_login: the login in `home` passes through the gateway; otherwise the agent holds a placeholder, and no login
-            enters the room.
-        logs: a folder on the host for whatever the agent's driver wants to keep. The outcome is kept there too, as
-            ``outcome.json``, so that it is known even of an agent that was cancelled.
+        model_path: the path of this attempt at the gateway (``/t/<token>``), to be appended to the environment's
+            `model_url`.
+        claude_config_dir: the sandbox's claude-config folder on the host, where the agent has one.
+        sandbox: the whole sandbox on the host, an H2_DIR, of which `claude_config_dir` is a part.
+        own_login: the login in `claude_config_dir` passes through the gateway; otherwise the agent gets
+            `KEY_PLACEHOLDER`, and no login enters the environment.
+        logs: a folder on the host for the agent's logs. The outcome is stored there, too, as ``outcome.json``, so that
+            that of an agent which was cancelled is known.
     """
 
     task_id: str
@@ -54,7 +57,7 @@ class AgentOutcome(Record):
     Attributes:
         cause: why it ended, when it did not simply finish; None: it finished.
         detail: one sentence on it.
-        claimed: what the agent's own program says it used; the gateway's meter is the truth, this is the cross-check.
+        claimed: the usage that the agent's own program reports; a cross-check, as the gateway's meter counts.
     """
 
     cause: Cause | None = None
@@ -71,18 +74,18 @@ ApplyPatch = Callable[[Path, bytes, PatchKind], object]
 
 
 class AgentSetup(Record):
-    """What an agent may be made from. Each takes what it needs and leaves the rest.
+    """What an agent is made from. Each agent uses what it needs of it.
 
     Attributes:
-        program: the agent's own program, where it is not to be looked for.
+        program: the agent's own program, where it is not found by itself.
         command: the words of the command, for an agent that is one.
-        briefing: what it is told beside the task.
-        in_place: rooms show the host as it is (no isolation), so programs and homes are used where they lie.
-        oracle: the task's reference answer; only an agent whose factory says `needs_oracle` is ever given it.
-        apply_patch: applies a patch to a tree on the host, for agents that hand in a ready one.
-        h2_program: h2, where it is not to be looked for.
+        agent_options: prompts, tools and variables for its program.
+        in_place: environments show the host as it is (no isolation), so programs and sandboxes keep their host paths.
+        oracle: that of the task; only for an agent with `needs_oracle`.
+        apply_patch: applies a patch to a tree on the host, for an agent that submits a ready one.
+        h2_program: h2, where it is not found by itself.
         pod_template: for a pod of agents, a template's name in the sandbox's preset, or a file.
-        pod_variables: what that template is filled in with.
+        pod_variables: the values of that template's variables.
     """
 
     program: str | None = None

@@ -1,4 +1,4 @@
-"""Why an attempt ended as it did, and the one table that says what follows from it.
+"""The causes of results, and the one table of what follows from each.
 
 Nothing else in Proctor decides whether an attempt is retried, graded or counted.
 """
@@ -21,7 +21,7 @@ class Status(StrEnum):
 class Cause(StrEnum):
     """The machine-readable reason behind a status."""
 
-    # the agent finished; what it handed in is being graded
+    # the agent finished; its submission is being graded
     ANSWERED = "answered"
     # graded
     SOLVED = "solved"
@@ -31,13 +31,13 @@ class Cause(StrEnum):
     TAMPERED = "tampered"
     TEST_TIMEOUT = "test_timeout"
     SCORED = "scored"
-    # handed in, but not fit to be graded
+    # submitted, but cannot be graded
     EMPTY = "empty"
     DOES_NOT_APPLY = "does_not_apply"
     UNSAFE_SUBMISSION = "unsafe_submission"
     MALFORMED_SUBMISSION = "malformed_submission"
     TOO_LARGE = "too_large"
-    # how the agent ended; what it left behind is graded all the same
+    # how the agent ended; its submission is graded all the same
     AGENT_TIMEOUT = "agent_timeout"
     TASK_BUDGET = "task_budget"
     TURN_LIMIT = "turn_limit"
@@ -67,11 +67,11 @@ class Consequence(Record):
     """What follows from a cause.
 
     Attributes:
-        status: what the result says; None where the grade of what was handed in decides.
-        retry: another try may end otherwise, and the agent was not to blame.
-        graded: what was handed in goes to the grader.
+        status: what the result says; None where the verdict on the submission decides.
+        retry: another attempt may end otherwise, and the agent was not to blame.
+        graded: the submission is graded.
         counted: the attempt is in the denominator of the resolve rate.
-        stops_run: no later task can fare better, so the run ends now and can be resumed.
+        stops_run: later tasks would fail likewise, so the run ends now and can be resumed.
     """
 
     status: Status | None

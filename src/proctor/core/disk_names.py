@@ -5,7 +5,7 @@ than a file name may be. Its name on disk is a relative path, made only of chara
 takes, from which the id can be read back.
 
 - Bytes other than ``A-Z a-z 0-9 . _ -``, and a leading dot, are written ``%xx``; the empty id is ``%``.
-- A name longer than 180 bytes goes on in a sub-directory: every piece but the last ends in ``~``.
+- A name longer than 180 bytes continues in a sub-directory: every piece but the last ends in ``~``.
 - ``~`` never occurs otherwise.
 """
 

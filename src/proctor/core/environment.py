@@ -1,7 +1,7 @@
-"""What an environment is: the room in which commands run for one attempt.
+"""Environments, in which agents work and tests run, and the base class of their providers.
 
-`local` (bubblewrap) and `docker` implement `EnvironmentProvider`; so may a stranger's package, through the
-entry point group ``proctor.environments``.
+Providers are found through the entry point group ``proctor.environments``: `local` (bubblewrap), `docker` (containers)
+and plugins.
 """
 
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ MAX_COPY_BYTES: Final = 2_000_000_000
 
 
 class Network(StrEnum):
-    """What a room can reach: nothing, the model gateway, or whatever its host can."""
+    """What an environment can reach: nothing, the model gateway, or whatever its host can."""
 
     NONE = "none"
     MODEL = "model"
@@ -29,10 +29,10 @@ class Network(StrEnum):
 
 
 class Limits(Record):
-    """What a room may use; None is no limit of ours.
+    """What an environment may use; None is no limit.
 
     Attributes:
-        wall_seconds: how long the room lives; then every process in it is killed, its files stay until `stop`.
+        wall_seconds: after this time every process in it is killed; its files stay until `stop`.
         output_bytes: how much is kept of each of a command's two streams.
     """
 
@@ -45,11 +45,11 @@ class Limits(Record):
 
 
 class Mount(Record):
-    """A path of the host shown in the room, read-only unless said otherwise.
+    """A path of the host that the environment shows, read-only by default.
 
     Attributes:
         writable: what is written there is written on the host.
-        private: it can be written to, and what is written is the room's own and goes with it (local only).
+        private: it can be written to, and the changes are the environment's own and removed with it (local only).
     """
 
     source: str
@@ -59,18 +59,18 @@ class Mount(Record):
 
 
 class EnvironmentSpec(Record):
-    """A room to be made.
+    """What an environment is made from.
 
     Attributes:
-        workspace: a prepared tree on the host; the room works on a private copy and never writes to it.
+        workspace: a prepared tree on the host; the environment works on a private copy and never writes to it.
         workdir: where the workspace is, and where commands start.
         image: the container image (docker only; None there means the provider's default).
         build: a folder with a Dockerfile that makes the image (docker only).
         hidden: paths of the host that must not be readable inside (local only; home, cache and results
             are always hidden).
         variables: added to the small, fixed environment that every command gets.
-        model_socket: the gateway's unix socket; unless the network is `none`, it answers inside at `model_url`.
-        labels: who made this room, for the reaper and for people.
+        model_socket: the gateway's unix socket; unless the network is `none`, it is reached inside at `model_url`.
+        labels: what it was made for, for the reaper and for people.
     """
 
     workspace: Path | None = None
@@ -103,13 +103,13 @@ class ExecResult(Record):
 
 
 class OneShotCommand(Record):
-    """One command that has a room to itself: the room is made for it, and gone with it.
+    """One command with an environment of its own, which is made for it and removed with it.
 
     Attributes:
         argv: the command. The numbers of its own descriptors are added to it: one for each input, to read it from,
-            and one to report to. Nothing else in the room has these, unless the command hands them on.
+            and one to report to. Nothing else in the environment has these, unless the command passes them on.
         variables: added to the small, fixed environment of every command.
-        cwd: where it starts, if not in the workdir.
+        cwd: where it starts; the workdir by default.
         report_bytes: how much is kept of what it reports.
     """
 
@@ -123,7 +123,7 @@ class OneShotCommand(Record):
 
 
 class OneShotResult(Record):
-    """How an errand ended; its two streams of output come as one, in `ended.stdout`."""
+    """How a one-shot command ended; its two streams of output are one, in `exec_result.stdout`."""
 
     exec_result: ExecResult
     report: bytes
@@ -131,7 +131,7 @@ class OneShotResult(Record):
 
 
 class Environment(Protocol):
-    """A running room."""
+    """A running environment."""
 
     @property
     def workdir(self) -> str:
@@ -140,12 +140,12 @@ class Environment(Protocol):
 
     @property
     def digest(self) -> str:
-        """Identifies what the room was made from: same digest, same programs and files."""
+        """Identifies what the environment was made from: same digest, same programs and files."""
         ...
 
     @property
     def model_url(self) -> str | None:
-        """Where the gateway answers inside; None when there is none."""
+        """Where the gateway is reached inside; None when there is none."""
         ...
 
     async def exec(
@@ -155,7 +155,7 @@ class Environment(Protocol):
         stdin: bytes = b"",
         variables: Mapping[str, str] | None = None,
         cwd: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - the room's clock, which also kills what the command started
+        timeout: float | None = None,  # noqa: ASYNC109 - the environment's clock; it kills all processes of the command
         on_stdout: OutputCallback | None = None,
         on_stderr: OutputCallback | None = None,
         output_bytes: int | None = None,
@@ -168,8 +168,8 @@ class Environment(Protocol):
         session) are killed.
 
         Raises:
-            LimitReached: a limit of the whole room (wall clock, disk) ended every process in it.
-            RetryableError: the room is gone, or its engine is.
+            LimitReached: a limit of the whole environment (wall clock, disk) ended every process in it.
+            RetryableError: the environment is gone, or its engine is.
         """
         ...
 
@@ -186,7 +186,7 @@ class Environment(Protocol):
 
         What runs inside cannot make this write outside `target`, or more than `max_bytes`, in which every
         file counts for 512 bytes more than it holds. The workspace can be had after a limit has ended the
-        room's processes. When this fails, nothing is left at a `target` that was not there before.
+        environment's processes. When this fails, nothing is left at a `target` that was not there before.
 
         Raises:
             FileNotFoundError: there is no such path inside.
@@ -195,7 +195,7 @@ class Environment(Protocol):
         ...
 
     async def stop(self) -> None:
-        """End every process of the room and free what it used. Safe to call twice."""
+        """End every process of the environment and free what it used. Safe to call twice."""
         ...
 
     async def __aenter__(self) -> Self: ...

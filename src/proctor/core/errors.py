@@ -3,10 +3,10 @@
     ProctorError
     ├── UsageError            2    the user asked for something that cannot be: wrong flag, unreadable input
     ├── InvalidData           20   a suite, a data set or a stored record breaks its rules
-    ├── InfrastructureError   12   ours or the provider's trouble: never the agent's failure
-    │   └── RetryableError    12   the same, and worth another try
+    ├── InfrastructureError   12   ours, the machine's or the provider's: never the agent's failure
+    │   └── RetryableError    12   the same, and worth a retry
     ├── LimitReached          12   a budget, a clock or a size ran out before the work was done
-    ├── Interrupted           130  the user stopped it; what was done is kept
+    ├── Interrupted           130  the user stopped it; what was done is stored
     └── AgentFailure          0    the agent's own doing; it is a result, and a command that reports it has succeeded
 
 Each error is one sentence: what is wrong, where, and what to do about it. An error that sums up several problems
@@ -79,7 +79,7 @@ class InfrastructureError(ProctorError):
 
 
 class RetryableError(InfrastructureError):
-    """An infrastructure error that another try may not meet."""
+    """An infrastructure error that a retry may not meet."""
 
     retryable = True
 
@@ -97,12 +97,12 @@ class LimitReached(ProctorError):
 
 
 class Interrupted(ProctorError):
-    """The user stopped it. Says what was kept and how to go on."""
+    """The user stopped it. Says what was stored and how to resume."""
 
     exit_code = 130
 
 
 class AgentFailure(ProctorError):
-    """What the agent handed in, or how it behaved, counts as a failed attempt."""
+    """The submission, or the agent's behaviour, counts as a failed attempt."""
 
     exit_code = 0

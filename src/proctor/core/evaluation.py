@@ -1,4 +1,4 @@
-"""The report of an evaluation: predictions went in, verdicts with their evidence came out."""
+"""The report of an evaluation: a verdict on each prediction, with its evidence."""
 
 from typing import Literal
 
@@ -8,7 +8,7 @@ from proctor.core.verdict import Verdict
 
 
 class Prediction(Record):
-    """An answer that somebody's agent gave to one task."""
+    """A submission for one task, from a file or of an attempt."""
 
     task_id: str
     patch_kind: PatchKind
@@ -87,7 +87,7 @@ class EvaluationSummary(Record):
 
 
 class Invocation(Record):
-    """How the evaluation was asked for."""
+    """How the evaluation was invoked."""
 
     argv: tuple[str, ...]
     cwd: str

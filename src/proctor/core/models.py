@@ -2,7 +2,7 @@
 
 from typing import Final
 
-# A short name means what it meant when this table was made, whatever an agent's program takes it for.
+# Fixed here, so that a short name means the same for every agent's program.
 ALIASES: Final = {
     "fable": "claude-fable-5",
     "haiku": "claude-haiku-4-5-20251001",

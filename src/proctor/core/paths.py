@@ -1,14 +1,14 @@
-"""Where Proctor keeps things on a user's machine."""
+"""Where Proctor stores files on a user's machine."""
 
 import os
 from pathlib import Path
 from typing import Final
 
-HEALTH_CACHE: Final = "health"  # the part of the cache that holds what `validate` has learned
+HEALTH_CACHE: Final = "health"  # the part of the cache for the results of `validate`
 
 
 def cache_root() -> Path:
-    """Where everything that can be had again is kept: PROCTOR_CACHE, or the user's cache folder."""
+    """The folder for everything that can be made again: PROCTOR_CACHE, or one in the user's cache folder."""
     given = os.environ.get("PROCTOR_CACHE")
     if given:
         return Path(given).absolute()

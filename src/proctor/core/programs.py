@@ -101,7 +101,7 @@ def first_line(argv: Sequence[str | Path], *, variables: Mapping[str, str] | Non
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise OSError(f"{argv[0]} gave no answer in {timeout:g} s") from None
+        raise OSError(f"{argv[0]} did not respond in {timeout:g} s") from None
     text = (done.stdout or done.stderr).decode(errors="replace").strip()
     line = text.splitlines()[0] if text else "it printed nothing"
     if done.returncode != 0:

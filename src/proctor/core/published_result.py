@@ -1,4 +1,4 @@
-"""What others have published of a benchmark. It is shown beside our results and never mixed into them."""
+"""Published results of benchmarks. They are shown beside our results and never mixed into them."""
 
 from typing import Literal
 

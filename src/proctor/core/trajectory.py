@@ -1,6 +1,6 @@
 """What an agent did, step by step: one form for every agent.
 
-A trajectory is read from whatever an attempt has left (docs/trajectories.md says from what); nothing is asked again.
+A trajectory is read from the logs of an attempt (docs/trajectories.md says from which).
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,11 +17,11 @@ LaneKind = Literal["main", "subagent", "side"]
 
 
 class ToolCall(Record):
-    """Something that an agent had done for it.
+    """A tool call of an agent.
 
     Attributes:
-        output: what came back; None when nothing did, because the agent was stopped before, or has not got it yet.
-        failed: the tool says so itself.
+        output: its result; None when there is none, as the agent was stopped before, or it has not come yet.
+        failed: as the tool reports.
     """
 
     id: str
@@ -32,14 +32,14 @@ class ToolCall(Record):
 
 
 class Step(Record):
-    """One thing that was said: to the agent, by it, or about it.
+    """One message: to the agent, from it, or about it.
 
     Attributes:
         lane: whose conversation it belongs to.
-        at: when it was begun, ISO 8601; None when that is not known.
-        seconds: how long the model took to say it.
-        kind: a plain message; a summary that stands for what was said before; or an answer that did not come.
-        observed: what came back from outside and belongs to no call.
+        at: when it began, ISO 8601; None when unknown.
+        seconds: how long the model took.
+        kind: a plain message; a summary that replaces earlier messages; or a response that did not come.
+        observation: what came from outside and belongs to no call.
         tokens: of this step alone.
         cost_usd: of this step alone; None when no price is known.
         note: what is remarkable about it, in a few words.
@@ -102,7 +102,7 @@ class Trajectory(Record):
     """What was done at one attempt.
 
     Attributes:
-        agent: the program that answered, or the pod.
+        agent: the agent's program, or the pod.
         lanes: in the order in which they appear.
         steps: of all lanes, oldest first.
         note: what is not in it, and why; empty when all is there.

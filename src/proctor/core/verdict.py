@@ -34,7 +34,7 @@ class TestOutcome(Record):
 
 
 class Finding(Record):
-    """Something in a submission that smells. It is shown and counted, and never changes a verdict by itself."""
+    """Something suspicious in a submission. It is shown and counted, and never changes a verdict by itself."""
 
     code: str
     path: str
@@ -42,17 +42,17 @@ class Finding(Record):
 
 
 class Verdict(Record):
-    """What the grader says of one submission.
+    """What grading decided about one submission.
 
     Attributes:
         reason: one sentence for people; `cause` is the same for programs.
         score: between 0 and 1 where the benchmark grades by degree.
         scores: further numbers of the benchmark's own, by name: fix rate, pass rate, coverage, …; `normalised` is
-            the score on a scale that goes on beyond 1.
+            the score on a scale that may exceed 1.
         official: what the benchmark's own grader would say, where it differs from ours on purpose.
         applied_with: the fallback that was needed to apply the patch; None when it applied strictly.
         flaky: the tests whose results differed between reruns.
-        deviations: in what the room differed from the official one, each in a few words.
+        deviations: how the environment differed from the official one, each in a few words.
         cache_key: digest of environment, submission, tests and grader version.
     """
 

@@ -70,7 +70,7 @@ async def docker_version(url: str | None = None) -> str:
     """The version of the engine that makes environments in containers.
 
     Raises:
-        InfrastructureError: there is none, or it does not answer.
+        InfrastructureError: there is none, or it does not respond.
     """
     from proctor.environments.docker_engine import connect, disconnect, engine_errors  # noqa: PLC0415 - likewise
 

@@ -16,8 +16,8 @@ def prompt(at: float) -> PodEvent:
     return PodEvent(at=at, kind=PodEventKind.PROMPT)
 
 
-def state(at: float, doing: AgentActivity) -> PodEvent:
-    return PodEvent(at=at, kind=PodEventKind.STATE, activity=doing)
+def state(at: float, activity: AgentActivity) -> PodEvent:
+    return PodEvent(at=at, kind=PodEventKind.STATE, activity=activity)
 
 
 def tool(at: float) -> PodEvent:
@@ -82,11 +82,11 @@ def test_a_session_that_is_left_and_gone_on_with_is_a_context_that_was_reset() -
 
 
 def test_the_last_words_are_kept() -> None:
-    said = [
+    texts = [
         PodEvent(at=119, kind=PodEventKind.MESSAGE, text="so"),
         PodEvent(at=119.5, kind=PodEventKind.MESSAGE, text="done"),
     ]
-    assert made([*LEAD, *said]).agents[0].final_text == "done"
+    assert made([*LEAD, *texts]).agents[0].final_text == "done"
 
 
 def test_a_task_that_nobody_took_has_no_timeline_and_metrics_all_the_same() -> None:
@@ -103,7 +103,7 @@ def test_a_drawing_has_a_row_for_each_agent_and_one_for_messages() -> None:
         "coder     ··········████████████████████████······   60%",
         "messages        ✉                          ✉           2",
         "          0                                   20 s",
-        "█ at work  ▒ compacting  ? waits for a permission  ! limited, refused or failing  · idle",
+        "█ active  ▒ compacting  ? awaiting permission  ! rate limit, login or provider error  · idle",
     ]
 
 
@@ -120,7 +120,7 @@ def test_shares_are_shares_and_rows_are_as_wide_as_they_may_be(
     lead: list[tuple[float, AgentActivity]], coder: list[tuple[float, AgentActivity]], width: int
 ) -> None:
     def events(moments: list[tuple[float, AgentActivity]]) -> list[PodEvent]:
-        return [state(at, doing) for at, doing in sorted(moments, key=lambda moment: moment[0])]
+        return [state(at, activity) for at, activity in sorted(moments, key=lambda moment: moment[0])]
 
     timeline = build_timeline(
         AGENTS, {"lead": [prompt(10), *events(lead)], "coder": events(coder)}, [], lead="lead", ended_at=600

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from plain_environment import PlainEnvironment, environment_at
 from proctor.benchmarks.x07.files import X07Eval
 from proctor.benchmarks.x07.repair import _LintReport, canonicalise, quickfixes, repair, with_first_pass
 from proctor.benchmarks.x07.test_command import X07Run, run_x07_test
@@ -15,7 +16,6 @@ from proctor.benchmarks.x07.toolchain import make_toolchain
 from proctor.core.environment import ExecResult
 from proctor.core.evaluation import RepairSummary, TestSummary
 from proctor.core.request import RepairMode
-from unisolated_environment import UnisolatedEnvironment, environment_at
 from x07_world import FUNCTIONS, PROGRAMS, STANDIN, asserting, module, write_module, write_repo
 
 EVERY_X07 = pytest.mark.parametrize("x07", PROGRAMS, ids=lambda program: "stand-in" if program == STANDIN else "real")
@@ -180,7 +180,7 @@ async def test_a_link_is_not_written_through(tmp_path: Path) -> None:
 async def test_a_file_that_cannot_be_written_is_not_called_repaired(tmp_path: Path) -> None:
     world = World(tmp_path, it=FUNCTIONS["many"])
 
-    class ReadOnlyEnvironment(UnisolatedEnvironment):
+    class ReadOnlyEnvironment(PlainEnvironment):
         async def exec(self, argv: Sequence[str], **options: Any) -> ExecResult:
             if argv[0] == "cp":
                 return ExecResult(exit_code=1, stdout=b"", stderr=b"cp: read-only file system", seconds=0.0)

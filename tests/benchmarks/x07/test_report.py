@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from paths import sample_data, shared_data
+from plain_environment import environment_at
 from proctor.benchmarks.suites.instance import Instance
 from proctor.benchmarks.suites.load import Suite, load_suite
 from proctor.benchmarks.x07.instance import X07Instance
@@ -40,7 +41,6 @@ from proctor.core.record import from_json, to_json
 from proctor.core.submission import PatchKind
 from proctor.core.verdict import TestOutcome, TestStatus, Verdict
 from proctor.workspaces import patch_sha256
-from unisolated_environment import environment_at
 from x07_schema import X07_REPORT
 from x07_world import PROGRAMS, STANDIN, SUITES
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plain_environment import environment_at
 from proctor.benchmarks.x07.files import X07Eval
 from proctor.benchmarks.x07.test_command import (
     X07Failure,
@@ -22,7 +23,6 @@ from proctor.benchmarks.x07.toolchain import make_toolchain
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.environment import ExecResult
 from proctor.core.verdict import TestStatus
-from unisolated_environment import environment_at
 from x07_world import PROGRAMS, STANDIN, write_module, write_repo
 
 EVERY_X07 = pytest.mark.parametrize("x07", PROGRAMS, ids=lambda program: "stand-in" if program == STANDIN else "real")

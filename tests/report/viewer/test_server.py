@@ -10,8 +10,8 @@ import aiohttp
 import msgspec
 import pytest
 
-from proctor.agents.h2.events import AgentActivity
-from proctor.agents.h2.timeline import TIMELINE_FILE, ActivitySpan, AgentTimeline, Timeline, TimelineMessage
+from proctor.agents.h2.events import AgentActivity, SentMessage
+from proctor.agents.h2.timeline import TIMELINE_FILE, ActivitySpan, AgentTimeline, Timeline
 from proctor.core.causes import Cause
 from proctor.core.errors import InfrastructureError
 from proctor.core.record import to_json
@@ -223,7 +223,7 @@ async def test_a_pod_shows_the_active_time_and_cost_of_each_member(site: Site) -
                 spans=(ActivitySpan(start=30, end=50, activity=AgentActivity.AWAITING_USER),),
             ),
         ),
-        messages=(TimelineMessage(at=15.0, sender="lead", to="coder"),),
+        messages=(SentMessage(at=15.0, sender="lead", to="coder"),),
     )
     await record_pod(store.logs("two", 1, 1) / "cassette.jsonl", "two")
     (store.logs("two", 1, 1) / TIMELINE_FILE).write_bytes(to_json(timeline))

@@ -50,15 +50,15 @@ class Claude:
         self.hook("UserPromptSubmit", prompt=prompt)
         self.say("user", prompt)
         while True:
-            answer = self.ask()
-            if answer is None:
+            response_body = self.ask()
+            if response_body is None:
                 return
-            self.say("assistant", answer["content"])
-            results = [self.use(block) for block in answer["content"] if block["type"] == "tool_use"]
+            self.say("assistant", response_body["content"])
+            results = [self.use(block) for block in response_body["content"] if block["type"] == "tool_use"]
             if not results:
                 break
             self.say("user", results)
-        words = "\n".join(block["text"] for block in answer["content"] if block["type"] == "text")
+        words = "\n".join(block["text"] for block in response_body["content"] if block["type"] == "text")
         print(words, flush=True)
         self.hook("Stop", last_assistant_message=words)
 
@@ -74,14 +74,14 @@ class Claude:
         data = json.dumps(body | {"messages": self.messages})
         connection.request("POST", f"{url.path}/v1/messages", data, headers)
         response = connection.getresponse()
-        said = json.loads(response.read())
+        body = json.loads(response.read())
         connection.close()
         if response.status != OK:
-            print(f"API Error: {response.status} {said}", flush=True)
-            self.hook("api_error", status=response.status, error=str(said))
+            print(f"API Error: {response.status} {body}", flush=True)
+            self.hook("api_error", status=response.status, error=str(body))
             return None
-        answer: dict[str, Any] = said
-        return answer
+        response_body: dict[str, Any] = body
+        return response_body
 
     def use(self, call: dict[str, Any]) -> dict[str, Any]:
         self.hook("PreToolUse", tool_name=call["name"])
@@ -104,9 +104,9 @@ class Claude:
     def hook(self, event: str, **payload: Any) -> None:
         """What `h2 handle-hook` does, without a process of its own."""
         path = Path(os.environ["H2_DIR"], "sockets", f"agent.{os.environ['H2_ACTOR']}.sock")
-        told = {"hook_event_name": event, "session_id": self.session, **payload}
+        payload_json = {"hook_event_name": event, "session_id": self.session, **payload}
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(path))
-            message = {"type": "hook_event", "event_name": event, "payload": told}
+            message = {"type": "hook_event", "event_name": event, "payload": payload_json}
             connection.sendall(json.dumps(message).encode() + b"\n")
             connection.makefile("rb").readline()

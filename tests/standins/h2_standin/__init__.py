@@ -15,13 +15,13 @@ every key is optional:
     grandchildren    how many processes the child starts in sessions of their own (1)
     ignore_term      daemon, child and grandchildren ignore SIGTERM and SIGHUP (false)
     fail             the daemon dies with this message before it opens its socket
-    hang             the daemon takes connections and never answers (false)
-    ignore_stop      the daemon says that it will stop, and goes on (false)
+    hang             the daemon takes connections and never replies (false)
+    ignore_stop      the daemon says that it will stop, and does not (false)
     stop_seconds     how long a polite stop takes (0.05)
     status_seconds   how long the daemon takes to say how the agent is, as with a git that is slow (0)
     queue_seconds    how long a message waits in the queue although the agent is idle (0)
     swallow          the Enter behind a message is taken for a part of it; it stands there until Enter comes alone
-    claude           run `claude` from PATH as the child, as h2 does: it tells by its hooks what it does (false)
+    claude           run `claude` from PATH as the child, as h2 does: it reports by its hooks what it does (false)
     turn             what follows a message: a list of steps, each with
                        after     seconds to wait first (0)
                        hook      a hook event to go through, with its `payload`

@@ -41,7 +41,7 @@ def duration(seconds: float) -> str:
 
 
 class Agent:
-    """The state that a daemon keeps and tells; `type_in` puts text on the child's terminal."""
+    """The state that a daemon keeps and reports; `type_in` puts text on the child's terminal."""
 
     def __init__(self, h2: Path, session: Path, metadata: dict[str, Any], scenario: Scenario) -> None:
         self.h2 = h2
@@ -51,7 +51,7 @@ class Agent:
         self.type_in: Callable[[str], None] = lambda _: None
         self.messages: dict[str, dict[str, Any]] = {}
         self._state, self._sub_state = "initialized", ""
-        self._trouble = ""
+        self._error = ""
         self._since = self._started = time.monotonic()
         self._tools = 0
         self._changed = threading.Condition(threading.RLock())
@@ -81,7 +81,7 @@ class Agent:
                 "queued_count": queued,
                 "tool_use_count": self._tools,
                 "blocked_on_permission": self._sub_state == "blocked_on_permission",
-                MESSAGES.get(self._sub_state, "server_error_message"): self._trouble,
+                MESSAGES.get(self._sub_state, "server_error_message"): self._error,
             }
         always = {"name", "command", "uptime", "state", "state_display_text", "state_duration", "queued_count"}
         return {key: value for key, value in info.items() if value or key in always}
@@ -91,10 +91,10 @@ class Agent:
         with (self.session / "events.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
-    def become(self, state: str, sub_state: str = "", trouble: str = "") -> None:
+    def become(self, state: str, sub_state: str = "", error: str = "") -> None:
         """Fall into a state, and write it down, whether it is another or the same."""
         with self._changed:
-            self._enter(state, sub_state, trouble)
+            self._enter(state, sub_state, error)
             self.event("state_change", {"state": state, "sub_state": sub_state})
 
     def leave(self) -> None:
@@ -103,8 +103,8 @@ class Agent:
             self._enter("exited")
             self.event("session_ended")
 
-    def _enter(self, state: str, sub_state: str = "", trouble: str = "") -> None:
-        self._state, self._sub_state, self._trouble = state, sub_state, trouble
+    def _enter(self, state: str, sub_state: str = "", error: str = "") -> None:
+        self._state, self._sub_state, self._error = state, sub_state, error
         self._since = time.monotonic()
         self._changed.notify_all()
 

@@ -71,7 +71,7 @@ def _pod_launch(arguments: argparse.Namespace) -> None:
 
 def _pod_stop(arguments: argparse.Namespace) -> None:
     stopped = 0
-    for path, info in _answering(h2_directory()):
+    for path, info in _responding(h2_directory()):
         if info.get("pod") == arguments.pod:
             request(path, {"type": "stop"})
             print(f"Stopped agent {info['name']}")
@@ -85,10 +85,10 @@ def _pod_stop(arguments: argparse.Namespace) -> None:
 
 def _status(arguments: argparse.Namespace) -> None:
     try:
-        answer = request(find_socket(h2_directory(), arguments.name), {"type": "status"})
+        reply = request(find_socket(h2_directory(), arguments.name), {"type": "status"})
     except (OSError, ValueError) as error:
         raise H2Error(f'cannot connect to agent "{arguments.name}"') from error
-    print(json.dumps(answer["agent"], indent=2))
+    print(json.dumps(reply["agent"], indent=2))
 
 
 def _stop(arguments: argparse.Namespace) -> None:
@@ -116,7 +116,7 @@ def _show(arguments: argparse.Namespace) -> None:
 
 
 def _list(_: argparse.Namespace) -> None:
-    agents = _answering(h2_directory())
+    agents = _responding(h2_directory())
     if not agents:
         print("No running agents.")
         return
@@ -210,7 +210,7 @@ def _launch(h2: Path, launch: Launch) -> None:
         time.sleep(0.01)
 
 
-def _answering(h2: Path) -> list[tuple[Path, dict[str, Any]]]:
+def _responding(h2: Path) -> list[tuple[Path, dict[str, Any]]]:
     found = []
     for path in sorted((h2 / "sockets").glob("agent.*.sock")):
         try:

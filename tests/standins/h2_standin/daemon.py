@@ -90,7 +90,7 @@ class Daemon:
         threading.Thread(target=self._start_up, daemon=True).start()
         while True:
             connection, _ = self._listener.accept()
-            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+            threading.Thread(target=self._reply, args=(connection,), daemon=True).start()
 
     def _start_up(self) -> None:
         seconds = self._agent.scenario.ready_seconds
@@ -126,7 +126,7 @@ class Daemon:
         time.sleep(0.05)
         os.write(self._terminal, b"\r")
 
-    def _answer(self, connection: socket.socket) -> None:
+    def _reply(self, connection: socket.socket) -> None:
         with connection:
             line = connection.makefile("rb").readline()
             if not line:
@@ -135,11 +135,11 @@ class Daemon:
                 threading.Event().wait()
             request = json.loads(line)
             try:
-                answer = self._handle(request)
+                reply = self._handle(request)
             except (KeyError, ValueError) as error:
-                answer = {"ok": False, "error": str(error)}
-            connection.sendall(json.dumps(answer).encode() + b"\n")
-            if request["type"] == "attach" and answer["ok"]:
+                reply = {"ok": False, "error": str(error)}
+            connection.sendall(json.dumps(reply).encode() + b"\n")
+            if request["type"] == "attach" and reply["ok"]:
                 connection.sendall(struct.pack(">BI", FRAME_DATA, len(self._screen)) + self._screen)
                 while connection.recv(65536):
                     pass

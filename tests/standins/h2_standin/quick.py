@@ -14,15 +14,15 @@ def quick(arguments: list[str]) -> bool:
     if len(arguments) != 2 or arguments[0] not in {"status", "stop"}:
         return False
     kind, name = arguments
-    answer = _ask(f"{os.environ.get('H2_DIR', '')}/sockets/agent.{name}.sock", kind)
-    if answer is None:
+    reply = _ask(f"{os.environ.get('H2_DIR', '')}/sockets/agent.{name}.sock", kind)
+    if reply is None:
         return False  # whatever is wrong, the other way finds the words for it
     if kind == "stop":
         print(f"Stopped {name}.")
     else:
         import json
 
-        print(json.dumps(json.loads(answer)["agent"], indent=2))
+        print(json.dumps(json.loads(reply)["agent"], indent=2))
     return True
 
 

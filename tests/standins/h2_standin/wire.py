@@ -14,10 +14,10 @@ def request(path: Path, message: dict[str, Any], *, timeout: float | None = None
         connection.connect(str(path))
         connection.sendall(json.dumps(message).encode() + b"\n")
         line = connection.makefile("rb").readline()
-    answer: dict[str, Any] = json.loads(line)
-    if not answer.get("ok"):
-        raise H2Error(answer.get("error", "failed"))
-    return answer
+    reply: dict[str, Any] = json.loads(line)
+    if not reply.get("ok"):
+        raise H2Error(reply.get("error", "failed"))
+    return reply
 
 
 def listens(path: Path) -> bool:

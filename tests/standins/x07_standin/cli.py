@@ -144,7 +144,7 @@ def _fix(options: argparse.Namespace) -> int:
             patch = [op for found in lint(document, file) if "quickfix" in found for op in found["quickfix"]["patch"]]
             if not patch:
                 break
-            # Deepest first, so that mending an outer expression does not undo an inner one.
+            # Deepest first, so that repairing an outer expression does not undo an inner one.
             for op in sorted(patch, key=lambda op: op["path"], reverse=True):
                 _replace(document, op["path"], op["value"])
         clean = clean and not lint(document, file)

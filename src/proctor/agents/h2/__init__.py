@@ -1,7 +1,7 @@
 """Pods that h2 runs, as the agent `h2_pod` sees them.
 
-`adapter` holds all that is particular to a version of h2; `watch` says when a pod is done or cannot go on; `timeline`
-turns what it left behind into who was active when, and into metrics; `template` finds pod templates.
+`adapter` has all that depends on the version of h2; `pod_environment` runs its commands; `pod_state` decides when a pod
+is done or has failed; `timeline` makes activity by agent, and metrics, from its logs; `template` finds pod templates.
 """
 
 from proctor.agents.h2.adapter import h2_version

@@ -1,4 +1,4 @@
-"""All that is particular to h2 0.3: its commands, its files, its words. Another version needs another of these."""
+"""All that depends on h2 0.3: its commands, its files, its states. Another version needs another adapter."""
 
 import json
 import math
@@ -18,7 +18,6 @@ from proctor.core.record import Record
 
 OLDEST: Final = (0, 3)
 NEWEST: Final = (0, 3)
-MARKER: Final = ".h2-dir.txt"
 # Where h2 looks for Claude Code's transcripts is where Claude Code puts them only for such a path.
 SUPPORTED_WORKDIR: Final = re.compile(r"/[A-Za-z0-9/-]+")
 # More would not fit a socket's path, or would mean something to a glob or to a URL.
@@ -85,7 +84,7 @@ for session in */; do
 done
 printf '\\n%s end -\\n' "$2"
 """
-# Why a daemon did not start stands in its log alone. Arguments: the home, a mark.
+# Why a daemon did not start is only in its log. Arguments: the home, a mark.
 DAEMON_LOGS_SCRIPT: Final = """
 cd "$1/sessions" || exit 1
 for session in */; do
@@ -94,7 +93,7 @@ for session in */; do
 done
 printf '\\n%s end -\\n' "$2"
 """
-# Sessions, messages, the activity log, Claude Code's transcripts, and what h2 noted about limits and logins.
+# Sessions, messages, the activity log, Claude Code's transcripts, and h2's notes on limits and logins.
 COLLECT_LOGS_SCRIPT: Final = """
 cd "$1" || exit 1
 find sessions messages logs claude-config -type f 2>/dev/null | while IFS= read -r file; do
@@ -135,7 +134,7 @@ _KINDS: Final = {
     "agent_message": PodEventKind.MESSAGE,
     "session_ended": PodEventKind.SESSION_ENDED,
     "usage_limit_info": PodEventKind.ERROR,
-    # h2 has forgotten to name what it says about logins and servers.
+    # h2 gives its events about logins and servers no type.
     "": PodEventKind.ERROR,
 }
 
@@ -147,26 +146,28 @@ def h2_version(program: Path) -> str:
         InfrastructureError: it does not run, or is too old or too new.
     """
     try:
-        said = first_line([program, "version"])
-        # Agents tell h2 what they do through this; without it all of them seem to be starting for ever.
+        version_line = first_line([program, "version"])
+        # Agents report their state to h2 through this; without it all of them seem to be starting for ever.
         first_line([program, "handle-hook", "--help"])
     except OSError as error:
         raise InfrastructureError(f"h2 does not run: {error}", where=program) from error
-    numbers = re.match(r"v?(\d+)\.(\d+)", said)
+    numbers = re.match(r"v?(\d+)\.(\d+)", version_line)
     if numbers is None:
-        raise InfrastructureError(f"this does not say which version of h2 it is: {said!r}", where=program)
+        raise InfrastructureError(f"this is not a version of h2: {version_line!r}", where=program)
     version = int(numbers[1]), int(numbers[2])
     if version < OLDEST:
         raise InfrastructureError(
-            f"h2 {said} is too old, Proctor knows {_format_version(OLDEST)}", where=program, fix="build a newer h2"
+            f"h2 {version_line} is too old, Proctor knows {_format_version(OLDEST)}",
+            where=program,
+            fix="build a newer h2",
         )
     if version > NEWEST:
         raise InfrastructureError(
-            f"h2 {said} is too new, Proctor knows {_format_version(NEWEST)}",
+            f"h2 {version_line} is too new, Proctor knows {_format_version(NEWEST)}",
             where=program,
             fix=f"use h2 {_format_version(NEWEST)}, or a newer Proctor",
         )
-    return said
+    return version_line
 
 
 def _format_version(version: tuple[int, int]) -> str:
@@ -174,7 +175,7 @@ def _format_version(version: tuple[int, int]) -> str:
 
 
 def variables(home: str) -> dict[str, str]:
-    """What tells h2 and all that it starts where it is at home, with nothing of an outer h2 or Claude Code."""
+    """The variables that set the home of h2 and of all that it starts, instead of those of an outer h2."""
     return {"H2_DIR": home, "H2_ROOT_DIR": f"{home}/h2-root", "H2_ACTOR": SENDER}
 
 
@@ -187,17 +188,17 @@ def launch_command(template: str, given: Mapping[str, str]) -> list[str]:
 
 
 def status_command(agent: str) -> list[str]:
-    """Asks an agent's daemon how it is. `h2 list` and `pod stop` give up on one whose git is slow; this waits."""
+    """Asks an agent's daemon for its status. `h2 list` and `pod stop` skip one whose git is slow; this waits."""
     return ["h2", "status", agent]
 
 
 def stop_command(agent: str) -> list[str]:
-    """Stops one agent. `pod stop` leaves out agents that take their time to answer, and says nothing."""
+    """Stops one agent. `pod stop` skips agents that respond slowly, without an error."""
     return ["h2", "stop", agent]
 
 
 def send_command(agent: str, file: str) -> list[str]:
-    """Hands a file over as a message, once the agent is idle."""
+    """Sends a file as a message, once the agent is idle."""
     return ["h2", "send", agent, "--priority", "idle", "--file", file]
 
 
@@ -207,7 +208,7 @@ def enter_command(agent: str) -> list[str]:
 
 
 def agent_of_socket(socket: str) -> str:
-    """Whose socket a path is."""
+    """The agent that a socket belongs to."""
     return posixpath.basename(socket).removeprefix("agent.").removesuffix(".sock")
 
 
@@ -218,10 +219,10 @@ def as_message(text: str) -> bytes:
 
 
 def error_message(stderr: bytes) -> str:
-    """What a failed command says, without the usage that comes with it."""
+    """The message of a failed command, without the usage text that comes with it."""
     lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
     clean = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-    return (clean or lines or ["it said nothing"])[-1]
+    return (clean or lines or ["it printed nothing"])[-1]
 
 
 class LaunchedAgent(Record):
@@ -248,14 +249,14 @@ def read_session_metadata(metadata: bytes) -> LaunchedAgent | None:
 
 
 def lead_of(pod: Iterable[LaunchedAgent]) -> str:
-    """Who gets the task: the concierge, or the first of a pod that has none."""
+    """The agent that gets the task: the concierge, or the first of a pod that has none."""
     ordered = sorted(pod, key=lambda agent: agent.index)
     named = (agent.name for agent in ordered if "concierge" in {agent.name, agent.role})
     return next(named, ordered[0].name)
 
 
 class DaemonStatus(Record):
-    """What an agent's daemon says about it."""
+    """The status that an agent's daemon reports."""
 
     activity: AgentActivity
     queued: int = 0
@@ -279,23 +280,23 @@ def read_status(printed: bytes) -> DaemonStatus | None:
         read = msgspec.json.decode(printed, type=_DaemonStatusJson)
     except msgspec.DecodeError:
         return None
-    doing = AgentActivity.AWAITING_USER if read.blocked_on_permission else activity_of(read.state, read.sub_state)
+    activity = AgentActivity.AWAITING_USER if read.blocked_on_permission else activity_of(read.state, read.sub_state)
     until = f" (until {read.usage_limit_resets_at})" if read.usage_limit_resets_at else ""
-    words = {
+    messages = {
         AgentActivity.RATE_LIMITED: read.usage_limit_message + until,
         AgentActivity.AUTH_ERROR: read.auth_error_message,
         AgentActivity.PROVIDER_ERROR: read.server_error_message,
     }
-    return DaemonStatus(activity=doing, queued=read.queued_count, error_text=words.get(doing, "").strip())
+    return DaemonStatus(activity=activity, queued=read.queued_count, error_text=messages.get(activity, "").strip())
 
 
 def is_connection_refused(stderr: bytes) -> bool:
-    """Whether a status could not be had because there is no daemon, rather than one that does not answer."""
+    """Whether a status query failed because there is no daemon, rather than one that does not respond."""
     return b"cannot connect" in stderr
 
 
 def activity_of(state: str, sub_state: str) -> AgentActivity:
-    """What a state of h2's means."""
+    """The activity that a state of h2 means."""
     return _SUBSTATE_ACTIVITIES.get((state, sub_state)) or _STATE_ACTIVITIES.get(state, AgentActivity.WORKING)
 
 
@@ -309,17 +310,17 @@ def read_events(lines: Iterable[bytes]) -> Iterator[PodEvent]:
             continue
         data: dict[str, Any] = read["data"] if isinstance(read.get("data"), dict) else {}
         kind = _KINDS.get(str(read.get("type", "")), PodEventKind.OTHER)
-        doing = (
+        activity = (
             activity_of(str(data.get("state", "")), str(data.get("sub_state", "")))
             if kind is PodEventKind.STATE
             else None
         )
         text = data.get("Content") if kind is PodEventKind.MESSAGE else data.get("Message")
-        yield PodEvent(at=at, kind=kind, activity=doing, text=text if isinstance(text, str) else "")
+        yield PodEvent(at=at, kind=kind, activity=activity, text=text if isinstance(text, str) else "")
 
 
 def read_sent_messages(lines: Iterable[bytes]) -> Iterator[SentMessage]:
-    """The messages in lines of what our own ``h2`` has written down: time, sender, receiver."""
+    """The messages in the log that our own ``h2`` script writes: time, sender, receiver."""
     for line in lines:
         # Not every `date` knows parts of a second.
         found = _SENT.fullmatch(line.decode("utf-8", "replace").strip())
@@ -328,7 +329,7 @@ def read_sent_messages(lines: Iterable[bytes]) -> Iterator[SentMessage]:
 
 
 def exit_code_of(log: bytes) -> int | None:
-    """With which code an agent's program has ended, from its daemon's log; None while it lives."""
+    """The exit code of an agent's program, from its daemon's log; None while it runs."""
     found = list(_EXITED.finditer(log.decode("utf-8", "replace")))
     if not found:
         return None

@@ -1,4 +1,4 @@
-"""What happens to an agent of a pod, in our own words; `adapter` reads it from what h2 writes."""
+"""Events of a pod's agents. `adapter` reads them from the files that h2 writes."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from proctor.core.record import Record
 
 
 class AgentActivity(StrEnum):
-    """What an agent is at."""
+    """The states of an agent."""
 
     STARTING = "starting"
     WORKING = "working"
@@ -23,17 +23,18 @@ class AgentActivity(StrEnum):
 class PodEventKind(StrEnum):
     """What an event is about.
 
-    PROMPT: a message was taken as a prompt. TURN: the model has answered. SAID: the text of an answer. ENDED: it left
-    its session, for good or to begin another. TROUBLE: what is said about a limit, a login or the provider.
+    PROMPT: a message was taken as a prompt. TURN: the model has responded. MESSAGE: the text of a response.
+    SESSION_ENDED: it left its session, for good or to begin another. ERROR: a limit, a refused login, or a provider
+    error, in h2's words.
     """
 
     PROMPT = "prompt"
     STATE = "state"
     TOOL = "tool"
     TURN = "turn"
-    MESSAGE = "said"
-    SESSION_ENDED = "ended"
-    ERROR = "trouble"
+    MESSAGE = "message"
+    SESSION_ENDED = "session_ended"
+    ERROR = "error"
     OTHER = "other"
 
 
@@ -42,7 +43,7 @@ class PodEvent(Record):
 
     Attributes:
         at: when, in seconds since 1970.
-        doing: what it is at from now on, for a change of state.
+        activity: the new one, for a change of state.
     """
 
     at: float
@@ -52,7 +53,7 @@ class PodEvent(Record):
 
 
 class SentMessage(Record):
-    """A message that one agent sent to another."""
+    """A message that one agent sent to another. `at` is in seconds since 1970, in a timeline since its start."""
 
     at: float
     sender: str

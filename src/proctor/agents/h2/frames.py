@@ -12,12 +12,12 @@ def new_mark() -> str:
 
 
 class FrameReader:
-    """Takes output as it comes, and passes on what belongs to which frame.
+    """Splits output into frames as it arrives.
 
     Args:
         mark: what the first line of each frame begins with.
-        take: is given a frame's kind and name, and some of its content; at least once for each frame. The line end
-            that stands before a mark is not the content's.
+        on_content: is given a frame's kind and name, and some of its content; at least once for each frame. The line
+            end before a mark is not part of the content.
     """
 
     def __init__(self, mark: str, on_content: FrameHandler) -> None:

@@ -1,4 +1,4 @@
-"""A pod in its room: every command that is run there to start it, look at it, and make sure that it is gone."""
+"""A pod in its environment: every command that is run there to launch, poll, stop and remove it."""
 
 import asyncio
 import posixpath
@@ -58,7 +58,8 @@ for process in /proc/[0-9]*; do printf ' %s' "${process#/proc/}"; done
 echo
 """
 # Arguments: the home, whether to go by name; then the processes that may stay. Kills, and prints what there was to
-# kill. By name: only what names the home in its environment is the pod's, since others than the room's can be seen.
+# kill. By name: only what names the home in its environment is the pod's, since others than the environment's can be
+# seen.
 _KILL: Final = r"""
 home=$1 by_name=$2
 shift 2
@@ -89,20 +90,20 @@ _RESTORE_OWNER: Final = '[ "$(id -u)" != 0 ] || chown -R "$(stat -c %u:%g "$1")"
 
 
 class StatusReply(Record):
-    """What came of asking an agent's daemon how it is."""
+    """The result of a status query; `dead`: there is no daemon."""
 
     status: adapter.DaemonStatus | None
     dead: bool = False
 
 
 class PodEnvironment:
-    """The commands of one pod in one room.
+    """The commands of one pod in one environment.
 
     Args:
-        environment: the room.
+        environment: the environment.
         home: the H2_DIR inside.
         variables: for h2 and all that it starts.
-        isolated: all processes that can be seen from the room are the room's.
+        isolated: all processes that can be seen from the environment are the environment's.
     """
 
     def __init__(self, environment: Environment, *, home: str, variables: Mapping[str, str], isolated: bool) -> None:
@@ -114,7 +115,7 @@ class PodEnvironment:
         self._events_read: dict[str, int] = {}
 
     async def prepare(self, machine: str) -> str:
-        """See that all is there that a pod needs; the name of what is not, or nothing."""
+        """Check that all is there that a pod needs; the name of the fault, or nothing."""
         done = await self._run_in_home(
             ["sh", "-c", _PREPARE, "sh", machine, self._environment.workdir], timeout=_QUERY_SECONDS
         )
@@ -125,7 +126,7 @@ class PodEnvironment:
         return rest.strip() or "no_shell"
 
     async def launch(self, template: str, given: Mapping[str, str]) -> tuple[adapter.LaunchedAgent, ...]:
-        """Launch the pod, and learn who is in it.
+        """Launch the pod; its agents.
 
         Raises:
             InfrastructureError: h2 says that it cannot; some of its agents may be running.
@@ -135,16 +136,16 @@ class PodEnvironment:
             raise InfrastructureError(f"h2 did not launch the pod in {_LAUNCH_SECONDS:.0f} s")
         if done.exit_code != 0:
             logs = await self._read_frames(adapter.DAEMON_LOGS_SCRIPT)
-            said = "; ".join(
+            details = "; ".join(
                 f"{name}: {text.decode('utf-8', 'replace').strip()}" for (_, name), text in logs.items() if text.strip()
             )
-            why = f"{adapter.error_message(done.stderr)}; {said}" if said else adapter.error_message(done.stderr)
+            why = f"{adapter.error_message(done.stderr)}; {details}" if details else adapter.error_message(done.stderr)
             raise InfrastructureError(f"h2 could not launch the pod: {truncate_line(why, 400)}")
         found = await self._read_frames(adapter.METADATA_SCRIPT)
         pod = [adapter.read_session_metadata(content) for (kind, _), content in found.items() if kind == "metadata"]
         agents = tuple(agent for agent in pod if agent is not None)
         if not agents:
-            raise InfrastructureError("h2 says that it launched the pod, and there is no agent")
+            raise InfrastructureError("h2 reported success, but the pod has no agent")
         for agent in agents:
             if not adapter.AGENT_NAME.fullmatch(agent.name):
                 raise InfrastructureError(
@@ -155,10 +156,10 @@ class PodEnvironment:
     async def poll_events(
         self, agents: Mapping[str, PodAgentState], now: Callable[[], float]
     ) -> dict[str, PodAgentState]:
-        """Read what h2 has written since the last look.
+        """Read what h2 has written since the last poll.
 
         Raises:
-            InfrastructureError: the room does not let itself be looked into.
+            InfrastructureError: its files cannot be read.
         """
         words = [word for name in agents for word in (name, str(self._events_read.get(name, 0)))]
         found = await self._read_frames(adapter.POLL_SCRIPT, *words)
@@ -184,16 +185,16 @@ class PodEnvironment:
     async def query_status(
         self, agents: Mapping[str, PodAgentState], now: Callable[[], float], *, seconds: float
     ) -> dict[str, PodAgentState]:
-        """Ask every agent's daemon how it is."""
-        answers = await asyncio.gather(*(self._query_status(name, seconds) for name in agents))
+        """Query the status of every agent's daemon."""
+        replies = await asyncio.gather(*(self._query_status(name, seconds) for name in agents))
         at = now()
         seen = {}
-        for (name, known), asked in zip(agents.items(), answers, strict=True):
-            status = asked.status
+        for (name, known), reply in zip(agents.items(), replies, strict=True):
+            status = reply.status
             if status is None:
-                dead = (known.dead_since if known.dead_since is not None else at) if asked.dead else None
+                dead = (known.dead_since if known.dead_since is not None else at) if reply.dead else None
                 silent = (
-                    None if asked.dead else known.unresponsive_since if known.unresponsive_since is not None else at
+                    None if reply.dead else known.unresponsive_since if known.unresponsive_since is not None else at
                 )
                 seen[name] = msgspec.structs.replace(known, dead_since=dead, unresponsive_since=silent)
                 continue
@@ -210,7 +211,7 @@ class PodEnvironment:
         return seen
 
     async def send_task(self, agent: str, text: str) -> None:
-        """Hand the task over.
+        """Send the task to an agent.
 
         Raises:
             InfrastructureError: h2 did not take it.
@@ -227,7 +228,7 @@ class PodEnvironment:
     async def press_enter(
         self, agents: Mapping[str, PodAgentState], names: Sequence[str], now: Callable[[], float]
     ) -> dict[str, PodAgentState]:
-        """Press Enter for these agents, before which a message stands."""
+        """Press Enter on the terminals of these agents, where a message was typed and not submitted."""
         await asyncio.gather(
             *(self._run_in_home(adapter.enter_command(name), timeout=_QUERY_SECONDS) for name in names)
         )
@@ -241,26 +242,26 @@ class PodEnvironment:
         """Stop the pod, agent by agent, and make sure that nothing of it is left.
 
         Raises:
-            InfrastructureError: something would not die.
+            InfrastructureError: a process could not be killed.
         """
-        told = await asyncio.gather(
+        results = await asyncio.gather(
             *(self._run_in_home(adapter.stop_command(name), timeout=seconds) for name in agents)
         )
         # A daemon that has died does not stop, and its socket stays.
-        stopping = {name for name, done in zip(agents, told, strict=True) if done.exit_code == 0}
+        stopping = {name for name, done in zip(agents, results, strict=True) if done.exit_code == 0}
         deadline = time.monotonic() + seconds
         while stopping & await self._listening_agents() and time.monotonic() < deadline:  # noqa: ASYNC110 - another's doing
             await asyncio.sleep(_POLL_SECONDS)
         deadline = time.monotonic() + _KILL_SECONDS
         while left := await self._kill():
             if time.monotonic() >= deadline:
-                raise InfrastructureError(f"what the pod has started would not die: {truncate_line(left, 200)}")
+                raise InfrastructureError(f"processes of the pod could not be killed: {truncate_line(left, 200)}")
             await asyncio.sleep(_POLL_SECONDS)
         # A daemon that was killed leaves its socket behind.
         await self._run_outside_home('rm -f "$1"/sockets/*.sock', self._home)
 
     async def collect_logs(self, folder: Path) -> None:
-        """Copy what the pod has left to the host: sessions, messages, the activity log, transcripts."""
+        """Copy the pod's files to the host: sessions, messages, the activity log, transcripts."""
         mark = new_mark()
         frames = FrameReader(mark, _LogWriter(folder).write)
         await self._environment.exec(
@@ -316,13 +317,13 @@ class PodEnvironment:
         )
         if not frames.complete:
             raise InfrastructureError(
-                "the room did not let itself be looked into", where=posixpath.basename(self._home)
+                "the pod's files cannot be read in the environment", where=posixpath.basename(self._home)
             )
         return {key: bytes(content) for key, content in found.items()}
 
 
 class _LogWriter:
-    """Writes harvested files below a folder of the host, and nowhere else."""
+    """Writes collected files below a folder of the host, and nowhere else."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -1,8 +1,8 @@
-"""When a pod is really done, and when it cannot go on: one ladder over what was seen of its agents.
+"""When a pod is done, and when it has failed: rules over the states of its agents.
 
-An agent that says "idle" may have just compacted its context, may not have noticed its prompt yet, or may be about to
-get a message. So a pod is done only when every turn that was begun has ended, no message is on its way, and nothing
-has stirred for a while.
+An idle agent may have just compacted its context, may not have read its prompt yet, or may be about to get a message.
+So a pod is done only when every turn that was begun has ended, no message is on its way, and no event has come for a
+while.
 """
 
 from enum import StrEnum
@@ -16,21 +16,22 @@ from proctor.core.record import Record
 
 
 class PodTimeouts(Record):
-    """How long what is waited for, in seconds.
+    """Seconds to wait.
 
     Attributes:
-        look: between two looks at the pod.
+        poll: between two polls of the pod.
         ready: until every agent has started.
-        taken: until the task is registered as a prompt.
-        settle: without any event, once every agent is idle and every turn has ended.
-        unfinished: the same, where an agent says idle (or that it has left) in the middle of a turn.
+        prompt: until the task is registered as a prompt.
+        quiet: without any event, once every agent is idle and every turn has ended.
+        open_turn: the same, where an agent is idle, or has left, in the middle of a turn.
         delivery: for a sign that an agent has got a message; `nudge`: until Enter is pressed for it once more.
-        blocked: for the answer of a person, who is not there.
-        asking: for a decision on a permission, which hooks make.
-        trouble: for a limit, a login or a provider that h2 is sure about; `doubt`: where it may pass.
-        status: for one answer of an agent's daemon, which first asks a git that may be slow.
-        silent: until a daemon that gives no answer is given up; `dead`: one that nobody listens at.
-        stop: for an agent to stop when it is told to.
+        blocked: where a user would have to decide.
+        permission: for a decision on a permission, which hooks make.
+        confirmed_error: for a limit, a refused login or a provider error that h2 is sure about; `possible_error`: for
+            one that may pass.
+        status: for one reply of an agent's daemon, which first runs a git that may be slow.
+        unresponsive: until a daemon that does not reply counts as failed; `dead`: one that has no socket.
+        stop: for an agent to stop.
     """
 
     poll: float = 2.0
@@ -51,21 +52,21 @@ class PodTimeouts(Record):
 
 
 class PodAgentState(Record):
-    """What is known of one agent. Times are seconds on one steady clock.
+    """The state of one agent. Times are seconds on one steady clock.
 
     Attributes:
-        since: when it began what it is doing.
-        stirred: when something last happened to it.
+        activity_since: when its activity last changed.
+        last_event_at: when its last event came.
         turn_open: it was given a prompt, and that turn has not ended.
         prompts: how many it has taken.
         queued: messages that wait for it in h2.
-        unread_since: since when a message to it is there of which it has shown no sign.
+        unread_since: since when there has been a message to it, without any event after it.
         messages: how many were sent to it.
-        nudged: when Enter was last pressed for it.
-        exit_code: of its program, which has ended; h2 itself may go on saying "idle".
-        dead_since: since when nobody listens for it.
-        silent_since: since when its daemon takes questions and gives no answer.
-        words: what h2 says about its trouble.
+        nudged_at: when Enter was last pressed for it.
+        exit_code: of its program, which has ended; h2 itself may still report "idle".
+        dead_since: since when its daemon has had no socket.
+        unresponsive_since: since when its daemon has not replied to queries.
+        error_text: h2's message about a limit, a login or the provider.
     """
 
     name: str
@@ -85,12 +86,12 @@ class PodAgentState(Record):
 
 
 class PodState(Record):
-    """What is known of a pod at one moment.
+    """The state of a pod at one moment.
 
     Attributes:
-        lead: who gets the task.
-        launched: when the pod was launched.
-        sent: when the task was sent; None before.
+        lead: the agent that gets the task.
+        launched_at: when the pod was launched.
+        sent_at: when the task was sent; None before.
     """
 
     agents: tuple[PodAgentState, ...]
@@ -101,7 +102,7 @@ class PodState(Record):
 
 
 class PodStatus(StrEnum):
-    """What follows from what was seen."""
+    """What follows from the state of a pod."""
 
     WAITING = "wait"
     READY = "ready"
@@ -110,10 +111,10 @@ class PodStatus(StrEnum):
 
 
 class PodAssessment(Record):
-    """The judgement on a pod.
+    """The decision on a pod.
 
     Attributes:
-        whose: the agent that it is about, whose screen may tell more.
+        agent: the one that it is about, whose screen may show more.
     """
 
     status: PodStatus
@@ -129,49 +130,49 @@ _ERROR_ACTIVITIES: Final = frozenset(
 
 
 def apply_event(state: PodAgentState, event: PodEvent, now: float) -> PodAgentState:
-    """What is known of an agent once this event of its is known too."""
-    prompts, turn_open, words = state.prompts, state.turn_open, state.error_text
-    doing = state.activity
+    """The state of an agent after an event."""
+    prompts, turn_open, error_text = state.prompts, state.turn_open, state.error_text
+    activity = state.activity
     match event.kind:
         case PodEventKind.PROMPT:
             prompts, turn_open = prompts + 1, True
         case PodEventKind.STATE if event.activity is not None:
-            doing = event.activity
-            # After a compaction it says idle while its turn goes on; the end of the turn is said once more.
-            if doing is AgentActivity.IDLE and state.activity is not AgentActivity.COMPACTING:
+            activity = event.activity
+            # After a compaction it is idle while its turn continues; the end of the turn is another event.
+            if activity is AgentActivity.IDLE and state.activity is not AgentActivity.COMPACTING:
                 turn_open = False
         case PodEventKind.SESSION_ENDED:
-            doing = AgentActivity.EXITED
+            activity = AgentActivity.EXITED
         case PodEventKind.ERROR:
-            words = event.text
+            error_text = event.text
     if state.activity is AgentActivity.EXITED and event.kind not in {PodEventKind.SESSION_ENDED, PodEventKind.STATE}:
-        doing = AgentActivity.STARTING  # it was not gone after all
+        activity = AgentActivity.STARTING  # it was not gone after all
     return msgspec.structs.replace(
         state,
-        activity=doing,
-        activity_since=state.activity_since if doing is state.activity else now,
+        activity=activity,
+        activity_since=state.activity_since if activity is state.activity else now,
         last_event_at=now,
         prompts=prompts,
         turn_open=turn_open,
-        error_text=words if doing in _ERROR_ACTIVITIES else "",
+        error_text=error_text if activity in _ERROR_ACTIVITIES else "",
         unread_since=None,
     )
 
 
 def assess(pod: PodState, timeouts: PodTimeouts) -> PodAssessment:
-    """Whether to wait, to hand the task over, or to end, and why."""
-    broken = _find_failure(pod, timeouts)
-    if broken is not None:
-        return broken
+    """Whether to wait, to send the task, or to end, and why."""
+    failure = _find_failure(pod, timeouts)
+    if failure is not None:
+        return failure
     return _assess_start(pod, timeouts) if pod.sent_at is None else _assess_running(pod, pod.sent_at, timeouts)
 
 
 def agents_with_unsubmitted_message(pod: PodState, timeouts: PodTimeouts) -> list[str]:
-    """The agents before which a message may stand that was typed, while the Enter behind it was taken for its part.
+    """The agents on whose terminals a message may have been typed and not submitted.
 
-    That happens on a busy machine, where a terminal's input arrives in one piece and looks like a paste. Whoever was
-    at work then has stirred since, and is known only by having got more messages than prompts; some of them may have
-    become part of a turn, so Enter is pressed once for these, whenever they have come to rest.
+    That happens on a busy machine, where a terminal's input arrives in one piece and looks like a paste, the Enter at
+    its end included. An agent that was working then has had events since, and is known only by having more messages
+    than prompts. Some of these may have become part of a turn, so Enter is pressed for it once, when it is idle.
     """
     waiting = []
     for agent in pod.agents:
@@ -183,7 +184,7 @@ def agents_with_unsubmitted_message(pod: PodState, timeouts: PodTimeouts) -> lis
 
 
 def _find_failure(pod: PodState, timeouts: PodTimeouts) -> PodAssessment | None:
-    """What no waiting mends. h2's own word for an agent counts for nothing here: it says idle of the dead."""
+    """Failures that do not pass. The activity that h2 reports does not count here: for a dead agent it is idle."""
     started = pod.sent_at is not None
     for agent in pod.agents:
         if agent.exit_code is not None:
@@ -194,31 +195,31 @@ def _find_failure(pod: PodState, timeouts: PodTimeouts) -> PodAssessment | None:
             return _failed(Cause.ENVIRONMENT_FAILED, agent, "its h2 daemon has died")
         if _has_lasted(agent.unresponsive_since, pod.now, timeouts.unresponsive):
             return _failed(
-                Cause.ENVIRONMENT_FAILED, agent, f"its h2 daemon gave no answer for {timeouts.unresponsive:.0f} s"
+                Cause.ENVIRONMENT_FAILED, agent, f"its h2 daemon did not reply for {timeouts.unresponsive:.0f} s"
             )
     for agent in pod.agents:
-        word = _agent_failure(pod, agent, timeouts)
-        if word is not None:
-            return word
+        failure = _agent_failure(pod, agent, timeouts)
+        if failure is not None:
+            return failure
     return None
 
 
 def _agent_failure(pod: PodState, agent: PodAgentState, timeouts: PodTimeouts) -> PodAssessment | None:
     lasted = pod.now - agent.activity_since
-    said = f": {agent.error_text}" if agent.error_text else ""
+    message = f": {agent.error_text}" if agent.error_text else ""
     match agent.activity:
         case AgentActivity.AWAITING_USER if lasted >= timeouts.blocked:
-            return _failed(Cause.AGENT_CRASHED, agent, "it waits for a person to allow what it wants to do")
+            return _failed(Cause.AGENT_CRASHED, agent, "it waits for a user to permit what it wants to do")
         case AgentActivity.AWAITING_PERMISSION if lasted >= timeouts.permission:
             return _failed(Cause.AGENT_CRASHED, agent, "nothing decides on the permission that it asks for")
         case AgentActivity.RATE_LIMITED if lasted >= (
             timeouts.confirmed_error if agent.error_text else timeouts.possible_error
         ):
-            return _failed(Cause.RATE_LIMITED, agent, f"its usage limit is reached{said}")
+            return _failed(Cause.RATE_LIMITED, agent, f"its usage limit is reached{message}")
         case AgentActivity.AUTH_ERROR if lasted >= timeouts.confirmed_error:
-            return _failed(Cause.BAD_LOGIN, agent, f"its login was refused{said}")
+            return _failed(Cause.BAD_LOGIN, agent, f"its login was refused{message}")
         case AgentActivity.PROVIDER_ERROR if lasted >= timeouts.possible_error and not _others_active(pod, agent):
-            return _failed(Cause.PROVIDER_ERROR, agent, f"the provider went on failing{said}")
+            return _failed(Cause.PROVIDER_ERROR, agent, f"the provider kept failing{message}")
     return None
 
 

@@ -1,4 +1,4 @@
-"""What stands on an agent's terminal: for people who must understand why it does not start."""
+"""The text on an agent's terminal, which may show why it does not start."""
 
 import json
 import re
@@ -23,7 +23,7 @@ _SEQUENCES: Final = re.compile(
 
 
 def screen_of(home: Path, agent: str, *, seconds: float = 3.0) -> str:
-    """The lines on an agent's terminal; empty when they cannot be had from here.
+    """The lines on an agent's terminal; empty when it cannot be reached from here.
 
     Args:
         home: the sandbox on the host.

@@ -47,16 +47,16 @@ class PodTemplate(Record):
 
 
 def is_file(template: str) -> bool:
-    """Whether a template is meant by its path: anything with a slash, or with the ending of a file."""
+    """Whether a template is given by its path: anything with a slash, or with the suffix of a file."""
     return "/" in template or template.endswith(_SUFFIXES)
 
 
 def load_template(template: str | None, preset: Mapping[str, bytes]) -> PodTemplate:
-    """The template that is meant.
+    """Find and read a template.
 
     Args:
-        wanted: a name in the preset, or the path of a file; `DEFAULT` if not said. A folder ``roles`` beside the file
-            brings roles of its own.
+        template: a name in the preset, or the path of a file; by default `DEFAULT_TEMPLATE`. Roles of its own are in a
+            folder ``roles`` beside the file.
         preset: the files of the preset, by path relative to the H2_DIR.
 
     Raises:
@@ -79,7 +79,7 @@ def load_template(template: str | None, preset: Mapping[str, bytes]) -> PodTempl
 def load_checked_template(
     template_name: str | None, preset: Mapping[str, bytes], given: Mapping[str, str]
 ) -> PodTemplate:
-    """The template that is meant, once it is sure that it can be launched with these variables.
+    """Find and read a template, and check that it can be launched with these variables.
 
     Raises:
         UsageError: it cannot.
@@ -135,5 +135,5 @@ def _declared(text: str, where: object) -> dict[str, bool]:
         raise UsageError(f"the variables of the pod template cannot be read: {error}", where=where) from error
     found = block.get("variables") if isinstance(block, dict) else None
     if found is not None and not isinstance(found, dict):
-        raise UsageError("the variables of the pod template are no table", where=where)
+        raise UsageError("the variables of the pod template are not a table", where=where)
     return {str(key): not (isinstance(value, dict) and "default" in value) for key, value in (found or {}).items()}

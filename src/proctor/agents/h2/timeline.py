@@ -1,4 +1,4 @@
-"""Who was active when: from a pod's events to spans, metrics, and a drawing."""
+"""Activity by agent: from a pod's events to spans, metrics, and a chart for a terminal."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
@@ -53,29 +53,21 @@ class AgentTimeline(Record):
 
     @property
     def active_seconds(self) -> float:
-        """How long it was at work."""
+        """How long it was active."""
         return sum(span.seconds for span in self.spans if span.activity in _ACTIVE)
 
 
-class TimelineMessage(Record):
-    """A message between two agents, in seconds since the task was taken."""
-
-    at: float
-    sender: str
-    to: str
-
-
 class Timeline(Record):
-    """Who was active when, from the moment the task was taken until nothing more happened.
+    """Activity by agent, from the moment the task was taken to the last event.
 
     Attributes:
-        began: when the task was taken, in seconds since 1970.
+        started_at: when the task was taken, in seconds since 1970.
     """
 
     started_at: float
     seconds: float
     agents: tuple[AgentTimeline, ...]
-    messages: tuple[TimelineMessage, ...] = ()
+    messages: tuple[SentMessage, ...] = ()
     schema_version: Literal["proctor.timeline@2"] = "proctor.timeline@2"
 
 
@@ -87,29 +79,28 @@ def build_timeline(
     lead: str,
     ended_at: float,
 ) -> Timeline | None:
-    """Put a pod's events together; None when nobody took the task.
+    """The timeline of a pod's events; None when no agent took the task.
 
     Args:
         agents: roles by name, in the pod's order.
         events: of each agent, in the order in which they happened.
-        sent: messages between agents.
-        lead: who was given the task.
-        ended: until when the pod was there; it counts only if something went on until then.
+        sent_messages: between agents.
+        lead: the agent that was given the task.
+        ended_at: when the pod was ended; it counts only if something was active until then.
     """
-    began = next((event.at for event in events.get(lead, ()) if event.kind is PodEventKind.PROMPT), None)
-    if began is None:
+    started_at = next((event.at for event in events.get(lead, ()) if event.kind is PodEventKind.PROMPT), None)
+    if started_at is None:
         return None
-    lines = [_agent_timeline(name, role, events.get(name, ()), began, ended_at) for name, role in agents.items()]
-    # Once nobody does anything, waiting for what does not come is not the pod's time.
+    lines = [_agent_timeline(name, role, events.get(name, ()), started_at, ended_at) for name, role in agents.items()]
+    # The time in which all agents were idle at the end is not the pod's.
     seconds = max(
         (span.end for line in lines for span in line.spans if span.activity is not AgentActivity.IDLE), default=0.0
     )
     cut = tuple(msgspec.structs.replace(line, spans=_clip_spans(line.spans, seconds)) for line in lines)
     messages = tuple(
-        TimelineMessage(at=round(max(0.0, message.at - began), 3), sender=message.sender, to=message.to)
-        for message in sent_messages
+        msgspec.structs.replace(message, at=round(max(0.0, message.at - started_at), 3)) for message in sent_messages
     )
-    return Timeline(started_at=began, seconds=seconds, agents=cut, messages=messages)
+    return Timeline(started_at=started_at, seconds=seconds, agents=cut, messages=messages)
 
 
 def metrics_of(timeline: Timeline | None, agents: Mapping[str, str], *, messages: int) -> AgentMetrics:
@@ -154,7 +145,7 @@ def _agent_timeline(
 ) -> AgentTimeline:
     count = [event.kind for event in events].count
     left = [index for index, event in enumerate(events) if event.kind is PodEventKind.SESSION_ENDED]
-    said = [event.text for event in events if event.kind is PodEventKind.MESSAGE and event.text.strip()]
+    texts = [event.text for event in events if event.kind is PodEventKind.MESSAGE and event.text.strip()]
     compactions = sum(
         event.activity is AgentActivity.COMPACTING
         and (index == 0 or _previous_activity(events, index) is not AgentActivity.COMPACTING)
@@ -168,11 +159,11 @@ def _agent_timeline(
         tools=count(PodEventKind.TOOL),
         turns=count(PodEventKind.TURN),
         compactions=compactions,
-        # It left its session and went on in another: its context was thrown away.
+        # It left its session and continued in another: its context was reset.
         context_resets=sum(
             any(event.kind is not PodEventKind.SESSION_ENDED for event in events[index + 1 :]) for index in left
         ),
-        final_text=said[-1] if said else "",
+        final_text=texts[-1] if texts else "",
     )
 
 
@@ -181,7 +172,7 @@ def _previous_activity(events: Sequence[PodEvent], index: int) -> AgentActivity 
 
 
 def _spans(events: Sequence[PodEvent], started_at: float, ended_at: float) -> tuple[ActivitySpan, ...]:
-    """What it did from when to when. An idle after a compaction that ends without a prompt was work."""
+    """Its activities over time. An idle span after a compaction that ends without a prompt was work."""
     changes: list[tuple[float, AgentActivity]] = []
     pending: int | None = None
     for event in events:
@@ -190,23 +181,25 @@ def _spans(events: Sequence[PodEvent], started_at: float, ended_at: float) -> tu
         elif event.kind in {PodEventKind.TOOL, PodEventKind.TURN} and pending is not None:
             changes[pending] = (changes[pending][0], AgentActivity.WORKING)
             pending = None
-        doing = AgentActivity.EXITED if event.kind is PodEventKind.SESSION_ENDED else event.activity
-        if doing is None:
+        activity = AgentActivity.EXITED if event.kind is PodEventKind.SESSION_ENDED else event.activity
+        if activity is None:
             continue
-        after_compaction = doing is AgentActivity.IDLE and bool(changes) and changes[-1][1] is AgentActivity.COMPACTING
-        changes.append((event.at, doing))
+        after_compaction = (
+            activity is AgentActivity.IDLE and bool(changes) and changes[-1][1] is AgentActivity.COMPACTING
+        )
+        changes.append((event.at, activity))
         if after_compaction:
             pending = len(changes) - 1
     spans: list[ActivitySpan] = []
-    for index, (at, doing) in enumerate(changes):
+    for index, (at, activity) in enumerate(changes):
         until = changes[index + 1][0] if index + 1 < len(changes) else ended_at
         start, end = round(max(0.0, at - started_at), 3), round(max(0.0, until - started_at), 3)
         if end <= start:
             continue
-        if spans and spans[-1].activity is doing:
+        if spans and spans[-1].activity is activity:
             spans[-1] = msgspec.structs.replace(spans[-1], end=end)
         else:
-            spans.append(ActivitySpan(start=start, end=end, activity=doing))
+            spans.append(ActivitySpan(start=start, end=end, activity=activity))
     return tuple(spans)
 
 
@@ -230,12 +223,12 @@ def render_timeline(timeline: Timeline, width: int) -> str:
         rows.append(f"{_MESSAGES:{names}}  {''.join(marks)}  {len(timeline.messages):>4}")
     end = f"{timeline.seconds:.{0 if timeline.seconds >= 10 else 1}f} s"  # noqa: PLR2004 - where tenths matter
     rows.append(f"{'':{names}}  0{end:>{columns - 1}}")
-    rows.append("█ at work  ▒ compacting  ? waits for a permission  ! limited, refused or failing  · idle")
+    rows.append("█ active  ▒ compacting  ? awaiting permission  ! rate limit, login or provider error  · idle")
     return "\n".join(rows) + "\n"
 
 
 def _row(agent: AgentTimeline, columns: int, scale: float) -> str:
-    """Each column shows what the agent did most of that time, work before rest."""
+    """Each column shows the agent's main activity in that time; idle only when there was no other."""
     cells = []
     for column in range(columns):
         start, end = column * scale, (column + 1) * scale

@@ -32,7 +32,7 @@ def test_a_prompt_is_a_text_or_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("briefing", "sentence"),
+    ("options", "sentence"),
     [
         (AgentOptions(system_prompt=" \n"), "the system prompt is empty"),
         (AgentOptions(append_system_prompt=""), "the appended system prompt is empty"),
@@ -40,7 +40,7 @@ def test_a_prompt_is_a_text_or_a_file(tmp_path: Path) -> None:
         (AgentOptions(env={"A": "1\0"}), "zero byte"),
     ],
 )
-def test_what_no_program_can_be_told_is_refused(briefing: AgentOptions, sentence: str) -> None:
+def test_what_no_program_can_take_is_refused(options: AgentOptions, sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
-        check_agent_options(briefing)
+        check_agent_options(options)
     check_agent_options(AgentOptions(system_prompt="x", env={"_A1": ""}))

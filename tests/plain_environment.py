@@ -20,12 +20,12 @@ from proctor.core.programs import find_bubblewrap
 PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
-class UnisolatedEnvironment:
+class PlainEnvironment:
     """Commands run as processes of this machine, with an environment of their own.
 
     Args:
         folder: the environment's own; its home and temporary files lie in it.
-        workspace: where the code is; default: a folder in `folder`.
+        workspace: where the code is; a folder in `folder` if not said.
         prefix: words that go before every command.
 
     Attributes:
@@ -158,15 +158,15 @@ class UnisolatedEnvironment:
 
 def environment_at(
     workspace: Path, variables: Mapping[str, str] | None = None, *, prefix: Sequence[str] = ()
-) -> UnisolatedEnvironment:
+) -> PlainEnvironment:
     """An environment around a workspace that is there."""
     scratch = workspace.with_name(f"{workspace.name}-scratch")
-    return UnisolatedEnvironment(scratch, workspace=workspace, variables=variables, prefix=prefix)
+    return PlainEnvironment(scratch, workspace=workspace, variables=variables, prefix=prefix)
 
 
-def environment_with(
+def environment_of(
     workspace: Path, files: Mapping[str, str | bytes], variables: Mapping[str, str] | None = None
-) -> UnisolatedEnvironment:
+) -> PlainEnvironment:
     """An environment whose workspace holds these files."""
     for name, content in files.items():
         path = workspace / name
@@ -175,7 +175,7 @@ def environment_with(
     return environment_at(workspace, variables)
 
 
-class MountedEnvironment(UnisolatedEnvironment):
+class MountedEnvironment(PlainEnvironment):
     """Shows the system, what the spec mounts, and nothing else. Each command has a process namespace of its own."""
 
     workdir = "/workspace"

@@ -6,10 +6,10 @@ from typing import Any
 import psutil
 import pytest
 
+from plain_environment import PlainEnvironment
 from proctor.agents.supervisor import ExitReason, ProcessExit, Supervisor
 from proctor.core.environment import ExecResult
 from proctor.core.errors import LimitReached, RetryableError
-from unisolated_environment import UnisolatedEnvironment
 from waiting import PATIENCE, eventually, limits
 
 START = """printf '{"pid":%s}\\n' "$$"\n"""
@@ -24,7 +24,7 @@ def alive(pid: int) -> bool:
 
 
 class Lines:
-    """Follows by remembering; rests when told `rest`."""
+    """Keeps the lines; is idle after the line `rest`."""
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
@@ -43,13 +43,13 @@ class Lines:
 
 class Trial:
     def __init__(self, folder: Path) -> None:
-        self.room = UnisolatedEnvironment(folder)
+        self.environment = PlainEnvironment(folder)
         self.logs = folder / "logs"
         self.lines = Lines()
 
     def supervisor(self, *, grace: float = 30, linger: float = 60) -> Supervisor:
         return Supervisor(
-            self.room, self.logs, self.lines, stdout="out.log", grace_seconds=grace, linger_seconds=linger
+            self.environment, self.logs, self.lines, stdout="out.log", grace_seconds=grace, linger_seconds=linger
         )
 
     async def run(self, script: str, *, wall: float | None = None, **more: float) -> ProcessExit:
@@ -73,7 +73,7 @@ def trial(tmp_path: Path) -> Trial:
     return Trial(tmp_path)
 
 
-async def test_lines_are_told_and_kept_without_our_own(trial: Trial) -> None:
+async def test_lines_are_passed_on_and_kept_without_our_own(trial: Trial) -> None:
     ended = await trial.run("printf 'one\\ntwo\\n\\nthree'; echo oops >&2; exit 3")
     assert trial.lines.lines == [b"one", b"two", b"", b"three"]
     assert (trial.logs / "out.log").read_bytes() == b"one\ntwo\n\nthree"
@@ -99,8 +99,8 @@ async def test_a_fault_is_reported(trial: Trial) -> None:
     assert (ended.fault, ended.stderr) == ("no_luck", "why\n")
 
 
-async def test_a_room_without_a_shell_is_a_fault(trial: Trial) -> None:
-    trial.room.variables["PATH"] = "/nowhere"
+async def test_an_environment_without_a_shell_is_a_fault(trial: Trial) -> None:
+    trial.environment.variables["PATH"] = "/nowhere"
     assert (await trial.run("true")).fault == "no_shell"
 
 
@@ -166,21 +166,21 @@ async def test_cancelling_twice_does_not_wait(trial: Trial) -> None:
             await running
 
 
-async def test_a_broken_room_is_reported_as_such(trial: Trial, tmp_path: Path) -> None:
-    class Broken(UnisolatedEnvironment):
+async def test_a_broken_environment_is_reported_as_such(trial: Trial, tmp_path: Path) -> None:
+    class Broken(PlainEnvironment):
         error: Exception = RetryableError("the engine is gone")
 
         async def exec(self, *words: Any, **more: Any) -> ExecResult:
             raise self.error
 
-    trial.room = Broken(tmp_path)
+    trial.environment = Broken(tmp_path)
     with pytest.raises(RetryableError):
         await trial.run("true")
-    trial.room.error = LimitReached("wall clock of the room", value=5, limit=5)
+    trial.environment.error = LimitReached("wall clock of the environment", value=5, limit=5)
     ended = await trial.run("true")
     assert (ended.reason, ended.limit) == (
         ExitReason.ENVIRONMENT_LIMIT,
-        "wall clock of the room limit reached (5 of 5)",
+        "wall clock of the environment limit reached (5 of 5)",
     )
 
 
@@ -203,14 +203,14 @@ async def test_a_line_without_end_is_cut_and_the_next_one_read(trial: Trial, mon
 
 
 async def test_what_is_left_behind_cannot_speak_after_the_end(trial: Trial, tmp_path: Path) -> None:
-    class Chatty(UnisolatedEnvironment):
+    class Chatty(PlainEnvironment):
         async def exec(self, *words: Any, **more: Any) -> ExecResult:
             self.outputs = [more["on_stdout"], more["on_stderr"]]
             return await super().exec(*words, **more)
 
-    trial.room = Chatty(tmp_path)
+    trial.environment = Chatty(tmp_path)
     ended = await trial.run("echo now")
-    for output in trial.room.outputs:
+    for output in trial.environment.outputs:
         output(b"late\n")
     assert trial.lines.lines == [b"now"]
     assert (trial.logs / "out.log").read_bytes() == b"now\n"
