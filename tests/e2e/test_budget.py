@@ -65,7 +65,7 @@ async def test_tasks_start_only_when_their_limit_fits_into_what_is_left(cli_worl
     assert provider.most_under_way == 2
     # Three tasks cost six answers; a fourth may need three more, and one is left.
     assert (done.code, provider.served.total()) == (12, 6)
-    assert "3 answers are left" in done.stderr
+    assert "3 trials are left" in done.stderr
     assert "run cost limit reached" in done.stderr
 
 

@@ -87,7 +87,7 @@ async def test_a_refused_login_stops_the_run_at_once_with_exit_12_and_it_can_be_
     done = await cli_world.run(*run, TOY_TASKS=5)
     assert done.code == 12
     assert "stopped (bad_login)" in done.stderr
-    assert "5 answers are left; resume with `proctor bench resume toy/run-001`" in done.stderr
+    assert "5 trials are left; resume with `proctor bench resume toy/run-001`" in done.stderr
     begun = [path.name for path in (cli_world.store().folder / "logs").iterdir()]
     assert begun == ["toy-0001"]
     script.write_text(json.dumps({"default": GOOD}))

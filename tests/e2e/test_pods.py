@@ -165,7 +165,7 @@ async def test_a_sweep_holds_pods_of_several_sizes_against_nobody(
     done = await cli_world.start("bench", "sweep", "pods.toml", *files, "--json").wait(PATIENT)
     assert done.code == 0, done.stderr
     assert done.json["chosen"] == ["coders=1", "coders=2"]
-    assert [(one["label"], one["row"]["resolved"], one["row"]["agents"]) for one in done.json["contenders"]] == [
+    assert [(one["label"], one["row"]["resolved"], one["row"]["agents"]) for one in done.json["runs"]] == [
         ("coders=1", 1, 3),
         ("coders=2", 1, 4),
         ("nobody", 0, 0),
@@ -200,7 +200,7 @@ BAD: dict[str, tuple[tuple[object, ...], str]] = {
     "no such file": (("--pod-template", "./duo.yaml"), "cannot read the pod template"),
     "no such variable": (("--var", "n=1"), "the pod template benchmark has no variable 'n'; it takes coders, model"),
     "ours": (("--var", "working_dir=/"), "Proctor sets working_dir by itself"),
-    "no value": (("--var", "coders"), "--var coders is not of the form NAME=VALUE"),
+    "no value": (("--var", "coders"), "--var must be of the form NAME=VALUE, not 'coders'"),
     "another agent": (("--agent", "claude_code"), "--mode h2 is not for the agent claude_code"),
     "no h2": (("--h2-bin", "/nowhere/h2"), "/nowhere/h2: this is no program that could be run"),
     "no network": (("--network", "none"), "cannot reach a model without network"),
@@ -236,7 +236,7 @@ async def test_pods_are_asked_for_by_mode(cli_world: CliWorld) -> None:
     done = await cli_world.run("bench", "run", "toy", "--agent", "h2_pod", "--model", "sonnet")
     assert (done.code, "give --mode h2" in done.stderr) == (2, True)
     done = await cli_world.run("bench", "run", "toy", "--var", "coders=1", "--model", "sonnet")
-    assert (done.code, "--pod-template and --var are for pods" in done.stderr) == (2, True)
+    assert (done.code, "--var is for pods" in done.stderr) == (2, True)
 
 
 async def test_a_run_whose_pod_has_changed_is_not_gone_on_with(
@@ -259,4 +259,4 @@ async def test_a_run_whose_pod_has_changed_is_not_gone_on_with(
         "bench", "resume", "run-001", "--h2-bin", programs["h2"], "--claude-bin", programs["claude"]
     )
     assert done.code == 20
-    assert "the pod has changed since the run was begun" in done.stderr
+    assert "the pod has changed since the run was started" in done.stderr

@@ -75,7 +75,7 @@ async def test_a_terminal_shows_how_far_the_run_is_and_what_each_agent_is_doing(
     assert re.search(r"^  toy-0001  step 0\s*$", text, re.MULTILINE)
     # The cursor was hidden and is back, the table is gone, and the result is where results go.
     assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
-    assert done.stdout.startswith("toy/run-001: 3 of 3 graded answers resolved")
+    assert done.stdout.startswith("toy/run-001: 3 of 3 graded trials resolved")
 
 
 async def test_more_agents_than_lines_do_not_spoil_the_screen(cli_world: CliWorld) -> None:

@@ -23,18 +23,18 @@ async def test_a_run_is_answered_graded_recorded_and_leaves_nothing_behind(cli_w
         done = await cli_world.run(*toy_run(provider, "--concurrency", 2), **access(provider))
     assert done.code == 0, done
     assert (
-        done.stdout == "toy/run-001: 2 of 3 graded answers resolved, 0 errors, 0 skipped; 9,900 tokens, cost $0.0405\n"
+        done.stdout == "toy/run-001: 2 of 3 graded trials resolved, 0 errors, 0 skipped; 9,900 tokens, cost $0.0405\n"
     )
     assert min(done.stderr.splitlines()).startswith("[1/3] toy-000")
     assert "toy-0002 unresolved (tests_failed)" in done.stderr
     folder = cli_world.store().folder
     assert sorted(path.name for path in folder.iterdir() if path.name[0] != ".") == [
-        *("config.json", "journal.jsonl", "logs", "summary.json", "tasks")
+        *("config.json", "journal.jsonl", "logs", "summary.json", "trials")
     ]
     logs = {path.relative_to(folder / "logs").as_posix() for path in (folder / "logs").rglob("*")}
     assert {
         f"toy-0001/attempt-1/{name}"
-        for name in ("answer.json", "cassette.jsonl", "graded.json", "grading", "stdout.log", "submission.diff")
+        for name in ("attempt.json", "cassette.jsonl", "graded.json", "grading", "stdout.log", "submission.diff")
     } <= logs
     assert cli_world.leftovers() == []
 
@@ -87,15 +87,15 @@ async def test_a_dry_run_says_what_it_would_do_and_cost_and_writes_nothing(cli_w
         done = await cli_world.run(*run)
         assert done.code == 0
         rows = {line.split("   ")[0].strip(): line for line in done.stdout.splitlines()}
-        assert "3, 2 answers each" in rows["tasks"]
+        assert "3, 2 trials each" in rows["tasks"]
         assert "$3.00" in rows["cost at most"]
         assert "3 agents" in rows["at once"]
         tighter = await cli_world.run(*run, "--max-cost", 1, "--json")
-        assert tighter.json["cost_at_most_usd"] == 1
+        assert tighter.json["max_cost_usd"] == 1
         unbounded = await cli_world.run(*toy_run(provider, "--dry-run"))
         assert "not bounded: give --max-cost or --max-cost-per-task" in unbounded.stdout
     free = await cli_world.run(*NOP, "--dry-run")
-    assert "nothing: no model is asked" in free.stdout
+    assert "nothing: no model is used" in free.stdout
     assert list(cli_world.results.iterdir()) == []
     assert provider.asked.total() == 0
 
@@ -105,7 +105,7 @@ async def test_what_the_agent_is_told_reaches_it_and_stays_with_the_run(cli_worl
     told = ("--append-system-prompt", "@careful.md", "--allowed-tools", "Bash(git *), Read", "--agent-env", "MINE=a=b")
     asked = ("bench", "run", "toy", "--agent", "command", "--agent-command", "env", "--isolation", "off", "--limit", 1)
     dry = await cli_world.run(*asked, *told, "--dry-run")
-    assert "11 characters behind its system prompt, to use Bash(git *) Read, MINE=a=b" in dry.stdout
+    assert "11 characters added to its system prompt, tools Bash(git *) Read, MINE=a=b" in dry.stdout
     done = await cli_world.run(*asked, *told)
     assert done.code == 0, done
     seen = (cli_world.store().folder / "logs/toy-0001/attempt-1/stdout.log").read_text().splitlines()
@@ -160,7 +160,7 @@ async def test_what_was_not_the_agents_fault_is_tried_again_and_can_be_tried_aga
         assert done.code == 12
         assert "retry in 2 s: toy-0002: provider_error:" in done.stderr or "retry in 3 s" in done.stderr
         assert "toy-0002 error (provider_error)" in done.stderr
-        assert "try the errors again with `proctor bench resume toy/run-001 --retry-errors`" in done.stderr
+        assert "retry the errors with `proctor bench resume toy/run-001 --retry-errors`" in done.stderr
         again = await cli_world.run("bench", "resume", "run-001", **env)
         assert (again.code, provider.asked.total()) == (12, 8), "an error is a result until it is asked for again"
         done = await cli_world.run("bench", "resume", "run-001", "--retry-errors", **env)
@@ -168,7 +168,7 @@ async def test_what_was_not_the_agents_fault_is_tried_again_and_can_be_tried_aga
     assert done.stderr == "[3/3] toy-0002 resolved (solved)\n"
     attempts = cli_world.store().result("toy-0002").attempts
     assert [str(attempt.cause) for attempt in attempts] == ["provider_error", "provider_error", "answered"]
-    assert all((cli_world.store().folder / attempt.logs / "answer.json").exists() for attempt in attempts)
+    assert all((cli_world.store().folder / attempt.logs / "attempt.json").exists() for attempt in attempts)
 
 
 USAGE = {
@@ -187,20 +187,20 @@ USAGE = {
     "no login": (("bench", "run", "toy", "--model", "sonnet", "--own-login"), "there is no login in the usual place"),
     "an unused login": ((*NOP, "--auth-from", "."), "--auth-from names a login that is not used"),
     "no run": (("bench", "resume", "run-001"), "there is no run 'run-001'"),
-    "no attempts": ((*NOP, "--attempts", "0"), "0 is not in the range"),
+    "no attempts": ((*NOP, "--attempts", "0"), "--trials must be a whole number from 1 to 1,000,000, not '0'"),
     "told for nothing": (
         (*ORACLE, "--system-prompt", "x"),
-        "the agent oracle is told nothing",
+        "the agent oracle takes no instructions",
     ),
     "no such prompt": ((*ORACLE, "--system-prompt", "@nothing.md"), "cannot read the prompt: No such file"),
-    "no variable": ((*ORACLE, "--agent-env", "A"), "--agent-env A is not of the form NAME=VALUE"),
+    "no variable": ((*ORACLE, "--agent-env", "A"), "--agent-env must be of the form NAME=VALUE, not 'A'"),
     "a key": (
         ("bench", "run", "toy", "--model", "script:x", "--agent-env", "ANTHROPIC_API_KEY=dummy"),
         "Proctor sets ANTHROPIC_API_KEY for Claude Code by itself",
     ),
     "a prompt for a pod": (
         ("bench", "run", "toy", "--mode", "h2", "--model", "script:x", "--system-prompt", "x"),
-        "system prompts and tools of a pod's agents are their roles'",
+        "--system-prompt does not bind pods",
     ),
 }
 
@@ -222,7 +222,7 @@ async def test_what_cannot_be_run_is_one_sentence_and_no_run(
 async def test_a_run_whose_data_has_changed_is_not_gone_on_with(cli_world: CliWorld) -> None:
     await cli_world.run(*NOP, TOY_TASKS=3)
     for count, sentence in (
-        (4, "the data has changed since the run was begun"),
+        (4, "the data has changed since the run was started"),
         (2, "no longer has: 'toy-0003'"),
         (0, "no longer has: 'toy-0001'"),
     ):
@@ -261,7 +261,7 @@ async def test_what_stands_in_a_run_can_be_read_by_programs(cli_world: CliWorld)
     documents = {
         "run-config": [folder / "config.json"],
         "run-summary": [folder / "summary.json"],
-        "task-result": list((folder / "tasks").iterdir()),
+        "task-result": list((folder / "trials").iterdir()),
     }
     for name, files in documents.items():
         schema = json.loads((await cli_world.run("schema", name)).stdout)
@@ -279,8 +279,8 @@ async def test_a_replay_of_more_than_was_recorded_is_refused_before_it_is_begun(
         assert (await cli_world.run(*toy_run(provider, "--limit", 2, "--quiet"), **access(provider))).code == 0
         replay = [word if word != "claude-sonnet-4-5" else "replay:run-001" for word in toy_run(provider)]
         for more, lacking in (
-            ((), "1 of the 3 answers that are wanted, such as 'toy-0003'"),
-            (("--limit", 1, "--attempts", 2), "1 of the 2 answers that are wanted, such as answer 2 to 'toy-0001'"),
+            ((), "1 of the 3 trials, such as 'toy-0003'"),
+            (("--limit", 1, "--attempts", 2), "1 of the 2 trials, such as trial 2 of 'toy-0001'"),
         ):
             refused = await cli_world.run(*replay, *more)
             assert (refused.code, lacking in refused.stderr) == (2, True), refused
@@ -300,6 +300,6 @@ async def test_a_run_that_goes_on_with_another_version_says_so_and_errors_say_wh
     store.write_config(msgspec.structs.replace(config, versions={**config.versions, "proctor": "0.0.1"}))
     again = await cli_world.run("bench", "resume", "run-001", "--retry-errors")
     first, second, *_ = again.stderr.splitlines()
-    assert first.startswith("proctor was 0.0.1 when the run was begun, and is "), again
-    assert first.endswith(" now: answers of both will be in this run")
+    assert first.startswith("proctor was 0.0.1 when the run was started, and is "), again
+    assert first.endswith(" now: trials of both will be in this run")
     assert second.startswith(told)

@@ -74,14 +74,14 @@ async def test_the_plan_and_its_cost_are_shown_and_nothing_is_written(cli_world:
         done = await cli_world.run("bench", "sweep", file, "--dry-run", **access(provider))
         assert done.code == 0, done.stderr
         assert done.stdout.splitlines()[1].split() == [
-            *("max_turns=2", "(baseline)", "baseline", "command", MODEL, "3", "x", "2", "$3.00")
+            *("max_turns=2", "(reference)", "baseline", "command", MODEL, "3", "x", "2", "$3.00")
         ]
-        assert "toy: 12 answers, in turns over 3 tasks, 3 agents at once" in done.stdout
+        assert "toy: 12 trials, in turns over 3 tasks, 3 agents at once" in done.stdout
         assert "cost at most: $6.00" in done.stdout
         tighter = await cli_world.run(
             "bench", "sweep", file, "--dry-run", "--max-cost", 2, "--json", **access(provider)
         )
-        assert (tighter.json["answers"], tighter.json["cost_at_most_usd"]) == (12, 2)
+        assert (tighter.json["trials"], tighter.json["max_cost_usd"]) == (12, 2)
     assert list(cli_world.results.iterdir()) == []
     assert provider.asked.total() == 0
 
@@ -117,7 +117,7 @@ async def test_on_a_terminal_one_is_asked(cli_world: CliWorld, answer: str, code
         os.close(theirs)
     assert job.returncode == code, errors
     assert words in errors.decode()
-    assert "cost at most: nothing: no model is asked" in errors.decode()
+    assert "cost at most: nothing: no model is used" in errors.decode()
     assert (find_sweep("toy/sweep-001", root=cli_world.results) is not None) == (answer == "y")
 
 
@@ -186,12 +186,12 @@ async def test_a_sweep_killed_at_random_moments_loses_nothing_and_pays_once(cli_
 
 
 async def test_a_bad_file_is_told_all_that_is_wrong_with_it(cli_world: CliWorld) -> None:
-    (cli_world.folder / "bad.toml").write_text('benchmark = "toy"\nlimit = 0\n[grid]\nmode = ["h3"]\n')
+    (cli_world.folder / "bad.toml").write_text('benchmark = "toy"\nlimit = -1\n[grid]\nmode = ["h3"]\n')
     done = await cli_world.run("bench", "sweep", "bad.toml")
     assert (done.code, done.stderr.splitlines()) == (
         2,
         [
-            "  limit: must be a whole number, at least 1, not 0",
+            "  limit: must be a whole number from 0 to 1,000,000, not -1",
             "  grid.mode[0]: must be one of baseline, h2, not 'h3'",
             "proctor: bad.toml: the sweep has 2 problems",
         ],

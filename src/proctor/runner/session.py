@@ -47,7 +47,7 @@ from proctor.runner.preflight import (
     make_provider,
     missing_requirements,
 )
-from proctor.runner.request import check_environment_options, list_trials, resolve_request
+from proctor.runner.request import check_environment_options, is_used, list_trials, resolve_request
 from proctor.runner.resume import TrialState, read_trial_states
 from proctor.runner.retry import DEFAULT_RETRY_SECONDS
 from proctor.runner.run_cost import RunCost, read_run_cost
@@ -218,8 +218,7 @@ async def _plan_new(
     single = isinstance(job, RunRequest)
     configurations = {"": job} if isinstance(job, RunRequest) else job.configurations
     requests = {
-        label: _name_objects(msgspec.structs.replace(request, **options), hooks)
-        for label, request in configurations.items()
+        label: _name_objects(_with_options(request, options), hooks) for label, request in configurations.items()
     }
     first = next(iter(requests.values()))
     check_environment_options(first)
@@ -301,6 +300,14 @@ def _resumed_config(store: RunStore, options: Mapping[str, Any]) -> RunConfig:
     return msgspec.structs.replace(config, **{**defaults, **options})
 
 
+def _with_options(request: RunRequest, options: Mapping[str, Any]) -> RunRequest:
+    """The request with those options of the session that it uses; other configurations may use the rest."""
+    fields = option_fields(RunRequest)
+    settings = {name: getattr(request, name) for name in ("mode", "agent", "runner")}
+    used = {name: value for name, value in options.items() if is_used(fields[name].option.use, settings)}
+    return msgspec.structs.replace(request, **used)
+
+
 def _name_objects(request: RunRequest, hooks: SessionHooks) -> RunRequest:
     """The request with the names of objects that the caller gives."""
     names = {}
@@ -341,7 +348,7 @@ def _stored_runs(job: RunStore | SweepStore) -> tuple[list[RunStore], SweepStore
     if sweep is not None:
         raise UsageError(
             f"run {job.run_id} is part of a sweep, and shares its budget",
-            fix=f"resume the sweep with `proctor bench resume {sweep}`",
+            fix=f"resume with `proctor bench resume {sweep}`",
         )
     return [job], None
 

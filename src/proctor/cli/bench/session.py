@@ -47,7 +47,7 @@ def run_job(job: Job, given: dict[str, Any], options: dict[str, Any] | None = No
                 raise KeyboardInterrupt from None  # nothing is written yet
             raise Interrupted(
                 f"{progress.kind} {progress.name} is interrupted, and nothing that was paid for is lost",
-                fix=f"resume it with `proctor bench resume {progress.name}`",
+                fix=f"resume with `proctor bench resume {progress.name}`",
             ) from None
     return _report(result, as_json=given["as_json"]) if result.runs else 0
 
