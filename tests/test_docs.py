@@ -208,7 +208,7 @@ def test_every_command_and_every_option_is_explained_in_a_page_and_by_its_own_he
         assert id(command) in shown, name
         assert command.help, name
         for parameter in command.params:
-            if isinstance(parameter, click.Option):
+            if isinstance(parameter, click.Option) and not parameter.hidden:
                 assert parameter.help, f"{name} {parameter.opts}"
                 assert any(re.search(rf"{option}\b(?!-)", EVERYWHERE) for option in parameter.opts), parameter.opts
 
