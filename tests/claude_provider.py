@@ -6,7 +6,7 @@ from typing import Any
 from aiohttp import web
 
 from proctor.benchmarks import benchmark
-from toy_provider import Asked, ToyProvider, make_message, send
+from toy_provider import ServedTurn, ToyProvider, make_message, send
 
 
 class ClaudeProvider(ToyProvider):
@@ -19,12 +19,12 @@ class ClaudeProvider(ToyProvider):
         self._marks = {task.id: json.dumps(task.public.instruction.strip()[:80])[1:-1] for task in chosen}
         self._patches = {task.id: oracle.content.decode() for task in chosen if (oracle := source.oracle(task))}
 
-    def _identify(self, body: dict[str, Any]) -> Asked:
+    def _identify(self, body: dict[str, Any]) -> ServedTurn:
         said = json.dumps(body["messages"])
         turn = sum(message["role"] == "assistant" for message in body["messages"])
-        return Asked(next((task for task, mark in self._marks.items() if mark in said), "?"), turn)
+        return ServedTurn(next((task for task, mark in self._marks.items() if mark in said), "?"), turn)
 
-    async def _say(self, request: web.Request, body: dict[str, Any], asked: Asked) -> web.StreamResponse:
+    async def _say(self, request: web.Request, body: dict[str, Any], asked: ServedTurn) -> web.StreamResponse:
         message = make_message("It is fixed.", body["model"])
         commands = ["git log --oneline | head -3; ls", f"git apply <<'END'\n{self._patches[asked.task]}END\n"]
         if asked.turn < len(commands):

@@ -21,7 +21,7 @@ ANSWER_USD = 0.0045
 _NUMBERS = itertools.count(1)
 
 
-class Asked(NamedTuple):
+class ServedTurn(NamedTuple):
     """One request: whose task, and how many answers it holds already."""
 
     task: str
@@ -42,8 +42,8 @@ class ToyProvider:
     def __init__(self, *, turns: int = 3, delay: float = 0.0) -> None:
         self.turns = turns
         self.delay = delay
-        self.asked: Counter[Asked] = Counter()
-        self.served: Counter[Asked] = Counter()
+        self.asked: Counter[ServedTurn] = Counter()
+        self.served: Counter[ServedTurn] = Counter()
         self.keys: set[str] = set()
         self.overrides: defaultdict[str, list[ResponseOverride]] = defaultdict(list)
         self.last_words: dict[str, str] = {}
@@ -69,12 +69,12 @@ class ToyProvider:
         finally:
             self.under_way -= 1
 
-    def _identify(self, body: dict[str, Any]) -> Asked:
+    def _identify(self, body: dict[str, Any]) -> ServedTurn:
         found = re.search(r"task: ([\w-]+)", json.dumps(body["messages"][0]))
         turn = sum(message["role"] == "assistant" for message in body["messages"])
-        return Asked(found[1] if found else "?", turn)
+        return ServedTurn(found[1] if found else "?", turn)
 
-    async def _say(self, request: web.Request, body: dict[str, Any], asked: Asked) -> web.StreamResponse:
+    async def _say(self, request: web.Request, body: dict[str, Any], asked: ServedTurn) -> web.StreamResponse:
         last = asked.turn + 1 >= self.turns
         text = self.last_words.get(asked.task, "right") if last else f"step {asked.turn}"
         message = make_message(text, body["model"])

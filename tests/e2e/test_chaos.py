@@ -16,7 +16,7 @@ from proctor.core.result import TaskResult
 from proctor.environments import local_unavailable_reason
 from proctor.gateway import load_recording
 from proctor.results import RunStore
-from toy_provider import ANSWER_USD, MODEL, Asked, ToyProvider, serving, toy_provider
+from toy_provider import ANSWER_USD, MODEL, ServedTurn, ToyProvider, serving, toy_provider
 
 
 class Moment(NamedTuple):
@@ -58,7 +58,7 @@ def check(cli_world: CliWorld, provider: ToyProvider, name: str, tasks: list[str
     assert [result.task_id for result in results] == tasks
     assert {(result.status, result.cause) for result in results} == {(Status.RESOLVED, Cause.SOLVED)}
 
-    wanted = {Asked(task, turn) for task in tasks for turn in range(provider.turns)}
+    wanted = {ServedTurn(task, turn) for task in tasks for turn in range(provider.turns)}
     assert answers_recorded(store) == dict.fromkeys(wanted, 1), "an answer that was recorded was asked for again"
     assert all(provider.served[asked] >= 1 for asked in wanted)
     # What was under way at a kill may have been asked for again; nothing else.
@@ -77,14 +77,14 @@ def check(cli_world: CliWorld, provider: ToyProvider, name: str, tasks: list[str
     return results
 
 
-def answers_recorded(store: RunStore) -> Counter[Asked]:
+def answers_recorded(store: RunStore) -> Counter[ServedTurn]:
     """How often each answer was paid for, as far as anything was written down."""
-    counted: Counter[Asked] = Counter()
+    counted: Counter[ServedTurn] = Counter()
     for recording in store.folder.glob("logs/*/attempt-*/cassette.jsonl"):
         for recorded in load_recording(recording).exchanges if recording.stat().st_size else ():
             if not recorded.exchange.paid and recorded.exchange.response.cut is None:
                 turn = sum(message["role"] == "assistant" for message in recorded.messages)
-                counted[Asked(recording.parent.parent.name, turn)] += 1
+                counted[ServedTurn(recording.parent.parent.name, turn)] += 1
     return counted
 
 

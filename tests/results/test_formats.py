@@ -135,7 +135,7 @@ def test_an_export_is_whole_or_not_there(stored: RunStore, tmp_path: Path) -> No
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.txt", "results", "theirs.txt"]
 
 
-class Folder(Lines):
+class LinesFolder(Lines):
     """A format of a folder with one file."""
 
     suffix = ""
@@ -148,19 +148,19 @@ class Folder(Lines):
 def test_force_writes_over_the_last_export_and_over_nothing_else(stored: RunStore, tmp_path: Path) -> None:
     target = tmp_path / "out"
     for _ in range(2):
-        export_run(stored, Folder(), target, ExportOptions(), replace=True)
+        export_run(stored, LinesFolder(), target, ExportOptions(), replace=True)
     assert [file.name for file in target.iterdir()] == ["lines.txt"]
     (target / "thesis.txt").write_text("mine")
     with pytest.raises(
         UsageError, match=r"it contains thesis\.txt, which is not part of the export; remove it yourself"
     ):
-        export_run(stored, Folder(), target, ExportOptions(), replace=True)
+        export_run(stored, LinesFolder(), target, ExportOptions(), replace=True)
     assert (target / "thesis.txt").read_text() == "mine"
     with pytest.raises(UsageError, match="not an earlier export"):
         export_run(stored, Lines(), target, ExportOptions(), replace=True)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    for form in (Lines(), Folder()):
+    for form in (Lines(), LinesFolder()):
         with pytest.raises(UsageError, match="not an earlier export"):
             export_run(stored, form, pipe, ExportOptions(), replace=True)
     assert pipe.is_fifo()

@@ -1,5 +1,5 @@
-"""The nouns that every part of Proctor shares, and the errors. This room imports nothing of ours.
+"""The records that every part of Proctor shares, the errors, and the base classes of plugins. Imports no other package.
 
-A task is prepared, answered, collected, graded, recorded, reported: `Task` becomes a `Submission`, a `Verdict`,
-a `TaskResult`. The protocols that a plugin implements are here too.
+A task is prepared, solved, collected, graded, recorded, reported: a `Task` becomes a submission, a `Verdict`, a
+`TaskResult`.
 """

@@ -17,7 +17,7 @@ from tls_world import certified
 from waiting import PATIENCE, rounds
 
 
-class Place:
+class FixedServer:
     """A server that says the given bytes to each request, and counts connections and requests.
 
     With `slams` it ends the connection of the second request after what it says to it.
@@ -62,7 +62,7 @@ class Place:
 
 
 @asynccontextmanager
-async def asked(place: Place, *, idle_seconds: float = PATIENCE) -> AsyncIterator[HttpClient]:
+async def asked(place: FixedServer, *, idle_seconds: float = PATIENCE) -> AsyncIterator[HttpClient]:
     server = await asyncio.start_server(place.serve, "127.0.0.1", 0)
     place.port = server.sockets[0].getsockname()[1]
     client = HttpClient(f"http://127.0.0.1:{place.port}/base/", idle_seconds=idle_seconds)
@@ -114,7 +114,7 @@ async def test_a_request_is_sent_as_it_was_meant() -> None:
 
 
 async def test_a_connection_is_used_again_and_not_shared() -> None:
-    place = Place(OK, CHUNKED, OK, OK)
+    place = FixedServer(OK, CHUNKED, OK, OK)
     async with asked(place) as client:
         assert [await get(client) for _ in range(2)] == [(200, b"ok")] * 2
         assert place.connections == 1
@@ -123,7 +123,7 @@ async def test_a_connection_is_used_again_and_not_shared() -> None:
 
 
 async def test_a_response_that_was_not_read_yet_survives_the_next_one_on_its_connection() -> None:
-    place = Place(OK, b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nother")
+    place = FixedServer(OK, b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nother")
     async with asked(place) as client:
         first = await client.request("GET", "/", {}, b"")
         await rounds()
@@ -133,7 +133,7 @@ async def test_a_response_that_was_not_read_yet_survives_the_next_one_on_its_con
 
 
 async def test_a_connection_that_the_other_side_has_closed_is_not_used() -> None:
-    place = Place(OK, OK, ends=True)
+    place = FixedServer(OK, OK, ends=True)
     async with asked(place) as client:
         assert await get(client) == (200, b"ok")
         await place.closed.wait()
@@ -143,7 +143,7 @@ async def test_a_connection_that_the_other_side_has_closed_is_not_used() -> None
 
 
 async def test_a_connection_on_which_something_came_unasked_is_not_used() -> None:
-    place = Place([OK, b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfake"], OK, pause=0.02)
+    place = FixedServer([OK, b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfake"], OK, pause=0.02)
     async with asked(place) as client:
         assert await get(client) == (200, b"ok")
         await place.responded.wait()
@@ -154,7 +154,7 @@ async def test_a_connection_on_which_something_came_unasked_is_not_used() -> Non
 
 @pytest.mark.parametrize("more", [b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfake", b"HTTP/1.1 200 OK\r\nConte"])
 async def test_what_came_unasked_together_with_a_response_is_nobodys(more: bytes) -> None:
-    place = Place(OK + more, OK)
+    place = FixedServer(OK + more, OK)
     async with asked(place) as client:
         assert await get(client) == (200, b"ok")
         assert await get(client) == (200, b"ok")
@@ -163,7 +163,7 @@ async def test_what_came_unasked_together_with_a_response_is_nobodys(more: bytes
 
 async def test_a_connection_that_ends_while_a_request_is_on_its_way_is_made_anew() -> None:
     """Such a request was not heard: it need not fail, and nothing is paid for twice."""
-    place = Place(OK, [], OK)
+    place = FixedServer(OK, [], OK)
     place.slams = True
     async with asked(place) as client:
         assert await get(client) == (200, b"ok")
@@ -175,7 +175,7 @@ async def test_a_connection_that_ends_while_a_request_is_on_its_way_is_made_anew
     ("responses", "asks"), [((b"",), 0), ((OK, b"HTTP/1.1 200"), 1)], ids=["on a new connection", "after some words"]
 )
 async def test_a_request_that_may_have_been_heard_is_not_sent_again(responses: tuple[bytes, ...], asks: int) -> None:
-    place = Place(*responses, OK)
+    place = FixedServer(*responses, OK)
     place.slams = asks > 0
     place.ends = asks == 0
     async with asked(place) as client:
@@ -188,7 +188,7 @@ async def test_a_request_that_may_have_been_heard_is_not_sent_again(responses: t
 
 async def test_a_request_that_was_thought_about_is_not_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("proctor.gateway.http.client.STALE_CONNECTION_SECONDS", 0.05)
-    place = Place(OK, b"", OK, pause=0.2)
+    place = FixedServer(OK, b"", OK, pause=0.2)
     place.slams = True
     async with asked(place) as client:
         assert await get(client) == (200, b"ok")
@@ -199,7 +199,7 @@ async def test_a_request_that_was_thought_about_is_not_sent_again(monkeypatch: p
 
 async def test_a_connection_that_has_not_taken_all_of_a_request_is_not_used_for_another() -> None:
     """A response such as 413 may come before; that the rest of the request is still read is not certain."""
-    place = Place(b"HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig", OK)
+    place = FixedServer(b"HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig", OK)
     async with asked(place) as client:
         response = await client.request("POST", "/", {}, b"x" * 30_000_000)
         assert (response.status, await body_of(response)) == (413, b"big")
@@ -209,14 +209,14 @@ async def test_a_connection_that_has_not_taken_all_of_a_request_is_not_used_for_
 
 async def test_what_stands_behind_a_response_is_no_header_of_it() -> None:
     chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nContent-Encoding: gzip\r\n\r\n"
-    async with asked(Place(chunked, OK)) as client:
+    async with asked(FixedServer(chunked, OK)) as client:
         assert await get(client) == (200, b"ok")
         assert await get(client) == (200, b"ok")
 
 
 @pytest.mark.parametrize(("path", "line"), [("", b"GET / HTTP"), ("?a", b"GET /?a HTTP"), ("/a", b"GET /a HTTP")])
 async def test_a_place_without_a_path_is_asked_for_its_root(path: str, line: bytes) -> None:
-    place = Place(OK)
+    place = FixedServer(OK)
     async with asked(place):
         bare = HttpClient(f"http://127.0.0.1:{place.port}", idle_seconds=5)
         await bare.request("GET", path, {}, b"")
@@ -226,7 +226,7 @@ async def test_a_place_without_a_path_is_asked_for_its_root(path: str, line: byt
 
 async def test_a_connection_that_was_idle_for_long_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("proctor.gateway.http.client.KEEP_ALIVE_SECONDS", 0.01)
-    place = Place(OK, OK)
+    place = FixedServer(OK, OK)
     async with asked(place) as client:
         assert await get(client) == (200, b"ok")
         await asyncio.sleep(0.05)
@@ -235,20 +235,20 @@ async def test_a_connection_that_was_idle_for_long_is_not_trusted(monkeypatch: p
 
 
 async def test_a_response_without_a_length_ends_with_its_connection() -> None:
-    async with asked(Place([b"HTTP/1.1 200 OK\r\n\r\nall ", b"of it"], ends=True, pause=0.01)) as client:
+    async with asked(FixedServer([b"HTTP/1.1 200 OK\r\n\r\nall ", b"of it"], ends=True, pause=0.01)) as client:
         assert await get(client) == (200, b"all of it")
 
 
 async def test_an_informational_response_is_not_the_final_one() -> None:
     early = [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"]
-    async with asked(Place([*early, OK], OK, pause=0.01)) as client:
+    async with asked(FixedServer([*early, OK], OK, pause=0.01)) as client:
         response = await client.request("GET", "/", {}, b"")
         assert (response.status, "link" in response.headers, await body_of(response)) == (200, False, b"ok")
         assert await get(client) == (200, b"ok")
 
 
 async def test_the_response_to_head_has_no_body_whatever_it_announces() -> None:
-    async with asked(Place(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", OK)) as client:
+    async with asked(FixedServer(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", OK)) as client:
         response = await client.request("HEAD", "/", {}, b"")
         assert (response.headers["content-length"], await body_of(response)) == ("1000", b"")
 
@@ -257,14 +257,14 @@ async def test_the_response_to_head_has_no_body_whatever_it_announces() -> None:
 async def test_a_compressed_response_is_decompressed(name: str, pack: Callable[[bytes], bytes]) -> None:
     packed = pack(b"plain " * 1000)
     head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {name}\r\nContent-Length: {len(packed)}\r\n\r\n".encode()
-    async with asked(Place(head + packed)) as client:
+    async with asked(FixedServer(head + packed)) as client:
         assert await get(client) == (200, b"plain " * 1000)
 
 
 async def test_a_small_compressed_response_is_decompressed_in_pieces() -> None:
     packed = gzip.compress(bytes(50_000_000))
     head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(packed)}\r\n\r\n".encode()
-    async with asked(Place(head + packed)) as client:
+    async with asked(FixedServer(head + packed)) as client:
         pieces = [len(chunk) async for chunk in (await client.request("GET", "/", {}, b"")).chunks()]
     assert (sum(pieces), max(pieces) <= 256 * 1024) == (50_000_000, True)
 
@@ -287,13 +287,13 @@ async def test_a_small_compressed_response_is_decompressed_in_pieces() -> None:
     ],
 )
 async def test_a_response_that_is_none_is_named_for_what_it_is(response: bytes, reason: str) -> None:
-    async with asked(Place(response, ends=True)) as client:
+    async with asked(FixedServer(response, ends=True)) as client:
         with pytest.raises(HttpConnectionError, match=reason):
             await get(client)
 
 
 async def test_what_came_before_a_response_broke_off_is_read_first() -> None:
-    place = Place([b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", b"def"], ends=True)
+    place = FixedServer([b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", b"def"], ends=True)
     async with asked(place) as client:
         response = await client.request("GET", "/", {}, b"")
         await place.closed.wait()
@@ -308,23 +308,23 @@ async def test_what_came_before_a_response_broke_off_is_read_first() -> None:
 
 
 async def test_silence_is_not_waited_for_for_ever() -> None:
-    async with asked(Place(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab"), idle_seconds=0.1) as client:
+    async with asked(FixedServer(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab"), idle_seconds=0.1) as client:
         with pytest.raises(HttpConnectionError, match="nothing was received"):
             await get(client)
-    async with asked(Place(b""), idle_seconds=0.1) as client:
+    async with asked(FixedServer(b""), idle_seconds=0.1) as client:
         with pytest.raises(HttpConnectionError, match="nothing was received"):
             await get(client)
 
 
 async def test_a_slow_response_is_not_a_silent_one() -> None:
     slow = [b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n", *[b"x"] * 8]
-    async with asked(Place(slow, pause=0.25), idle_seconds=1.5) as client:
+    async with asked(FixedServer(slow, pause=0.25), idle_seconds=1.5) as client:
         assert await get(client) == (200, b"x" * 8)
 
 
 async def test_a_reader_that_takes_its_time_is_no_silence_of_the_other_side() -> None:
     big = b"HTTP/1.1 200 OK\r\nContent-Length: 5000000\r\n\r\n" + b"x" * 5_000_000
-    async with asked(Place(big), idle_seconds=1.5) as client:
+    async with asked(FixedServer(big), idle_seconds=1.5) as client:
         response = await client.request("GET", "/", {}, b"")
         length = 0
         async for chunk in response.chunks():
@@ -335,7 +335,7 @@ async def test_a_reader_that_takes_its_time_is_no_silence_of_the_other_side() ->
 
 
 async def test_nobody_there_is_said_at_once() -> None:
-    place = Place()
+    place = FixedServer()
     async with asked(place):
         pass
     with pytest.raises(HttpConnectionError, match=f"no connection to 127.0.0.1:{place.port}"):
@@ -343,7 +343,7 @@ async def test_nobody_there_is_said_at_once() -> None:
 
 
 async def test_a_reader_that_gives_up_ends_the_connection() -> None:
-    place = Place(b"")
+    place = FixedServer(b"")
     async with asked(place) as client:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(client.request("GET", "/", {}, b""), 0.1)
@@ -351,7 +351,7 @@ async def test_a_reader_that_gives_up_ends_the_connection() -> None:
 
 
 async def test_a_response_that_is_left_ends_the_connection() -> None:
-    place = Place(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab")
+    place = FixedServer(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab")
     async with asked(place) as client:
         response = await client.request("GET", "/", {}, b"")
         response.close()
@@ -366,7 +366,7 @@ def test_an_address_that_is_none_is_refused(address: str) -> None:
 
 async def test_a_certificate_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     context, certificate = certified(tmp_path, "localhost")
-    place = Place(OK, OK)
+    place = FixedServer(OK, OK)
     server = await asyncio.start_server(place.serve, "127.0.0.1", 0, ssl=context)
     address = f"https://localhost:{server.sockets[0].getsockname()[1]}"
     with pytest.raises(HttpConnectionError, match="certificate verify failed"):
@@ -388,7 +388,7 @@ def test_chunks_come_through_however_they_are_sent(chunks: list[bytes]) -> None:
     async def ask() -> None:
         pieces = [b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks]
         head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-        async with asked(Place([head, *pieces, b"0\r\n\r\n"])) as client:
+        async with asked(FixedServer([head, *pieces, b"0\r\n\r\n"])) as client:
             assert await get(client) == (200, b"".join(chunks))
 
     asyncio.run(ask())
