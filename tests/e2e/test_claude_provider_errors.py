@@ -92,4 +92,4 @@ async def test_a_refused_login_stops_the_run_at_once_with_exit_12_and_it_can_be_
     assert begun == ["toy-0001"]
     script.write_text(json.dumps({"default": GOOD}))
     done = await cli_world.run("bench", "resume", "run-001", TOY_TASKS=5)
-    assert (done.code, done.stdout.split(":")[1][:27]) == (0, " 5 of 5 graded answers reso"), done
+    assert (done.code, done.stdout.split(":")[1][:26]) == (0, " 5 of 5 graded trials reso"), done
