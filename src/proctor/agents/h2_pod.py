@@ -193,7 +193,7 @@ def h2_program(setup: AgentSetup) -> Path:
     """H2: the program that the setup names, or the one of this machine.
 
     Raises:
-        InfrastructureError: there is none, or it is no program.
+        InfrastructureError: there is none, or it is not executable.
     """
     fix = "build it from its repository, and name it with --h2-bin or H2_BIN"
     return resolve_program(setup.h2_program, find_h2, missing="h2 is not installed here", fix=fix)
