@@ -25,7 +25,7 @@ class PlainEnvironment:
 
     Args:
         folder: the environment's own; its home and temporary files lie in it.
-        workspace: where the code is; a folder in `folder` if not said.
+        workspace: where the code is; by default, a folder in `folder`.
         prefix: words that go before every command.
 
     Attributes:

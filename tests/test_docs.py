@@ -25,7 +25,7 @@ from proctor.analysis.gate import MEASURES
 from proctor.api import EvaluateOptions, ResumeOptions, RunOptions
 from proctor.cli import COMMANDS, help_text
 from proctor.cli.schema import schema_names
-from proctor.core.models import ALIASES
+from proctor.core.agent import MODEL_ALIASES
 from proctor.schema import json_schema
 
 # Options of other programs, each where a page says so.
@@ -337,4 +337,4 @@ def test_formats_measures_and_short_names_of_models_are_all_told() -> None:
         project["entry-points"]["proctor.formats"]
     )
     assert set(MEASURES) <= set(page_at("docs/reports.md").spans)
-    assert set(ALIASES) <= set(page_at("docs/running.md").spans)
+    assert set(MODEL_ALIASES) <= set(page_at("docs/running.md").spans)

@@ -84,9 +84,11 @@ async def test_the_page_s_plugins_run_together_from_the_command_line(installed: 
 
 async def test_objects_need_no_entry_point(plugins: Any) -> None:
     await needs_bubblewrap()
-    benchmark, *_ = plugins
+    benchmark, agent, provider = plugins
     report = await proctor.evaluate_async(benchmark, "oracle")
     assert [task.verdict.status for task in report.tasks] == [proctor.Status.RESOLVED] * 3
+    run = await proctor.run_async(benchmark, agent=agent, runner=provider, tasks=["square"])
+    assert (run.summary.resolved, run.config.agent, run.config.runner) == (1, "appender", "small")
 
 
 async def test_the_provider_s_environments_are_small(plugins: Any) -> None:

@@ -9,6 +9,7 @@ name is imported when it is first used, so `import proctor` costs next to nothin
 TYPE_CHECKING = False  # as type checkers know it; importing `typing` would take longer than all of this
 if TYPE_CHECKING:
     from proctor.api import (
+        CommonOptions,
         EvaluateOptions,
         ResumeOptions,
         RunOptions,
@@ -93,6 +94,7 @@ __all__ = [
     "Benchmark",
     "BenchmarkSource",
     "Cause",
+    "CommonOptions",
     "DatasetInfo",
     "DelegatingProvider",
     "DirectorySource",
@@ -171,7 +173,7 @@ __all__ = [
 
 _MODULES = {
     "proctor.api": (
-        "EvaluateOptions ResumeOptions RunOptions RunResults SweepResults evaluate "
+        "CommonOptions EvaluateOptions ResumeOptions RunOptions RunResults SweepResults evaluate "
         "evaluate_async load_results resume resume_async resume_sweep resume_sweep_async "
         "run run_async sweep sweep_async validate validate_async"
     ),

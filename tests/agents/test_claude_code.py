@@ -252,7 +252,7 @@ async def test_a_retry_is_reported_while_it_waits(new_run: Callable[..., ClaudeR
     run = new_run(options=AgentOptions())
     outcome = await run.work(Model([error(503, "api_error", "later"), text("ok")]))
     assert outcome.cause is None
-    assert run.progress == ["waiting to ask again (503, try 2)"]
+    assert run.progress == ["retrying (503, attempt 2)"]
 
 
 async def test_a_budget_spent_in_the_middle_keeps_the_work(new_run: Callable[..., ClaudeRun]) -> None:
@@ -582,7 +582,7 @@ async def test_more_output_than_an_environment_keeps_loses_nothing(
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"PATH": "{folder}/only"}, "no bash in the environment"),
+        ({"PATH": "{folder}/only"}, "has no bash"),
         ({"TMPDIR": "/proc/nowhere"}, "cannot be written"),
     ],
 )
@@ -646,9 +646,9 @@ def test_what_cannot_be_prepared_is_refused(tmp_path: Path) -> None:
     script.chmod(0o755)
     with pytest.raises(InfrastructureError, match="not a Linux program"):
         ClaudeCode(AgentSetup(program=str(script))).prepare_spec(spec, request)
-    with pytest.raises(InfrastructureError, match="no program"):
+    with pytest.raises(InfrastructureError, match="not an executable program"):
         ClaudeCode(AgentSetup(program=str(tmp_path / "nothing"))).prepare_spec(spec, request)
-    with pytest.raises(InfrastructureError, match="home is not there"):
+    with pytest.raises(InfrastructureError, match="configuration directory does not exist"):
         ClaudeCode().prepare_spec(
             spec, AgentRequest(task_id="t", instruction="x", logs="", claude_config_dir=str(tmp_path / "nothing"))
         )

@@ -135,7 +135,7 @@ def test_a_program_of_this_machine_is_mounted_in_the_environment(tmp_path: Path,
     program = tmp_path / "agent"
     program.write_text("#!/bin/sh\n")
     setup = AgentSetup(program=str(program))
-    with pytest.raises(InfrastructureError, match="no program"):
+    with pytest.raises(InfrastructureError, match="not an executable program"):
         CommandAgent(setup).prepare_spec(EnvironmentSpec(), ask())
     program.chmod(0o755)
     spec = CommandAgent(setup).prepare_spec(EnvironmentSpec(), ask())

@@ -266,21 +266,21 @@ ASK = {"hook": "PermissionRequest", "payload": {"tool_name": "Bash"}}
 ASK_USER = {"hook": "permission_decision", "payload": {"tool_name": "Bash", "decision": "ask_user"}}
 LIMIT = {"state": ["idle", "usage_limit"], "message": "You've hit your limit"}
 ENDS: dict[str, tuple[list[dict[str, Any]], Cause, str]] = {
-    "blocked": ([PROMPT, ASK, ASK_USER], Cause.AGENT_CRASHED, "it waits for a person to allow what it wants to do"),
+    "blocked": ([PROMPT, ASK, ASK_USER], Cause.AGENT_CRASHED, "it waits for a user to permit what it wants to do"),
     "undecided": ([PROMPT, ASK], Cause.AGENT_CRASHED, "nothing decides on the permission that it asks for"),
     "limited": ([PROMPT, LIMIT], Cause.RATE_LIMITED, "its usage limit is reached: You've hit your limit"),
     "refused": ([PROMPT, {"state": ["idle", "auth_error"], "message": "Bad key"}], Cause.BAD_LOGIN, "Bad key"),
     "failing": (
         [PROMPT, {"state": ["idle", "server_error"], "message": "529 Overloaded"}],
         Cause.PROVIDER_ERROR,
-        "the provider went on failing: 529 Overloaded",
+        "the provider kept failing: 529 Overloaded",
     ),
     "daemon dies": ([PROMPT, {"die": True}], Cause.ENVIRONMENT_FAILED, "its h2 daemon has died"),
 }
 
 
 @pytest.mark.parametrize(("turn", "cause", "sentence"), ENDS.values(), ids=ENDS.keys())
-async def test_a_pod_that_cannot_go_on_ends_with_the_reason(
+async def test_a_pod_that_fails_ends_with_the_reason(
     run: PodRun, turn: list[dict[str, Any]], cause: Cause, sentence: str
 ) -> None:
     run.script(turn=turn)

@@ -88,11 +88,11 @@ async def test_a_script_is_run_and_leaves_no_copy(environment: PlainEnvironment,
     assert names(tmp_path / "tmp") == []
 
 
-async def test_a_script_that_fails_or_hangs_is_said(environment: PlainEnvironment) -> None:
+async def test_a_script_that_fails_or_hangs_is_reported(environment: PlainEnvironment) -> None:
     outcome = await solve(environment, AgentSetup(oracle=Oracle(text="echo no way >&2; exit 9")))
     assert (outcome.cause, outcome.detail) == (
         Cause.AGENT_CRASHED,
-        "the reference solution failed with exit code 9: no way",
+        "the oracle's script failed with exit code 9: no way",
     )
     outcome = await solve(environment, AgentSetup(oracle=Oracle(text="sleep 60")), wall_seconds=0.3)
     assert outcome.cause is Cause.AGENT_TIMEOUT

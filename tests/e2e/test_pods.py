@@ -202,7 +202,7 @@ BAD: dict[str, tuple[tuple[object, ...], str]] = {
     "ours": (("--var", "working_dir=/"), "Proctor sets working_dir by itself"),
     "no value": (("--var", "coders"), "--var must be of the form NAME=VALUE, not 'coders'"),
     "another agent": (("--agent", "claude_code"), "--mode h2 is not for the agent claude_code"),
-    "no h2": (("--h2-bin", "/nowhere/h2"), "/nowhere/h2: this is no program that could be run"),
+    "no h2": (("--h2-bin", "/nowhere/h2"), "/nowhere/h2: this is not an executable program"),
     "no network": (("--network", "none"), "cannot reach a model without network"),
 }
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from proctor.core.agent import MODEL_ALIASES
 from proctor.core.errors import InvalidData, UsageError
-from proctor.core.models import ALIASES
 from proctor.gateway import GatewaySessionSpec, ProviderAuth, ReplayBackend, ScriptBackend, Upstream
 from proctor.runner.models import SCRIPTED_MODEL, ModelAccess, make_backend, parse_model
 from sessions import Toys
@@ -11,9 +11,9 @@ from toy_provider import KEY
 
 
 def test_a_short_name_is_one_model_and_any_other_name_is_itself() -> None:
-    assert parse_model("haiku").model == ALIASES["haiku"]
+    assert parse_model("haiku").model == MODEL_ALIASES["haiku"]
     assert parse_model("claude-x:beta").model == "claude-x:beta"
-    assert parse_model("haiku").text == ALIASES["haiku"]
+    assert parse_model("haiku").text == MODEL_ALIASES["haiku"]
 
 
 def test_a_script_is_meant_from_where_it_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,10 +38,10 @@ async def test_a_recording_is_asked_for_by_the_model_that_it_was_made_with(
     monkeypatch.setenv("PROCTOR_RESULTS", str(toys.folder / "results"))
     await toys.create(agent="command", command=("true",), model="opus")
     choice = parse_model("replay:toy/run-001")
-    assert (choice.model, choice.source) == (ALIASES["opus"], str(toys.store.folder))
+    assert (choice.model, choice.source) == (MODEL_ALIASES["opus"], str(toys.store.folder))
     again = Toys(toys.folder)
     await again.create(agent="command", command=("true",), model=choice.text)
-    assert parse_model("replay:run-002").model == ALIASES["opus"]
+    assert parse_model("replay:run-002").model == MODEL_ALIASES["opus"]
     backend = make_backend(choice, ModelAccess())
     assert isinstance(backend, ReplayBackend)
     with pytest.raises(InvalidData, match="has no recording of 'toy-0001'"):

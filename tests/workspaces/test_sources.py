@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from proctor.core.errors import InvalidData
-from proctor.core.paths import cache_root
+from proctor.core.files import cache_root
 from proctor.core.task import DirectorySource, RepositorySource
 from proctor.workspaces import base_of, check_out
 from proctor.workspaces.objects import list_files

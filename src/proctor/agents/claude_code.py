@@ -222,7 +222,7 @@ def claude_program(setup: AgentSetup) -> Path:
     """Claude Code: the program that the setup names, or the one of this machine.
 
     Raises:
-        InfrastructureError: there is none, or it is no program.
+        InfrastructureError: there is none, or it is not executable.
     """
     fix = "pip install claude-agent-sdk, or set CLAUDE_BIN"
     return resolve_program(setup.program, find_claude, missing="Claude Code is not installed here", fix=fix)

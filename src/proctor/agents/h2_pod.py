@@ -31,12 +31,19 @@ from proctor.agents.h2.screen import screen_of
 from proctor.agents.h2.template import PodTemplate, load_template
 from proctor.agents.h2.timeline import TIMELINE_FILE, Timeline, build_timeline, metrics_of
 from proctor.agents.outcomes import CauseAndDetail, not_started_outcome, write_outcome
-from proctor.core.agent import KEY_PLACEHOLDER, Agent, AgentOutcome, AgentRequest, AgentSetup, ProgressCallback
+from proctor.core.agent import (
+    KEY_PLACEHOLDER,
+    MODEL_ALIASES,
+    Agent,
+    AgentOutcome,
+    AgentRequest,
+    AgentSetup,
+    ProgressCallback,
+)
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Mount, Network
 from proctor.core.errors import InfrastructureError, LimitReached, ProctorError, UsageError
 from proctor.core.formatting import truncate_line
-from proctor.core.models import ALIASES
 from proctor.core.programs import find_h2, first_line, resolve_program
 from proctor.core.record import to_json
 from proctor.core.result import AgentMetrics
@@ -182,7 +189,7 @@ class H2Pod(Agent):
             "NO_PROXY": no_proxy,
             "no_proxy": no_proxy,
             # A role may say `haiku`; it means the same in every version of Claude Code.
-            **{f"ANTHROPIC_DEFAULT_{name.upper()}_MODEL": ALIASES[name] for name in ("haiku", "opus", "sonnet")},
+            **{f"ANTHROPIC_DEFAULT_{name.upper()}_MODEL": MODEL_ALIASES[name] for name in ("haiku", "opus", "sonnet")},
         }
         if not request.own_login:
             variables["ANTHROPIC_API_KEY"] = KEY_PLACEHOLDER
@@ -193,7 +200,7 @@ def h2_program(setup: AgentSetup) -> Path:
     """H2: the program that the setup names, or the one of this machine.
 
     Raises:
-        InfrastructureError: there is none, or it is no program.
+        InfrastructureError: there is none, or it is not executable.
     """
     fix = "build it from its repository, and name it with --h2-bin or H2_BIN"
     return resolve_program(setup.h2_program, find_h2, missing="h2 is not installed here", fix=fix)

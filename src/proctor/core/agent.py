@@ -21,6 +21,13 @@ from proctor.core.task import Oracle
 ProgressCallback = Callable[[str], None]
 KEY_PLACEHOLDER: Final = "placeholder-the-gateway-has-the-key"
 """What an agent without a login of its own sends as its key. The gateway replaces it."""
+# Fixed here, so that a short name means the same for every agent's program.
+MODEL_ALIASES: Final = {
+    "fable": "claude-fable-5",
+    "haiku": "claude-haiku-4-5-20251001",
+    "opus": "claude-opus-4-8",
+    "sonnet": "claude-sonnet-5",
+}
 
 
 class AgentRequest(Record):

@@ -1,4 +1,4 @@
-"""Atomic writes, appends, files that a user names, and locks that end with the process."""
+"""Atomic writes, appends, files that a user names, locks that end with the process, and the cache folder."""
 
 import errno
 import fcntl
@@ -11,7 +11,16 @@ from typing import Final
 
 from proctor.core.errors import RetryableError, UsageError
 
+HEALTH_CACHE: Final = "health"  # the part of the cache for the results of `validate`
 _BLOCK_BYTES: Final = 256 * 1024
+
+
+def cache_root() -> Path:
+    """The folder for everything that can be made again: PROCTOR_CACHE, or one in the user's cache folder."""
+    given = os.environ.get("PROCTOR_CACHE")
+    if given:
+        return Path(given).absolute()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "proctor"
 
 
 def read_user_file(file: Path, what: str) -> str:

@@ -47,12 +47,12 @@ def resolve_program(path: str | None, find: Callable[[], ProgramLocation | None]
     """The program that a user has named, or else the one of this machine.
 
     Raises:
-        InfrastructureError: there is none, or it is no program.
+        InfrastructureError: there is none, or it is not executable.
     """
     if path is not None:
         program = Path(path).absolute()
         if not os.access(program, os.X_OK) or not program.is_file():
-            raise InfrastructureError("this is no program that could be run", where=program)
+            raise InfrastructureError("this is not an executable program", where=program)
         return program.resolve()
     there = find()
     if there is None:

@@ -11,7 +11,7 @@ from aiodocker.networks import DockerNetwork
 
 from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, Network
 from proctor.core.errors import InfrastructureError, UsageError
-from proctor.core.paths import cache_root
+from proctor.core.files import cache_root
 from proctor.core.record import Record
 from proctor.environments import docker_unavailable_reason
 from proctor.environments.docker_build import base_images, build, build_context, build_tag

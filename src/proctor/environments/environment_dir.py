@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from proctor.core.errors import InfrastructureError
-from proctor.core.paths import cache_root
+from proctor.core.files import cache_root
 from proctor.core.trees import remove_tree
 from proctor.environments.cgroups import remove_cgroups
 

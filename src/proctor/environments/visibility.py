@@ -16,7 +16,7 @@ from typing import Final
 import proctor
 from proctor.core.environment import Mount
 from proctor.core.errors import UsageError
-from proctor.core.paths import cache_root
+from proctor.core.files import cache_root
 
 SYSTEM_DIRS: Final = tuple(
     map(Path, ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store"))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from proctor.core.errors import InvalidData
-from proctor.core.paths import cache_root
+from proctor.core.files import cache_root
 from proctor.core.record import Record, from_json, to_json
 
 T = TypeVar("T", bound=Record)

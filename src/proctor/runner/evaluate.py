@@ -23,7 +23,7 @@ from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import ProctorError
 from proctor.core.evaluation import Prediction, TaskEvaluation
-from proctor.core.paths import HEALTH_CACHE
+from proctor.core.files import HEALTH_CACHE
 from proctor.core.task import Task
 from proctor.core.verdict import Verdict
 from proctor.results import RecordCache

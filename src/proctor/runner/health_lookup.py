@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from proctor.core.paths import HEALTH_CACHE, cache_root
+from proctor.core.files import HEALTH_CACHE, cache_root
 from proctor.core.run import RunConfig
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, Self
 
+from proctor.core.agent import MODEL_ALIASES
 from proctor.core.errors import InvalidData, UsageError
-from proctor.core.models import ALIASES
 from proctor.core.record import Record
 from proctor.core.request import RunRequest
 from proctor.core.run import Trial
@@ -102,7 +102,7 @@ def parse_model(text: str) -> ModelChoice:
         return ModelChoice(kind="replay", model=model, source=str(store.folder))
     if not text.strip():
         raise UsageError("--model is empty", fix="give a model id, script:FILE or replay:RUN")
-    return ModelChoice(kind="provider", model=ALIASES.get(text, text))
+    return ModelChoice(kind="provider", model=MODEL_ALIASES.get(text, text))
 
 
 def make_model_access(request: RunRequest, environ: Mapping[str, str]) -> ModelAccess:

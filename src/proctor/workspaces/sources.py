@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from proctor.core.errors import InvalidData
-from proctor.core.files import file_lock, sync_directory, write_atomic
-from proctor.core.paths import cache_root
+from proctor.core.files import cache_root, file_lock, sync_directory, write_atomic
 from proctor.core.record import read_record, to_json
 from proctor.core.task import DirectorySource, RepositorySource
 from proctor.workspaces.base import Base, BaseFacts

@@ -10,8 +10,7 @@ from typing import Final
 
 from proctor.benchmarks.commit0.rows import Commit0Row
 from proctor.benchmarks.data import download_from_git
-from proctor.core.files import file_lock
-from proctor.core.paths import cache_root
+from proctor.core.files import cache_root, file_lock
 from proctor.core.record import to_json
 from proctor.grading import TEST_MACHINERY
 from proctor.workspaces.git import make_repository, run_git

@@ -11,8 +11,7 @@ from typing import Final
 
 from proctor.core.benchmark import DatasetInfo
 from proctor.core.errors import UsageError
-from proctor.core.files import file_lock
-from proctor.core.paths import cache_root
+from proctor.core.files import cache_root, file_lock
 from proctor.core.record import from_json, to_json
 
 _RECORD_FILE: Final = "fetched.json"

@@ -16,8 +16,7 @@ from proctor.benchmarks.python_envs.interpreters import Interpreter
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Limits, Mount, Network
 from proctor.core.errors import InfrastructureError, RetryableError
-from proctor.core.files import file_lock
-from proctor.core.paths import cache_root
+from proctor.core.files import cache_root, file_lock
 from proctor.environments.visibility import PATH, is_visible
 
 VENV_DIR: Final = "/venv"

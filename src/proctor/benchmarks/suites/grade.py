@@ -17,7 +17,7 @@ from proctor.benchmarks.suites.instance import Instance, TestStepResult
 from proctor.core.benchmark import TaskHealth
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.evaluation import Prediction, TaskEvaluation
-from proctor.core.paths import HEALTH_CACHE
+from proctor.core.files import HEALTH_CACHE
 from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource
 from proctor.core.verdict import TestOutcome, Verdict

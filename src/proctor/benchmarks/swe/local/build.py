@@ -18,7 +18,7 @@ from proctor.benchmarks.swe.local.official_scripts import BUILD_DIR, ImageSetup
 from proctor.benchmarks.swe.local.pins import Pins
 from proctor.core.environment import Environment, EnvironmentProvider, Mount
 from proctor.core.errors import InfrastructureError
-from proctor.core.paths import cache_root
+from proctor.core.files import cache_root
 from proctor.core.record import Record
 from proctor.core.task import RepositorySource
 from proctor.environments import provider as find_provider
