@@ -195,7 +195,7 @@ def main() -> int:
         for count in counts:
             rows = {}
             for kind, title in (
-                ("local", "run, environments without walls"),
+                ("local", "run, local environments"),
                 ("none", "run, no-op environments"),
                 ("loop", "bare loop"),
             ):
@@ -205,7 +205,7 @@ def main() -> int:
             ratio = rows["none"]["own"] / rows["loop"]["own"]
             print(f"{'pipeline / bare loop':28}{count:7}{ratio:12.1f}x")
             met &= rows["local"]["own"] / count * 1000 <= TARGET_MS
-        print(f"\n{'going on':28}{'tasks':>7}{'own s':>13}{'of it for the tenth':>22}{'the rest':>10}")
+        print(f"\n{'resuming':28}{'tasks':>7}{'own s':>13}{'of it for the tenth':>22}{'the rest':>10}")
         for count in counts:
             per_task = measured("none", base / f"again-{count}", count)["own"] / count
             folder = base / f"none-{count}"
@@ -216,7 +216,7 @@ def main() -> int:
             met &= own - tenth <= TARGET_RESUME_SECONDS
     print(
         f"\ntargets: at most {TARGET_MS:g} ms of own CPU per task, "
-        f"going on under {TARGET_RESUME_SECONDS:g} s beside the "
+        f"resuming in under {TARGET_RESUME_SECONDS:g} s beside the "
         f"tasks: {'met' if met else 'MISSED'}"
     )
     return 0 if met else 1
