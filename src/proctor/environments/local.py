@@ -3,8 +3,7 @@
 import asyncio
 import os
 import posixpath
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -26,7 +25,6 @@ from proctor.environments.bubblewrap import (
     EnvironmentLayout,
     bubblewrap_error,
     environment_argv,
-    one_shot_argv,
     overlay_failed,
     unisolated_argv,
 )
@@ -79,7 +77,14 @@ class LocalProvider(EnvironmentProvider):
         body = EnvironmentProcess(self._environments_dir, spec.limits, self._cgroup_pool)
         try:
             body.folder.write_labels(spec.labels)
-            port = await self._prepare_and_launch(spec, body, lambda layout: self._launch(body, layout))
+            while True:
+                overlay = self._overlay
+                layout = await self._lay_out(spec, body)
+                try:
+                    port = await self._launch(body, layout)
+                    break
+                except EnvironmentNotStarted as error:
+                    await self._give_up_overlay(error, body, used=overlay)
             return await self._open_environment(spec, body, port)
         except BaseException:
             await asyncio.shield(body.remove())
@@ -104,17 +109,15 @@ class LocalProvider(EnvironmentProvider):
         variables = self._variables(body) | spec.variables | command.variables
         cwd = posixpath.join(spec.workdir, command.cwd) if command.cwd else spec.workdir
         try:
-
-            async def launch(layout: EnvironmentLayout) -> OneShotResult:
-                return await run_one_shot(
-                    command,
-                    lambda gates, argv: one_shot_argv(layout, gates, variables, cwd, argv),
-                    spec.limits,
-                    body,
-                    permit or nullcontext(),
-                )
-
-            return await self._prepare_and_launch(spec, body, launch)
+            while True:
+                overlay = self._overlay
+                layout = await self._lay_out(spec, body)
+                try:
+                    return await run_one_shot(
+                        command, layout, body, variables=variables, cwd=cwd, limits=spec.limits, permit=permit
+                    )
+                except EnvironmentNotStarted as error:
+                    await self._give_up_overlay(error, body, used=overlay)
         finally:
             self._remove_in_background(body)
 
@@ -137,29 +140,28 @@ class LocalProvider(EnvironmentProvider):
         self._removing.add(task)
         task.add_done_callback(self._removing.discard)
 
-    async def _prepare_and_launch(
-        self, spec: EnvironmentSpec, process: EnvironmentProcess, launch: Callable[[EnvironmentLayout], Awaitable[T]]
-    ) -> T:
-        """Put the workspace in its place and launch what is to run there, over the prepared tree where that can be."""
+    async def _lay_out(self, spec: EnvironmentSpec, process: EnvironmentProcess) -> EnvironmentLayout:
+        """Put the workspace in its place: changes go over the prepared tree where that can be, else over a copy."""
         place = process.folder.workspace
-        while True:
-            overlay = self._overlay
-            lower = spec.workspace if spec.workspace and await self._can_overlay(spec.workspace) else None
-            if spec.workspace is None or lower is not None:
-                place.mkdir()
-            else:
-                await _copy(spec.workspace, place)
-            if lower is not None:
-                process.folder.overlay_work.mkdir(mode=0o755, exist_ok=True)
-            try:
-                return await launch(
-                    _layout(spec, process, lower=lower, mounts=await self._effective_mounts(spec, process))
-                )
-            except EnvironmentNotStarted as error:
-                if not (overlay and overlay_failed(error.output)):
-                    raise bubblewrap_error(error.output) from error
-                self._overlay = False  # not to be had here, and not asked for again
-            await asyncio.to_thread(remove_tree, place)
+        lower = spec.workspace if spec.workspace and await self._can_overlay(spec.workspace) else None
+        if spec.workspace is None or lower is not None:
+            place.mkdir()
+        else:
+            await _copy(spec.workspace, place)
+        if lower is not None:
+            process.folder.overlay_work.mkdir(mode=0o755, exist_ok=True)
+        return _layout(spec, process, lower=lower, mounts=await self._effective_mounts(spec, process))
+
+    async def _give_up_overlay(self, error: EnvironmentNotStarted, process: EnvironmentProcess, *, used: bool) -> None:
+        """Copy workspaces from now on, where bubblewrap failed because the kernel has no overlay for them.
+
+        Raises:
+            InfrastructureError: it failed for another reason.
+        """
+        if not (used and overlay_failed(error.output)):
+            raise bubblewrap_error(error.output) from error
+        self._overlay = False
+        await asyncio.to_thread(remove_tree, process.folder.workspace)
 
     async def _effective_mounts(self, spec: EnvironmentSpec, process: EnvironmentProcess) -> tuple[Mount, ...]:
         """The environment's mounts; where no changes can be laid over a private one, a copy of it stands in its

@@ -9,8 +9,8 @@ import resource
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, ExitStack, closing, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, ExitStack, closing, nullcontext, suppress
 from typing import Any, Final
 
 import msgspec
@@ -18,7 +18,7 @@ import msgspec
 from proctor.core.environment import ExecResult, Limits, OneShotCommand, OneShotResult
 from proctor.core.errors import RetryableError
 from proctor.core.record import Record
-from proctor.environments.bubblewrap import OneShotDescriptors
+from proctor.environments.bubblewrap import EnvironmentLayout, OneShotDescriptors, one_shot_argv
 from proctor.environments.environment_process import EnvironmentNotStarted, EnvironmentProcess, filled_pipe
 from proctor.environments.limit_monitor import LimitMonitor
 from proctor.environments.limits import CommandLimits, limits_for_command
@@ -28,21 +28,21 @@ from proctor.environments.streams import PipeReader, PipeWriter
 
 _KILL_SECONDS: Final = 30
 
-# From what bubblewrap inherits and the words of the command, its own command line.
-BubblewrapArgvBuilder = Callable[[OneShotDescriptors, Sequence[str]], list[str]]
-
 
 async def run_one_shot(
     command: OneShotCommand,
-    build_argv: BubblewrapArgvBuilder,
-    limits: Limits,
+    layout: EnvironmentLayout,
     process: EnvironmentProcess,
-    permit: AbstractAsyncContextManager[object],
+    *,
+    variables: Mapping[str, str],
+    cwd: str,
+    limits: Limits,
+    permit: AbstractAsyncContextManager[object] | None,
 ) -> OneShotResult:
     """Run the command in an environment whose folder is there already.
 
     Raises:
-        NotStarted: bubblewrap could not make the environment.
+        EnvironmentNotStarted: bubblewrap could not make the environment.
         LimitReached: a limit of the whole environment ended it.
         RetryableError: something could not be killed.
     """
@@ -54,7 +54,8 @@ async def run_one_shot(
         own = [*(feed.read_fd for feed in feeds), pumps[1].write_fd]
         environment = stack.enter_context(closing(_OneShotProcess()))
         try:
-            environment.start(lambda gates: build_argv(gates, [*command.argv, *map(str, own)]), pumps[0].write_fd, own)
+            argv = [*command.argv, *map(str, own)]
+            environment.start(lambda gates: one_shot_argv(layout, gates, variables, cwd, argv), pumps[0].write_fd, own)
         finally:
             for descriptor in (pumps[0].write_fd, *own):
                 os.close(descriptor)
@@ -63,7 +64,7 @@ async def run_one_shot(
             await environment.apply_limits(
                 limits_for_command(limits, process.controllers, isolated=True), process.cgroup_fds
             )
-            async with permit:
+            async with permit or nullcontext():
                 started = time.monotonic()
                 environment.start_command()
                 timed_out = not await environment.wait(command.timeout)

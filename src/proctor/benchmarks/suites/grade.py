@@ -68,16 +68,26 @@ class SuiteGradingJob(GradingJob):
 async def grade(job: SuiteGradingJob, prediction: Prediction, *, runs: int) -> TaskEvaluation:
     """Grade one submission, running its tests `runs` times."""
     await asyncio.to_thread(job.reset_folder)
-    async with job.scratch() as scratch, _start_post_patch(job, prediction, scratch, runs) as (may_run, post_patch):
-        before = await run_pre_patch(job, scratch)
-        problem = pre_patch_problem(before.run, job.expectation)
-        if problem is not None:
-            return _ungraded(job, prediction, *problem, before=before)
-        may_run.set()
+    async with job.scratch() as scratch:
+        # Laid out, with its environment made, during the pre-patch run; its tests wait for the event.
+        may_run = asyncio.Event()
+        post_patch = asyncio.create_task(_run_post_patch(job, prediction, scratch / "post_patch", runs, may_run))
         try:
-            applied, (after, *again) = await post_patch
-        except InvalidSubmission as invalid:
-            return _ungraded(job, prediction, invalid.cause, str(invalid), before=before)
+            before = await run_pre_patch(job, scratch)
+            problem = pre_patch_problem(before.run, job.expectation)
+            if problem is not None:
+                return _ungraded(job, prediction, *problem, before=before)
+            may_run.set()
+            try:
+                applied, (after, *again) = await post_patch
+            except InvalidSubmission as invalid:
+                return _ungraded(job, prediction, invalid.cause, str(invalid), before=before)
+        finally:
+            if not post_patch.done():
+                post_patch.cancel()
+            await asyncio.wait({post_patch})
+            if not post_patch.cancelled():
+                post_patch.exception()  # raised where it is awaited; otherwise the pre-patch run's own error counts
     reruns = [step.run for step in again]
     expectation = job.expectation
     if reruns and await _proven_stable(job):
@@ -101,32 +111,15 @@ async def grade(job: SuiteGradingJob, prediction: Prediction, *, runs: int) -> T
 PostPatchRuns = tuple[AppliedSubmission, list[TestStepResult]]
 
 
-@asynccontextmanager
-async def _start_post_patch(
-    job: SuiteGradingJob, prediction: Prediction, scratch: Path, runs: int
-) -> AsyncIterator[tuple[asyncio.Event, "asyncio.Task[PostPatchRuns]"]]:
-    """Lay the submission out and make its environment during the pre-patch run; its tests wait for the event."""
-    may_run = asyncio.Event()
-    post_patch = asyncio.create_task(_run_post_patch(job, prediction, scratch / "post_patch", runs, may_run))
-    try:
-        yield may_run, post_patch
-    finally:
-        if not post_patch.done():
-            post_patch.cancel()
-        await asyncio.wait({post_patch})
-        if not post_patch.cancelled():
-            post_patch.exception()  # raised where it is awaited; otherwise the pre-patch run's own error counts
-
-
 async def _run_post_patch(
     job: SuiteGradingJob, prediction: Prediction, tree: Path, runs: int, may_run: asyncio.Event
 ) -> PostPatchRuns:
     applied = await asyncio.to_thread(_lay_out_submission, job, prediction, tree)
     names = ["post_patch", *(f"post_patch.det{number}" for number in range(1, runs))]
-    steps = [
-        await job.instance.run_tests(job, tree, name, touched=applied.touched, permit=_permit_after(job, may_run))
-        for name in names
-    ]
+    steps = []
+    for name in names:
+        permit = _permit_after(job, may_run)
+        steps.append(await job.instance.run_tests(job, tree, name, touched=applied.touched, permit=permit))
     return applied, steps
 
 
