@@ -8,7 +8,7 @@ import pytest
 from paths import REPOSITORY
 from plain_environment import PlainEnvironment
 from proctor import agents
-from proctor.agents import agent, agent_class, agent_names
+from proctor.agents import agent_class, agent_names
 from proctor.core.agent import Agent, AgentRequest, AgentSetup
 from proctor.core.errors import UsageError
 
@@ -16,7 +16,7 @@ from proctor.core.errors import UsageError
 def test_the_built_in_agents_are_found_by_name() -> None:
     assert agent_names() == ["claude_code", "command", "h2_pod", "nop", "oracle"]
     setup = AgentSetup(command=("true",))
-    made: list[Agent] = [agent(name, setup) for name in agent_names()]
+    made: list[Agent] = [agent_class(name)(setup) for name in agent_names()]
     assert [one.name for one in made] == agent_names()
 
 
@@ -26,14 +26,14 @@ def test_only_the_oracle_is_given_the_oracle() -> None:
 
 def test_an_unknown_agent_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UsageError, match="claude_code, command, h2_pod, nop, oracle"):
-        agent("claude")
+        agent_class("claude")
 
 
 def test_a_plugin_that_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = EntryPoint(name="broken", value="no_such_module:Agent", group="proctor.agents")
     monkeypatch.setattr(agents, "_installed", lambda: {"broken": broken})
     with pytest.raises(UsageError, match="no_such_module"):
-        agent("broken")
+        agent_class("broken")
 
 
 async def test_the_agent_in_the_guide_works(tmp_path: Path) -> None:

@@ -23,11 +23,17 @@ from cheats.tasks import BYSTANDER, TASKS, ArenaTask
 from proctor.benchmarks import suite_benchmark
 from proctor.core.benchmark import Benchmark, GradeOptions
 from proctor.core.causes import Status
-from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, Mount, OneShotCommand, OneShotResult
+from proctor.core.environment import (
+    DelegatingProvider,
+    Environment,
+    EnvironmentSpec,
+    Mount,
+    OneShotCommand,
+    OneShotResult,
+)
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.submission import PatchKind
 from proctor.environments.local import LocalProvider
-from proctor.environments.local_environment import LocalEnvironment
 from proctor.results import RecordCache
 from proctor.runner.evaluate import evaluate
 
@@ -169,14 +175,13 @@ class Arena:
         return found
 
 
-class ArenaProvider(EnvironmentProvider):
+class ArenaProvider(DelegatingProvider):
     """Local environments that also show the interpreter that has pytest, which is this one."""
 
     name = "local"
-    supports_run_once = True
 
     def __init__(self, environments: Path) -> None:
-        self._inner = LocalProvider(environments_dir=environments)
+        super().__init__(LocalProvider(environments_dir=environments))
 
     async def run_once(
         self,
@@ -185,16 +190,13 @@ class ArenaProvider(EnvironmentProvider):
         *,
         permit: AbstractAsyncContextManager[object] | None = None,
     ) -> OneShotResult:
-        return await self._inner.run_once(self._with_python(spec), command, permit=permit)
+        return await super().run_once(self._with_python(spec), command, permit=permit)
 
-    async def start(self, spec: EnvironmentSpec) -> LocalEnvironment:
-        return await self._inner.start(self._with_python(spec))
+    async def start(self, spec: EnvironmentSpec) -> Environment:
+        return await super().start(self._with_python(spec))
 
     async def digest(self, spec: EnvironmentSpec) -> str:
-        return await self._inner.digest(self._with_python(spec))
-
-    async def close(self) -> None:
-        await self._inner.close()
+        return await super().digest(self._with_python(spec))
 
     def _with_python(self, spec: EnvironmentSpec) -> EnvironmentSpec:
         if spec.labels.get("task") != "pytest":

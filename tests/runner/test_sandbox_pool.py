@@ -48,7 +48,7 @@ async def test_nothing_that_an_agent_leaves_reaches_the_next_one(tmp_path: Path)
         manifest.write_text(manifest.read_text().replace('"empty"', '"opus"'))
     async with homes.acquire() as home:
         after = {path.name: path.read_bytes() for path in config(home).iterdir() if path.is_file()}
-        left = [path for path in home.rglob("*") if path.is_file() and b"42" in path.read_bytes()]
+        left = [path for path in home.rglob("*") if path.is_file() and b"the answer is 42" in path.read_bytes()]
     assert after == before
     assert left == []
     await homes.close()

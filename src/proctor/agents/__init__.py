@@ -8,19 +8,10 @@ from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 
 from proctor.agents.outcomes import read_outcome
-from proctor.core.agent import Agent, AgentSetup
+from proctor.core.agent import Agent
 from proctor.core.errors import UsageError
 
-__all__ = ["agent", "agent_class", "agent_names", "read_outcome"]
-
-
-def agent(name: str, setup: AgentSetup | None = None) -> Agent:
-    """Make the agent of this name.
-
-    Raises:
-        UsageError: there is none of this name, or something that it needs is missing from the setup.
-    """
-    return agent_class(name)(setup)
+__all__ = ["agent_class", "agent_names", "read_outcome"]
 
 
 def agent_names() -> list[str]:

@@ -40,19 +40,3 @@ def disk_name(task_id: str) -> str:
             fix="give the task an id of at most 900 characters",
         )
     return name
-
-
-def task_id_from_disk_name(name: str) -> str:
-    """The id that `disk_name` turned into this name."""
-    if name == "%":
-        return ""
-    raw = bytearray()
-    rest = name.replace("~/", "")
-    while rest:
-        if rest[0] == "%":
-            raw.append(int(rest[1:3], 16))
-            rest = rest[3:]
-        else:
-            raw.append(ord(rest[0]))
-            rest = rest[1:]
-    return raw.decode("utf-8", "surrogatepass")

@@ -212,7 +212,7 @@ def test_a_run_is_exported_with_its_score_and_says_what_does_not_count(tmp_path:
     assert exported.left_out == (
         "1 trial that the run has not recorded",
         "1 lost to errors, which do not count",
-        "b has no answer that counts",
+        "b has no trial that counts",
     )
     with pytest.raises(UsageError, match="a score does not hold the trials"):
         find_format("terminal-bench").read(target, ImportOptions())
