@@ -52,7 +52,7 @@ H2 = {
     "too old": ("echo v0.2.9-abcdef", "h2 v0.2.9-abcdef is too old, Proctor knows 0.3"),
     "too new": ("echo v0.4.0", "h2 v0.4.0 is too new, Proctor knows 0.3"),
     "far too new": ("echo v1.0.0", "h2 v1.0.0 is too new, Proctor knows 0.3"),
-    "something else": ("echo hello", "does not say which version of h2 it is: 'hello'"),
+    "something else": ("echo hello", "this is not a version of h2: 'hello'"),
     "no hooks": ("test $1 = version && echo v0.3.1", "h2 does not run: exit code 1"),
     "broken": ("exit 4", "h2 does not run: exit code 4"),
 }
