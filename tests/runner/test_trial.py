@@ -255,7 +255,8 @@ async def test_a_run_that_is_cut_off_after_any_line_of_its_journal_ends_the_same
 
 async def test_a_task_may_spend_its_limit_once_however_often_it_is_begun_again(toys: Toys) -> None:
     toys.benchmark = Toy(1)
-    async with toy_provider(turns=9, delay=0.05) as provider:
+    # Slow enough that a session is cut short within its first new answer, also on a busy machine.
+    async with toy_provider(turns=9, delay=0.7) as provider:
         # Enough for four answers. Killed after some of them, it gets no more than the rest.
         await toys.create(provider, max_cost_per_task=3.5 * ANSWER_USD)
         for _ in range(3):
