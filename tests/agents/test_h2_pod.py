@@ -161,7 +161,8 @@ async def run(tmp_path: Path, programs: Path, model_socket: socket.socket) -> As
 
 
 async def test_a_pod_is_given_the_task_by_file_and_is_done_when_it_is_done(run: PodRun) -> None:
-    run.script(turn=[PROMPT, TOOL, {"after": 1.0, **WORK}, {**STOP, "payload": {"last_assistant_message": "Done."}}])
+    # Its turn is long beside what a busy machine adds to it, so that nearly all of the time is active.
+    run.script(turn=[PROMPT, TOOL, {"after": 8.0, **WORK}, {**STOP, "payload": {"last_assistant_message": "Done."}}])
     outcome = await run.solve()
     assert (outcome.cause, outcome.detail) == (None, "every agent of the pod has finished")
     assert (await run.result(), outcome.final_text) == ("done", "Done.")
@@ -170,7 +171,7 @@ async def test_a_pod_is_given_the_task_by_file_and_is_done_when_it_is_done(run: 
     assert len(message.read_bytes()) > 300, "a short one would be typed, line ends and all"
     assert outcome.metrics.agents == 1
     assert outcome.metrics.steps == 1
-    assert (outcome.metrics.active_share or 0) > 0.5
+    assert (outcome.metrics.active_share or 0) > 0.9
     assert outcome.seconds < time.monotonic()
     assert read_outcome(run.logs) == outcome
 
