@@ -1,0 +1,20 @@
+"""Which module proposes the alterations of a test file, by the file's language."""
+
+from collections.abc import Callable, Sequence
+from pathlib import PurePosixPath
+from typing import Final
+
+from proctor.grading.controls.alteration import Alteration
+
+type Finder = Callable[[str, bytes, Sequence[str]], dict[str, tuple[Alteration, ...]]]
+
+FINDERS: Final[dict[str, Finder]] = {}
+
+
+def find_alterations(path: str, source: bytes, tests: Sequence[str]) -> dict[str, tuple[Alteration, ...]]:
+    """Alterations of those of the tests that this file defines, by test id, the least conspicuous first.
+
+    A file that cannot be parsed, or is in no known language, has none.
+    """
+    finder = FINDERS.get(PurePosixPath(path).suffix)
+    return finder(path, source, tests) if finder is not None else {}
