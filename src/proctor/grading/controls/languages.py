@@ -6,7 +6,7 @@ from typing import Final
 
 from proctor.grading.controls.alteration import Alteration
 
-type Finder = Callable[[str, bytes, Sequence[str]], dict[str, tuple[Alteration, ...]]]
+Finder = Callable[[str, bytes, Sequence[str]], dict[str, tuple[Alteration, ...]]]
 
 FINDERS: Final[dict[str, Finder]] = {}
 
