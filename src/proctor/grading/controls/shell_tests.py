@@ -409,7 +409,7 @@ class _Script:
             yield from self._condition(assertion, inner)
         elif node.type == "command":
             yield from self._command(assertion, node)
-            if assertion == node and _starts_statement(node):
+            if assertion == node and (_starts_statement(node) or (node.parent and node.parent.type == "list")):
                 edit = Edit(start=node.start_byte, end=node.start_byte, text="! ")
                 yield self.proposer.edited(AlterationKind.BOOLEAN, assertion, [edit])
 
@@ -430,9 +430,7 @@ class _Script:
                 if side.type in _TEXTS:
                     yield from self._changed(assertion, side)
                 else:
-                    yield self.proposer.replaced(
-                        AlterationKind.LITERAL, assertion, side, other_pattern(self.text(side))
-                    )
+                    yield self.proposer.replaced(AlterationKind.LITERAL, assertion, side, other_text(self.text(side)))
         elif sign == "=~" and right is not None and not _has_expansion(right):
             yield self.proposer.replaced(AlterationKind.LITERAL, assertion, right, other_pattern(self.text(right)))
         if operator is not None and sign in _OPERATORS:
