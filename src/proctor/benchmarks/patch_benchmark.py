@@ -9,7 +9,8 @@ import hashlib
 import shutil
 import tempfile
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -38,14 +39,13 @@ from proctor.grading import (
     apply_submission,
     lay_out,
     pre_patch_problem,
+    replace_files,
     restore_paths,
     run_time_findings,
 )
 from proctor.grading.controls import (
     ControlledRun,
     ControlledTests,
-    RunPaper,
-    papers_on,
     read_sources,
     run_controlled,
 )
@@ -138,7 +138,7 @@ class PatchBenchmark(Benchmark):
                 return job.evaluation(prediction, _ungraded(job, invalid.cause, str(invalid)), pre_patch=pre_patch)
             tests = await self._controlled_tests(task, job, expectation, scratch)
             repeats = context.options.determinism_runs or 1
-            ended = await run_controlled(tests, _papers(job, plan, tree), lambda: before, repeats=repeats)
+            ended = await run_controlled(tests, partial(_run_paper, job, plan, tree), lambda: before, repeats=repeats)
         verdict = _verdict(job, before, ended, applied)
         return job.evaluation(
             prediction, verdict, pre_patch=pre_patch, post_patch=await job.save_run("post_patch", ended.runs[0])
@@ -150,18 +150,19 @@ class PatchBenchmark(Benchmark):
         oracle, base, tree, hidden = self.oracle(task), scratch / "base", scratch / "controls", self.hidden_tests(task)
         digest = await job.context.provider.digest(job.spec)
         pairs = job.context.options.controls
-        run_oracle = None
-        if oracle is not None:
-            run_oracle = _papers(
-                job, self.test_plan(task), tree, lay_out=lambda: _apply(base, oracle, tree, job.protected, hidden)
-            )
+
+        async def run_oracle(files: Mapping[str, bytes], name: str) -> TestRun:
+            if not tree.exists() and oracle is not None:
+                await asyncio.to_thread(_apply, base, oracle, tree, job.protected, hidden)
+            return await _run_paper(job, self.test_plan(task), tree, files, name)
+
         return ControlledTests(
             key=cache_key(
                 self.grader, digest, self.fingerprint(task), submission_digest(oracle) if oracle else "", str(pairs)
             ),
             expectation=expectation,
             sources=lambda: read_sources(base, hidden, job.protected),
-            run_oracle=run_oracle,
+            run_oracle=run_oracle if oracle else None,
             pairs=pairs,
             use_cache=job.context.use_cache,
         )
@@ -234,13 +235,11 @@ def _apply(
     return applied
 
 
-def _papers(job: GradingJob, plan: TestPlan, tree: Path, *, lay_out: Callable[[], object] | None = None) -> RunPaper:
-    async def run(name: str) -> TestRun:
-        ended = await job.run_tests(plan, tree)
-        await job.save_run(name, ended)
-        return ended
-
-    return papers_on(tree, run, lay_out=lay_out)
+async def _run_paper(job: GradingJob, plan: TestPlan, tree: Path, files: Mapping[str, bytes], name: str) -> TestRun:
+    replace_files(tree, files)
+    ended = await job.run_tests(plan, tree)
+    await job.save_run(name, ended)
+    return ended
 
 
 def _verdict(job: GradingJob, before: TestRun, ended: ControlledRun, applied: AppliedSubmission) -> Verdict:

@@ -4,10 +4,9 @@ A control set that is known is used at once. Where none is, the tests run as the
 passes them is worth making one.
 """
 
-import asyncio
 import os
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,7 +21,6 @@ from proctor.grading.controls.exam import control_findings, control_summary, exa
 from proctor.grading.controls.languages import has_finder
 from proctor.grading.controls.papers import ControlSet
 from proctor.grading.controls.proof import RunPaper, prove_controls, sample_tests
-from proctor.grading.layout import replace_files
 from proctor.grading.outcome import TestRun
 from proctor.grading.protection import is_protected
 from proctor.grading.resolve import Expectation, Resolution, resolve
@@ -120,8 +118,8 @@ async def run_controlled(
     controls = tests.known()
     plain: list[TestRun] = []
     if controls is None or not controls.pairs:
-        names = ["post_patch", *(f"post_patch.det{number}" for number in range(1, repeats))]
-        plain = [await run_paper({}, name) for name in names]
+        for name in ("post_patch", *(f"post_patch.det{number}" for number in range(1, repeats))):
+            plain.append(await run_paper({}, name))  # noqa: PERF401 - a comprehension is a call more
         resolution = resolve(before(), plain[0], tests.expectation, reruns=plain[1:])
         ended = ControlledRun(resolution=resolution, runs=tuple(plain), plain=True)
         if not tests.pairs:
@@ -147,22 +145,6 @@ async def run_controlled(
         findings=control_findings(exam) if exam.complete else (),
         controls=control_summary(controls, exam),
     )
-
-
-def papers_on(
-    tree: Path, run: Callable[[str], Awaitable[TestRun]], *, lay_out: Callable[[], object] | None = None
-) -> RunPaper:
-    """Runs papers on one tree, one after the other; `lay_out` makes the tree before the first one."""
-    waiting = [lay_out] if lay_out else []
-
-    async def run_paper(files: Mapping[str, bytes], name: str) -> TestRun:
-        while waiting:
-            await asyncio.to_thread(waiting[0])
-            waiting.pop()
-        replace_files(tree, files)
-        return await run(name)
-
-    return run_paper
 
 
 def read_sources(base: Path, overlay: Path | None, protected: tuple[str, ...]) -> dict[str, bytes]:
