@@ -91,7 +91,7 @@ class RunOptions(CommonOptions, total=False):
         concurrency: Agents running at once.
         grade_concurrency: Graders running at once. [default: as many as CPUs]
         timeout: An agent's time for a task, instead of the benchmark's own.
-        max_turns: Requests that an agent may make for a task; not for pods. [default: 100]
+        max_turns: Requests that an agent may make for a task; not for pods.
         max_cost_per_task: What one trial of a task may cost.
         network: What agents can reach, instead of what the benchmark says.
     """
@@ -125,7 +125,7 @@ class RunOptions(CommonOptions, total=False):
     concurrency: int
     grade_concurrency: int | None
     timeout: float | None
-    max_turns: int | None
+    max_turns: int
     max_cost_per_task: float | None
     network: Literal["none", "model", "open"] | None
 

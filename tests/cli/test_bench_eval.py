@@ -64,7 +64,7 @@ def test_a_submission_that_does_not_solve_the_task_is_unresolved_and_says_why(
 ) -> None:
     make_instance(tmp_path)
     suite = make_suite(tmp_path)
-    for seconds in limits(8 if cause == "test_timeout" else PATIENCE):
+    for seconds in limits(2 if cause == "test_timeout" else PATIENCE):
         code, report = evaluate(
             tmp_path, suite, "--predictions", predict(tmp_path, one=patch), "--timeout", f"{seconds:g}"
         )

@@ -17,7 +17,6 @@ from proctor.core.record import Record
 SOURCE: Final = Scope.SOURCE
 SELECTION: Final = Scope.SELECTION
 SESSION: Final = Scope.SESSION
-DEFAULT_MAX_TURNS: Final = 100
 RepairMode = Literal["off", "memory", "write"]
 
 
@@ -219,15 +218,9 @@ class RunRequest(TaskRequest):
         float | None, option("An agent's time for a task, instead of the benchmark's own.", "SECONDS", varies=True)
     ] = None
     max_turns: Annotated[
-        int | None,
-        option(
-            f"Requests that an agent may make for a task; not for pods. [default: {DEFAULT_MAX_TURNS}]",
-            "N",
-            least=1,
-            use=Use.SINGLE,
-            varies=True,
-        ),
-    ] = None
+        int,
+        option("Requests that an agent may make for a task; not for pods.", "N", least=1, use=Use.SINGLE, varies=True),
+    ] = 100
     max_cost_per_task: Annotated[float | None, option("What one trial of a task may cost.", "USD")] = None
     network: Annotated[Network | None, option("What agents can reach, instead of what the benchmark says.")] = None
     max_cost: Annotated[

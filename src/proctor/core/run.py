@@ -36,7 +36,6 @@ class RunConfig(RunRequest, kw_only=True):
     agent: str
     preset: str
     grade_concurrency: int
-    max_turns: int
     data_digest: str
     versions: dict[str, str]
     machine: Machine

@@ -114,11 +114,6 @@ class EnvironmentProcess:
             return self.folder.log.read_text(errors="replace")
         return ""
 
-    def hang_up(self) -> None:
-        """Make every process end, without waiting for it."""
-        if self._channel is not None:
-            self._channel.shutdown()
-
     async def terminate(self) -> None:
         """End every process and see that it is so. The files stay.
 

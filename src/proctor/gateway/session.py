@@ -92,10 +92,6 @@ class GatewaySession:
             )
             self.recorder = Recorder(spec.recording, header, redactor, clock=clock)
 
-    def agent_path(self, agent: str) -> str:
-        """The end of the base URL of one named agent of a pod."""
-        return f"{self.path}/a/{agent}"
-
     @property
     def usage(self) -> GatewayUsage:
         """What has been used so far."""

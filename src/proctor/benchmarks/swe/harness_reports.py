@@ -39,7 +39,7 @@ class SweOutcome(Record):
         return float(self.resolved) if self.score is None else self.score
 
 
-def to_swebench_report(outcomes: Sequence[SweOutcome], *, total: Sequence[str]) -> bytes:
+def to_swebench_report(outcomes: Sequence[SweOutcome], total: Sequence[str]) -> bytes:
     """SWE-bench's report of a run, schema version 2. `total` are the ids of all tasks, with a prediction or without."""
     ids: dict[str, list[str]] = {name: [] for name in ("empty_patch", "error", "resolved", "unresolved")}
     for outcome in outcomes:
@@ -66,13 +66,13 @@ def to_swebench_report(outcomes: Sequence[SweOutcome], *, total: Sequence[str]) 
     )
 
 
-def to_pro_report(outcomes: Sequence[SweOutcome], *, total: Sequence[str]) -> bytes:
+def to_pro_report(outcomes: Sequence[SweOutcome], total: Sequence[str]) -> bytes:
     """Pro's eval_results.json. A task without a prediction is false: its own grader would leave it out."""
     known = {outcome.instance_id: outcome.resolved for outcome in outcomes}
     return _json({identity: known.get(identity, False) for identity in sorted({*total, *known})})
 
 
-def to_evo_report(outcomes: Sequence[SweOutcome], *, total: Sequence[str]) -> bytes:
+def to_evo_report(outcomes: Sequence[SweOutcome], total: Sequence[str]) -> bytes:
     """SWE-EVO's numbers over the whole exam: resolved, applied, and fix rate."""
     number = len({*total, *(outcome.instance_id for outcome in outcomes)}) or 1
     applied = [outcome for outcome in outcomes if outcome.cause is not Cause.DOES_NOT_APPLY]
@@ -90,7 +90,7 @@ def to_evo_report(outcomes: Sequence[SweOutcome], *, total: Sequence[str]) -> by
     )
 
 
-def to_feature_report(outcomes: Sequence[SweOutcome], *, total: Sequence[str]) -> bytes:
+def to_feature_report(outcomes: Sequence[SweOutcome], total: Sequence[str]) -> bytes:
     """FeatureBench's report of one attempt, over the whole exam."""
     number = len({*total, *(outcome.instance_id for outcome in outcomes)}) or 1
     named = {

@@ -142,7 +142,7 @@ def has_invalid_utf8(prediction: SwePrediction) -> bool:
     return any("\udc80" <= letter <= "\udcff" for letter in prediction.model_patch or "")
 
 
-def to_swebench(predictions: Iterable[SwePrediction], *, model: str) -> bytes:
+def to_swebench(predictions: Iterable[SwePrediction], model: str) -> bytes:
     """SWE-bench: JSON lines."""
     return _lines(
         {
@@ -154,7 +154,7 @@ def to_swebench(predictions: Iterable[SwePrediction], *, model: str) -> bytes:
     )
 
 
-def to_pro(predictions: Iterable[SwePrediction], *, prefix: str) -> bytes:
+def to_pro(predictions: Iterable[SwePrediction], prefix: str) -> bytes:
     """SWE-bench Pro: a list. Its grader has one way to apply a patch, so each ends in a line end."""
     entries = [
         {
@@ -167,7 +167,7 @@ def to_pro(predictions: Iterable[SwePrediction], *, prefix: str) -> bytes:
     return json.dumps(entries, indent=2).encode() + b"\n"
 
 
-def to_evo(predictions: Iterable[SwePrediction], *, model: str) -> bytes:
+def to_evo(predictions: Iterable[SwePrediction], model: str) -> bytes:
     """SWE-EVO: an object by id, as SWE-agent's preds.json."""
     entries = {
         prediction.instance_id: {
@@ -180,7 +180,7 @@ def to_evo(predictions: Iterable[SwePrediction], *, model: str) -> bytes:
     return json.dumps(entries, indent=2).encode() + b"\n"
 
 
-def to_featurebench(predictions: Iterable[SwePrediction], *, model: str) -> bytes:
+def to_featurebench(predictions: Iterable[SwePrediction], model: str) -> bytes:
     """FeatureBench: JSON lines. `success` is always true: its harness would leave out the others, and count fewer."""
     return _lines(
         {
