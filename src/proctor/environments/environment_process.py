@@ -78,7 +78,7 @@ class EnvironmentProcess:
         """
         ours, its = socket.socketpair()
         joins = self.cgroup_fds
-        with its, filled_pipe(filter_program()) as filtering, self.folder.log.open("wb") as log:
+        with its, filled_pipe(filter_program(keys=True)) as filtering, self.folder.log.open("wb") as log:
             descriptors = InitDescriptors(control_fd=its.fileno(), cgroup_fds=tuple(joins), seccomp_fd=filtering)
             try:
                 # By this thread, which lives as long as the event loop: the environment dies with the thread that made
