@@ -61,6 +61,10 @@ class EnvironmentProcess:
         """Where a process is written to, to be in the control group."""
         return self._cgroup.join_fds if self._cgroup else []
 
+    def limit_events(self) -> dict[str, int]:
+        """How often the environment has been at each limit that its control group holds."""
+        return self._cgroup.limit_events() if self._cgroup else {}
+
     @property
     def channel(self) -> Channel:
         """The way to the first process."""
