@@ -94,6 +94,9 @@ class RunOptions(CommonOptions, total=False):
         max_turns: Requests that an agent may make for a task; not for pods.
         max_cost_per_task: What one trial of a task may cost.
         network: What agents can reach, instead of what the benchmark says.
+        memory: Memory of an agent's environment, such as 4GB. [default: the task's, or 8GiB]
+        processes: Processes in an agent's environment at once. [default: the task's, or 4096]
+        disk: What an agent's environment may write. [default: the task's, or 20GiB]
     """
 
     split: str | None
@@ -128,6 +131,9 @@ class RunOptions(CommonOptions, total=False):
     max_turns: int
     max_cost_per_task: float | None
     network: Literal["none", "model", "open"] | None
+    memory: int | str | None
+    processes: int | None
+    disk: int | str | None
 
 
 class EvaluateOptions(TypedDict, total=False):

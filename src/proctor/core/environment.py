@@ -12,12 +12,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, Self
 
-from msgspec import field
+from msgspec import field, structs
 
 from proctor.core.record import Record
 
 OutputCallback = Callable[[bytes], None]
 MAX_COPY_BYTES: Final = 2_000_000_000
+DEFAULT_MEMORY_MB: Final = 8192
+DEFAULT_PROCESSES: Final = 4096
+DEFAULT_DISK_MB: Final = 20480
 
 
 class Network(StrEnum):
@@ -29,7 +32,7 @@ class Network(StrEnum):
 
 
 class Limits(Record):
-    """What an environment may use; None is no limit.
+    """What an environment may use; None is no limit, but for memory, processes and disk, which have defaults.
 
     Attributes:
         wall_seconds: after this time every process in it is killed; its files stay until `stop`.
@@ -42,6 +45,15 @@ class Limits(Record):
     cpus: float | None = None
     disk_mb: int | None = None
     output_bytes: int = 10_000_000
+
+    def with_defaults(self) -> "Limits":
+        """The same, with the defaults of all that no environment is without."""
+        return structs.replace(
+            self,
+            memory_mb=DEFAULT_MEMORY_MB if self.memory_mb is None else self.memory_mb,
+            processes=DEFAULT_PROCESSES if self.processes is None else self.processes,
+            disk_mb=DEFAULT_DISK_MB if self.disk_mb is None else self.disk_mb,
+        )
 
 
 class Mount(Record):
@@ -92,6 +104,7 @@ class ExecResult(Record):
     Attributes:
         timed_out: the wall clock ended it.
         truncated: it wrote more than the cap; the head and the tail were kept.
+        limit: it failed, and while it ran its environment was at this limit of its own: memory, or processes.
     """
 
     exit_code: int
@@ -100,6 +113,7 @@ class ExecResult(Record):
     seconds: float
     timed_out: bool = False
     truncated: bool = False
+    limit: str = ""
 
 
 class OneShotCommand(Record):

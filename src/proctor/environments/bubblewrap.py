@@ -15,6 +15,7 @@ from proctor.core.errors import InfrastructureError
 from proctor.core.record import Record
 from proctor.environments.bootstrap import BOOTSTRAP_SCRIPT
 from proctor.environments.environment_process import InitDescriptors
+from proctor.environments.seccomp import key_filter_program
 from proctor.environments.visibility import interpreter, masked_paths, system_mounts
 
 HOME: Final = "/home/user"
@@ -160,7 +161,9 @@ def unisolated_argv(descriptors: InitDescriptors, model_socket: str | None) -> l
 
 def _init_arguments(descriptors: InitDescriptors, model_socket: str | None, port: int, *, is_pid1: bool) -> list[str]:
     joins = ",".join(map(str, descriptors.cgroup_fds)) or "-"
-    return [str(descriptors.control_fd), "1" if is_pid1 else "0", joins, model_socket or "-", str(port)]
+    # Without isolation nothing is hidden, keys neither.
+    keys = key_filter_program().hex() if is_pid1 else "-"
+    return [str(descriptors.control_fd), "1" if is_pid1 else "0", joins, model_socket or "-", str(port), keys]
 
 
 def _namespaces(network: Network) -> list[str]:

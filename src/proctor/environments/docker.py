@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from aiodocker import Docker
 from aiodocker.networks import DockerNetwork
 
@@ -112,6 +113,7 @@ class DockerProvider(EnvironmentProvider):
             UsageError: the environment is described wrongly.
         """
         _check_spec(spec)
+        spec = msgspec.structs.replace(spec, limits=spec.limits.with_defaults())
         holds = [self._images.pin(image) for image in self._images_of(spec)]
 
         def release() -> None:

@@ -16,11 +16,13 @@ from proctor.core.environment import MAX_COPY_BYTES, EnvironmentSpec, ExecResult
 from proctor.core.errors import InfrastructureError, RetryableError
 from proctor.environments.archives import ChunkPipe, pack, unpack
 from proctor.environments.base import BaseEnvironment
+from proctor.environments.cgroups import limit_events, process_cgroups
 from proctor.environments.docker_engine import engine_errors, ignore_already_removed, is_missing, is_not_running
 from proctor.environments.docker_exec import CallbackFailed, ContainerCommand, ExecNotStarted
 from proctor.environments.docker_model_relay import ModelRelayFactory
 from proctor.environments.host_relay import HostRelay
 from proctor.environments.limit_monitor import LimitMonitor
+from proctor.environments.limits import limit_hit
 from proctor.environments.validation import check_command, split_path
 
 _KILL_SECONDS: Final = 10
@@ -49,6 +51,7 @@ class DockerEnvironment(BaseEnvironment):
         self._relay: HostRelay | None = None
         self._keepalive: Stream | None = None
         self._starting = asyncio.Lock()
+        self._limit_events: dict[str, int] = {}
         self._on_stopped: Callable[[], None] | None = None
 
     @property
@@ -128,6 +131,7 @@ class DockerEnvironment(BaseEnvironment):
             seconds=time.monotonic() - started,
             timed_out=timed_out,
             truncated=command.truncated,
+            limit=await self._limit_hit() if code else "",
         )
 
     async def put(self, source: Path | bytes, target: str, *, mode: int | None = None) -> None:
@@ -225,6 +229,18 @@ class DockerEnvironment(BaseEnvironment):
         """Kill every process; the files stay."""
         with suppress(DockerError):  # it was not running
             await self._container.kill()
+
+    async def _limit_hit(self) -> str:
+        """The limit that the container has been at since a command failed last; empty: none that is known."""
+        try:
+            pid = (await self._container.show())["State"]["Pid"]
+        except DockerError:
+            return ""
+        groups = await asyncio.to_thread(process_cgroups, pid)
+        # Of an engine on another machine, or in another process namespace, the number is somebody else's.
+        own = [group for group in groups if self._container.id in str(group)]
+        before, self._limit_events = self._limit_events, await asyncio.to_thread(limit_events, own)
+        return limit_hit(self._limits, before, self._limit_events)
 
     async def _used_bytes(self) -> int:
         """What was written since the image; the engine looks it up."""

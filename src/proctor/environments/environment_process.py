@@ -61,6 +61,10 @@ class EnvironmentProcess:
         """Where a process is written to, to be in the control group."""
         return self._cgroup.join_fds if self._cgroup else []
 
+    def limit_events(self) -> dict[str, int]:
+        """How often the environment has been at each limit that its control group holds."""
+        return self._cgroup.limit_events() if self._cgroup else {}
+
     @property
     def channel(self) -> Channel:
         """The way to the first process."""
@@ -78,7 +82,7 @@ class EnvironmentProcess:
         """
         ours, its = socket.socketpair()
         joins = self.cgroup_fds
-        with its, filled_pipe(filter_program()) as filtering, self.folder.log.open("wb") as log:
+        with its, filled_pipe(filter_program(keys=True)) as filtering, self.folder.log.open("wb") as log:
             descriptors = InitDescriptors(control_fd=its.fileno(), cgroup_fds=tuple(joins), seccomp_fd=filtering)
             try:
                 # By this thread, which lives as long as the event loop: the environment dies with the thread that made

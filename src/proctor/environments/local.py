@@ -275,7 +275,8 @@ async def _copy(source: Path, target: Path) -> None:
 
 
 def _validated(spec: EnvironmentSpec, *, isolation: bool) -> EnvironmentSpec:
-    """The same, with real paths; or what is wrong with it."""
+    """The same, with real paths and default limits; or what is wrong with it."""
+    spec = msgspec.structs.replace(spec, limits=spec.limits.with_defaults())
     if spec.workspace is not None:
         if not spec.workspace.is_dir():
             raise UsageError("the workspace is not a directory", where=spec.workspace)

@@ -16,7 +16,7 @@ from proctor.environments.base import BaseEnvironment
 from proctor.environments.channel import ChannelClosed, ExecSpec
 from proctor.environments.environment_process import EnvironmentProcess
 from proctor.environments.limit_monitor import LimitMonitor
-from proctor.environments.limits import CommandLimits
+from proctor.environments.limits import CommandLimits, limit_hit
 from proctor.environments.streams import CommandStreams, PipeReader
 from proctor.environments.threads import run_in_thread
 from proctor.environments.tree_copy import Copier, create_file, open_target_parent, write_all
@@ -86,6 +86,7 @@ class LocalEnvironment(BaseEnvironment):
         )
         keep = self._limits.output_bytes if output_bytes is None else output_bytes
         streams = CommandStreams(stdin, keep, on_stdout, on_stderr)
+        before = self._process.limit_events()
         try:
             code, timed_out = await self._run(program, streams, timeout)
         finally:
@@ -98,6 +99,7 @@ class LocalEnvironment(BaseEnvironment):
             seconds=time.monotonic() - started,
             timed_out=timed_out,
             truncated=streams.truncated,
+            limit=limit_hit(self._limits, before, self._process.limit_events()) if code else "",
         )
 
     async def put(self, source: Path | bytes, target: str, *, mode: int | None = None) -> None:

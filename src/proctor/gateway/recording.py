@@ -18,13 +18,14 @@ string. A process that is killed while it writes leaves an unfinished last line,
 from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import field
 
 from proctor.core.errors import InvalidData
 from proctor.core.record import Record
+from proctor.core.user_files import check_json, read_user_bytes
 from proctor.gateway.model_call import Role
 from proctor.gateway.prices import Usage
 from proctor.gateway.sse import SseEvent
@@ -173,6 +174,7 @@ class Recording(Record):
     refusals: tuple[RecordedRefusal, ...] = field(default_factory=tuple)
 
 
+_MAX_BYTES: Final = 1 << 31
 _LINE = msgspec.json.Decoder(RecordingHeader | SharedPart | RecordedExchange | RecordedRefusal)
 
 
@@ -182,10 +184,7 @@ def load_recording(path: Path) -> Recording:
     Raises:
         InvalidData: it cannot be read, or a line is not part of a recording; says which line.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InvalidData(f"cannot read the recording: {error.strerror}", where=path) from error
+    data = read_user_bytes(path, "the recording", limit=_MAX_BYTES, error=InvalidData)
     header: RecordingHeader | None = None
     parts: dict[str, Any] = {}
     recorded: dict[int, ExpandedExchange] = {}
@@ -193,6 +192,7 @@ def load_recording(path: Path) -> Recording:
     # What follows the last newline is an unfinished line.
     for number, line in enumerate(data.split(b"\n")[:-1], start=1):
         try:
+            check_json(line)
             entry = _LINE.decode(line)
             match entry:
                 case RecordingHeader():
@@ -203,7 +203,7 @@ def load_recording(path: Path) -> Recording:
                     recorded[entry.number] = _expand(entry, parts, recorded)
                 case RecordedRefusal():
                     refusals.append(entry)
-        except (msgspec.DecodeError, KeyError) as error:
+        except (msgspec.DecodeError, ValueError, RecursionError, KeyError) as error:
             raise InvalidData(f"line {number} is not part of a recording: {error}", where=path) from error
     if header is None:
         raise InvalidData("the recording is empty", where=path)

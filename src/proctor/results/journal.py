@@ -21,6 +21,7 @@ from proctor.core.errors import InvalidData
 from proctor.core.files import append_whole, sync_directory, truncate_torn_line, write_atomic
 from proctor.core.record import from_json
 from proctor.core.run import JournalEntry
+from proctor.core.user_files import read_user_lines
 
 _sync: Final = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 
@@ -152,15 +153,12 @@ def read_journal(file: Path) -> Iterator[JournalEntry]:
     """
     if not file.exists():
         return
-    with file.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.endswith(b"\n"):
-                return
-            if line.strip():
-                try:
-                    entry = from_json(line, JournalEntry)
-                except InvalidData as error:
-                    raise InvalidData(
-                        error.what, where=f"{file}:{number}", fix="remove that line, then resume"
-                    ) from error
-                yield entry
+    for number, line in enumerate(read_user_lines(file, "the journal"), start=1):
+        if not line.endswith(b"\n"):
+            return
+        if line.strip():
+            try:
+                entry = from_json(line, JournalEntry)
+            except InvalidData as error:
+                raise InvalidData(error.what, where=f"{file}:{number}", fix="remove that line, then resume") from error
+            yield entry

@@ -164,7 +164,7 @@ class AttemptRunner:
             image=config.image or spec.image,
             build=None if config.image else spec.build,
             # The agent has its own clock; the environment must outlive it to be collected from.
-            limits=msgspec.structs.replace(self._task.public.limits, wall_seconds=None),
+            limits=msgspec.structs.replace(config.agent_limits(self._task.public.limits), wall_seconds=None),
             labels={**spec.labels, "run": config.run_id, "task": self._task.id},
         )
 
