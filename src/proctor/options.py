@@ -93,6 +93,7 @@ class RunOptions(CommonOptions, total=False):
         max_turns: Requests that an agent may make for a task; not for pods. [default: 100]
         max_cost_per_task: What one trial of a task may cost.
         network: What agents can reach, instead of what the benchmark says.
+        web: Allow tools that the provider executes: web search and fetch, hosted MCP, code execution.
     """
 
     split: str | None
@@ -126,6 +127,7 @@ class RunOptions(CommonOptions, total=False):
     max_turns: int | None
     max_cost_per_task: float | None
     network: Literal["none", "model", "open"] | None
+    web: bool
 
 
 class EvaluateOptions(TypedDict, total=False):

@@ -226,6 +226,9 @@ class RunRequest(TaskRequest):
     ] = None
     max_cost_per_task: Annotated[float | None, option("What one trial of a task may cost.", "USD")] = None
     network: Annotated[Network | None, option("What agents can reach, instead of what the benchmark says.")] = None
+    web: Annotated[
+        bool, option("Allow tools that the provider executes: web search and fetch, hosted MCP, code execution.")
+    ] = False
     max_cost: Annotated[
         float | None, option("What the whole run, or the whole sweep, may cost.", "USD", resumable=True)
     ] = None
