@@ -97,6 +97,7 @@ class RunOptions(CommonOptions, total=False):
         memory: Memory of an agent's environment, such as 4GB. [default: the task's, or 8GiB]
         processes: Processes in an agent's environment at once. [default: the task's, or 4096]
         disk: What an agent's environment may write. [default: the task's, or 20GiB]
+        web: Allow tools that the provider executes: web search and fetch, hosted MCP, code execution.
     """
 
     split: str | None
@@ -134,6 +135,7 @@ class RunOptions(CommonOptions, total=False):
     memory: int | str | None
     processes: int | None
     disk: int | str | None
+    web: bool
 
 
 class EvaluateOptions(TypedDict, total=False):

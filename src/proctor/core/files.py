@@ -55,6 +55,10 @@ def write_atomic(
         sync_directory(path.parent)
 
 
+# The content of a file, without its times; macOS has no such call.
+sync_data: Final = getattr(os, "fdatasync", os.fsync)
+
+
 def sync_directory(path: Path) -> None:
     """Make renames and removals in this directory survive a power cut."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)

@@ -245,6 +245,9 @@ class RunRequest(TaskRequest):
             kind="size",
         ),
     ] = None
+    web: Annotated[
+        bool, option("Allow tools that the provider executes: web search and fetch, hosted MCP, code execution.")
+    ] = False
     max_cost: Annotated[
         float | None, option("What the whole run, or the whole sweep, may cost.", "USD", resumable=True)
     ] = None

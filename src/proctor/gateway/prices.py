@@ -74,13 +74,17 @@ class PriceFile(Record):
 
 
 class Usage(Record):
-    """What one response used, as the provider reported it, with all that its price depends on."""
+    """What one response used, as the provider reported it, with all that its price depends on.
+
+    `estimated`: an upper estimate, since the provider's report did not arrive, or not to the end.
+    """
 
     model: str
     tokens: Tokens = Tokens()
     web_searches: int = 0
     speed: str | None = None
     geo: str | None = None
+    estimated: bool = False
 
 
 @lru_cache(maxsize=256)

@@ -3,7 +3,9 @@
     {"kind": "cassette", …}   the header. A second header starts over: the session was run again into the same
                               file, and what precedes it belongs to an earlier attempt.
     {"kind": "part", …}       a system prompt, a tool list or the other members of a request, once, under its id
-    {"kind": "exchange", …}   a request and its response
+    {"kind": "mark", …}       a request that is about to leave this machine, and what it uses at most; later marks of
+                              the same number, written as its response arrives, replace it
+    {"kind": "exchange", …}   a request and its response; the marks of its number have served their purpose
     {"kind": "refusal", …}    a request that the gateway refused
 
 Every request of a conversation repeats all previous messages. An exchange therefore holds only the new ones: `keep`
@@ -98,6 +100,21 @@ class RecordedExchange(Record, tag_field="kind", tag="exchange"):
     events: list[list[Any]] | None = None
 
 
+class RecordedMark(Record, tag_field="kind", tag="mark"):
+    """A request that leaves this machine, written and synced before it does, with what it uses at most.
+
+    Without an exchange of the same number, the process was killed while the request was under way.
+    """
+
+    number: int
+    conversation: str
+    role: Role
+    agent: str
+    at: str
+    usage: tuple[Usage, ...]
+    cost_usd: float | None
+
+
 class RecordedRefusal(Record, tag_field="kind", tag="refusal"):
     """A request that the gateway refused, and the error message."""
 
@@ -167,15 +184,20 @@ class PathTranslator:
 
 
 class Recording(Record):
-    """The recording of a session: of the last attempt, if the file holds several."""
+    """The recording of a session: of the last attempt, if the file holds several.
+
+    Attributes:
+        unanswered: the last mark of each request that was under way when the process was killed.
+    """
 
     header: RecordingHeader
     exchanges: tuple[ExpandedExchange, ...]
     refusals: tuple[RecordedRefusal, ...] = field(default_factory=tuple)
+    unanswered: tuple[RecordedMark, ...] = field(default_factory=tuple)
 
 
 _MAX_BYTES: Final = 1 << 31
-_LINE = msgspec.json.Decoder(RecordingHeader | SharedPart | RecordedExchange | RecordedRefusal)
+_LINE = msgspec.json.Decoder(RecordingHeader | SharedPart | RecordedMark | RecordedExchange | RecordedRefusal)
 
 
 def load_recording(path: Path) -> Recording:
@@ -189,6 +211,7 @@ def load_recording(path: Path) -> Recording:
     parts: dict[str, Any] = {}
     recorded: dict[int, ExpandedExchange] = {}
     refusals: list[RecordedRefusal] = []
+    marks: dict[int, RecordedMark] = {}
     # What follows the last newline is an unfinished line.
     for number, line in enumerate(data.split(b"\n")[:-1], start=1):
         try:
@@ -196,9 +219,11 @@ def load_recording(path: Path) -> Recording:
             entry = _LINE.decode(line)
             match entry:
                 case RecordingHeader():
-                    header, parts, recorded, refusals = entry, {}, {}, []
+                    header, parts, recorded, refusals, marks = entry, {}, {}, [], {}
                 case SharedPart():
                     parts[entry.id] = entry.value
+                case RecordedMark():
+                    marks[entry.number] = entry
                 case RecordedExchange():
                     recorded[entry.number] = _expand(entry, parts, recorded)
                 case RecordedRefusal():
@@ -208,7 +233,8 @@ def load_recording(path: Path) -> Recording:
     if header is None:
         raise InvalidData("the recording is empty", where=path)
     exchanges = tuple(recorded[number] for number in sorted(recorded))
-    return Recording(header=header, exchanges=exchanges, refusals=tuple(refusals))
+    unanswered = tuple(mark for number, mark in sorted(marks.items()) if number not in recorded)
+    return Recording(header=header, exchanges=exchanges, refusals=tuple(refusals), unanswered=unanswered)
 
 
 def _expand(

@@ -13,17 +13,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import msgspec
 
 from proctor.core.errors import InvalidData
-from proctor.core.files import append_whole, sync_directory, truncate_torn_line, write_atomic
+from proctor.core.files import append_whole, sync_data, sync_directory, truncate_torn_line, write_atomic
 from proctor.core.record import from_json
 from proctor.core.run import JournalEntry
 from proctor.core.user_files import read_user_lines
-
-_sync: Final = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 
 
 class _JournalCommit(NamedTuple):
@@ -102,7 +100,7 @@ class Journal:
                 sync_directory(folder)
             if good:
                 self._append_bytes(good)
-                _sync(self._descriptor)
+                sync_data(self._descriptor)
         except OSError as failure:
             return [error or failure for error in outcomes]
         return outcomes
