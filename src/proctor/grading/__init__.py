@@ -24,6 +24,7 @@ from proctor.grading.layout import (
     apply_submission,
     fixed_files,
     lay_out,
+    replace_files,
     restore_paths,
     restore_protected,
 )
@@ -67,6 +68,7 @@ __all__ = [
     "pre_patch_problem",
     "protected_paths",
     "pytest_config",
+    "replace_files",
     "resolve",
     "restore_paths",
     "restore_protected",
