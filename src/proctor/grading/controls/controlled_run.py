@@ -73,7 +73,8 @@ class ControlledTests:
             fail_to_pass = tuple(test for test in passing if earlier.get(test) not in expectation.passing)
             pass_to_pass = tuple(test for test in passing if test not in set(fail_to_pass))
         return await prove_controls(
-            sample_tests(fail_to_pass, pass_to_pass, random.SystemRandom()),
+            fail_to_pass,
+            sample_tests(pass_to_pass, random.SystemRandom()),
             self.sources(),
             self.run_oracle,
             pairs=self.pairs,

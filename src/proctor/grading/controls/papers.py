@@ -15,7 +15,7 @@ from proctor.core.verdict import TestStatus
 from proctor.grading.controls.alteration import Alteration, alter
 from proctor.grading.outcome import InconclusiveRun, TestResults, TestRun, record_status
 
-# Whoever guesses has to guess right this often: for each test once in each paper.
+# Whoever guesses which tests are altered must be right this often: once in each paper for each test that decides.
 MIN_GUESSES: Final = 8
 _MAX_PADDING: Final = 64
 _FAILING: Final = frozenset({TestStatus.FAILED, TestStatus.ERROR})

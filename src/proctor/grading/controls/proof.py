@@ -34,10 +34,9 @@ RunPaper = Callable[[Mapping[str, bytes], str], Awaitable[TestRun]]
 """Runs the tests on a tree with these files, by path, in place of its own. The text names the run's artifacts."""
 
 
-def sample_tests(fail_to_pass: Sequence[str], pass_to_pass: Sequence[str], chance: random.Random) -> tuple[str, ...]:
-    """The tests that get twins: all that decide whether the task was solved, and some that must go on passing."""
-    some = chance.sample(list(pass_to_pass), min(MAX_SAMPLE, len(pass_to_pass)))
-    return tuple(dict.fromkeys((*fail_to_pass, *some)))
+def sample_tests(pass_to_pass: Sequence[str], chance: random.Random) -> tuple[str, ...]:
+    """Those of the tests that must go on passing that get twins."""
+    return tuple(chance.sample(list(pass_to_pass), min(MAX_SAMPLE, len(pass_to_pass))))
 
 
 def candidate_alterations(tests: Sequence[str], sources: Mapping[str, bytes]) -> dict[str, tuple[Alteration, ...]]:
@@ -50,7 +49,8 @@ def candidate_alterations(tests: Sequence[str], sources: Mapping[str, bytes]) ->
 
 
 async def prove_controls(
-    tests: Sequence[str],
+    fail_to_pass: Sequence[str],
+    pass_to_pass: Sequence[str],
     sources: Mapping[str, bytes],
     run_oracle: RunPaper,
     *,
@@ -62,7 +62,8 @@ async def prove_controls(
     """The control set for these tests.
 
     Args:
-        tests: the tests that decide; the oracle passes them.
+        fail_to_pass: the tests that decide whether the task was solved; the oracle passes them.
+        pass_to_pass: those of the others that are controlled too.
         sources: the test files, by path, as they are given to a submission.
         run_oracle: runs the tests on the tree with the oracle applied.
         pairs: how many pairs of papers are wanted.
@@ -71,12 +72,14 @@ async def prove_controls(
         chance: who cannot be predicted; the machine's source of randomness by default.
     """
     chance = chance or random.SystemRandom()
-    proof = _Proof(tests=tuple(tests), sources=sources, run_oracle=run_oracle, passing=tuple(passing))
+    tests = tuple(dict.fromkeys((*fail_to_pass, *pass_to_pass)))
+    proof = _Proof(tests=tests, sources=sources, run_oracle=run_oracle, passing=tuple(passing))
     twins = await proof.find_twins()
     controlled = tuple(test for test in tests if any(test in twin.tests for twin in twins))
     if not twins:
-        return ControlSet(uncontrolled=tuple(tests))
-    count = pair_count(len(twins), pairs)
+        return ControlSet(uncontrolled=tests)
+    deciding = frozenset(fail_to_pass)
+    count = pair_count(sum(not deciding.isdisjoint(twin.tests) for twin in twins), pairs)
     controls = ControlSet(
         twins=twins,
         tests=controlled,
