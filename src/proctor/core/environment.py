@@ -15,6 +15,7 @@ from typing import Final, Protocol, Self
 from msgspec import field, structs
 
 from proctor.core.record import Record
+from proctor.core.trees import FileEntry
 
 OutputCallback = Callable[[bytes], None]
 MAX_COPY_BYTES: Final = 2_000_000_000
@@ -125,6 +126,8 @@ class OneShotCommand(Record):
         variables: added to the small, fixed environment of every command.
         cwd: where it starts; the workdir by default.
         report_bytes: how much is kept of what it reports.
+        pinned: files of the workspace, by their relative paths, that nothing in the environment can change, replace or
+            move.
     """
 
     argv: tuple[str, ...]
@@ -134,6 +137,7 @@ class OneShotCommand(Record):
     timeout: float | None = None
     output_bytes: int | None = None
     report_bytes: int = 10_000_000
+    pinned: tuple[str, ...] = ()
 
 
 class OneShotResult(Record):
@@ -271,6 +275,14 @@ class EnvironmentProvider(ABC):
         """
         raise NotImplementedError(f"{self.name} environments cannot be made for a single command")
 
+    async def pin_files(self, environment: Environment, files: Mapping[str, FileEntry]) -> bool:  # noqa: ARG002 - for subclasses
+        """Show these files, by their paths relative to the workdir, to one of its environments: from then on nothing
+        in it can change, replace or move them, or a directory above them.
+
+        Gives whether that could be done; where not, the caller must look whether they changed.
+        """
+        return False
+
     def prefetch(self, specs: Sequence[EnvironmentSpec]) -> None:  # noqa: B027 - a default
         """The environments that will be needed, one for each task, in order. Replaces an earlier list."""
 
@@ -322,6 +334,10 @@ class DelegatingProvider(EnvironmentProvider):
     ) -> OneShotResult:
         """As the other one."""
         return await self._inner.run_once(spec, command, permit=permit)
+
+    async def pin_files(self, environment: Environment, files: Mapping[str, FileEntry]) -> bool:
+        """As the other one."""
+        return await self._inner.pin_files(environment, files)
 
     def prefetch(self, specs: Sequence[EnvironmentSpec]) -> None:
         """As the other one."""

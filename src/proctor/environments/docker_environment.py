@@ -14,6 +14,7 @@ from aiodocker.stream import Stream
 
 from proctor.core.environment import MAX_COPY_BYTES, EnvironmentSpec, ExecResult, OutputCallback
 from proctor.core.errors import InfrastructureError, RetryableError
+from proctor.core.trees import FileEntry
 from proctor.environments.archives import ChunkPipe, pack, unpack
 from proctor.environments.base import BaseEnvironment
 from proctor.environments.cgroups import limit_events, process_cgroups
@@ -23,6 +24,8 @@ from proctor.environments.docker_model_relay import ModelRelayFactory
 from proctor.environments.host_relay import HostRelay
 from proctor.environments.limit_monitor import LimitMonitor
 from proctor.environments.limits import limit_hit
+from proctor.environments.netns import may_enter_namespace
+from proctor.environments.pinning import pin_in_namespace
 from proctor.environments.validation import check_command, split_path
 
 _KILL_SECONDS: Final = 10
@@ -168,6 +171,15 @@ class DockerEnvironment(BaseEnvironment):
             unpacking.result()
         except OSError as error:
             raise RetryableError(f"cannot copy it out of the environment: {error.strerror}", where=path) from error
+
+    async def pin_files(self, files: Mapping[str, FileEntry]) -> bool:
+        """Lay read-only files over these; see `EnvironmentProvider.pin_files`."""
+        self._require_alive()
+        if not may_enter_namespace():
+            return False
+        with engine_errors("look at a container"):
+            pid = int((await self._container.show())["State"]["Pid"])
+        return pid > 0 and await pin_in_namespace(pid, self.workdir, files, container=self._container.id)
 
     def on_stopped(self, callback: Callable[[], None]) -> None:
         """Have this called once the environment is gone."""

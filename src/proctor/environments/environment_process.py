@@ -112,6 +112,16 @@ class EnvironmentProcess:
         """How much commands have written."""
         return await asyncio.to_thread(lambda: sum(map(disk_bytes, self.folder.writable_dirs)))
 
+    def first_pid(self) -> int | None:
+        """The environment's first process, as this machine numbers it; None when it has ended."""
+        if self._process is None:
+            return None
+        pid = self._process.pid
+        with suppress(OSError):
+            children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+            return int(children[0]) if children else None
+        return None
+
     def log(self) -> str:
         """What bubblewrap or the first process printed."""
         with suppress(OSError):
