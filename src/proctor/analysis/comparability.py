@@ -28,6 +28,7 @@ _CONDITIONS: Final = (
         "image_map",
         "isolation",
         "network",
+        "controls",
     ),
     *("timeout", "max_turns", "trials", "max_cost", "max_cost_per_task", "concurrency", "grade_concurrency"),
     "machine",
