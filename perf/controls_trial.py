@@ -108,7 +108,7 @@ def main() -> None:
                         print(f"no twin: {instance.name} {test}")
                     else:
                         kinds[found[test][1].kind] = kinds.get(found[test][1].kind, 0) + 1
-                        if asked.verbose and found[test][0] > 0:
+                        if asked.verbose and (found[test][0] > 0 or found[test][1].kind == "statement"):
                             print(f"round {found[test][0]}: {instance.name} {test}: {found[test][1].altered}")
     for group, (tests_there, with_twin, at_once, statements) in totals.items():
         print(f"{group}: {with_twin} of {tests_there} have a twin, {at_once} at the first try, {statements} by a statement")

@@ -163,6 +163,10 @@ class Assertions:
                         yield from self._of_call(item.context_expr)
             case ast.If(test=test, body=[*_, last]) if _fails(last):
                 yield from self._made_true(test)
+            case ast.Try(handlers=handlers):
+                for handler in handlers:
+                    if handler.type is not None and not _fails(handler.body[-1]):
+                        yield self._other_type(handler.type)
 
     def _of_call(self, call: ast.Call) -> Iterator[_Draft]:
         name = self._name(call)
@@ -228,9 +232,12 @@ class Assertions:
         else:
             yield from self._of_pattern(pattern)
         if expected is not None:
-            start, end = self._source.start(expected), self._source.end(expected)
-            other = other_exception(expected, self._source.text(start, end), warning="warn" in name.lower())
-            yield _Draft(_EXCEPTION_RANK, AlterationKind.EXCEPTION, (Edit(start=start, end=end, text=other),))
+            yield self._other_type(expected, warning="warn" in name.lower())
+
+    def _other_type(self, expected: ast.expr, *, warning: bool = False) -> _Draft:
+        start, end = self._source.start(expected), self._source.end(expected)
+        other = other_exception(expected, self._source.text(start, end), warning=warning)
+        return _Draft(_EXCEPTION_RANK, AlterationKind.EXCEPTION, (Edit(start=start, end=end, text=other),))
 
     def _of_pattern(self, pattern: ast.expr | None) -> Iterator[_Draft]:
         if pattern is None:

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from proctor.grading.controls.alteration import Edit
@@ -141,21 +141,23 @@ class ProposalFinder:
         return (called, *outside, Edit(start=place, end=place, text=text))
 
     def _placed(self, helper: _Helper, copy: str) -> tuple[int, str]:
-        """Where a copy goes: behind all else in the class or file, so that lines before it keep their numbers."""
+        """Where a copy goes: behind all else in the class or file, so that lines before it keep their numbers.
+
+        No copy for a class may be inserted where one for the file, or for another class, is: it would have to be first.
+        """
+        siblings = helper.owner.body if helper.owner is not None else self._source.tree.body
+        final = siblings[-1]
+        if helper.owner is None and _runs_main(final) and not _directly_after_class(siblings):
+            return self._source.line_start(final.lineno), copy + self._source.newline * 3
+        last = final if helper.function in siblings and not isinstance(final, ast.ClassDef) else helper.function
+        return self._behind(last, copy, blank_lines=1 if helper.owner is not None else 2)
+
+    def _behind(self, node: ast.stmt, copy: str, blank_lines: int) -> tuple[int, str]:
         source, newline = self._source, self._source.newline
-        if helper.owner is not None:
-            members = helper.owner.body
-            # A nested class may end at the same place, and what is inserted for it has to stand first.
-            after = members[-1] if not isinstance(members[-1], ast.ClassDef) else helper.function
-            if helper.function not in members:
-                after = helper.function
-            return source.line_end(source.end(after)), newline * 2 + copy
-        body = source.tree.body
-        if helper.function not in body or not source.bytes.endswith(b"\n"):
-            return source.line_end(source.end(helper.function)), newline * 3 + copy
-        if _runs_main(body[-1]):
-            return source.line_start(body[-1].lineno), copy + newline * 3
-        return len(source.bytes), newline * 2 + copy + newline
+        end = source.line_end(source.end(node))
+        if end == len(source.bytes):
+            return end, newline * (blank_lines + 1) + copy
+        return source.line_start(last_line(node) + 1), newline * blank_lines + copy + newline
 
     def _new_name(self, name: str) -> str:
         number = self._copies
@@ -189,6 +191,11 @@ def _calls(node: ast.stmt) -> Iterator[ast.Call]:
             for child in ast.iter_child_nodes(current)
             if not isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case)
         ]
+
+
+def _directly_after_class(body: Sequence[ast.stmt]) -> bool:
+    *_, before, final = [None, *body]
+    return isinstance(before, ast.ClassDef) and final is not None and last_line(before) + 1 == final.lineno
 
 
 def _runs_main(node: ast.stmt) -> bool:
