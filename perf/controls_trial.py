@@ -118,9 +118,7 @@ def main() -> None:
                         if asked.verbose and (found[test][0] > 0 or found[test][1].kind == "statement"):
                             print(f"round {found[test][0]}: {instance.name} {test}: {found[test][1].altered}")
     for group, (tests_there, with_twin, at_once, statements) in totals.items():
-        print(
-            f"{group}: {with_twin} of {tests_there} have a twin, {at_once} at the first try, {statements} by a statement"
-        )
+        print(f"{group}: {with_twin} of {tests_there} have a twin, {at_once} at once, {statements} by a statement")
     print("kinds:", ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items())))
 
 

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from proctor.grading.controls.alteration import AlterationKind, Edit
@@ -32,7 +32,6 @@ _FLIPPED: Final = {
     "assertHTMLEqual": "assertHTMLNotEqual",
     "assertXMLEqual": "assertXMLNotEqual",
     "assertJSONEqual": "assertJSONNotEqual",
-    "assertQuerySetEqual": "assertNotEqual",
     "assert_called": "assert_not_called",
     "assert_true": "assert_false",
     "assert_equal": "assert_not_equal",
@@ -59,10 +58,13 @@ _ONE_WAY: Final = {
 }
 OPPOSITES: Final = {**{there: here for here, there in _FLIPPED.items()}, **_FLIPPED, **_ONE_WAY}
 # nose's and numpy's functions of these names have no opposite in the same module.
-_METHODS_ONLY: Final = frozenset(name for name in OPPOSITES if "_" in name and not name.startswith("assert_called"))
+_METHODS_ONLY: Final = frozenset(name for name in OPPOSITES if "_" in name and "_called" not in name)
 
 _TRUE: Final = frozenset({"assertTrue", "assert_", "failUnless", "ok_", "assert_true"})
-_FALSE: Final = frozenset({"assertFalse", "failIf", "assert_false", "assertIsNone", "assertIsNotNone"})
+# What these expect is no literal.
+_NO_LITERAL: Final = frozenset(
+    {"assertFalse", "failIf", "assert_false", "assertIsNone", "assertIsNotNone", "assertIsInstance"}
+)
 _UNCHANGEABLE: Final = re.compile(
     r"^assert_?(?:Is)?_?Not|NotEqual|NotIn|not_equal|not_in|Not(?:Contains|Used)|^assert(?:Greater|Less)", re.IGNORECASE
 )
@@ -128,8 +130,15 @@ _RANK_OF_ROLE: Final = {Role.EXPECTED: LITERAL_RANK, Role.BUILT: _BUILT_RANK, Ro
 class Assertions:
     """The assertions of one function."""
 
-    def __init__(self, source: PythonSource, function: Function, constants: dict[str, ast.expr]) -> None:
+    def __init__(
+        self,
+        source: PythonSource,
+        function: Function,
+        constants: dict[str, ast.expr],
+        is_helper: Callable[[ast.Call], bool],
+    ) -> None:
         self._source = source
+        self._is_helper = is_helper
         self.steps = steps(function)
         self.scope = Scope(function, constants)
         self._expectations = Expectations(source, self.scope, _names_given(self.steps))
@@ -147,17 +156,17 @@ class Assertions:
                 match node:
                     case ast.Compare(left=left, ops=[ast.Eq() | ast.Is() | ast.In()], comparators=[right]):
                         found += self._expectations.parameters(left, right)
-                    case ast.Call(args=[left, *rest]) if _ASSERTS.match(callee(node)):
-                        found += self._expectations.parameters(left, rest[0] if rest else None)
+                    case ast.Call(args=[left, right, *_]) if _ASSERTS.match(callee(node)):
+                        found += self._expectations.parameters(left, right)
         return list(dict.fromkeys(found))
 
     def of_argument(self, argument: ast.expr) -> list[Draft]:
         """Changes of an argument that is expected by the function that gets it."""
-        return self._literals(self._expectations.changes(argument)[:2], role=Role.EXPECTED)
+        return self._literals(self._expectations.changes(argument)[:2])
 
     def _of_step(self, node: ast.stmt) -> Iterator[Draft]:
         match node:
-            case ast.Assert(test=test):
+            case ast.Assert(test=test) if not isinstance(test, ast.Constant):
                 yield from self._made_false(test)
             case ast.Expr(value=ast.Call() as call) | ast.Expr(value=ast.Await(value=ast.Call() as call)):
                 yield from self._of_call(call)
@@ -169,8 +178,16 @@ class Assertions:
             case ast.If(test=test, body=[*_, last]) if _fails(last):
                 yield from self._made_true(test)
             case ast.Try(handlers=handlers):
-                caught = [one.type for one in handlers if one.type is not None and not _fails(one.body[-1])]
-                yield from (self._other_type(expected) for expected in caught)
+                for handler in handlers:
+                    yield from self._of_handler(node, handler)
+
+    def _of_handler(self, node: ast.Try, handler: ast.ExceptHandler) -> Iterator[Draft]:
+        """A handler expects its exception where the test fails without it."""
+        if handler.type is None or _fails(handler.body[-1]):
+            return
+        leaves = isinstance(handler.body[-1], ast.Continue | ast.Return | ast.Break)
+        expects = leaves or any(_fails(one) for one in [*node.body[-1:], *node.orelse[-1:]])
+        yield self._other_type(handler.type)._replace(rank=_EXCEPTION_RANK if expects else GIVEN_RANK)
 
     def _of_call(self, call: ast.Call) -> Iterator[Draft]:
         name = self._name(call)
@@ -182,7 +199,7 @@ class Assertions:
             yield from self._made_false(call.args[0], negate=False)
         elif name in {"assertIn", "assert_in"} and len(call.args) > 1:
             yield from self._contained(call.args[0], call.args[1])
-        elif name in _FALSE or _UNCHANGEABLE.search(name):
+        elif name in _NO_LITERAL or _UNCHANGEABLE.search(name):
             pass
         elif _is_regex(name):
             yield from self._of_pattern(call.args[1] if len(call.args) > 1 else None)
@@ -195,7 +212,7 @@ class Assertions:
     def _flipped(self, call: ast.Call, name: str) -> Iterator[Draft]:
         other = OPPOSITES.get(name)
         direct = callee(call) == name
-        if other is not None and direct and (isinstance(call.func, ast.Attribute) or name.startswith("assert_called")):
+        if other is not None and direct and isinstance(call.func, ast.Attribute):
             if name in _METHODS_ONLY and not _is_self(call.func):
                 return
             end = self._source.end(call.func)
@@ -262,10 +279,12 @@ class Assertions:
     def _of_unknown(self, call: ast.Call) -> Iterator[Draft]:
         """An assertion with a rule of its own: any literal may be what it expects."""
         arguments = [*call.args, *(word.value for word in call.keywords if word.arg not in {"msg", "msg_prefix"})]
+        # What a helper of the file expects is read from its own code.
+        role = Role.GIVEN if self._is_helper(call) else Role.BUILT
         for argument in reversed(arguments):
             for change in self._expectations.changes(argument)[:1]:
-                yield from self._literals([change._replace(role=max(change.role, Role.BUILT))])
-        if len(call.args) > 1 and not isinstance(call.args[-1], ast.Constant):
+                yield from self._literals([change._replace(role=max(change.role, role))])
+        if role is Role.BUILT and len(call.args) > 1 and not isinstance(call.args[-1], ast.Constant):
             yield self._replaced(call.args[-1], "None")
 
     def _contained(self, item: ast.expr, container: ast.expr) -> Iterator[Draft]:
@@ -421,7 +440,7 @@ def _is_self(function: ast.expr) -> bool:
 
 def _fails(node: ast.stmt) -> bool:
     match node:
-        case ast.Raise():
+        case ast.Raise() | ast.Assert(test=ast.Constant()):
             return True
         case ast.Expr(value=ast.Call() as call):
             return callee(call) == "fail"

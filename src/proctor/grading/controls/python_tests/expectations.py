@@ -85,15 +85,16 @@ class Expectations:
             if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
                 continue
             value = self._scope.value(node.id, node.lineno)
-            if value is None:
+            given = node.id in self._names_given and not _is_named_expected(node.id)
+            # A change of what is on both sides, or is given to the program too, may change nothing.
+            if value is None or given or node.id in compared:
                 continue
-            given = node.id in compared or (node.id in self._names_given and not _is_named_expected(node.id))
-            role = Role.GIVEN if given else max(_role(side), _role(value))
+            role = max(_role(side), _role(value))
             edits = [change_literal(self._source, literal, use) for literal in _literals(value)]
             found += [Change(role, edit) for edit in reversed(edits) if edit is not None]
         return found
 
-    def parameters(self, left: ast.expr, right: ast.expr | None) -> Iterator[str]:
+    def parameters(self, left: ast.expr, right: ast.expr) -> Iterator[str]:
         """The parameters of the function that are an expected value, the likelier first."""
         for side in (right, left):
             if isinstance(side, ast.Name) and side.id in self._scope.parameters:
@@ -113,7 +114,7 @@ def _role(side: ast.expr) -> Role:
             name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
             # `"…".format(x)` and `textwrap.dedent("…")` build a value; `parse("…")` is what is tested.
             return Role.BUILT if name in _MAKERS or name[:1].isupper() else Role.GIVEN
-        case ast.Await() | ast.Lambda():
+        case ast.Await() | ast.Lambda() | ast.Compare() | ast.BoolOp():
             return Role.GIVEN
         case ast.Attribute(value=value) | ast.Subscript(value=value) | ast.Starred(value=value):
             return max(_role(value), Role.BUILT)

@@ -7,7 +7,7 @@ from typing import Final
 
 from proctor.grading.controls.alteration import Alteration, AlterationKind, Edit, alter, overlap
 from proctor.grading.controls.python_tests.assertions import GIVEN_RANK, STATEMENT_RANK, Proposal
-from proctor.grading.controls.python_tests.doctests import output_changes
+from proctor.grading.controls.python_tests.doctests import has_examples, output_changes
 from proctor.grading.controls.python_tests.helpers import ProposalFinder
 from proctor.grading.controls.python_tests.ids import Definitions, Names, TestFunction, TestIds
 from proctor.grading.controls.python_tests.source import Function, PythonSource, last_line, parse
@@ -33,24 +33,27 @@ def find_alterations(path: str, source: bytes, tests: Sequence[str]) -> dict[str
     by_function: dict[int, tuple[TestFunction, list[str]]] = {}
     by_text: dict[Names, list[str]] = {}
     for test in dict.fromkeys(tests):
-        found = ids.find(test)
-        if found is not None:
+        found, names = ids.find(test), ids.documented(test)
+        documented = names is not None and has_examples(_documented(python, definitions, names))
+        if found is not None and not (documented and not found.function.name.startswith("test")):
             by_function.setdefault(id(found.function), (found, []))[1].append(test)
-            continue
-        names = ids.documented(test)
-        if names is not None:
+        elif names is not None and documented:
             by_text.setdefault(names, []).append(test)
     finder = ProposalFinder(python, definitions)
-    groups = [(names, _chosen(python, finder, test)) for test, names in by_function.values()]
-    groups += [(names, list(_of_docstring(python, definitions, owner))) for owner, names in by_text.items()]
+    groups = [(same_code, _chosen(python, finder, test)) for test, same_code in by_function.values()]
+    groups += [
+        (tests, list(_of_docstring(python, _documented(python, definitions, names))))
+        for names, tests in by_text.items()
+    ]
     proposed = [
-        [_alteration(python, path, tuple(names), proposal) for proposal in proposals] for names, proposals in groups
+        [_alteration(python, path, tuple(same_code), proposal) for proposal in proposals]
+        for same_code, proposals in groups
     ]
     valid = _valid(source, proposed)
     return {
         test: tuple(one for one in alterations if id(one) in valid)
-        for (names, _), alterations in zip(groups, proposed, strict=True)
-        for test in names
+        for (same_code, _), alterations in zip(groups, proposed, strict=True)
+        for test in same_code
         if any(id(one) in valid for one in alterations)
     }
 
@@ -98,9 +101,12 @@ def _failing_statement(source: PythonSource, function: Function) -> Proposal:
     return Proposal(STATEMENT_RANK, AlterationKind.STATEMENT, Certainty.ALWAYS, edits, line, line, shown=edits)
 
 
-def _of_docstring(source: PythonSource, definitions: Definitions, names: Names) -> Iterator[Proposal]:
+def _documented(source: PythonSource, definitions: Definitions, names: Names) -> ast.Module | ast.ClassDef | Function:
     function = definitions.functions.get(names)
-    owner = source.tree if not names else function.function if function is not None else definitions.classes[names]
+    return source.tree if not names else function.function if function is not None else definitions.classes[names]
+
+
+def _of_docstring(source: PythonSource, owner: ast.Module | ast.ClassDef | Function) -> Iterator[Proposal]:
     for edit, first, last in list(output_changes(source, owner))[:_MAX_ALTERATIONS]:
         yield Proposal(0, AlterationKind.OUTPUT, Certainty.ALWAYS, (edit,), first, last, shown=(edit,))
 

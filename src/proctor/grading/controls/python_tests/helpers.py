@@ -34,14 +34,14 @@ class ProposalFinder:
         self._source = source
         self._definitions = definitions
         self._constants = constants_of_one_user(source)
-        self._assertions: dict[int, Assertions] = {}
+        self._assertions: dict[tuple[int, int], Assertions] = {}
         self._helper_proposals: dict[tuple[int, int, int], list[Proposal]] = {}
         self._words = set(re.findall(r"\w+", source.bytes.decode()))
         self._copies = 0
 
     def proposals(self, function: Function, owner: ast.ClassDef | None, depth: int = 0) -> list[Proposal]:
         """Proposals for a function that is called through this class."""
-        assertions = self.assertions(function)
+        assertions = self._assertions_of(function, owner)
         found = list(assertions.proposals())
         if depth < _MAX_DEPTH:
             for step, call, helper in self._helper_calls(function, owner):
@@ -49,7 +49,7 @@ class ProposalFinder:
         return found
 
     def _helper_calls(self, function: Function, owner: ast.ClassDef | None) -> Iterator[tuple[Step, ast.Call, _Helper]]:
-        assertions = self.assertions(function)
+        assertions = self._assertions_of(function, owner)
         for step in assertions.steps:
             for call in _calls(step.node):
                 # What the function binds itself, as a parameter for a fixture or a function in it, is no helper.
@@ -58,11 +58,14 @@ class ProposalFinder:
                     if helper is not None and helper.function is not function:
                         yield step, call, helper
 
-    def assertions(self, function: Function) -> Assertions:
-        if id(function) not in self._assertions:
+    def _assertions_of(self, function: Function, owner: ast.ClassDef | None) -> Assertions:
+        key = (id(function), id(owner))
+        if key not in self._assertions:
             constants = self._constants.get(id(function), {})
-            self._assertions[id(function)] = Assertions(self._source, function, constants)
-        return self._assertions[id(function)]
+            self._assertions[key] = Assertions(
+                self._source, function, constants, lambda call: self._helper(call, owner) is not None
+            )
+        return self._assertions[key]
 
     def _through(
         self, assertions: Assertions, there: _HelperCall, owner: ast.ClassDef | None, depth: int
@@ -116,7 +119,7 @@ class ProposalFinder:
                 yield arguments[parameter]
 
     def _expected_parameters(self, helper: _Helper, owner: ast.ClassDef | None, depth: int) -> list[str]:
-        assertions = self.assertions(helper.function)
+        assertions = self._assertions_of(helper.function, owner)
         found = assertions.expected_parameters()
         if depth + 1 < _MAX_DEPTH:
             for _, call, inner in self._helper_calls(helper.function, owner):
