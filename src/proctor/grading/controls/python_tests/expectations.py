@@ -95,10 +95,14 @@ class Expectations:
         return found
 
     def parameters(self, left: ast.expr, right: ast.expr) -> Iterator[str]:
-        """The parameters of the function that are an expected value, the likelier first."""
+        """The parameters of the function that are an expected value or that it is built from, the likelier first."""
         for side in (right, left):
-            if isinstance(side, ast.Name) and side.id in self._scope.parameters:
-                yield side.id
+            if isinstance(side, ast.Name):
+                value = self._scope.value(side.id, side.lineno)
+                built = value if value is not None and _role(value) < Role.GIVEN else side
+                for node in ast.walk(built):
+                    if isinstance(node, ast.Name) and node.id in self._scope.parameters:
+                        yield node.id
 
 
 def _ends(changes: Sequence[Change]) -> list[Change]:
@@ -152,7 +156,7 @@ def _parts_with_values(node: ast.expr) -> list[ast.expr]:
         case ast.Dict(values=values):
             return values
         case ast.Call(func=function, args=arguments, keywords=keywords):
-            called_on = [function.value] if isinstance(function, ast.Attribute) else []
+            called_on = [function.value] if isinstance(function, ast.Attribute) and function.attr != "join" else []
             return [*called_on, *arguments, *(word.value for word in keywords if word.arg not in _MANNERS)]
         case ast.Subscript(value=value) | ast.Attribute(value=value):
             return [value]

@@ -187,7 +187,10 @@ def _arguments(call: ast.Call, helper: _Helper) -> dict[str, ast.expr]:
     static = any(isinstance(node, ast.Name) and node.id == "staticmethod" for node in helper.function.decorator_list)
     if helper.owner is not None and not static:
         names = names[1:]
-    return dict(zip(names, call.args, strict=False)) | {word.arg: word.value for word in call.keywords if word.arg}
+    found = dict(zip(names, call.args, strict=False)) | {word.arg: word.value for word in call.keywords if word.arg}
+    if arguments.vararg is not None and len(call.args) > len(names):
+        found[arguments.vararg.arg] = call.args[-1]
+    return found
 
 
 def _calls(node: ast.stmt) -> Iterator[ast.Call]:

@@ -20,7 +20,8 @@ class Scope:
         self._defined: set[str] = set()
         self._bound: dict[str, list[tuple[int, ast.expr]]] = {}
         arguments = function.args
-        names = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        more = [arguments.vararg] if arguments.vararg is not None else []
+        names = [*arguments.posonlyargs, *arguments.args, *more, *arguments.kwonlyargs]
         self.parameters = tuple(argument.arg for argument in names)
         for statement in function.body:
             for node in ast.walk(statement):
