@@ -148,7 +148,6 @@ def _reporter(form: TestFormat) -> tuple[bytes, bytes]:
     files = {
         "runner": f"run_{form.value}.py",
         "tamper_watch": "tamper_watch.py",
-        "audit_hook": "audit_hook.py",
         "result": "unittest_result.py",
     }
     sources = {part: _source(file) for part, file in files.items()}

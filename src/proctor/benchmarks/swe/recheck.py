@@ -36,16 +36,11 @@ _HARMLESS_CODES: Final = frozenset(
     code.value
     for code in (
         AuditCode.PROTECTED_PATH,
-        AuditCode.TEST_CHANGED,
         AuditCode.TEST_DELETED,
-        AuditCode.TEST_RENAMED,
         AuditCode.TEST_REMOVED,
-        AuditCode.CONFTEST,
         AuditCode.TEST_CONFIG,
         AuditCode.SYMLINK,
         AuditCode.GIT_METADATA,
-        AuditCode.NETWORK,
-        AuditCode.GIT_PLUMBING,
     )
 )
 
