@@ -91,9 +91,13 @@ class RunOptions(CommonOptions, total=False):
         concurrency: Agents running at once.
         grade_concurrency: Graders running at once. [default: as many as CPUs]
         timeout: An agent's time for a task, instead of the benchmark's own.
-        max_turns: Requests that an agent may make for a task; not for pods. [default: 100]
+        max_turns: Requests that an agent may make for a task; not for pods.
         max_cost_per_task: What one trial of a task may cost.
         network: What agents can reach, instead of what the benchmark says.
+        memory: Memory of an agent's environment, such as 4GB. [default: the task's, or 8GiB]
+        processes: Processes in an agent's environment at once. [default: the task's, or 4096]
+        disk: What an agent's environment may write. [default: the task's, or 20GiB]
+        web: Allow tools that the provider executes: web search and fetch, hosted MCP, code execution.
     """
 
     split: str | None
@@ -125,9 +129,13 @@ class RunOptions(CommonOptions, total=False):
     concurrency: int
     grade_concurrency: int | None
     timeout: float | None
-    max_turns: int | None
+    max_turns: int
     max_cost_per_task: float | None
     network: Literal["none", "model", "open"] | None
+    memory: int | str | None
+    processes: int | None
+    disk: int | str | None
+    web: bool
 
 
 class EvaluateOptions(TypedDict, total=False):

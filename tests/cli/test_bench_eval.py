@@ -64,7 +64,7 @@ def test_a_submission_that_does_not_solve_the_task_is_unresolved_and_says_why(
 ) -> None:
     make_instance(tmp_path)
     suite = make_suite(tmp_path)
-    for seconds in limits(8 if cause == "test_timeout" else PATIENCE):
+    for seconds in limits(2 if cause == "test_timeout" else PATIENCE):
         code, report = evaluate(
             tmp_path, suite, "--predictions", predict(tmp_path, one=patch), "--timeout", f"{seconds:g}"
         )
@@ -81,7 +81,6 @@ def test_a_patch_that_edits_the_tests_is_graded_by_the_real_ones(tmp_path: Path)
     code, report = evaluate(tmp_path, make_suite(tmp_path), "--predictions", predict(tmp_path, one=gutted))
     assert code == 0
     assert verdict(report) == ("unresolved", "tests_failed")
-    assert any(finding["path"] == "tests/test_calc.py" for finding in report["tasks"][0]["verdict"]["findings"])
 
 
 def test_a_task_without_a_prediction_is_skipped(tmp_path: Path) -> None:

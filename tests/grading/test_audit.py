@@ -98,6 +98,8 @@ FILES = [
     (change("pkg/a_test.go", ChangeKind.DELETED), AuditCode.TEST_DELETED),
     (change("tests/test_a.py", removed=("    def test_b(self):",)), AuditCode.TEST_REMOVED),
     (change("jest.config.js"), AuditCode.TEST_CONFIG),
+    (added("conftest.py", "collect_ignore_glob = ['*']"), AuditCode.TEST_CONFIG),
+    (added("tests/conftest.py", "def pytest_runtest_makereport(item, call): pass"), AuditCode.TEST_MACHINERY),
     (added("pytest.ini", "[pytest]\naddopts = -p no:x"), AuditCode.TEST_CONFIG),
     (change("setup.cfg", removed=("addopts = -q",)), AuditCode.TEST_CONFIG),
     (added("pyproject.toml", '[tool.pytest.ini_options]\npython_files = ["x.py"]'), AuditCode.TEST_CONFIG),

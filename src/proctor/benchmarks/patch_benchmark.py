@@ -197,6 +197,7 @@ class PatchBenchmark(Benchmark):
             spec=self.environment_spec(task, context.options),
             timeout=context.options.timeout_seconds or self.test_seconds,
             protected=self.protected(task),
+            overlay=self.hidden_tests(task),
             tags=task.tags,
         )
 

@@ -32,7 +32,6 @@ from proctor.benchmarks.swe.rows import (
     SweBenchProRow,
     SweBenchRow,
     SweEvoRow,
-    SweRow,
     evo_row,
     feature_row,
     pro_row,
@@ -67,8 +66,8 @@ class SweSource(BenchmarkSource, Generic[R]):
         official_grader: OfficialGrader[R],
         *,
         read_row: Callable[[Mapping[str, Any]], R],
-        missing_data: Callable[[R], str | None],
         fetch_rows: RowFetcher,
+        missing_data: Callable[[R], str | None] = lambda _: None,
         read_copy: Callable[[Path], RawRows] = rows_from_copy,
         is_in_split: Callable[[Mapping[str, Any], str], bool] = lambda _row, _split: True,
     ) -> None:
@@ -200,11 +199,6 @@ def _missing_run_script(row: SweBenchProRow) -> str | None:
     return "its run_script.sh and parser.py are missing: fetch from the official place, or from a clone with the rows"
 
 
-def _nothing_missing(row: SweRow) -> str | None:
-    del row
-    return None
-
-
 swe_bench_verified: Final[SweSource[SweBenchRow]] = SweSource(
     "swe_bench_verified",
     "issues of Python projects, solved by a patch (SWE-bench: Verified, Lite, full, Multilingual)",
@@ -231,7 +225,6 @@ swe_evo: Final[SweSource[SweEvoRow]] = SweSource(
     ("test",),
     SweEvoGrader(),
     read_row=evo_row,
-    missing_data=_nothing_missing,
     fetch_rows=_fetch_evo,
     read_copy=evo_rows,
 )
@@ -241,6 +234,5 @@ ace_bench: Final[SweSource[FeatureBenchRow]] = SweSource(
     ("full", "fast", "lite"),
     FeatureBenchGrader(),
     read_row=feature_row,
-    missing_data=_nothing_missing,
     fetch_rows=_fetch_feature,
 )

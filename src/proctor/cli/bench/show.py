@@ -1,34 +1,25 @@
-"""``proctor bench show``."""
+"""What `show` does: one run, or one task of it."""
 
-from typing import TYPE_CHECKING
+import shutil
 
 import click
 
+from proctor.agents.h2 import TIMELINE_FILE, Timeline, render_timeline
 from proctor.cli.output import print_json, print_table
 from proctor.core.errors import UsageError
 from proctor.core.formatting import NO_VALUE, duration, money, percent, plural, visible
+from proctor.core.record import read_record
+from proctor.core.result import Member, TaskResult
+from proctor.core.verdict import ControlSummary
+from proctor.report import run_row
+from proctor.report.cli_records import RunDetails
+from proctor.results import RunStore, find_run, usage_cost
 
-if TYPE_CHECKING:
-    from proctor.core.result import Member, TaskResult
-    from proctor.core.verdict import ControlSummary
-    from proctor.results import RunStore
 
-
-@click.command()
-@click.argument("run")
-@click.argument("task", required=False)
-@click.option(
-    "--trial", metavar="K", type=click.IntRange(min=1), help="With TASK: the number of the trial. [default: 1]"
-)
-@click.option("--attempt", "former_trial", type=click.IntRange(min=1), hidden=True)
-@click.option("--timeline", is_flag=True, help="With TASK: when each agent of a pod was active.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(
+def show(
     run: str, task: str | None, *, trial: int | None, former_trial: int | None, timeline: bool, as_json: bool
 ) -> None:
-    """Show RUN: its configuration and every task; or one TASK of it: verdict, evidence, cost, logs."""
-    from proctor.results import find_run  # noqa: PLC0415 - the help page needs none of it
-
+    """``proctor bench show``."""
     store = find_run(run)
     trial = trial or former_trial
     if task is None and (timeline or trial is not None):
@@ -45,17 +36,11 @@ def command(
         _show_task(store, result)
 
 
-def _show_run(store: "RunStore", *, as_json: bool) -> None:
-    from proctor.report import run_row  # noqa: PLC0415 - JSON needs none of it
-
+def _show_run(store: RunStore, *, as_json: bool) -> None:
     config, results = store.config(), list(store.results())
     if as_json:
-        from proctor.report.cli_records import RunDetails  # noqa: PLC0415
-
         print_json(RunDetails(config=config, tasks=tuple(results)))
         return
-    from proctor.results import usage_cost  # noqa: PLC0415
-
     row = run_row(config, results)
     name = visible(f"{store.folder.parent.name}/{store.run_id}")
     click.echo(f"{name}: {config.mode.value}, {config.agent}, {config.created_at}")
@@ -83,7 +68,7 @@ def _show_run(store: "RunStore", *, as_json: bool) -> None:
     click.echo(f"\n{row.resolved} of {row.counted} resolved, {errors}, {row.skipped} skipped{missing}")
 
 
-def _show_task(store: "RunStore", result: "TaskResult") -> None:
+def _show_task(store: RunStore, result: TaskResult) -> None:
 
     click.echo(visible(f"{_trial_name(result)}: {result.status.value} ({result.cause.value})"))
     if result.verdict is not None:
@@ -122,18 +107,13 @@ def _show_task(store: "RunStore", result: "TaskResult") -> None:
         click.echo(f"  {store.folder / attempt.logs}")
 
 
-def _describe_controls(controls: "ControlSummary") -> str:
+def _describe_controls(controls: ControlSummary) -> str:
     given = f"{plural(controls.pairs, 'pair')} of papers" if controls.pairs else "not given"
     without = f"; without: {', '.join(controls.uncontrolled)}" if controls.uncontrolled else ""
     return f"controls: {plural(controls.controlled, 'test')} with an altered twin, {given}{without}"
 
 
-def _show_timeline(store: "RunStore", result: "TaskResult", *, as_json: bool) -> None:
-    import shutil  # noqa: PLC0415 - for this option only
-
-    from proctor.agents.h2 import TIMELINE_FILE, Timeline, render_timeline  # noqa: PLC0415
-    from proctor.core.record import read_record  # noqa: PLC0415
-
+def _show_timeline(store: RunStore, result: TaskResult, *, as_json: bool) -> None:
     attempt = result.attempts[-1]
     file = store.folder / attempt.logs / TIMELINE_FILE
     if not file.is_file():
@@ -147,13 +127,11 @@ def _show_timeline(store: "RunStore", result: "TaskResult", *, as_json: bool) ->
         click.echo(render_timeline(timeline, shutil.get_terminal_size((100, 24)).columns), nl=False)
 
 
-def _trial_name(result: "TaskResult") -> str:
+def _trial_name(result: TaskResult) -> str:
     return result.task_id if result.trial == 1 else f"{result.task_id} #{result.trial}"
 
 
-def _member_cells(member: "Member") -> list[str]:
-    from proctor.results import usage_cost  # noqa: PLC0415 - as above
-
+def _member_cells(member: Member) -> list[str]:
     return [
         member.name,
         member.role,

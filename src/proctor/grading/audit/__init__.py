@@ -65,14 +65,22 @@ def _findings(
     change: ChangedFile, protected: Sequence[str], *, is_for_tests: bool, is_readable: bool
 ) -> Iterator[tuple[AuditCode, str]]:
     yield from path_findings(change, protected)
-    if change.kind is ChangeKind.DELETED or change.binary or not is_readable or is_test(change.path):
+    if change.kind is ChangeKind.DELETED or change.binary or not is_readable:
+        return
+    if is_test(change.path) and not change.path.endswith("conftest.py"):
         return
     from_tree = _python_findings(change)
     found = [*(from_tree or ()), *line_findings(change, has_tree=from_tree is not None)]
+    is_conftest = change.path.endswith("conftest.py")
     may_use_library = is_for_tests or is_test_support(change.path)
     for line, code, detail in sorted(found):
-        if not (may_use_library and code in {AuditCode.TEST_MACHINERY, AuditCode.TEST_SNIFFING, AuditCode.TEST_FILES}):
+        is_hook = is_conftest and detail.startswith("defines the hook")
+        if not may_use_library or is_hook or code not in _USES_OF_TESTS:
             yield code, f"line {line}: {detail}"
+
+
+# What helpers for tests and plugins of test runners do all the time.
+_USES_OF_TESTS: Final = frozenset({AuditCode.TEST_MACHINERY, AuditCode.TEST_SNIFFING, AuditCode.TEST_FILES})
 
 
 def _python_findings(change: ChangedFile) -> list[tuple[int, AuditCode, str]] | None:

@@ -29,6 +29,7 @@ _CONFIG_NAME: Final = re.compile(
 # These configure many things, or have settings of pytest that change no result.
 _MIXED_CONFIG: Final = frozenset(
     {
+        "conftest.py",
         "pytest.ini",
         ".pytest.ini",
         "pytest.toml",

@@ -103,6 +103,26 @@ def _with_pairs(controls: ControlSet, pairs: tuple[tuple[Paper, Paper], ...]) ->
     )
 
 
+def unproved_controls(
+    tests: Sequence[str], sources: Mapping[str, bytes], *, pairs: int, chance: random.Random | None = None
+) -> ControlSet:
+    """The control set of a task without an oracle: twins that contradict their originals by themselves."""
+    twins: list[Alteration] = []
+    for candidates in candidate_alterations(tests, sources).values():
+        fitting = (one for one in candidates if one.contradicts and not any(overlap(one, other) for other in twins))
+        twins += [one for one in [next(fitting, None)] if one is not None and one not in twins]
+    controlled = tuple(test for test in tests if any(test in twin.tests for twin in twins))
+    return ControlSet(
+        twins=tuple(twins),
+        tests=controlled,
+        uncontrolled=tuple(test for test in tests if test not in set(controlled)),
+        pairs=whole_pairs(len(twins), pairs) if twins else (),
+        sizes=file_sizes(twins, sources, chance or random.SystemRandom()),
+        proved=False,
+        reason="" if twins else "the task has no oracle to prove altered tests with",
+    )
+
+
 @dataclass(slots=True)
 class _Proof:
     """The oracle's runs, of which there are not more than a bounded number."""

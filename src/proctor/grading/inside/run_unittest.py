@@ -193,14 +193,14 @@ def overrides(test: "unittest.TestCase", own: "frozenset[str]") -> "dict[str, An
     return found
 
 
-def run_tests(report: "Any", tests: "list[unittest.TestCase]", result: "Any") -> "bool":
+def run_tests(report: "Any", tests: "list[unittest.TestCase]", result: "Any", name_of: "Any" = test_id) -> "bool":
     """Run each test by itself; unittest sets classes and modules up when the first of their tests comes."""
     own = frozenset(name for name, value in vars(unittest.TestCase).items() if isinstance(value, FUNCTION))
     known = {kind: overrides(test, own) for kind, test in [(type(test), test) for test in tests]}
     fixture_statuses = {}  # type: dict[str, str]
     all_good = True
     for test in tests:
-        name, kind = test_id(test), type(test)
+        name, kind = name_of(test), type(test)
         statuses = []  # type: list[str]
         result.statuses = statuses
         report.start(name)
