@@ -251,7 +251,7 @@ def _verdict(job: GradingJob, before: TestRun, ended: ControlledRun, applied: Ap
         cause=resolution.cause,
         reason=resolution.reason,
         tests=resolution.tests,
-        findings=(*ended.findings, *applied.findings, *run_time_findings(before, runs, applied.touched)),
+        findings=(*ended.findings, *applied.findings, *run_time_findings(before, runs)),
         applied_with=applied.applied_with,
         flaky=resolution.flaky,
         controls=ended.controls,
