@@ -78,6 +78,7 @@ class ControlledTests:
             self.sources(),
             self.run_oracle,
             pairs=self.pairs,
+            others=pass_to_pass,
             whole_step=expectation.exit_zero or not expectation.labels,
             passing=expectation.passing,
         )
