@@ -83,7 +83,7 @@ def test_a_number_at_the_end_of_a_task_id_is_not_a_trial(tmp_path: Path) -> None
 def test_a_run_of_version_1_keeps_its_names_from_its_first_trial_on(tmp_path: Path) -> None:
     run = stored(tmp_path)
     file = run.folder / "config.json"
-    file.write_text(file.read_text().replace("run_config@2", "run_config@1").replace('"trials"', '"samples"'))
+    file.write_text(file.read_text().replace("run_config@3", "run_config@1").replace('"trials"', '"samples"'))
     begun = RunStore(run.folder)
     assert begun.logs("a", 2).name == "a~2"
     begun.write_config(begun.config())

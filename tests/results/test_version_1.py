@@ -100,7 +100,7 @@ def test_a_run_and_its_trials_are_shown(world: Path) -> None:
         ("sum_total", 1, "resolved"),
         ("sum_total", 2, "resolved"),
     ]
-    assert (shown["config"]["trials"], shown["config"]["schema_version"]) == (2, "proctor.run_config@2")
+    assert (shown["config"]["trials"], shown["config"]["schema_version"]) == (2, "proctor.run_config@3")
     one = proctor(world, "bench", "show", "mine/run-001", "add", "--trial", "2")
     assert one.returncode == 0, one.stderr
     assert "resolved (solved)" in one.stdout

@@ -18,6 +18,13 @@ class ObservedFinding(Record):
     code: str
 
 
+class ObservedControls(Record):
+    """How far a verdict was controlled."""
+
+    pairs: int
+    uncontrolled: tuple[str, ...] = ()
+
+
 class ObservedVerdict(Record):
     """A verdict without the tests behind it."""
 
@@ -29,6 +36,7 @@ class ObservedVerdict(Record):
     official: Status | None = None
     findings: tuple[ObservedFinding, ...] = ()
     flaky: tuple[str, ...] = ()
+    controls: ObservedControls | None = None
 
 
 class ObservedAttempt(Record):

@@ -65,6 +65,8 @@ class RunRow(Record):
             the score itself, and of each score within a time.
         healthy: over the tasks that are known to be healthy; None where none was validated.
         findings: graded trials in which the audit found something; `finding_codes` counts them by code.
+        controls: pairs of papers with altered tests that resolved trials were given at least; 0: none.
+        uncontrolled: resolved trials with tests that have no altered twin.
         flaky: tasks of which a test flipped between reruns.
         missing: trials of the run that are not recorded.
         retries: attempts beyond the first, made after infrastructure failures.
@@ -94,6 +96,8 @@ class RunRow(Record):
     skipped: int
     missing: int
     findings: int
+    controls: int
+    uncontrolled: int
     flaky: int
     retries: int
     avg_cost_usd: float | None
@@ -167,7 +171,9 @@ class _RunRowBuilder:
             _TaskColumn(),
         )
         self.scores, self.best_of_scores = _TaskColumn(), dict[str, _TaskColumn]()
-        self.recorded = self.official = self.findings = self.retries = self.all_tokens = self.agents = 0
+        self.recorded = self.official = self.findings = self.uncontrolled = self.retries = self.all_tokens = (
+            self.agents
+        ) = 0
         self.statuses: Counter[Status] = Counter()
         self.flaky: set[str] = set()
         self.total_usd: float | None = 0.0
@@ -216,6 +222,7 @@ class _RunRowBuilder:
         codes = finding_codes(one)
         self.official += _officially_resolved(one)
         self.findings += bool(codes)
+        self.uncontrolled += one.resolved and _is_uncontrolled(one.verdict)
         self.finding_codes.update(codes)
         reason = failure_reason(one)
         if reason is not None:
@@ -277,6 +284,8 @@ class _RunRowBuilder:
             skipped=self.statuses[Status.SKIPPED],
             missing=len(config.tasks) * config.trials - self.recorded,
             findings=self.findings,
+            controls=config.controls,
+            uncontrolled=self.uncontrolled,
             flaky=len(self.flaky),
             retries=self.retries,
             avg_cost_usd=cost.value if cost else None,
@@ -378,3 +387,9 @@ def _pass_at_k(trials: Sequence[Sequence[float]]) -> tuple[PassAtK, ...]:
     resolved = [[value > 0 for value in values] for values in trials]
     found = (estimate_pass_at_k(resolved, k) for k in range(1, min(most, _MAX_K) + 1))
     return tuple(one for one in found if one is not None)
+
+
+def _is_uncontrolled(verdict: ObservedVerdict | None) -> bool:
+    """Whether a verdict rests on tests that were never seen to fail; where controls do not apply, it does not."""
+    controls = verdict.controls if verdict else None
+    return controls is not None and (not controls.pairs or bool(controls.uncontrolled))

@@ -30,7 +30,7 @@ def runs_table(
         title=title,
         headings=HEADINGS,
         rows=tuple(_cells(row) for row in rows),
-        notes=(*published_lines(published, tasks), *error_notes(rows)),
+        notes=(*published_lines(published, tasks), *error_notes(rows), *control_notes(rows)),
     )
 
 
@@ -316,6 +316,18 @@ def error_notes(rows: Iterable[RunRow]) -> tuple[str, ...]:
     errors = sum(row.errors for row in rows)
     are = "is" if errors == 1 else "are"
     return (f"{plural(errors, 'infrastructure error')} {are} excluded from the rates.",) if errors else ()
+
+
+def control_notes(rows: Iterable[RunRow]) -> tuple[str, ...]:
+    """A note for each run whose resolved trials were not all seen to fail where a right program must."""
+    notes = []
+    for row in rows:
+        if row.resolved and not row.controls:
+            notes.append(f"{row.run_id}: control exams were off, so resolved trials were not seen to fail any test.")
+        elif row.uncontrolled:
+            trials = plural(row.resolved, "resolved trial")
+            notes.append(f"{row.run_id}: {row.uncontrolled} of {trials} passed tests that have no altered twin.")
+    return tuple(notes)
 
 
 def _cells(row: RunRow) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ class Session:
         self.benchmark = benchmark.for_provider(provider)
         self.provider = provider
         self.access = access
-        self.grade_options = GradeOptions(image=config.image)
+        self.grade_options = GradeOptions(image=config.image, controls=config.controls)
         self.prefetcher = EnvironmentPrefetcher(provider, self.benchmark, self.grade_options)
         self.total = config.concurrency + config.grade_concurrency
         self.attempts = asyncio.Semaphore(config.concurrency)

@@ -10,6 +10,7 @@ from proctor.core.errors import UsageError
 from proctor.core.formatting import NO_VALUE, duration, money, percent, plural, visible
 from proctor.core.record import read_record
 from proctor.core.result import Member, TaskResult
+from proctor.core.verdict import ControlSummary
 from proctor.report import run_row
 from proctor.report.cli_records import RunDetails
 from proctor.results import RunStore, find_run, usage_cost
@@ -74,6 +75,8 @@ def _show_task(store: RunStore, result: TaskResult) -> None:
         click.echo(visible(result.verdict.reason))
         for deviation in result.verdict.deviations:
             click.echo(visible(f"deviation: {deviation}"))
+        if result.verdict.controls is not None:
+            click.echo(visible(_describe_controls(result.verdict.controls)))
         for finding in result.verdict.findings:
             click.echo(visible(f"finding: {finding.code}: {finding.path}: {finding.detail}"))
         if result.verdict.tests:
@@ -102,6 +105,12 @@ def _show_task(store: RunStore, result: TaskResult) -> None:
     for attempt in result.attempts:
         click.echo(visible(f"attempt {attempt.number}: {attempt.cause.value}: {attempt.detail}"))
         click.echo(f"  {store.folder / attempt.logs}")
+
+
+def _describe_controls(controls: ControlSummary) -> str:
+    given = f"{plural(controls.pairs, 'pair')} of papers" if controls.pairs else "not given"
+    without = f"; without: {', '.join(controls.uncontrolled)}" if controls.uncontrolled else ""
+    return f"controls: {plural(controls.controlled, 'test')} with an altered twin, {given}{without}"
 
 
 def _show_timeline(store: RunStore, result: TaskResult, *, as_json: bool) -> None:

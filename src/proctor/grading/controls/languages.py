@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
+from proctor.grading.controls import python_tests
 from proctor.grading.controls.alteration import Alteration
 
 Finder = Callable[[str, bytes, Sequence[str]], dict[str, tuple[Alteration, ...]]]
 
-FINDERS: Final[dict[str, Finder]] = {}
+FINDERS: Final[dict[str, Finder]] = {".py": python_tests.find_alterations}
 
 
 def find_alterations(path: str, source: bytes, tests: Sequence[str]) -> dict[str, tuple[Alteration, ...]]:
@@ -18,3 +19,9 @@ def find_alterations(path: str, source: bytes, tests: Sequence[str]) -> dict[str
     """
     finder = FINDERS.get(PurePosixPath(path).suffix)
     return finder(path, source, tests) if finder is not None else {}
+
+
+def has_finder(path: str, source: bytes) -> bool:
+    """Whether the tests of such a file can be altered."""
+    del source
+    return PurePosixPath(path).suffix in FINDERS
