@@ -9,7 +9,7 @@ from proctor.core.errors import UsageError
 from proctor.core.formatting import NO_VALUE, duration, money, percent, plural, visible
 
 if TYPE_CHECKING:
-    from proctor.core.result import Member, TaskResult
+    from proctor.core.result import Member, TaskResult, WebUse
     from proctor.results import RunStore
 
 
@@ -46,6 +46,7 @@ def command(
 
 def _show_run(store: "RunStore", *, as_json: bool) -> None:
     from proctor.report import run_row  # noqa: PLC0415 - JSON needs none of it
+    from proctor.report.runs import estimate_notes, web_notes  # noqa: PLC0415
 
     config, results = store.config(), list(store.results())
     if as_json:
@@ -58,7 +59,9 @@ def _show_run(store: "RunStore", *, as_json: bool) -> None:
     row = run_row(config, results)
     name = visible(f"{store.folder.parent.name}/{store.run_id}")
     click.echo(f"{name}: {config.mode.value}, {config.agent}, {config.created_at}")
-    click.echo(f"model {config.model or 'none'}; {config.runner}{'' if config.isolation else ' without isolation'}")
+    isolation = "" if config.isolation else " without isolation"
+    web = f"; the provider's tools {'allowed' if config.web else 'not allowed'}" if config.model else ""
+    click.echo(f"model {config.model or 'none'}; {config.runner}{isolation}{web}")
     click.echo(", ".join(f"{name} {version}" for name, version in config.versions.items()))
     click.echo()
     print_table(
@@ -80,6 +83,8 @@ def _show_run(store: "RunStore", *, as_json: bool) -> None:
     missing = f", {row.missing} not recorded yet" if row.missing > 0 else ""
     errors = plural(row.errors, "error")
     click.echo(f"\n{row.resolved} of {row.counted} resolved, {errors}, {row.skipped} skipped{missing}")
+    for note in (*estimate_notes([row]), *web_notes([row])):
+        click.echo(note)
 
 
 def _show_task(store: "RunStore", result: "TaskResult") -> None:
@@ -114,9 +119,20 @@ def _show_task(store: "RunStore", result: "TaskResult") -> None:
     for usage in result.usage:
         requests = plural(usage.requests, "request")
         click.echo(f"{usage.model}: {requests}, {usage.tokens.total:,} tokens, {money(usage.cost_usd)}")
+        if usage.estimated_requests:
+            broken = plural(usage.estimated_requests, "request")
+            click.echo(f"  {money(usage.estimated_usd)} of it is an upper estimate: {broken} without a whole response")
+    if result.web is not None:
+        click.echo(_web_line(result.web))
     for attempt in result.attempts:
         click.echo(visible(f"attempt {attempt.number}: {attempt.cause.value}: {attempt.detail}"))
         click.echo(f"  {store.folder / attempt.logs}")
+
+
+def _web_line(web: "WebUse") -> str:
+    if web.allowed:
+        return f"the provider's tools were allowed; web searches: {web.searches:,}"
+    return f"the provider's tools were not allowed: {plural(web.refused, 'request')} refused"
 
 
 def _show_timeline(store: "RunStore", result: "TaskResult", *, as_json: bool) -> None:
