@@ -123,7 +123,8 @@ def _show_verdict(verdict: Verdict) -> None:
 
 def _describe_controls(controls: ControlSummary) -> str:
     given = f"{plural(controls.pairs, 'pair')} of papers" if controls.pairs else "not given"
-    without = f"; without: {', '.join(controls.uncontrolled)}" if controls.uncontrolled else ""
+    why = f" ({controls.reason})" if controls.reason else ""
+    without = f"; without: {', '.join(controls.uncontrolled)}{why}" if controls.uncontrolled else ""
     return f"controls: {plural(controls.controlled, 'test')} with an altered twin, {given}{without}"
 
 

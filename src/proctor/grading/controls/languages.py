@@ -54,6 +54,12 @@ def missing_grammar(path: str, source: bytes) -> str | None:
     return f"there is no grammar of {grammar.language} here: {HOW_TO_INSTALL}"
 
 
+def installed_grammars() -> tuple[str, ...]:
+    """The languages whose grammars are installed: what is known of a task's tests depends on them."""
+    grammars = {grammar.language: grammar for grammar in GRAMMARS.values()}
+    return tuple(sorted(name for name, one in grammars.items() if load_parser(one.package, one.function) is not None))
+
+
 def _language_suffix(path: str, source: bytes) -> str:
     """The suffix that stands for the file's language: its own, or that of the program in its first line."""
     suffix = PurePosixPath(path).suffix

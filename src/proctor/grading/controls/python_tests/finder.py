@@ -7,6 +7,7 @@ from typing import Final
 
 from proctor.grading.controls.alteration import Alteration, AlterationKind, Edit, alter, overlap
 from proctor.grading.controls.python_tests.assertions import GIVEN_RANK, STATEMENT_RANK, Proposal
+from proctor.grading.controls.python_tests.contradiction import CertainComparisons
 from proctor.grading.controls.python_tests.doctests import has_examples, output_changes
 from proctor.grading.controls.python_tests.helpers import ProposalFinder
 from proctor.grading.controls.python_tests.ids import Definitions, Names, TestFunction, TestIds
@@ -45,8 +46,9 @@ def find_alterations(path: str, source: bytes, tests: Sequence[str]) -> dict[str
         (tests, list(_of_docstring(python, _documented(python, definitions, names))))
         for names, tests in by_text.items()
     ]
+    certain = CertainComparisons(python)
     proposed = [
-        [_alteration(python, path, tuple(same_code), proposal) for proposal in proposals]
+        [_alteration(python, certain, path, tuple(same_code), proposal) for proposal in proposals]
         for same_code, proposals in groups
     ]
     valid = _valid(source, proposed)
@@ -111,7 +113,9 @@ def _of_docstring(source: PythonSource, owner: ast.Module | ast.ClassDef | Funct
         yield Proposal(0, AlterationKind.OUTPUT, Certainty.ALWAYS, (edit,), first, last, shown=(edit,))
 
 
-def _alteration(source: PythonSource, path: str, tests: tuple[str, ...], proposal: Proposal) -> Alteration:
+def _alteration(
+    source: PythonSource, certain: CertainComparisons, path: str, tests: tuple[str, ...], proposal: Proposal
+) -> Alteration:
     shown = sorted(proposal.shown, key=lambda edit: edit.start)
     start = source.bytes.rfind(b"\n", 0, shown[0].start) + 1
     end = source.line_end(shown[-1].end)
@@ -127,6 +131,7 @@ def _alteration(source: PythonSource, path: str, tests: tuple[str, ...], proposa
         last_line=proposal.last_line,
         original=source.text(start, end).strip(),
         altered=altered.decode().strip(),
+        contradicts=certain.decide(proposal.edits, proposal.first_line, proposal.last_line),
     )
 
 
