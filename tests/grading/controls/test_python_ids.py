@@ -1,7 +1,7 @@
 import pytest
 
-from grading.controls.altered import text, twins
-from proctor.grading.controls import find_alterations
+from grading.controls.altered import passes, text, twins
+from proctor.grading.controls import alter, find_alterations
 
 SOURCE = text('''
     import unittest
@@ -126,3 +126,23 @@ def test_values_that_are_in_the_ids_of_tests_are_never_changed() -> None:
         "assert given + 1 != expected",
         "assert given + 1 == expected; assert 0",
     ]
+
+
+def test_a_label_that_several_tests_share_alters_all_of_them() -> None:
+    source = text("""
+        import unittest
+
+        class Case(unittest.TestCase):
+            def test_one(self):
+                "The same label."
+                self.assertEqual(1 + 1, 2)
+
+            def test_two(self):
+                "The same label."
+                self.assertEqual(2 + 2, 4)
+        """)
+    for one in twins(source, "The same label."):
+        altered = alter(source, [one])
+        assert not passes(altered, "Case.test_one")
+        assert not passes(altered, "Case.test_two")
+        assert (one.first_line, one.last_line) == (6, 10)

@@ -31,17 +31,17 @@ def find_alterations(path: str, source: bytes, tests: Sequence[str]) -> dict[str
     python = PythonSource(source, tree)
     definitions = Definitions(tree)
     ids = TestIds(path, definitions)
-    by_function: dict[int, tuple[TestFunction, list[str]]] = {}
+    by_code: dict[tuple[Function, ...], tuple[tuple[TestFunction, ...], list[str]]] = {}
     by_text: dict[Names, list[str]] = {}
     for test in dict.fromkeys(tests):
         found, names = ids.find(test), ids.documented(test)
         documented = names is not None and has_examples(_documented(python, definitions, names))
-        if found is not None and not (documented and not found.function.name.startswith("test")):
-            by_function.setdefault(id(found.function), (found, []))[1].append(test)
+        if found and not (documented and not found[0].function.name.startswith("test")):
+            by_code.setdefault(tuple(one.function for one in found), (found, []))[1].append(test)
         elif names is not None and documented:
             by_text.setdefault(names, []).append(test)
     finder = ProposalFinder(python, definitions)
-    groups = [(same_code, _chosen(python, finder, test)) for test, same_code in by_function.values()]
+    groups = [(same_code, _chosen_of_all(python, finder, code)) for code, same_code in by_code.values()]
     groups += [
         (tests, list(_of_docstring(python, _documented(python, definitions, names))))
         for names, tests in by_text.items()
@@ -58,6 +58,20 @@ def find_alterations(path: str, source: bytes, tests: Sequence[str]) -> dict[str
         for test in same_code
         if any(id(one) in valid for one in alterations)
     }
+
+
+def _chosen_of_all(source: PythonSource, finder: ProposalFinder, code: Sequence[TestFunction]) -> list[Proposal]:
+    """The proposals for an id. Where several tests share it as their label, each is made in all of them."""
+    chosen = [_chosen(source, finder, test) for test in code]
+    return [_joined(row) for row in zip(*chosen, strict=False)]
+
+
+def _joined(proposals: Sequence[Proposal]) -> Proposal:
+    return proposals[0]._replace(
+        edits=tuple(edit for one in proposals for edit in one.edits),
+        first_line=min(one.first_line for one in proposals),
+        last_line=max(one.last_line for one in proposals),
+    )
 
 
 def _chosen(source: PythonSource, finder: ProposalFinder, test: TestFunction) -> list[Proposal]:
