@@ -7,8 +7,10 @@ _HEXADECIMAL: Final = re.compile(r"(0[xX])([0-9a-fA-F_]*?)([0-9a-fA-F])(_*(?:[ui
 _OTHER_BASE: Final = re.compile(r"(0[bBoO][0-7_]*)([0-7])(\D*|_*[ui](?:8|16|32|64|128|size))")
 _INTEGER: Final = re.compile(r"([0-9][0-9_]*)(_*[ui](?:8|16|32|64|128|size)|[lLnN]|)")
 _NONZERO: Final = re.compile(r"[1-9]")
-# A character that stands for itself: not one of an escape, of a format's directive or of a variable's name.
-_PLAIN: Final = re.compile(r"(?<![\\%$&{])[0-9A-Za-z]")
+# Escapes, directives of formats, variables and entities: what is inside of them does not stand for itself.
+_PLAIN: Final = re.compile(
+    r"\\.|%[-+#0-9.*]*[A-Za-z]|\$\w+|\$?\{[\w:?#.$]*\}|&\#?\w+;|(?P<plain>[0-9A-Za-z])", re.DOTALL
+)
 _FILLER: Final = "x"
 
 
@@ -40,7 +42,7 @@ def _lower_digit(digit: str) -> str:
 
 def other_text(text: str, *, from_start: bool = False) -> str:
     """A text that differs from this one in one letter or digit, the last one by default."""
-    places = [match.start() for match in _PLAIN.finditer(text)]
+    places = [match.start() for match in _PLAIN.finditer(text) if match["plain"]]
     if not places:
         return text + _FILLER
     place = places[0 if from_start else -1]

@@ -27,6 +27,7 @@ _VALUES: Final = {
     "numbers": frozenset({"number"}),
     "strings": {"string": frozenset({"string_fragment"}), "template_string": frozenset({"string_fragment"})},
     "patterns": frozenset({"regex_pattern"}),
+    "pairs": frozenset({"pair"}),
     "words": {"true": "false", "false": "true", "null": "0", "undefined": "0"},
     "passed_over": frozenset(
         {"type_annotation", "type_arguments", "property_identifier", "regex_flags", "comment", "computed_property_name"}
@@ -289,7 +290,8 @@ class _File:
         fields = [child for child in row.named_children if child != name and child.type != "comment"]
         if row.type == "object":
             fields = [child for child in fields if child.child_by_field_name("value") != name]
-            fields.sort(key=lambda child: not _EXPECTED_FIELD.search(self.text(child).partition(":")[0]))
+            expected = [child for child in fields if _EXPECTED_FIELD.search(self.text(child).partition(":")[0])]
+            fields = expected or fields
         elif row.type == "array":
             fields.reverse()
         for one in fields:
@@ -366,9 +368,13 @@ class _File:
             yield from self._exception(call, arguments[1:2])
         elif name in _TRUTHS and arguments:
             yield from self._negated(call, arguments[0])
-        if name in _OPPOSITES and name not in _TRUTHS and arguments:
+        if name in _OPPOSITES and name not in _TRUTHS and arguments and self._is_there(method, _OPPOSITES[name]):
             kind = AlterationKind.EXCEPTION if name in _EXCEPTIONS else AlterationKind.COMPARISON
             yield self.proposer.replaced(kind, call, method, _OPPOSITES[name])
+
+    def _is_there(self, method: "Node", other: str) -> bool:
+        """Whether an assertion can be used: as a member of the same object, or because the file uses it already."""
+        return method.type != "identifier" or re.search(rf"\b{other}\b".encode(), self.tree.source) is not None
 
     def _expected(self, call: "Node", arguments: "Sequence[Node]", declared: "dict[str, Node]") -> Iterator[Proposal]:
         """Values of the second argument, or else of the first, or else of the variable that one of them is."""
@@ -541,9 +547,14 @@ class _File:
             enumerate(given),
             key=lambda pair: ((parameters[pair[0] : pair[0] + 1] or [""])[0] not in expected, -pair[0]),
         )
-        for _, argument in ranked:
+        found = False
+        for place, argument in ranked:
+            if found and (parameters[place : place + 1] or [""])[0] not in expected:
+                return  # what is tested with stays as it is where what is expected can be changed
             if argument.type not in {"call_expression", "await_expression", "new_expression", "identifier"}:
-                yield from self._literal(call, argument)
+                for proposal in self._literal(call, argument):
+                    found = True
+                    yield proposal
 
     def _parameters(self, name: str) -> list[str]:
         function = self.helpers.get(name)

@@ -5,7 +5,14 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
-from proctor.grading.controls import javascript_tests, python_tests, shell_tests
+from proctor.grading.controls import (
+    go_tests,
+    java_tests,
+    javascript_tests,
+    python_tests,
+    rust_tests,
+    shell_tests,
+)
 from proctor.grading.controls.alteration import Alteration
 from proctor.grading.controls.syntax_tree import HOW_TO_INSTALL, Grammar, load_parser
 
@@ -16,6 +23,9 @@ FINDERS: Final[dict[str, Finder]] = {
     **dict.fromkeys((".js", ".jsx", ".mjs", ".cjs"), javascript_tests.find_alterations),
     **dict.fromkeys((".ts", ".mts", ".cts", ".tsx"), javascript_tests.find_alterations),
     **dict.fromkeys((".sh", ".bash", ".bats", ".ksh"), shell_tests.find_alterations),
+    ".go": go_tests.find_alterations,
+    ".java": java_tests.find_alterations,
+    ".rs": rust_tests.find_alterations,
 }
 # The grammar that a finder needs, where it is a package of its own.
 GRAMMARS: Final[dict[str, Grammar]] = {
@@ -23,6 +33,9 @@ GRAMMARS: Final[dict[str, Grammar]] = {
     **dict.fromkeys((".ts", ".mts", ".cts"), javascript_tests.TYPESCRIPT),
     ".tsx": javascript_tests.TSX,
     **dict.fromkeys((".sh", ".bash", ".bats", ".ksh"), shell_tests.SHELL),
+    ".go": go_tests.GO,
+    ".java": java_tests.JAVA,
+    ".rs": rust_tests.RUST,
 }
 _SHEBANG: Final = re.compile(rb"#!\s*\S*?(?:/|env\s+(?:-\S+\s+)*)(\w+)")
 _SUFFIX_OF_PROGRAM: Final = {

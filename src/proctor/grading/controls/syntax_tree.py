@@ -21,7 +21,9 @@ class Grammar(Record):
     Attributes:
         package, function: where the compiled grammar is.
         strings: nodes of texts, and the parts of them that stand for themselves (none: all but the quotes).
+        characters: nodes of single characters.
         patterns: nodes of regular expressions.
+        pairs: nodes of a key and a value, of which only the value is one.
         words: values that are a word, and the word to put in place.
         passed_over: nodes below which nothing is a value: types, names of fields.
     """
@@ -32,7 +34,9 @@ class Grammar(Record):
     strings: Mapping[str, frozenset[str]]
     passed_over: frozenset[str]
     function: str = "language"
+    characters: frozenset[str] = frozenset()
     patterns: frozenset[str] = frozenset()
+    pairs: frozenset[str] = frozenset()
     words: Mapping[str, str] = {}
 
 
@@ -148,16 +152,21 @@ class Proposer:
 
     def find_values(self, node: "Node") -> "Iterator[Node]":
         grammar = self.tree.grammar
-        known = grammar.numbers | grammar.strings.keys() | grammar.patterns
-
-        def into(node: "Node") -> bool:
-            return node.type not in known and node.type not in grammar.passed_over
-
-        for found in walk(node, into=into):
-            if found.type in known or (
-                found.is_named and not found.child_count and self.tree.text(found) in grammar.words
-            ):
+        known = grammar.numbers | grammar.strings.keys() | grammar.patterns | grammar.characters
+        waiting = [node]
+        while waiting:
+            found = waiting.pop()
+            if found.type in known:
                 yield found
+            elif found.type in grammar.passed_over:
+                continue
+            elif not found.child_count:
+                if found.is_named and self.tree.text(found) in grammar.words:
+                    yield found
+            elif found.type in grammar.pairs:
+                waiting += [value for value in (found.child_by_field_name("value"),) if value is not None]
+            else:
+                waiting += reversed(found.children)
 
     def changed_value(
         self, assertion: "Node", value: "Node", kind: AlterationKind = AlterationKind.LITERAL
@@ -168,6 +177,10 @@ class Proposer:
             yield self.replaced(kind, assertion, value, other_number(text))
         elif value.type in grammar.patterns:
             yield self.replaced(kind, assertion, value, other_pattern(text))
+        elif value.type in grammar.characters:
+            inner = text[1:-1]
+            if len(inner) == 1 and inner.isascii() and inner.isalnum():
+                yield self.replaced(kind, assertion, value, f"'{other_text(inner)}'")
         elif value.type in grammar.strings:
             yield from self.changed_string(assertion, value, kind)
         elif text in grammar.words:

@@ -16,7 +16,8 @@ from proctor.grading.controls.syntax_tree import Proposal, SyntaxTree
 
 MAX_ALTERATIONS: Final = 12  # of one test
 _KINDS: Final = list(AlterationKind)
-_DECORATION: Final = re.compile(r"(?:\s*\(\d+(?:\.\d+)?\s*m?s\)|#\d+|\s*\[\d+\])$")
+# A time, a number, the arguments or their types.
+_DECORATION: Final = re.compile(r"(?:#\d+|\s*\[[^\[\]]*\]|\s*\([^()]*\)|\s*\{[^{}]*\})$")
 _BLANKS: Final = re.compile(r"\s+")
 HOLE: Final = None
 
