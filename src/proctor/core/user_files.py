@@ -237,7 +237,7 @@ def _check_yaml(events: Iterator[Any]) -> None:
     for event in events:
         match event:
             case yaml.AliasEvent():
-                nodes += _alias_nodes(event.anchor, sizes, open_nodes)
+                nodes += _alias_nodes(event.anchor or "", sizes, open_nodes)
             case yaml.ScalarEvent():
                 nodes += 1
                 sizes[event.anchor or ""] = 1
