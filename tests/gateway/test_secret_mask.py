@@ -77,7 +77,7 @@ def test_a_stream_that_ends_within_a_key_does_not_give_its_beginning_away() -> N
     mask = SecretMask(SPELLINGS, events=True)
     end = stream.index(b"\n\n", stream.index(b"ecognisabl")) + 2
     got = mask.feed(stream[:end]) + mask.finish()
-    assert b'it is sk-a"' in got
+    assert b'"it is ' in got
     assert b"nt-dummy-r" not in got
     assert b"ecognisabl" not in got
 

@@ -34,7 +34,6 @@ def block(**fields: Any) -> list[dict[str, Any]]:
             "mcp_toolset",
             "advisor_20260301",
             "something_new_20300101",
-            "bash",
             "customs",
             "memory_20250818x",
             "x" * 200,
@@ -113,7 +112,7 @@ async def test_a_request_for_a_tool_of_the_provider_is_refused_counted_and_writt
             assert (response.status, response.headers["x-should-retry"]) == (451, "false")
             assert (await response.json())["error"] == {
                 "type": "invalid_request_error",
-                "message": "web_not_allowed: this run does not allow what the provider would execute or fetch:"
+                "message": "web_not_allowed: this run, without --web, does not allow what the provider would execute:"
                 " web_search_20250305",
             }
         assert lab.requests == []
