@@ -73,6 +73,7 @@ class RunOptions(CommonOptions, total=False):
         runner: The provider of environments: local (bubblewrap), docker (containers), or a plugin's.
         image: With --runner docker: the image, instead of the benchmark's own.
         image_map: With --runner docker: a JSON or YAML file of images to use instead of others: {name: name}.
+        controls: Pairs of test runs with altered expectations, which a right submission fails; 0: none.
         isolation: off: local environments are not isolated from this machine. Unsafe. [default: on]
         mode: One agent, or a pod of agents that h2 runs.
         agent: claude_code, command, oracle, nop, or a plugin's. [default: claude_code; with --mode h2: h2_pod]
@@ -106,6 +107,7 @@ class RunOptions(CommonOptions, total=False):
     runner: str | EnvironmentProvider
     image: str | None
     image_map: Mapping[str, str] | Path | str
+    controls: int
     isolation: bool
     mode: Literal["baseline", "h2"]
     agent: str | Agent | type[Agent] | None
@@ -144,6 +146,7 @@ class EvaluateOptions(TypedDict, total=False):
         image: With --runner docker: the image, instead of the benchmark's own.
         image_map: With --runner docker: a JSON or YAML file of images to use instead of others: {name: name}.
         image_disk: With --runner docker: the disk space that pulled images may take, such as 40GB.
+        controls: Pairs of test runs with altered expectations, which a right submission fails; 0: none.
         isolation: off: local environments are not isolated from this machine. Unsafe. [default: on]
         timeout: For each test run, instead of the benchmark's own.
         jobs: Tasks graded at the same time.
@@ -168,6 +171,7 @@ class EvaluateOptions(TypedDict, total=False):
     image: str | None
     image_map: Mapping[str, str] | Path | str
     image_disk: int | str | None
+    controls: int
     isolation: bool
     timeout: float | None
     jobs: int

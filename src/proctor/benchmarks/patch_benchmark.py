@@ -9,6 +9,7 @@ import hashlib
 import shutil
 import tempfile
 from abc import abstractmethod
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -37,10 +38,19 @@ from proctor.grading import (
     apply_submission,
     lay_out,
     pre_patch_problem,
-    resolve,
     restore_paths,
     run_time_findings,
 )
+from proctor.grading.controls import (
+    ControlledRun,
+    ControlledTests,
+    RunPaper,
+    papers_on,
+    read_sources,
+    run_controlled,
+)
+from proctor.grading.job import submission_digest
+from proctor.results.cache import cache_key
 from proctor.workspaces import Base, InvalidSubmission, base_of, check_out, make_submission, prove_no_leak
 
 _LIMITS: Final = Limits(memory_mb=4096, processes=512, disk_mb=4096)
@@ -126,10 +136,34 @@ class PatchBenchmark(Benchmark):
                 applied = await asyncio.to_thread(_apply, base, prediction, tree, job.protected, hidden)
             except InvalidSubmission as invalid:
                 return job.evaluation(prediction, _ungraded(job, invalid.cause, str(invalid)), pre_patch=pre_patch)
-            runs = [await job.run_tests(plan, tree) for _ in range(context.options.determinism_runs or 1)]
-        verdict = _verdict(job, before, runs, expectation, applied)
+            tests = await self._controlled_tests(task, job, expectation, scratch)
+            repeats = context.options.determinism_runs or 1
+            ended = await run_controlled(tests, _papers(job, plan, tree), lambda: before, repeats=repeats)
+        verdict = _verdict(job, before, ended, applied)
         return job.evaluation(
-            prediction, verdict, pre_patch=pre_patch, post_patch=await job.save_run("post_patch", runs[0])
+            prediction, verdict, pre_patch=pre_patch, post_patch=await job.save_run("post_patch", ended.runs[0])
+        )
+
+    async def _controlled_tests(
+        self, task: Task, job: GradingJob, expectation: Expectation, scratch: Path
+    ) -> ControlledTests:
+        oracle, base, tree, hidden = self.oracle(task), scratch / "base", scratch / "controls", self.hidden_tests(task)
+        digest = await job.context.provider.digest(job.spec)
+        pairs = job.context.options.controls
+        run_oracle = None
+        if oracle is not None:
+            run_oracle = _papers(
+                job, self.test_plan(task), tree, lay_out=lambda: _apply(base, oracle, tree, job.protected, hidden)
+            )
+        return ControlledTests(
+            key=cache_key(
+                self.grader, digest, self.fingerprint(task), submission_digest(oracle) if oracle else "", str(pairs)
+            ),
+            expectation=expectation,
+            sources=lambda: read_sources(base, hidden, job.protected),
+            run_oracle=run_oracle,
+            pairs=pairs,
+            use_cache=job.context.use_cache,
         )
 
     async def validate(self, task: Task, context: GradingContext) -> TaskHealth:
@@ -200,19 +234,27 @@ def _apply(
     return applied
 
 
-def _verdict(
-    job: GradingJob, before: TestRun, runs: list[TestRun], expectation: Expectation, applied: AppliedSubmission
-) -> Verdict:
-    resolution = resolve(before, runs[0], expectation, reruns=runs[1:])
+def _papers(job: GradingJob, plan: TestPlan, tree: Path, *, lay_out: Callable[[], object] | None = None) -> RunPaper:
+    async def run(name: str) -> TestRun:
+        ended = await job.run_tests(plan, tree)
+        await job.save_run(name, ended)
+        return ended
+
+    return papers_on(tree, run, lay_out=lay_out)
+
+
+def _verdict(job: GradingJob, before: TestRun, ended: ControlledRun, applied: AppliedSubmission) -> Verdict:
+    resolution, runs = ended.resolution, ended.runs
     return Verdict(
         task_id=job.task_id,
         status=resolution.status,
         cause=resolution.cause,
         reason=resolution.reason,
         tests=resolution.tests,
-        findings=(*applied.findings, *run_time_findings(before, runs, applied.touched)),
+        findings=(*ended.findings, *applied.findings, *run_time_findings(before, runs, applied.touched)),
         applied_with=applied.applied_with,
         flaky=resolution.flaky,
+        controls=ended.controls,
         grader=job.grader,
         seconds=round(sum(run.seconds for run in runs), 3),
     )

@@ -99,6 +99,10 @@ class TaskRequest(Record):
             use=Use.CONTAINER,
         ),
     ] = None
+    controls: Annotated[
+        int,
+        option("Pairs of test runs with altered expectations, which a right submission fails; 0: none.", "K", least=0),
+    ] = 1
     isolation: Annotated[
         bool,
         option(

@@ -44,7 +44,7 @@ class RunConfig(RunRequest, kw_only=True):
     objects: tuple[str, ...] = ()
     sweep: str | None = None
     origin: str | None = None
-    schema_version: Literal["proctor.run_config@2"] = "proctor.run_config@2"
+    schema_version: Literal["proctor.run_config@3"] = "proctor.run_config@3"
 
 
 class Trial(Record):

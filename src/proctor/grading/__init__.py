@@ -23,6 +23,7 @@ from proctor.grading.layout import (
     add_files,
     apply_submission,
     lay_out,
+    replace_files,
     restore_paths,
     restore_protected,
 )
@@ -65,6 +66,7 @@ __all__ = [
     "pre_patch_problem",
     "protected_paths",
     "pytest_config",
+    "replace_files",
     "resolve",
     "restore_paths",
     "restore_protected",

@@ -64,6 +64,7 @@ class AuditCode(FindingCode):
     ASSERTIONS_OFF = "assertions-off", "switches assertions off"
     # what the grader saw at run time
     TAMPERED = "tampered", "changed the test machinery while the tests were running"
+    CONTROL_PASSED = "control-passed", "passes a test as it is, and also with another expectation: proof, not advice"
 
 
 class EnvironmentCode(FindingCode):

@@ -5,14 +5,14 @@ What is audited is the change of the tree: the files before and after our code a
 
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from proctor.core.causes import Cause
 from proctor.core.evaluation import Prediction
 from proctor.core.record import Record
 from proctor.core.task import DirectorySource
-from proctor.core.trees import file_paths, read_entry, read_tree
+from proctor.core.trees import FILE, FileEntry, file_paths, read_entry, read_tree
 from proctor.core.verdict import Finding
 from proctor.grading.audit import audit_change
 from proctor.grading.protection import is_protected, protected_paths
@@ -86,6 +86,19 @@ def restore_paths(base: Path, tree: Path, paths: Iterable[str]) -> None:
         InvalidSubmission: something in the tree is in the way.
     """
     write_changes(tree, {os.fsencode(path): read_entry(base, os.fsencode(path)) for path in paths})
+
+
+def replace_files(tree: Path, files: Mapping[str, bytes]) -> None:
+    """Put these files in place of those of `tree`, with their modes.
+
+    Raises:
+        InvalidSubmission: something in the tree is in the way.
+    """
+    changes = {}
+    for path, data in ((os.fsencode(name), data) for name, data in files.items()):
+        entry = read_entry(tree, path)
+        changes[path] = FileEntry(entry.mode if entry else FILE, data)
+    write_changes(tree, changes)
 
 
 def restore_protected(base: Path, tree: Path, *, protected: Sequence[str], overlay: Path | None = None) -> None:

@@ -83,7 +83,7 @@ class RunContext:
     @property
     def grade_options(self) -> GradeOptions:
         """How submissions are graded."""
-        return GradeOptions(image=self.config.image)
+        return GradeOptions(image=self.config.image, controls=self.config.controls)
 
 
 class AttemptRunner:

@@ -54,6 +54,7 @@ class Evaluation:
             repair=request.repair,
             repair_max_iters=request.repair_max_iters,
             keep_artifacts=request.keep_artifacts,
+            controls=request.controls,
         )
 
     async def grade(

@@ -103,7 +103,7 @@ class SuiteBenchmark(Benchmark):
     async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
         """Pre-patch run, apply, repair, post-patch runs, verdict."""
         runs = context.options.determinism_runs or self.suite.file.defaults.determinism_runs or 1
-        return await grade(self._grading_job(task, context), prediction, runs=runs)
+        return await grade(self._grading_job(task, context), prediction, self.oracle(task), runs=runs)
 
     async def validate(self, task: Task, context: GradingContext) -> TaskHealth:
         """Fails as labelled, solved by the oracle, repeatable, no leak."""

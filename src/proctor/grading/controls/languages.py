@@ -18,3 +18,9 @@ def find_alterations(path: str, source: bytes, tests: Sequence[str]) -> dict[str
     """
     finder = FINDERS.get(PurePosixPath(path).suffix)
     return finder(path, source, tests) if finder is not None else {}
+
+
+def has_finder(path: str, source: bytes) -> bool:
+    """Whether the tests of such a file can be altered."""
+    del source
+    return PurePosixPath(path).suffix in FINDERS
