@@ -16,7 +16,7 @@ from aiodocker import DockerError
 from aiodocker.containers import DockerContainer
 
 from proctor.core.errors import InfrastructureError
-from proctor.environments.docker_engine import current_owner, engine_errors, is_missing
+from proctor.environments.docker_engine import CHECKPOINT_LABEL, OWNER_LABEL, current_owner, engine_errors, is_missing
 
 if TYPE_CHECKING:
     from proctor.environments.docker_environment import DockerEnvironment
@@ -83,7 +83,7 @@ class DockerCheckpoint:
         places: list[str] = []
         if live_files:
             for name in (await _top_directories(self._container, described))[:_MAX_DIRS]:
-                if await _kind(self._container, name) & _IS_DIR:
+                if await _resolved(self._container, name) == name and await _kind(self._container, name) & _IS_DIR:
                     places.append(name)
         for path in sockets:
             if any(path.startswith(f"{place}/") for place in places):
@@ -99,7 +99,7 @@ class DockerCheckpoint:
 
 async def commit(container: DockerContainer) -> str:
     """Keep a container's files, without a name; the image's id."""
-    config = {"Labels": {"proctor": "1", "proctor.owner": current_owner()}}
+    config = {"Labels": {CHECKPOINT_LABEL: "1", OWNER_LABEL: current_owner()}}
     query = container.docker._query_json(  # noqa: SLF001 - the library's own call gives the image a name
         "commit", method="POST", params={"container": container.id, "pause": "true"}, data=config
     )

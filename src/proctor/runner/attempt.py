@@ -155,7 +155,9 @@ class AttemptRunner:
                 cause, _ = self._end_cause()
                 if cause is None or CONSEQUENCES[cause].graded:
                     self._report("collecting")
-                    self._submission = await self.context.benchmark.collect(self.task, environment, folder)
+                    self._submission = await self.context.benchmark.collect_with(
+                        self.task, environment, folder, self.context.grade_options
+                    )
             cause, detail = self._end_cause()
         except AgentFailure as failure:
             cause, detail = getattr(failure, "cause", Cause.MALFORMED_SUBMISSION), str(failure)

@@ -146,7 +146,7 @@ class TerminalBench(StateGradedBenchmark):
         return judge(from_json(evidence, TerminalBenchEvidence, where=task.id), self.grader)
 
     async def observe(
-        self, task: Task, environment: Environment, folder: Path, seconds: float | None
+        self, task: Task, environment: Environment, folder: Path, options: GradeOptions
     ) -> TerminalBenchEvidence:
         """Run the verifier in the environment as it is."""
         harbor = self._read_tasks[0][task.id]
@@ -154,7 +154,7 @@ class TerminalBench(StateGradedBenchmark):
             harbor,
             environment,
             folder / self.GRADING_DIR,
-            seconds=seconds or harbor.verifier_seconds,
+            seconds=options.timeout_seconds or harbor.verifier_seconds,
             variables=self._resolve_variables(harbor, harbor.verifier_variables),
         )
 
