@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
+from proctor.grading.controls import python_tests
 from proctor.grading.controls.alteration import Alteration
 
 Finder = Callable[[str, bytes, Sequence[str]], dict[str, tuple[Alteration, ...]]]
 
-FINDERS: Final[dict[str, Finder]] = {}
+FINDERS: Final[dict[str, Finder]] = {".py": python_tests.find_alterations}
 
 
 def find_alterations(path: str, source: bytes, tests: Sequence[str]) -> dict[str, tuple[Alteration, ...]]:

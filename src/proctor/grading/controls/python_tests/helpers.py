@@ -1,0 +1,202 @@
+"""Tests that assert through a function of the same file: a copy of it, altered, is called by this test alone."""
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from proctor.grading.controls.alteration import Edit
+from proctor.grading.controls.python_tests.assertions import Assertions, Proposal
+from proctor.grading.controls.python_tests.ids import Definitions
+from proctor.grading.controls.python_tests.scope import constants_of_one_user
+from proctor.grading.controls.python_tests.source import Function, PythonSource, last_line
+from proctor.grading.controls.python_tests.statements import Step
+
+_MAX_DEPTH: Final = 2
+_MAX_OF_HELPER: Final = 4
+
+
+class _Helper(NamedTuple):
+    function: Function
+    owner: ast.ClassDef | None
+
+
+class ProposalFinder:
+    """The proposals for the tests of one file, those in helpers included."""
+
+    def __init__(self, source: PythonSource, definitions: Definitions) -> None:
+        self._source = source
+        self._definitions = definitions
+        self._constants = constants_of_one_user(source.tree)
+        self._assertions: dict[int, Assertions] = {}
+        self._helper_proposals: dict[tuple[int, int, int], list[Proposal]] = {}
+        self._words = set(re.findall(r"\w+", source.bytes.decode()))
+        self._copies = 0
+
+    def proposals(self, function: Function, owner: ast.ClassDef | None, depth: int = 0) -> list[Proposal]:
+        """Proposals for a function that is called through this class."""
+        assertions = self.assertions(function)
+        found = list(assertions.proposals())
+        if depth < _MAX_DEPTH:
+            for step in assertions.steps:
+                for call in _calls(step.node):
+                    helper = self._helper(call, owner)
+                    if helper is not None and helper.function is not function:
+                        found += self._through(assertions, step, call, helper, owner, depth)
+        return found
+
+    def assertions(self, function: Function) -> Assertions:
+        if id(function) not in self._assertions:
+            constants = self._constants.get(id(function), {})
+            self._assertions[id(function)] = Assertions(self._source, function, constants)
+        return self._assertions[id(function)]
+
+    def _through(
+        self,
+        assertions: Assertions,
+        step: Step,
+        call: ast.Call,
+        helper: _Helper,
+        owner: ast.ClassDef | None,
+        depth: int,
+    ) -> Iterator[Proposal]:
+        lines = (step.node.lineno, step.last_line)
+        for argument in self._expected_arguments(call, helper, owner, depth):
+            for draft in assertions.of_argument(argument):
+                yield Proposal(draft.rank, draft.kind, step.certainty, draft.edits, *lines)
+        for proposal in self._of_helper(helper, owner, depth + 1):
+            edits = self._in_copy(call, helper, proposal)
+            if edits is not None:
+                certainty = max(step.certainty, proposal.certainty)
+                yield Proposal(proposal.rank + 1, proposal.kind, certainty, edits, *lines)
+
+    def _of_helper(self, helper: _Helper, owner: ast.ClassDef | None, depth: int) -> list[Proposal]:
+        key = (id(helper.function), id(owner), depth)
+        if key not in self._helper_proposals:
+            self._helper_proposals[key] = []  # a helper that calls itself finds nothing more in itself
+            found = self.proposals(helper.function, owner, depth)
+            found.sort(key=lambda proposal: (proposal.certainty, proposal.rank))
+            self._helper_proposals[key] = found[:_MAX_OF_HELPER]
+        return self._helper_proposals[key]
+
+    def _helper(self, call: ast.Call, owner: ast.ClassDef | None) -> _Helper | None:
+        match call.func:
+            case ast.Name(id=name):
+                found = self._definitions.functions.get((name,))
+                return _Helper(found.function, None) if found is not None else None
+            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name) if owner is not None:
+                method = self._definitions.method(owner, name)
+                return _Helper(*method) if method is not None else None
+            case ast.Attribute(value=ast.Name(id=class_name), attr=name):
+                other = self._definitions.classes.get((class_name,))
+                method = self._definitions.method(other, name) if other is not None else None
+                return _Helper(*method) if method is not None else None
+            case _:
+                return None
+
+    def _expected_arguments(
+        self, call: ast.Call, helper: _Helper, owner: ast.ClassDef | None, depth: int
+    ) -> Iterator[ast.expr]:
+        """The arguments of a call that the helper compares with what the program returned."""
+        arguments = _arguments(call, helper)
+        for parameter in self._expected_parameters(helper, owner, depth):
+            if parameter in arguments:
+                yield arguments[parameter]
+
+    def _expected_parameters(self, helper: _Helper, owner: ast.ClassDef | None, depth: int) -> list[str]:
+        assertions = self.assertions(helper.function)
+        found = assertions.expected_parameters()
+        if depth + 1 < _MAX_DEPTH:
+            for step in assertions.steps:
+                for call in _calls(step.node):
+                    inner = self._helper(call, owner)
+                    if inner is not None and inner.function is not helper.function:
+                        found += [
+                            argument.id
+                            for argument in self._expected_arguments(call, inner, owner, depth + 1)
+                            if isinstance(argument, ast.Name) and argument.id in assertions.scope.parameters
+                        ]
+        return list(dict.fromkeys(found))
+
+    def _in_copy(self, call: ast.Call, helper: _Helper, proposal: Proposal) -> tuple[Edit, ...] | None:
+        """The edits of a proposal within a helper, made in a copy of it that this call uses."""
+        source = self._source
+        function = helper.function
+        first = min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
+        start, end = source.line_start(first), source.end(function)
+        inside = [edit for edit in proposal.edits if start <= edit.start and edit.end <= end]
+        outside = [edit for edit in proposal.edits if edit not in inside]
+        if not inside or source.text(start, source.start(function)).strip(" \t\f@").startswith(("if", "class")):
+            return None
+        self._copies += 1
+        name = self._new_name(function.name)
+        at_name = source.bytes.index(function.name.encode(), source.start(function) + len(b"def "))
+        renamed = Edit(start=at_name, end=at_name + len(function.name.encode()), text=name)
+        copy = source.bytes[start:end]
+        for edit in sorted([*inside, renamed], key=lambda edit: edit.start, reverse=True):
+            copy = copy[: edit.start - start] + edit.text.encode() + copy[edit.end - start :]
+        place, text = self._placed(helper, copy.decode())
+        called_to = source.end(call.func)
+        called = Edit(start=called_to - len(function.name.encode()), end=called_to, text=name)
+        return (called, *outside, Edit(start=place, end=place, text=text))
+
+    def _placed(self, helper: _Helper, copy: str) -> tuple[int, str]:
+        """Where a copy goes: behind all else in the class or file, so that lines before it keep their numbers.
+
+        No copy for a class may be inserted where one for the file, or for another class, is: it would have to be first.
+        """
+        siblings = helper.owner.body if helper.owner is not None else self._source.tree.body
+        final = siblings[-1]
+        if helper.owner is None and _runs_main(final) and not _directly_after_class(siblings):
+            return self._source.line_start(final.lineno), copy + self._source.newline * 3
+        last = final if helper.function in siblings and not isinstance(final, ast.ClassDef) else helper.function
+        return self._behind(last, copy, blank_lines=1 if helper.owner is not None else 2)
+
+    def _behind(self, node: ast.stmt, copy: str, blank_lines: int) -> tuple[int, str]:
+        source, newline = self._source, self._source.newline
+        end = source.line_end(source.end(node))
+        if end == len(source.bytes):
+            return end, newline * (blank_lines + 1) + copy
+        return source.line_start(last_line(node) + 1), newline * blank_lines + copy + newline
+
+    def _new_name(self, name: str) -> str:
+        number = self._copies
+        while f"{name}_{number}" in self._words:
+            number += 1
+        self._copies = number
+        self._words.add(f"{name}_{number}")
+        return f"{name}_{number}"
+
+
+def _arguments(call: ast.Call, helper: _Helper) -> dict[str, ast.expr]:
+    if any(isinstance(argument, ast.Starred) for argument in call.args):
+        return {}
+    arguments = helper.function.args
+    names = [argument.arg for argument in [*arguments.posonlyargs, *arguments.args]]
+    static = any(isinstance(node, ast.Name) and node.id == "staticmethod" for node in helper.function.decorator_list)
+    if helper.owner is not None and not static:
+        names = names[1:]
+    return dict(zip(names, call.args, strict=False)) | {word.arg: word.value for word in call.keywords if word.arg}
+
+
+def _calls(node: ast.stmt) -> Iterator[ast.Call]:
+    """The calls of a statement itself, without those of the statements in it."""
+    waiting: list[ast.AST] = [node]
+    while waiting:
+        current = waiting.pop()
+        if isinstance(current, ast.Call):
+            yield current
+        waiting += [
+            child
+            for child in ast.iter_child_nodes(current)
+            if not isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case)
+        ]
+
+
+def _directly_after_class(body: Sequence[ast.stmt]) -> bool:
+    *_, before, final = [None, *body]
+    return isinstance(before, ast.ClassDef) and final is not None and last_line(before) + 1 == final.lineno
+
+
+def _runs_main(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)
