@@ -26,7 +26,7 @@ from proctor.core.verdict import Finding, Verdict
 from proctor.grading.state import EnvironmentCode, QuarantinedEnvironment, ShellResult
 
 # As an agent would: in a shell of its own, with no copy of the script left behind.
-_RUN_SCRIPT: Final = """
+RUN_SCRIPT: Final = """
 script=$(mktemp) && trap 'rm -f "$script"' EXIT && cat >"$script" || exit 1
 "$(command -v bash || command -v sh)" "$script" </dev/null
 """
@@ -160,7 +160,7 @@ class StateGradedBenchmark(Benchmark):
                 async with self.serve(task, environment, folder):
                     if script is not None:
                         seconds = task.public.limits.wall_seconds or _DEFAULT_SECONDS
-                        done = await environment.exec(["/bin/sh", "-c", _RUN_SCRIPT], stdin=script, timeout=seconds)
+                        done = await environment.exec(["/bin/sh", "-c", RUN_SCRIPT], stdin=script, timeout=seconds)
                         note = f"the script ended with {done.exit_code} after {done.seconds:.1f} s"
                         await asyncio.to_thread(_write_script_output, context, task, done.stdout, done.stderr)
                 evidence = await self.observe(task, environment, folder, context.options)

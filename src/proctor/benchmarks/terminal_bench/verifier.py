@@ -2,16 +2,22 @@
 
 import asyncio
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
 from proctor.benchmarks.state_graded import blocked_run
 from proctor.benchmarks.terminal_bench.harbor_task import HarborTask
-from proctor.benchmarks.terminal_bench.verdict_rule import TerminalBenchEvidence, read_rewards, read_tests
+from proctor.benchmarks.terminal_bench.verdict_rule import (
+    TerminalBenchEvidence,
+    read_rewards,
+    read_statuses,
+    read_tests,
+)
 from proctor.core.environment import Environment
 from proctor.core.errors import InfrastructureError, LimitReached
 from proctor.grading.state import (
@@ -23,8 +29,6 @@ from proctor.grading.state import (
     run_in_fresh_shell,
     script_words,
 )
-
-RunVerifier = Callable[[HarborTask, Environment, QuarantinedEnvironment], Awaitable[TerminalBenchEvidence]]
 
 LOGS: Final = "/logs/verifier"
 TESTS: Final = "/tests"
@@ -47,15 +51,35 @@ async def verify(
     Raises:
         InfrastructureError: the environment is gone, or cannot be graded in.
     """
-    look = partial(
-        _quarantine_and_verify,
+    look = partial(_quarantine_and_verify, task, environment, folder, seconds=seconds, variables=variables)
+    return await retry_without_leftovers(environment, look, LeftoverPolicy.SERVICES) or _blocked_evidence(
+        task, environment
+    )
+
+
+async def verify_paper(
+    task: HarborTask,
+    folder: Path,
+    seconds: float,
+    variables: dict[str, str],
+    environment: Environment,
+    files: Mapping[str, bytes],
+    is_copy: bool,
+) -> TerminalBenchEvidence:
+    """Run the verifier with these files in place of its tests', in a copy of the machine, or on the machine again.
+
+    Raises:
+        InfrastructureError: the environment is gone, or cannot be graded in.
+    """
+    return await _quarantine_and_verify(
         task,
         environment,
         folder,
-        run=partial(_run_verifier, seconds=seconds, variables=variables),
-    )
-    return await retry_without_leftovers(environment, look, LeftoverPolicy.SERVICES) or _blocked_evidence(
-        task, environment
+        LeftoverPolicy.SERVICES,
+        seconds=seconds,
+        variables=variables,
+        files=files,
+        is_copy=is_copy,
     )
 
 
@@ -65,34 +89,48 @@ def verifier_programs(task: HarborTask) -> tuple[str, ...]:
 
 
 async def _quarantine_and_verify(
-    task: HarborTask, environment: Environment, folder: Path, policy: LeftoverPolicy, *, run: RunVerifier
+    task: HarborTask,
+    environment: Environment,
+    folder: Path,
+    policy: LeftoverPolicy,
+    *,
+    seconds: float,
+    variables: dict[str, str],
+    files: Mapping[str, bytes] = MappingProxyType({}),
+    is_copy: bool = False,
 ) -> TerminalBenchEvidence:
     quarantined = await quarantine(
         environment,
         folder,
         names=verifier_programs(task),
         policy=policy,
-        markers=GraderMarkers(strings=(LOGS,), directories=(environment.workdir,)),
+        markers=GraderMarkers() if is_copy else GraderMarkers(strings=(LOGS,), directories=(environment.workdir,)),
+        is_copy=is_copy,
+        guard_settings=True,
+        task_text=task.instruction,
     )
     planted = await _clean(environment, quarantined)
     for number in range(1, _MAX_RUNS + 1):
-        seen = await run(task, environment, quarantined)
+        seen = await _run_verifier(task, environment, quarantined, files, seconds=seconds, variables=variables)
         if not seen.is_inconclusive:
             break
         if number < _MAX_RUNS:
             await _clean(environment, quarantined)
-    return msgspec.structs.replace(seen, planted=planted, verifier_runs=number)
+    return msgspec.structs.replace(seen, planted=() if is_copy else planted, verifier_runs=number)
 
 
 async def _run_verifier(
     task: HarborTask,
     environment: Environment,
     quarantine_result: QuarantinedEnvironment,
+    files: Mapping[str, bytes],
     *,
     seconds: float,
     variables: dict[str, str],
 ) -> TerminalBenchEvidence:
     await environment.put(task.path / "tests", TESTS)
+    for name, content in files.items():
+        await environment.put(content, f"{TESTS}/{name}", mode=0o755 if name.endswith(".sh") else 0o644)
     await environment.exec(
         ["chmod", "+x", f"{TESTS}/test.sh"], variables={"PATH": quarantine_result.search_path}, cwd="/"
     )
@@ -103,21 +141,27 @@ async def _run_verifier(
         timeout=seconds,
         cwd=task.workdir,
         program="/bin/bash",
-        variables=variables,
+        variables={**_own_caches(quarantine_result.grader_dir), **variables},
     )
-    files, log_problem = await _fetch_logs(environment)
-    rewards, problem = read_rewards(files)
+    logs, log_problem = await _fetch_logs(environment)
+    rewards, problem = read_rewards(logs)
     script = task.test_script()
     return TerminalBenchEvidence(
         task_id=task.name,
         rewards=rewards,
         problem=log_problem or problem,
-        tests=read_tests(files, ran.stdout),
+        tests=read_tests(logs, ran.stdout),
         tests_expected="pytest" in script,
         verifier_run=msgspec.structs.replace(ran, stdout=_shortened(ran.stdout)),
         quarantine_result=quarantine_result,
         environment=environment.digest,
+        statuses=read_statuses(logs, ran.stdout),
     )
+
+
+def _own_caches(folder: str) -> dict[str, str]:
+    """Where uv keeps what it installs: not where the agent may have left something in its name."""
+    return {name: f"{folder}/uv/{name.lower()}" for name in ("UV_CACHE_DIR", "UV_TOOL_DIR", "UV_PYTHON_INSTALL_DIR")}
 
 
 async def _clean(environment: Environment, quarantine_result: QuarantinedEnvironment) -> tuple[str, ...]:

@@ -6,7 +6,15 @@ restores the shell, kills what the agent left running, adds trusted copies of th
 """
 
 from proctor.grading.finding_codes import EnvironmentCode
-from proctor.grading.state.copies import CopyFailed, ExamPlace, KeptFiles, keep_files, open_place, with_findings
+from proctor.grading.state.copies import (
+    CopyFailed,
+    ExamPlace,
+    KeptFiles,
+    changed_since,
+    keep_files,
+    open_place,
+    with_findings,
+)
 from proctor.grading.state.fresh_shell import ShellResult, retry_without_leftovers, run_in_fresh_shell
 from proctor.grading.state.processes import (
     LeftoverPolicy,
@@ -28,15 +36,16 @@ __all__ = [
     "EnvironmentCode",
     "EnvironmentSnapshot",
     "ExamPlace",
-    "KeptFiles",
     "GraderMarkers",
     "InstalledProgram",
+    "KeptFiles",
     "LeftoverPolicy",
     "ProcessInfo",
     "ProcessList",
     "ProgramTable",
     "QuarantinedEnvironment",
     "ShellResult",
+    "changed_since",
     "find_leftovers",
     "keep_files",
     "kill_processes",
