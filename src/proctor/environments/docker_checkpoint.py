@@ -82,9 +82,8 @@ class DockerCheckpoint:
             return []  # another storage driver: what serves at a path is not reached
         places: list[str] = []
         if live_files:
-            for name in (await _top_directories(self._container, described))[:_MAX_DIRS]:
-                if await _resolved(self._container, name) == name and await _kind(self._container, name) & _IS_DIR:
-                    places.append(name)
+            listed = (await _top_directories(self._container, described))[:_MAX_DIRS]
+            places += [name for name in listed if await self._is_plain_directory(name)]
         for path in sockets:
             if any(path.startswith(f"{place}/") for place in places):
                 continue
@@ -95,6 +94,11 @@ class DockerCheckpoint:
             {"Type": "bind", "Source": f"{root}{place}", "Target": place, "BindOptions": {"Propagation": "rslave"}}
             for place in dict.fromkeys(places)
         ]
+
+    async def _is_plain_directory(self, name: str) -> bool:
+        """Whether a path leads to a directory without following a link."""
+        plain = await _resolved(self._container, name) == name
+        return plain and bool(await _kind(self._container, name) & _IS_DIR)
 
 
 async def commit(container: DockerContainer) -> str:

@@ -20,7 +20,7 @@ from proctor.benchmarks.state_graded import RUN_SCRIPT, StateGradedBenchmark
 from proctor.benchmarks.terminal_bench.exam import VerifierExam
 from proctor.benchmarks.terminal_bench.harbor_task import CONFIG, HarborTask, read_task
 from proctor.benchmarks.terminal_bench.verdict_rule import TerminalBenchEvidence, judge
-from proctor.benchmarks.terminal_bench.verifier import verifier_programs, verify, verify_paper
+from proctor.benchmarks.terminal_bench.verifier import VerifierSetup, verifier_programs, verify, verify_paper
 from proctor.core.benchmark import DatasetInfo, GradeOptions, InvalidTask
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import Environment, EnvironmentSpec, Limits, Network
@@ -141,7 +141,7 @@ class TerminalBench(StateGradedBenchmark):
             words = [*harbor.entrypoint, "sh", "-c", "sleep infinity"]
             await environment.exec(["sh", "-c", _START_ENTRYPOINT, "sh", *words], cwd=harbor.workdir)
         await _wait_until_healthy(harbor, environment)
-        await take_snapshot(environment, verifier_programs(harbor), folder / self.GRADING_DIR)
+        await take_snapshot(environment, verifier_programs(harbor), folder / self.GRADING_DIR, guard_settings=True)
         yield
 
     def judge(self, task: Task, evidence: bytes) -> Verdict:
@@ -151,13 +151,16 @@ class TerminalBench(StateGradedBenchmark):
     async def observe(
         self, task: Task, environment: Environment, folder: Path, options: GradeOptions
     ) -> TerminalBenchEvidence:
-        """Run the verifier on the machine as it is; where it passes, on copies of it, with tests as they are and altered."""
+        """Run the verifier on the machine; where it passes, on copies of it, with tests as they are and altered."""
         harbor, snapshot = self._read_tasks[0][task.id], folder / self.GRADING_DIR
         seconds = options.timeout_seconds or harbor.verifier_seconds
         variables = self._resolve_variables(harbor, harbor.verifier_variables)
         started = time.time()
         async with keep_files(environment, snapshot) as kept:
-            evidence = await verify(harbor, environment, snapshot, seconds=seconds, variables=variables)
+            setup = VerifierSetup(
+                task=harbor, folder=snapshot, seconds=seconds, variables=variables, checkpoint=kept.checkpoint
+            )
+            evidence = await verify(setup, environment)
             evidence = msgspec.structs.replace(
                 evidence, quarantine_result=with_findings(evidence.quarantine_result, kept.findings)
             )
@@ -170,7 +173,7 @@ class TerminalBench(StateGradedBenchmark):
                     machine=environment,
                     kept=kept,
                     started=started,
-                    run_on=partial(verify_paper, harbor, snapshot, seconds, variables),
+                    run_on=partial(verify_paper, setup),
                     live=evidence.statuses,
                     oracle=partial(self._keep_oracle, task, Path(scratch)) if harbor.has_solution else None,
                     pairs=options.controls,

@@ -124,7 +124,7 @@ def read_tests(files: dict[str, bytes], output: str) -> dict[str, int] | None:
 
 
 def read_statuses(files: dict[str, bytes], output: str) -> dict[str, TestStatus]:
-    """How single tests ended, by the path below the verifier's folder and the name: from its report, else its output."""
+    """How single tests ended, by their files below the verifier's folder and their names: by its report, or output."""
     try:
         listed = [
             (str(test["name"]), str(test["status"])) for test in json.loads(files["ctrf.json"])["results"]["tests"]

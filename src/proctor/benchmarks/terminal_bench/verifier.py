@@ -3,6 +3,7 @@
 import asyncio
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -18,7 +19,7 @@ from proctor.benchmarks.terminal_bench.verdict_rule import (
     read_statuses,
     read_tests,
 )
-from proctor.core.environment import Environment
+from proctor.core.environment import Checkpoint, Environment
 from proctor.core.errors import InfrastructureError, LimitReached
 from proctor.grading.state import (
     GraderMarkers,
@@ -33,6 +34,7 @@ from proctor.grading.state import (
 LOGS: Final = "/logs/verifier"
 TESTS: Final = "/tests"
 _MAX_RUNS: Final = 3
+_CACHE_VARIABLES: Final = ("UV_CACHE_DIR", "UV_TOOL_DIR", "UV_PYTHON_INSTALL_DIR", "PYTHONPYCACHEPREFIX")
 _MAX_LOG_BYTES: Final = 50_000_000
 _MAX_OUTPUT_CHARS: Final = 60_000
 # Says what lay there, then makes it as if nothing had.
@@ -43,25 +45,31 @@ mkdir -p /logs/verifier /logs/agent /logs/artifacts && chmod 777 /logs/verifier 
 """
 
 
-async def verify(
-    task: HarborTask, environment: Environment, folder: Path, *, seconds: float, variables: dict[str, str]
-) -> TerminalBenchEvidence:
-    """Run the task's verifier in an environment of which `folder` holds a snapshot; again, where it broke.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifierSetup:
+    """How the verifier of a task is run: `folder` holds the snapshot of its environment."""
+
+    task: HarborTask
+    folder: Path
+    seconds: float
+    variables: dict[str, str]
+    checkpoint: Checkpoint | None
+
+
+async def verify(setup: VerifierSetup, environment: Environment) -> TerminalBenchEvidence:
+    """Run the task's verifier where the agent worked; again, where it broke.
 
     Raises:
         InfrastructureError: the environment is gone, or cannot be graded in.
     """
-    look = partial(_quarantine_and_verify, task, environment, folder, seconds=seconds, variables=variables)
+    look = partial(_quarantine_and_verify, setup, environment)
     return await retry_without_leftovers(environment, look, LeftoverPolicy.SERVICES) or _blocked_evidence(
-        task, environment
+        setup.task, environment
     )
 
 
 async def verify_paper(
-    task: HarborTask,
-    folder: Path,
-    seconds: float,
-    variables: dict[str, str],
+    setup: VerifierSetup,
     environment: Environment,
     files: Mapping[str, bytes],
     is_copy: bool,
@@ -71,16 +79,7 @@ async def verify_paper(
     Raises:
         InfrastructureError: the environment is gone, or cannot be graded in.
     """
-    return await _quarantine_and_verify(
-        task,
-        environment,
-        folder,
-        LeftoverPolicy.SERVICES,
-        seconds=seconds,
-        variables=variables,
-        files=files,
-        is_copy=is_copy,
-    )
+    return await _quarantine_and_verify(setup, environment, LeftoverPolicy.SERVICES, files=files, is_copy=is_copy)
 
 
 def verifier_programs(task: HarborTask) -> tuple[str, ...]:
@@ -89,29 +88,27 @@ def verifier_programs(task: HarborTask) -> tuple[str, ...]:
 
 
 async def _quarantine_and_verify(
-    task: HarborTask,
+    setup: VerifierSetup,
     environment: Environment,
-    folder: Path,
     policy: LeftoverPolicy,
     *,
-    seconds: float,
-    variables: dict[str, str],
     files: Mapping[str, bytes] = MappingProxyType({}),
     is_copy: bool = False,
 ) -> TerminalBenchEvidence:
     quarantined = await quarantine(
         environment,
-        folder,
-        names=verifier_programs(task),
+        setup.folder,
+        names=verifier_programs(setup.task),
         policy=policy,
         markers=GraderMarkers() if is_copy else GraderMarkers(strings=(LOGS,), directories=(environment.workdir,)),
         is_copy=is_copy,
         guard_settings=True,
-        task_text=task.instruction,
+        task_text=setup.task.instruction,
+        checkpoint=setup.checkpoint,
     )
     planted = await _clean(environment, quarantined)
     for number in range(1, _MAX_RUNS + 1):
-        seen = await _run_verifier(task, environment, quarantined, files, seconds=seconds, variables=variables)
+        seen = await _run_verifier(setup, environment, quarantined, files)
         if not seen.is_inconclusive:
             break
         if number < _MAX_RUNS:
@@ -120,14 +117,12 @@ async def _quarantine_and_verify(
 
 
 async def _run_verifier(
-    task: HarborTask,
+    setup: VerifierSetup,
     environment: Environment,
     quarantine_result: QuarantinedEnvironment,
     files: Mapping[str, bytes],
-    *,
-    seconds: float,
-    variables: dict[str, str],
 ) -> TerminalBenchEvidence:
+    task = setup.task
     await environment.put(task.path / "tests", TESTS)
     for name, content in files.items():
         await environment.put(content, f"{TESTS}/{name}", mode=0o755 if name.endswith(".sh") else 0o644)
@@ -138,10 +133,10 @@ async def _run_verifier(
         environment,
         quarantine_result,
         f"({TESTS}/test.sh) 2>&1",
-        timeout=seconds,
+        timeout=setup.seconds,
         cwd=task.workdir,
         program="/bin/bash",
-        variables={**_own_caches(quarantine_result.grader_dir), **variables},
+        variables={**_own_caches(quarantine_result.grader_dir), **setup.variables},
     )
     logs, log_problem = await _fetch_logs(environment)
     rewards, problem = read_rewards(logs)
@@ -160,8 +155,8 @@ async def _run_verifier(
 
 
 def _own_caches(folder: str) -> dict[str, str]:
-    """Where uv keeps what it installs: not where the agent may have left something in its name."""
-    return {name: f"{folder}/uv/{name.lower()}" for name in ("UV_CACHE_DIR", "UV_TOOL_DIR", "UV_PYTHON_INSTALL_DIR")}
+    """Where uv keeps what it installs, and Python what it compiles: not where the agent may have left something."""
+    return {name: f"{folder}/caches/{name.lower()}" for name in _CACHE_VARIABLES}
 
 
 async def _clean(environment: Environment, quarantine_result: QuarantinedEnvironment) -> tuple[str, ...]:

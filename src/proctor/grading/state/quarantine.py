@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from proctor.core.environment import Environment
+from proctor.core.environment import Checkpoint, Environment
 from proctor.core.record import Record
 from proctor.core.verdict import Finding
 from proctor.grading.finding_codes import EnvironmentCode
+from proctor.grading.state.libraries import restore_libraries
 from proctor.grading.state.processes import (
     LeftoverPolicy,
     ProcessInfo,
@@ -93,6 +94,7 @@ async def quarantine(
     is_copy: bool = False,
     guard_settings: bool = False,
     task_text: str = "",
+    checkpoint: Checkpoint | None = None,
 ) -> QuarantinedEnvironment:
     """Make an environment ready for a grader with these words, those of `take_snapshot`, in the same `folder`.
 
@@ -103,8 +105,10 @@ async def quarantine(
         policy: what becomes of processes.
         markers: to look for.
         is_copy: a copy, in which nothing of the agent's runs.
-        guard_settings: set aside what the agent has changed of the settings of the grader's programs.
+        guard_settings: set aside what the agent has changed of the settings of the grader's programs, and of what its
+            Python runs on; the snapshot has them.
         task_text: what the agent was told; settings that it names stay.
+        checkpoint: knows the image that the environment was made from.
 
     Raises:
         InvalidData: there is no snapshot of the environment.
@@ -123,6 +127,7 @@ async def quarantine(
     findings += processes.findings
     if guard_settings:
         findings += await _restore_programs(environment, snapshot, folder, path)
+        findings += await restore_libraries(environment, snapshot.libraries, checkpoint, path=path)
         findings += await set_aside_settings(
             environment, snapshot.settings, guarded_programs(names), path=path, needed=task_text
         )

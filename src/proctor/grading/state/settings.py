@@ -1,5 +1,7 @@
 """Settings that reach a grader's own programs: what Python, curl, pip, uv, apt and pytest read before they start.
 
+Among them are the plugins that pytest loads by itself.
+
 They are recorded before the agent starts. What it has added or changed of them is set aside before the grader runs: the
 recorded version is put back, or the file is removed.
 """
@@ -36,6 +38,8 @@ for place in "$home"; do
 done
 find /usr /opt "$home" -xdev -path '*/lib*/python*' ! -name '*.pyc' ! -path '*/test/*' \
   \( -name 'sitecustomize*' -o -name 'usercustomize*' -o -name '*.pth' \) 2>/dev/null |
+  while read -r file; do show "$file"; done
+find /usr /opt "$home" -xdev -path '*-packages/*-info/entry_points.txt' -exec grep -ls pytest11 {} + 2>/dev/null |
   while read -r file; do show "$file"; done
 """
 # Lines of `.pth` files that installers write; others that are code are somebody's own.
