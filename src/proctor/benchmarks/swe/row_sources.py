@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from proctor.benchmarks.data import download_from_git, download_from_hub, read_rows
+from proctor.benchmarks.data import download_from_hub, read_rows
 from proctor.core.errors import InvalidData, UsageError
 
 RawRows = list[dict[str, Any]]
@@ -50,16 +50,11 @@ def _task_folder(folder: Path) -> dict[str, Any]:
     return {name: str(value) if name in {"version", "created_at"} else value for name, value in row.items()}
 
 
-def hub_rows(repo: str, files: Sequence[str], *, revision: str | None = None) -> tuple[RawRows, str]:
+def hub_rows(repo: str, files: Sequence[str]) -> tuple[RawRows, str]:
     """Rows of a data set on the hub, and their revision."""
     with tempfile.TemporaryDirectory(prefix="proctor-fetch-") as folder:
-        found = download_from_hub(repo, files, Path(folder) / "files", revision=revision)
+        found = download_from_hub(repo, files, Path(folder) / "files")
         return read_rows(Path(folder) / "files"), found
-
-
-def fetch_git_tree(url: str, into: Path) -> str:
-    """A repository's tree, and its commit."""
-    return download_from_git(url, into, revision=None)
 
 
 def evo_rows(origin: Path) -> RawRows:
