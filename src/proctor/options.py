@@ -115,6 +115,10 @@ class RunOptions(CommonOptions, TaskOptions, total=False):
         max_turns: Requests that an agent may make for a task; not for pods.
         max_cost_per_task: What one trial of a task may cost.
         network: What agents can reach, instead of what the benchmark says.
+        memory: Memory of an agent's environment, such as 4GB. [default: the task's, or 8GiB]
+        processes: Processes in an agent's environment at once. [default: the task's, or 4096]
+        disk: What an agent's environment may write. [default: the task's, or 20GiB]
+        web: Allow tools that the provider executes: web search and fetch, hosted MCP, code execution.
     """
 
     mode: Literal["baseline", "h2"]
@@ -136,6 +140,10 @@ class RunOptions(CommonOptions, TaskOptions, total=False):
     max_turns: int
     max_cost_per_task: float | None
     network: Literal["none", "model", "open"] | None
+    memory: int | str | None
+    processes: int | None
+    disk: int | str | None
+    web: bool
 
 
 class EvaluateOptions(TaskOptions, total=False):

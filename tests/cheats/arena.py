@@ -38,6 +38,7 @@ from proctor.results import RecordCache
 from proctor.runner.evaluate import evaluate
 
 TEST_SECONDS = 30.0
+PYTEST_TASKS = frozenset(name for name, task in TASKS.items() if task.evaluation["format"] == "pytest")
 
 
 class Outcome(NamedTuple):
@@ -199,9 +200,17 @@ class ArenaProvider(DelegatingProvider):
         return await super().digest(self._with_python(spec))
 
     def _with_python(self, spec: EnvironmentSpec) -> EnvironmentSpec:
-        if spec.labels.get("task") != "pytest":
+        if spec.labels.get("task") not in PYTEST_TASKS:
             return spec
-        return msgspec.structs.replace(spec, mounts=(*spec.mounts, Mount(source=sys.prefix, target=sys.prefix)))
+        places = dict.fromkeys((sys.prefix, *(path for path in site_packages() if not path.startswith(sys.prefix))))
+        return msgspec.structs.replace(
+            spec, mounts=(*spec.mounts, *(Mount(source=place, target=place) for place in places))
+        )
+
+
+def site_packages() -> list[str]:
+    """Where this interpreter finds packages."""
+    return [path for path in sys.path if path.endswith("site-packages") and Path(path).is_dir()]
 
 
 class Listener:

@@ -3,8 +3,15 @@
 The tests that can be seen in a repository are fewer than the hidden ones that decide.
 """
 
+import json
+import subprocess
+import tempfile
 from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
+
+from paths import REPOSITORY
 
 
 class ArenaTask(NamedTuple):
@@ -282,6 +289,73 @@ SETUP = ArenaTask(
 
 IMPATIENT = UNITTEST._replace(evaluation={**UNITTEST.evaluation, "timeout_seconds": 4})
 
+# Expectations that are computed, and an input that nobody can know before.
+MANY = ArenaTask(
+    repo=PYTEST.repo,
+    hidden={
+        "tests/test_parse.py": _PYTEST_PARSE,
+        "tests/test_many.py": """\
+import random
+
+import till
+
+
+def test_total():
+    assert till.total([1, 2, 3]) == 6
+
+
+def test_random_prices():
+    for _ in range(20):
+        prices = [random.randrange(1, 100) for _ in range(5)]
+        assert till.total(prices) == sum(prices)
+
+
+def test_the_order_does_not_matter():
+    assert till.total([9, 1]) == till.total([1, 9])
+""",
+    },
+    evaluation={
+        **PYTEST.evaluation,
+        "fail_to_pass": [
+            f"tests/test_many.py::{name}"
+            for name in ("test_total", "test_random_prices", "test_the_order_does_not_matter")
+        ],
+        "pass_to_pass": [
+            "tests/test_parse.py::test_nothing_is_nothing",
+            "tests/test_parse.py::test_words_become_numbers",
+        ],
+    },
+    solution={"till.py": TILL_SOLVED},
+)
+
+# No expectation stands in the tests as a literal.
+COMPUTED = MANY._replace(
+    evaluation={**MANY.evaluation, "fail_to_pass": MANY.evaluation["fail_to_pass"][1:]},
+)
+
+
+@cache
+def core_task(name: str) -> ArenaTask:
+    """A task of the suite `core`."""
+    folder = REPOSITORY / "src" / "proctor" / "suites" / "core" / "instances" / name
+    instance = json.loads((folder / "instance.json").read_text(encoding="utf-8"))
+    repo = read_files(folder / "repo")
+    with tempfile.TemporaryDirectory(prefix="proctor-core-task-") as scratch:
+        for path, text in repo.items():
+            file = Path(scratch, path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        subprocess.run(["git", "apply", str(folder / "oracle.diff")], cwd=scratch, check=True)
+        solved = read_files(Path(scratch))
+    evaluation = {key: value for key, value in instance["eval"].items() if key not in {"kind", "hidden_path"}}
+    return ArenaTask(repo=repo, hidden=read_files(folder / "hidden"), evaluation=evaluation, solution=solved)
+
+
+def read_files(folder: Path) -> dict[str, str]:
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return {file.relative_to(folder).as_posix(): file.read_text(encoding="utf-8") for file in files}
+
+
 TASKS = {
     "unittest": UNITTEST,
     "impatient": IMPATIENT,
@@ -291,5 +365,11 @@ TASKS = {
     "node": NODE,
     "exit-code": EXIT_CODE,
     "junit": JUNIT,
+    "many": MANY,
+    "computed": COMPUTED,
+    **{
+        name: core_task(name)
+        for name in ("py_cache_0001", "py_duration_0002", "js_query_0028", "sh_accesslog_0025", "sh_rotate_0024")
+    },
 }
 BYSTANDER = "bystander"

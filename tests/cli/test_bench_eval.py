@@ -81,7 +81,6 @@ def test_a_patch_that_edits_the_tests_is_graded_by_the_real_ones(tmp_path: Path)
     code, report = evaluate(tmp_path, make_suite(tmp_path), "--predictions", predict(tmp_path, one=gutted))
     assert code == 0
     assert verdict(report) == ("unresolved", "tests_failed")
-    assert any(finding["path"] == "tests/test_calc.py" for finding in report["tasks"][0]["verdict"]["findings"])
 
 
 def test_a_task_without_a_prediction_is_skipped(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ class ProcessExit(Record):
             case ExitReason.CANCELLED:
                 return Cause.INTERRUPTED, "it was stopped from outside"
             case ExitReason.ENVIRONMENT_LIMIT:
-                cause = Cause.AGENT_TIMEOUT if "wall clock" in self.limit else Cause.AGENT_CRASHED
+                cause = Cause.AGENT_TIMEOUT if "wall clock" in self.limit else Cause.RESOURCE_LIMIT
                 return cause, f"the environment ended it: {self.limit}"
             case ExitReason.WALL_CLOCK:
                 return Cause.AGENT_TIMEOUT, f"it was not done after {self.seconds:.0f} s and was stopped"
@@ -254,7 +254,9 @@ class Supervisor:
             elif error is not None and reason is ExitReason.EXITED:
                 raise error
             elif error is None:
-                code = running.result().exit_code
+                code, limit = running.result().exit_code, running.result().limit
+                if limit and reason is ExitReason.EXITED:
+                    reason, limit = ExitReason.ENVIRONMENT_LIMIT, f"limit reached: {limit}"
         stderr = self._stderr.decode("utf-8", "replace")
         fault = "no_shell" if self._awaiting_first_line and code in _NOT_STARTED else self._fault
         return ProcessExit(reason=reason, seconds=seconds, exit_code=code, fault=fault, stderr=stderr, limit=limit)

@@ -197,6 +197,7 @@ class PatchBenchmark(Benchmark):
             spec=self.environment_spec(task, context.options),
             timeout=context.options.timeout_seconds or self.test_seconds,
             protected=self.protected(task),
+            overlay=self.hidden_tests(task),
             tags=task.tags,
         )
 
@@ -250,7 +251,7 @@ def _verdict(job: GradingJob, before: TestRun, ended: ControlledRun, applied: Ap
         cause=resolution.cause,
         reason=resolution.reason,
         tests=resolution.tests,
-        findings=(*ended.findings, *applied.findings, *run_time_findings(before, runs, applied.touched)),
+        findings=(*ended.findings, *applied.findings, *run_time_findings(before, runs)),
         applied_with=applied.applied_with,
         flaky=resolution.flaky,
         controls=ended.controls,

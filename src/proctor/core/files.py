@@ -1,4 +1,4 @@
-"""Atomic writes, appends, files that a user names, locks that end with the process, and the cache folder."""
+"""Atomic writes, appends, locks that end with the process, and the cache folder."""
 
 import errno
 import fcntl
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from proctor.core.errors import RetryableError, UsageError
+from proctor.core.errors import RetryableError
 
 HEALTH_CACHE: Final = "health"  # the part of the cache for the results of `validate`
 _BLOCK_BYTES: Final = 256 * 1024
@@ -21,20 +21,6 @@ def cache_root() -> Path:
     if given:
         return Path(given).absolute()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "proctor"
-
-
-def read_user_file(file: Path, what: str) -> str:
-    """The text of a file that a user names; a byte order mark is dropped.
-
-    Raises:
-        UsageError: it cannot be read; `what` names it in the message.
-    """
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"cannot read {what}: {error.strerror}", where=file) from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"cannot read {what}: it is no UTF-8 text", where=file) from error
 
 
 def write_atomic(path: Path, data: bytes | str, *, mode: int = 0o644, sync_parent: bool = True) -> None:
@@ -65,6 +51,10 @@ def write_atomic(path: Path, data: bytes | str, *, mode: int = 0o644, sync_paren
         raise
     if sync_parent:
         sync_directory(path.parent)
+
+
+# The content of a file, without its times; macOS has no such call.
+sync_data: Final = getattr(os, "fdatasync", os.fsync)
 
 
 def sync_directory(path: Path) -> None:

@@ -6,6 +6,7 @@ import platform
 import random
 import re
 import resource
+from collections.abc import Mapping
 from typing import Final
 
 from proctor.core.environment import Limits
@@ -42,6 +43,15 @@ def limits_for_command(limits: Limits, enforced: frozenset[str], *, isolated: bo
         # At random, so that environments side by side do not all crowd on the first ones.
         processors = tuple(random.sample(allowed, min(len(allowed), max(1, math.ceil(limits.cpus)))))
     return CommandLimits(rlimits=resources, processors=processors)
+
+
+def limit_hit(limits: Limits, before: Mapping[str, int], after: Mapping[str, int]) -> str:
+    """Which limit an environment has been at between two counts, in words; empty: none."""
+    if after.get("memory", 0) > before.get("memory", 0):
+        return f"memory of the environment ({limits.memory_mb} MB)"
+    if after.get("processes", 0) > before.get("processes", 0):
+        return f"processes of the environment ({limits.processes})"
+    return ""
 
 
 def _counts_by_namespace() -> bool:

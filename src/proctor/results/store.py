@@ -18,7 +18,7 @@ from proctor.core.disk_names import disk_name
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.files import write_atomic
 from proctor.core.record import Record, read_record, to_json
-from proctor.core.result import TaskResult, sum_costs, usage_cost
+from proctor.core.result import TaskResult, estimated_cost, sum_costs, usage_cost
 from proctor.core.run import RunConfig, RunSummary
 
 CONFIG_FILE: Final = "config.json"
@@ -202,11 +202,18 @@ def find_run(name: str, *, root: Path | None = None) -> RunStore:
     )
 
 
-def summarise(config: RunConfig, results: Iterable[TaskResult], *, unfinished_usd: float | None = 0.0) -> RunSummary:
+def summarise(
+    config: RunConfig,
+    results: Iterable[TaskResult],
+    *,
+    unfinished_usd: float | None = 0.0,
+    unfinished_estimated_usd: float = 0.0,
+) -> RunSummary:
     """Count a run's results. A cost is unknown (None) as soon as any model's price is."""
     statuses: dict[Status, int] = dict.fromkeys(Status, 0)
     causes: dict[str, int] = {}
     cost: float | None = 0.0
+    estimated = unfinished_estimated_usd
     tokens, seconds, tasks = 0, 0.0, 0
     for result in results:
         tasks += 1
@@ -214,6 +221,7 @@ def summarise(config: RunConfig, results: Iterable[TaskResult], *, unfinished_us
         causes[result.cause] = causes.get(result.cause, 0) + 1
         seconds += result.agent_seconds
         cost = sum_costs((cost, usage_cost(result.usage)))
+        estimated += estimated_cost(result.usage)
         tokens += sum(usage.tokens.total for usage in result.usage)
     return RunSummary(
         run_id=config.run_id,
@@ -227,6 +235,7 @@ def summarise(config: RunConfig, results: Iterable[TaskResult], *, unfinished_us
         tokens=tokens,
         agent_seconds=seconds,
         unfinished_usd=unfinished_usd,
+        estimated_usd=round(estimated, 12),
         causes=dict(sorted(causes.items())),
     )
 

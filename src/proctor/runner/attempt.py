@@ -19,7 +19,7 @@ from proctor.core.environment import Environment, EnvironmentSpec
 from proctor.core.errors import AgentFailure, ProctorError, UsageError
 from proctor.core.evaluation import Prediction
 from proctor.core.record import to_json
-from proctor.core.result import AgentMetrics
+from proctor.core.result import AgentMetrics, WebUse
 from proctor.core.run import Trial
 from proctor.core.submission import PatchKind
 from proctor.core.verdict import Finding
@@ -41,8 +41,6 @@ from proctor.runner.state import RunSession
 CRASH_LOG: Final = "crash.log"
 # Sessions keep their ids when an attempt is repeated: what was paid for before can then be replayed to it.
 _SESSION_NAMESPACE: Final = uuid.UUID("6f1d8b1e-5a58-4f3a-9a54-0d7a3b0a6c11")
-# Less than any token costs: a task that has used up its cap before may replay what it paid for, and no more.
-_MIN_CAP_USD: Final = 1e-12
 _HTTP_OK: Final = 200
 
 
@@ -164,7 +162,7 @@ class AttemptRunner:
             image=config.image or spec.image,
             build=None if config.image else spec.build,
             # The agent has its own clock; the environment must outlive it to be collected from.
-            limits=msgspec.structs.replace(self._task.public.limits, wall_seconds=None),
+            limits=msgspec.structs.replace(config.agent_limits(self._task.public.limits), wall_seconds=None),
             labels={**spec.labels, "run": config.run_id, "task": self._task.id},
         )
 
@@ -175,11 +173,13 @@ class AttemptRunner:
             yield None
             return
         self._report("waiting for its reservation of the budget")
-        limit, number = self._run.config.max_cost_per_task, str(self._trial.number)
+        config, number = self._run.config, str(self._trial.number)
         spec = GatewaySessionSpec(
             task_id=self._task.id,
             label=self._label,
-            cap_usd=None if limit is None else max(limit - self._spent_usd, _MIN_CAP_USD),
+            cap_usd=config.max_cost_per_task,
+            spent_usd=self._spent_usd,
+            web=config.web,
             recording=self.logs / RECORDING_FILE,
             earlier_recordings=self._earlier_recordings,
             # `sample` is what scripts called the trial before.
@@ -263,9 +263,16 @@ class AttemptRunner:
             submission=file,
             patch_kind=submission.patch_kind if submission else PatchKind.UNIFIED_DIFF,
             findings=findings,
+            web=self._web_use(),
         )
         self.files[self.logs / ATTEMPT_FILE] = self._redactor.redact_bytes(to_json(record))
         return record
+
+    def _web_use(self) -> WebUse | None:
+        if self._session is None:
+            return None
+        usage = self._session.usage
+        return WebUse(allowed=self._run.config.web, refused=usage.web_refused, searches=usage.web_searches)
 
     def _metrics(self) -> AgentMetrics:
         """The agent's own numbers; turns and compactions as the gateway saw them, where there was one."""

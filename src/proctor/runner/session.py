@@ -423,7 +423,8 @@ def _read_state(store: RunStore, config: RunConfig) -> tuple[dict[Trial, TrialSt
         state = states.get(trial)
         return state is None or not state.recorded or (state.failed and config.retry_errors)
 
-    return states, [trial for trial in list_trials(config) if is_pending(trial)], read_run_cost(store, entries)
+    cost = read_run_cost(store, entries, load_prices(config.prices))
+    return states, [trial for trial in list_trials(config) if is_pending(trial)], cost
 
 
 def _finished(states: Mapping[Trial, TrialState], pending: Sequence[Trial]) -> list[TrialState]:
@@ -446,8 +447,13 @@ def _checked_tasks(config: RunConfig, benchmark: Benchmark) -> dict[str, Task]:
 
 
 def _summarise(store: RunStore, config: RunConfig) -> RunSummary:
-    cost = read_run_cost(store, read_journal(store.journal))
-    summary = summarise(config, store.results(), unfinished_usd=cost.unfinished_usd)
+    cost = read_run_cost(store, read_journal(store.journal), load_prices(config.prices))
+    summary = summarise(
+        config,
+        store.results(),
+        unfinished_usd=cost.unfinished_usd,
+        unfinished_estimated_usd=cost.unfinished_estimated_usd,
+    )
     # It can be made again at any time, and on a full disk the error that led here matters more.
     with suppress(OSError):
         store.write_summary(summary)

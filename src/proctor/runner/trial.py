@@ -15,9 +15,10 @@ from proctor.core.causes import Cause, Status
 from proctor.core.errors import ProctorError, UsageError
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.record import read_record, to_json
-from proctor.core.result import Attempt, TaskResult
+from proctor.core.result import Attempt, ModelUsage, TaskResult, estimated_cost
 from proctor.core.run import JournalEntry, Stage, Trial
 from proctor.core.verdict import Verdict
+from proctor.gateway import Prices
 from proctor.results import usage_cost
 from proctor.results.attempt_record import GRADING_FILE, RECORDING_FILE, AttemptRecord, GradingRecord, attempt_file
 from proctor.results.store import attempt_dir_name
@@ -130,7 +131,7 @@ class TrialRunner:
 
     async def _store_attempt(self, attempt: AttemptRunner, record: AttemptRecord, *, counts: bool) -> None:
         stage: Stage = "collected" if counts else "answered"
-        entry = self._journal_entry(record.number, stage, cause=record.cause, cost=usage_cost(record.usage))
+        entry = self._journal_entry(record.number, stage, cause=record.cause, usage=record.usage)
         await self._run.journal.commit(entry, files=attempt.files)
         self._submission = attempt.files.get(attempt.logs / str(record.submission))
         self._attempts.append(task_result.attempt_entry(self._run.store, self._trial, record))
@@ -205,13 +206,15 @@ class TrialRunner:
         await self._shared.wait_unless_stopped(seconds)
 
     def _stored_attempts(self) -> list[Attempt]:
+        gateway = self._run.gateway
+        prices = Prices.load() if gateway is None else gateway.prices
         return [
-            task_result.stored_attempt_entry(self._run.store, self._trial, number, started)
+            task_result.stored_attempt_entry(self._run.store, self._trial, number, started, prices)
             for number, started in enumerate(self._state.attempt_start_times, start=1)
         ]
 
     def _journal_entry(
-        self, number: int, stage: Stage, *, cause: Cause | None = None, cost: float | None = None
+        self, number: int, stage: Stage, *, cause: Cause | None = None, usage: Sequence[ModelUsage] | None = None
     ) -> JournalEntry:
         return JournalEntry(
             at=datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -220,7 +223,8 @@ class TrialRunner:
             attempt=number,
             stage=stage,
             cause=cause,
-            cost_usd=cost,
+            cost_usd=None if usage is None else usage_cost(usage),
+            estimated_usd=estimated_cost(usage or ()),
         )
 
     def _logs_dir(self, number: int) -> Path:

@@ -16,6 +16,7 @@ from proctor.grading.controls import (
     resolve_exam,
     stands_so_far,
 )
+from proctor.grading.controls.proof import unproved_controls
 
 VALUES = {"five": 5, "six": 6, "seven": 7, "eight": 8}
 SOURCE = source(**VALUES)
@@ -122,3 +123,34 @@ async def test_each_repetition_has_papers_of_its_own() -> None:
     runner = toy(right(**VALUES))
     exam, resolution = await given(runner, repeats=3)
     assert (len(exam.runs), len(runner.papers), resolution.status) == (3, 6, Status.RESOLVED)
+
+
+async def unproved(run: RunPaper) -> tuple[Exam, Resolution]:
+    controls = unproved_controls(tuple(VALUES), {FILE: SOURCE}, pairs=1)
+    exam = await examine(
+        controls, {FILE: SOURCE}, run, lambda seen, unseen: stands_so_far(BEFORE, seen, EXPECTATION, unseen)
+    )
+    return exam, resolve_exam(BEFORE, exam, controls, EXPECTATION)
+
+
+async def test_without_an_oracle_twins_that_contradict_their_originals_decide() -> None:
+    assert (await unproved(toy(right(**VALUES))))[1].status is Status.RESOLVED
+    exam, resolution = await unproved(toy(passes_everything))
+    assert (resolution.cause, len(exam.twins.passed)) == (Cause.TAMPERED, 3)
+
+
+async def test_without_an_oracle_a_disturbed_twin_is_no_proof() -> None:
+    failed: set[str] = set()
+
+    def counts(test: str, expected: int) -> bool:
+        """A right program but for a counter that each failing test before it has moved on."""
+        passes = VALUES[test] + 3 * (test == "eight" and len(failed) + 5) * bool(failed) == expected
+        failed.update([] if passes else [test])
+        return passes
+
+    class Fresh(ToyRunner):
+        async def __call__(self, files, name):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN204
+            failed.clear()
+            return await super().__call__(files, name)
+
+    assert (await unproved(Fresh(SOURCE, counts)))[1].status is Status.RESOLVED

@@ -32,6 +32,7 @@ def find(path: str, data: bytes, tests: Sequence[str]) -> dict[str, tuple[Altera
                     last_line=number,
                     original=value,
                     altered=str(other),
+                    contradicts=other != int(value),
                 )
                 for other in (int(value) * 2, int(value) + 1)
             )

@@ -127,6 +127,7 @@ class SuiteBenchmark(Benchmark):
             spec=self.environment_spec(task, options),
             timeout=options.timeout_seconds or own_timeout or TEST_SECONDS,
             protected=instance.protected,
+            overlay=instance.hidden,
             tags=instance.file.tags,
             notes=instance.notes,
             instance=instance,

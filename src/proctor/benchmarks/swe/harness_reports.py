@@ -8,6 +8,7 @@ from typing import Any, Final
 from proctor.core.causes import Cause, Status
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.record import Record
+from proctor.core.user_files import parse_json, read_user_bytes
 
 _ERROR_CAUSES: Final = frozenset({Cause.DOES_NOT_APPLY, Cause.TEST_TIMEOUT})
 
@@ -134,10 +135,8 @@ def read_outcomes(source: Path) -> list[SweOutcome]:
 
 def _document(file: Path) -> Mapping[str, Any]:
     try:
-        document = json.loads(file.read_bytes())
-    except OSError as error:
-        raise UsageError(f"cannot be read: {error.strerror}", where=file) from error
-    except (ValueError, RecursionError) as error:
+        document = parse_json(read_user_bytes(file, "the report"))
+    except ValueError as error:
         raise InvalidData(f"this is not JSON: {error}", where=file) from error
     if not isinstance(document, dict):
         raise InvalidData("a report is an object", where=file)

@@ -16,8 +16,10 @@ from typing import Any
 from proctor.benchmarks.swe.patches import with_final_newline
 from proctor.core.errors import UsageError
 from proctor.core.evaluation import Prediction
+from proctor.core.predictions import MAX_PREDICTIONS_BYTES
 from proctor.core.record import Record
 from proctor.core.submission import PatchKind
+from proctor.core.user_files import BoundExceeded, parse_json, read_user_bytes
 
 
 class SwePrediction(Record):
@@ -51,10 +53,8 @@ def read_swe_predictions(file: Path) -> list[SwePrediction]:
     Raises:
         UsageError: it cannot be read, or a line or entry of it is no prediction; lists every bad one.
     """
-    try:
-        text = file.read_bytes().decode("utf-8-sig", "surrogateescape")
-    except OSError as error:
-        raise UsageError(f"cannot read predictions: {error.strerror}", where=file) from error
+    data = read_user_bytes(file, "predictions", limit=MAX_PREDICTIONS_BYTES)
+    text = data.decode("utf-8-sig", "surrogateescape")
     predictions: list[SwePrediction] = []
     problems: list[str] = []
     for place, entry in _entries(text, file):
@@ -91,9 +91,9 @@ def _entries(text: str, file: Path) -> Iterable[tuple[str, Any]]:
     """Every entry with its place: a list's, an object's values with their ids, or one a line."""
     if file.suffix != ".jsonl":
         try:
-            whole = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            if file.suffix == ".json":
+            whole = parse_json(text)
+        except ValueError as error:
+            if file.suffix == ".json" or isinstance(error, BoundExceeded):
                 raise UsageError(f"this is not JSON: {error}", where=file) from error
         else:
             if isinstance(whole, list):
@@ -105,8 +105,8 @@ def _entries(text: str, file: Path) -> Iterable[tuple[str, Any]]:
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             try:
-                found.append((str(number), json.loads(line)))
-            except (ValueError, RecursionError) as error:
+                found.append((str(number), parse_json(line)))
+            except ValueError as error:
                 found.append((str(number), _InvalidPredictionError(f"not JSON: {error}")))
     return found
 

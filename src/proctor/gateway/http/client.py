@@ -31,6 +31,10 @@ class HttpConnectionError(Exception):
     """The connection failed, or what was received is not HTTP."""
 
 
+class NotConnectedError(HttpConnectionError):
+    """There was no connection, so nothing was sent."""
+
+
 class _StaleConnectionError(HttpConnectionError):
     """The server closed the connection while the request was on its way."""
 
@@ -116,11 +120,9 @@ class HttpClient:
                     happy_eyeballs_delay=0.25,
                 )
         except TimeoutError as error:
-            raise HttpConnectionError(
-                f"no connection to {self._host_header} in {CONNECT_TIMEOUT_SECONDS:g} s"
-            ) from error
+            raise NotConnectedError(f"no connection to {self._host_header} in {CONNECT_TIMEOUT_SECONDS:g} s") from error
         except OSError as error:
-            raise HttpConnectionError(f"no connection to {self._host_header}: {error}") from error
+            raise NotConnectedError(f"no connection to {self._host_header}: {error}") from error
         return connection
 
     async def _connect_through_proxy(self, proxy: Proxy, tls: ssl.SSLContext) -> "_ClientConnection":
@@ -192,6 +194,15 @@ class HttpResponse:
             raise HttpConnectionError(f"the response cannot be decompressed: {error}") from error
         if self.with_body and not decompressor.eof:
             raise HttpConnectionError("the response ended too early")
+
+    async def unread_chunks(self, seconds: float) -> AsyncGenerator[bytes, None]:
+        """What of the body has arrived and was not read, or arrives within so many seconds; of a plain one only."""
+        if self.headers.get("content-encoding", "identity").lower() != "identity":
+            return
+        with suppress(TimeoutError, HttpConnectionError):
+            async with asyncio.timeout(seconds):
+                while data := await self._read():
+                    yield data
 
     def close(self) -> None:
         """Done with it: a connection on which more of it would arrive is aborted."""

@@ -20,7 +20,7 @@ from proctor.core.verdict import ControlSummary, Finding
 from proctor.grading.controls.exam import control_findings, control_summary, examine, resolve_exam, stands_so_far
 from proctor.grading.controls.languages import has_finder
 from proctor.grading.controls.papers import ControlSet
-from proctor.grading.controls.proof import RunPaper, prove_controls, sample_tests
+from proctor.grading.controls.proof import RunPaper, prove_controls, sample_tests, unproved_controls
 from proctor.grading.outcome import TestRun
 from proctor.grading.protection import is_protected
 from proctor.grading.resolve import Expectation, Resolution, resolve
@@ -64,7 +64,7 @@ class ControlledTests:
     async def _prove(self, before: TestRun | None) -> ControlSet:
         expectation = self.expectation
         if self.run_oracle is None:
-            return ControlSet(uncontrolled=expectation.labels, reason="the task has no oracle to prove them with")
+            return unproved_controls(expectation.labels, self.sources(), pairs=self.pairs)
         fail_to_pass, pass_to_pass = expectation.fail_to_pass, expectation.pass_to_pass
         if not expectation.labels:
             solved = (await self.run_oracle({}, "controls0")).tests
@@ -78,6 +78,7 @@ class ControlledTests:
             self.sources(),
             self.run_oracle,
             pairs=self.pairs,
+            others=pass_to_pass,
             whole_step=expectation.exit_zero or not expectation.labels,
             passing=expectation.passing,
         )
