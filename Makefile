@@ -6,6 +6,9 @@ BIN    := $(VENV)/bin
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * os.cpu_count())')
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
+# Thousands of processes are started by the tests: what Python has compiled is kept, whatever the caller's shell says.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: FORCE setup dev demo picture screenshots test lint format schemas perf cheats trace clean
 
 setup: $(VENV)/.installed

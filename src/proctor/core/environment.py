@@ -4,6 +4,7 @@ Providers are found through the entry point group ``proctor.environments``: `loc
 and plugins.
 """
 
+import errno
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -15,7 +16,7 @@ from typing import Final, Protocol, Self
 from msgspec import field, structs
 
 from proctor.core.record import Record
-from proctor.core.trees import FileEntry
+from proctor.core.trees import FileEntry, is_directory
 
 OutputCallback = Callable[[bytes], None]
 MAX_COPY_BYTES: Final = 2_000_000_000
@@ -224,6 +225,20 @@ class Environment(Protocol):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None: ...
+
+
+async def get_tree(environment: Environment, path: str, target: Path) -> None:
+    """Copy a directory out to the host, and nothing else that an agent has put in its place.
+
+    A symlink there would lead whoever reads `target` to files of the host.
+
+    Raises:
+        NotADirectoryError: something else is there.
+        FileNotFoundError, LimitReached: as of `Environment.get`.
+    """
+    await environment.get(path, target)
+    if not is_directory(target):
+        raise NotADirectoryError(errno.ENOTDIR, f"{path} is not a directory any more")
 
 
 class EnvironmentProvider(ABC):

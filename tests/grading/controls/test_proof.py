@@ -1,10 +1,13 @@
 """Twins and papers count only when the oracle shows that they work."""
 
 import random
+from collections.abc import Mapping
 
 import pytest
 
 from grading.controls.toy_tests import FILE, ToyRunner, broken, right, source
+from proctor.core.verdict import TestStatus
+from proctor.grading import TestResults, TestRun
 from proctor.grading.controls import ControlSet, prove_controls, sample_tests
 from proctor.grading.controls.proof import MAX_SAMPLE, is_named
 
@@ -92,6 +95,21 @@ async def test_a_task_with_one_test_to_fix_has_more_pairs() -> None:
     tests = tuple(VALUES)
     controls = await prove_controls(tests[:1], tests[1:], {FILE: SOURCE}, oracle, pairs=1)
     assert len(controls.pairs) == 4
+
+
+async def test_a_twin_names_every_test_that_shares_its_code_also_one_that_was_not_sampled() -> None:
+    file, cases = "tests/test_a.py", tuple(f"tests/test_a.py::test_x[{number}]" for number in range(3))
+    code = b"@pytest.mark.parametrize('n', range(3))\ndef test_x(n):\n    assert n - n == 0\n"
+
+    async def oracle(files: Mapping[str, bytes], name: str) -> TestRun:
+        is_altered = files[file].strip() != code.strip()
+        status = TestStatus.FAILED if is_altered else TestStatus.PASSED
+        log = b"tests/test_a.py:3: AssertionError" if is_altered else b""
+        return TestRun(outcome=TestResults(tests=dict.fromkeys(cases, status)), exit_code=int(is_altered), log=log)
+
+    controls = await prove_controls(cases[:1], (), {file: code}, oracle, pairs=1, others=cases)
+    assert controls.tests == cases[:1]
+    assert [set(twin.tests) for twin in controls.twins] == [set(cases)]
 
 
 def test_some_tests_that_passed_before_are_controlled() -> None:

@@ -26,7 +26,7 @@ from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.errors import LimitReached
 from proctor.core.evaluation import Prediction, TaskEvaluation, TestSummary
 from proctor.core.record import to_json
-from proctor.core.verdict import TestOutcome, TestStatus, Verdict
+from proctor.core.verdict import ControlSummary, TestOutcome, TestStatus, Verdict
 from proctor.grading import audit_change, protected_paths
 from proctor.grading.controls import ControlledRun
 from proctor.grading.job import truncate_log
@@ -85,7 +85,7 @@ async def grade(job: SweGradingJob[R], prediction: Prediction) -> TaskEvaluation
         official=official_status if official_status is not verdict.status else None,
         tests=_test_outcomes(job.row, strict.final),
         findings=(*(exam.findings if exam is not None else ()), *findings),
-        controls=exam.controls if exam is not None else None,
+        controls=exam.controls if exam is not None else _no_controls(job, cause),
         applied_with=strict.final.applied_with,
         flaky=tuple(dict.fromkeys((*strict.flaky, *official.flaky, *twice))),
         seconds=strict.final.seconds,
@@ -104,6 +104,13 @@ async def _examine(job: SweGradingJob[R], patch: bytes) -> ControlledRun | None:
     if exam is None or exam.resolution.status is Status.RESOLVED or exam.findings or not job.retest_failures:
         return exam
     return await examine_submission(job, patch)
+
+
+def _no_controls(job: SweGradingJob[R], cause: Cause) -> ControlSummary | None:
+    """What is said of a submission that is resolved without a second witness: none of its tests is controlled."""
+    if cause is not Cause.SOLVED or not job.context.options.controls:
+        return None
+    return ControlSummary(pairs=0, controlled=0, uncontrolled=(*job.row.fail_to_pass, *job.row.pass_to_pass))
 
 
 async def run_once(job: SweGradingJob[R], patch: bytes, name: str, *, protected: tuple[str, ...] = ()) -> SweTestRun:

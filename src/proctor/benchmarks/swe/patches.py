@@ -46,8 +46,8 @@ def _bucket(number: int, classes: Sequence[tuple[int, str]], rest: str) -> str:
     return next((name for most, name in classes if number <= most), rest)
 
 
-def protected_patterns(row: SweRow, oracle_patch: bytes) -> tuple[str, ...]:
-    """What a submission cannot change for good: test machinery and the task's test files.
+def protected_patterns(row: SweRow, oracle_patch: bytes, *, program: Sequence[str] = ()) -> tuple[str, ...]:
+    """What a submission cannot change for good: test machinery, the task's test files, and the program that runs them.
 
     What the oracle itself changes is not protected, nor is a whole directory that it works in.
     """
@@ -59,7 +59,8 @@ def protected_patterns(row: SweRow, oracle_patch: bytes) -> tuple[str, ...]:
         if not (pattern.endswith("/") and any(is_protected(path, (pattern,)) for path in oracle_paths))
         and not (row.repo == "pytest-dev/pytest" and pattern in {"/pytest.py", "/pytest/", "/_pytest/"})
     ]
-    return (*general, *(f"!/{path}" for path in oracle_paths), *sorted(tests))
+    programs = (f"/{path}" for path in program)
+    return (*general, *programs, *(f"!/{path}" for path in oracle_paths), *sorted(tests))
 
 
 def files_to_test(test_patch: str, *, deleted: bool = True) -> tuple[str, ...]:

@@ -14,6 +14,14 @@ from proctor.core.record import Record
 from proctor.grading import TestFormat
 
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
+# What SymPy's `bin/test` imports to run tests, and what its tests import to be run.
+_SYMPY_PROGRAM: Final = (
+    "bin/test",
+    "sympy/testing/runtests.py",
+    "sympy/testing/pytest.py",
+    "sympy/utilities/runtests.py",
+    "sympy/utilities/pytest.py",
+)
 _SETTINGS: Final = re.compile(r"--settings[= ]([\w.]+)")
 
 
@@ -69,7 +77,11 @@ def test_step(row: SweRow) -> TestStep | None:
         # SymPy's own program switches its cache off by a variable.
         variables |= {"SYMPY_USE_CACHE": "no"} if "-C" in words else {}
         return TestStep(
-            setup_script=setup, format=TestFormat.FUNCTIONS, targets=files, program=(program,), variables=variables
+            setup_script=setup,
+            format=TestFormat.FUNCTIONS,
+            targets=files,
+            program=_SYMPY_PROGRAM,
+            variables=variables,
         )
     if ("pytest" in words or program == "tox") and files:
         return TestStep(setup_script=setup, format=TestFormat.PYTEST, targets=files, variables=variables)

@@ -283,9 +283,11 @@ async def read_test_sources(job: SweGradingJob[R], step: TestStep | None) -> Tes
     async with job.start_prepared() as environment:
         await environment.exec(["git", "config", "--global", "--add", "safe.directory", "*"])
         base = {path: await _committed(environment, job.row.base_commit, path) for path in paths}
-        names = step.program if step is not None else ()
+        changed = touched_paths(job.official_grader.oracle_patch(job.row) or b"")
+        names = [path for path in step.program if path not in changed] if step is not None else []
         program = {path: await _committed(environment, "HEAD", path) for path in names}
-    tests = await asyncio.to_thread(_with_test_patch, {path: data for path, data in base.items() if data}, patch)
+    known = {path: data for path, data in base.items() if data is not None}
+    tests = await asyncio.to_thread(_with_test_patch, known, patch)
     if tests is None:
         return None
     return TestSources(

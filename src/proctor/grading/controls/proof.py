@@ -39,13 +39,15 @@ def sample_tests(pass_to_pass: Sequence[str], chance: random.Random) -> tuple[st
     return tuple(chance.sample(list(pass_to_pass), min(MAX_SAMPLE, len(pass_to_pass))))
 
 
-def candidate_alterations(tests: Sequence[str], sources: Mapping[str, bytes]) -> dict[str, tuple[Alteration, ...]]:
+def candidate_alterations(
+    tests: Sequence[str], sources: Mapping[str, bytes], others: Sequence[str] = ()
+) -> dict[str, tuple[Alteration, ...]]:
     """Every alteration that can be tried, by test."""
     found: dict[str, tuple[Alteration, ...]] = {}
     for path, source in sources.items():
-        for test, alterations in find_alterations(path, source, tests).items():
+        for test, alterations in find_alterations(path, source, (*tests, *others)).items():
             found[test] = (*found.get(test, ()), *alterations)
-    return found
+    return {test: found[test] for test in tests if test in found}
 
 
 async def prove_controls(
@@ -55,6 +57,7 @@ async def prove_controls(
     run_oracle: RunPaper,
     *,
     pairs: int,
+    others: Sequence[str] = (),
     whole_step: bool = False,
     passing: Sequence[TestStatus] = (TestStatus.PASSED,),
     chance: random.Random | None = None,
@@ -67,13 +70,15 @@ async def prove_controls(
         sources: the test files, by path, as they are given to a submission.
         run_oracle: runs the tests on the tree with the oracle applied.
         pairs: how many pairs of papers are wanted.
+        others: tests that must pass too and get no twins of their own; some may share the code of one that does.
         whole_step: the exit code of the test program decides too, so one paper of each pair has no alterations.
         passing: the statuses that count as a pass.
         chance: who cannot be predicted; the machine's source of randomness by default.
     """
     chance = chance or random.SystemRandom()
     tests = tuple(dict.fromkeys((*fail_to_pass, *pass_to_pass)))
-    proof = _Proof(tests=tests, sources=sources, run_oracle=run_oracle, passing=tuple(passing))
+    rest = tuple(test for test in others if test not in set(tests))
+    proof = _Proof(tests=tests, others=rest, sources=sources, run_oracle=run_oracle, passing=tuple(passing))
     twins = await proof.find_twins()
     controlled = tuple(test for test in tests if any(test in twin.tests for twin in twins))
     if not twins:
@@ -128,6 +133,7 @@ class _Proof:
     """The oracle's runs, of which there are not more than a bounded number."""
 
     tests: tuple[str, ...]
+    others: tuple[str, ...]
     sources: Mapping[str, bytes]
     run_oracle: RunPaper
     passing: tuple[TestStatus, ...]
@@ -136,7 +142,7 @@ class _Proof:
 
     async def find_twins(self) -> tuple[Alteration, ...]:
         """One twin that the oracle fails for as many tests as possible."""
-        candidates = candidate_alterations(self.tests, self.sources)
+        candidates = candidate_alterations(self.tests, self.sources, self.others)
         twins: list[Alteration] = []
         while self.runs < _MAX_RUNS:
             chosen = self._choose(candidates, twins)
@@ -198,7 +204,8 @@ class _Proof:
             run = await self._run_paper(controls, paper)
             altered = controls.altered_tests(paper)
             results = twin_results(controls, [(paper, run)], self.passing)
-            originals = (run.tests.get(test) in self.passing for test in self.tests if test not in altered)
+            every = (*self.tests, *self.others)
+            originals = (run.tests.get(test) in self.passing for test in every if test not in altered)
             if not run.complete or results.passed or results.lost or not all(originals):
                 return False
         return True
