@@ -78,7 +78,8 @@ perf: dev
 	@missed=0; for script in $(filter-out perf/numbers_asked.py,$(wildcard perf/*.py)); do \
 	  echo "== $$script"; $(BIN)/python $$script || missed=1; done; exit $$missed
 
-# Hostile submissions, graded for real: cheat, defence, verdict, audit finding. Fails when one of them wins.
+# Hostile submissions, graded for real: task, verdict, findings. Fails when one of them wins. ARGS='--controls 0' shows
+# which of them only control exams stop.
 cheats: dev
 	@PYTHONPATH=tests $(BIN)/python -m cheats $(ARGS)
 
