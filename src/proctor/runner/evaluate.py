@@ -7,20 +7,17 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from proctor.core.benchmark import (
     Benchmark,
-    GradeOptions,
     GradingContext,
     InvalidTask,
     TaskHealth,
 )
 from proctor.core.causes import CONSEQUENCES, Cause, Status
-from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import ProctorError
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.files import HEALTH_CACHE
@@ -40,22 +37,19 @@ async def evaluate(
     benchmark: Benchmark,
     tasks: Sequence[Task],
     predictions: Mapping[str, Prediction],
+    context: GradingContext,
     *,
-    provider: EnvironmentProvider,
-    options: GradeOptions,
-    artifacts: Path,
-    jobs: int,
-    cache: RecordCache[TaskEvaluation] | None,
-    on_evaluated: Callable[[TaskEvaluation], None],
+    jobs: int = 1,
+    on_evaluated: Callable[[TaskEvaluation], None] = lambda _: None,
 ) -> tuple[TaskEvaluation, ...]:
     """Grade every task's prediction, `jobs` at a time, in the order of `tasks`; `on_evaluated` receives each."""
-    benchmark = benchmark.for_provider(provider)
-    context = GradingContext(provider=provider, folder=artifacts, options=options, use_cache=cache is not None)
+    benchmark = benchmark.for_provider(context.provider)
+    cache = RecordCache(TaskEvaluation, "evaluations") if context.use_cache else None
     running = jobs
     if benchmark.uses_permit:
         # One more is prepared while these run.
         running, context = jobs + 1, replace(context, permit=asyncio.Semaphore(jobs))
-    prefetcher = EnvironmentPrefetcher(provider, benchmark, options)
+    prefetcher = EnvironmentPrefetcher(context.provider, benchmark, context.options)
     prefetcher.prefetch(task for task in tasks if task.id in predictions)
 
     async def one(task: Task) -> TaskEvaluation:
@@ -78,18 +72,15 @@ async def evaluate(
 async def validate(
     benchmark: Benchmark,
     tasks: Sequence[Task],
+    context: GradingContext,
     *,
-    provider: EnvironmentProvider,
-    options: GradeOptions,
-    artifacts: Path,
     jobs: int,
     on_validated: Callable[[TaskHealth], None],
 ) -> tuple[TaskHealth, ...]:
     """Prove every task on this machine, `jobs` at a time, in the order of `tasks`; `on_validated` receives each."""
-    benchmark = benchmark.for_provider(provider)
-    context = GradingContext(provider=provider, folder=artifacts, options=options)
+    benchmark = benchmark.for_provider(context.provider)
     known = health_cache()
-    prefetcher = EnvironmentPrefetcher(provider, benchmark, options)
+    prefetcher = EnvironmentPrefetcher(context.provider, benchmark, context.options)
     prefetcher.prefetch(tasks)
 
     async def one(task: Task) -> TaskHealth:
