@@ -7,7 +7,6 @@ the caller says of which file.
 """
 
 import errno
-import json
 import os
 import re
 import stat
@@ -129,6 +128,8 @@ def parse_json(data: bytes | str, **options: Any) -> Any:
     Raises:
         ValueError: it is not JSON; BoundExceeded: it is nested too deeply, or has a number that is too long.
     """
+    import json  # noqa: PLC0415 - whoever reads our own records needs none of it
+
     check_json(data)
     try:
         value = json.loads(data, **options)

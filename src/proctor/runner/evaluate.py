@@ -5,14 +5,17 @@ An evaluation that was interrupted continues where it stopped when it is started
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from proctor.benchmarks import reopen
 from proctor.core.benchmark import (
     Benchmark,
+    GradeOptions,
     GradingContext,
     InvalidTask,
     TaskHealth,
@@ -21,8 +24,10 @@ from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.errors import ProctorError
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.files import HEALTH_CACHE
+from proctor.core.run import RunConfig
 from proctor.core.task import Task
 from proctor.core.verdict import Verdict
+from proctor.environments import provider as find_provider
 from proctor.results import RecordCache
 from proctor.results.cache import cache_key
 from proctor.runner.errors import cause_of, grading_cause
@@ -107,6 +112,32 @@ async def health_key(benchmark: Benchmark, task: Task, context: GradingContext) 
     """Health holds for a task's data, among the programs of an environment, under one grader."""
     spec = benchmark.environment_spec(task, context.options)
     return cache_key(benchmark.grader, await context.provider.digest(spec), benchmark.fingerprint(task))
+
+
+async def read_health(config: RunConfig, task_ids: Iterable[str]) -> dict[str, bool]:
+    """What `validate` found, of those of these tasks that it has tried in environments like this run's.
+
+    With docker, an image that is not on this machine is pulled to learn its digest.
+    """
+    try:
+        benchmark = reopen(config.benchmark, config.source, config.split)
+    except ProctorError:
+        return {}  # its data is gone, so nothing can be known of it
+    options = {"image_map": config.image_map} if config.image_map else {}
+    provider = find_provider(config.runner, isolation=config.isolation, **options)
+    context = GradingContext(provider=provider, folder=Path(), options=GradeOptions(image=config.image))
+    wanted, known, found = set(task_ids), health_cache(), {}
+    try:
+        for task in benchmark.tasks():
+            if task.id in wanted:
+                health = known.get(await health_key(benchmark, task, context))
+                if health is not None:
+                    found[task.id] = health.healthy
+    except ProctorError:
+        return {}  # no environment for it can be made here, so it cannot have been tried
+    finally:
+        await provider.close()
+    return found
 
 
 async def _is_healthy(benchmark: Benchmark, task: Task, context: GradingContext) -> bool | None:
