@@ -24,6 +24,8 @@ SOURCE = text('''
         def test_method(self):
             assert 4 + 4 == 8
 
+        test_alias = test_method
+
         class Inner:
             def test_inner(self):
                 assert 5 + 5 == 10
@@ -61,6 +63,7 @@ SOURCE = text('''
         ("tests/test_x.py", "tests.test_x.Case::test_method", "4 + 4"),
         ("tests/test_x.py", "tests/test_x.py::Case::test_many_0_a", "6 + 6"),
         ("tests/test_x.py", "tests.test_x.Case.test_many_1", "6 + 6"),
+        ("tests/test_x.py", "tests.test_x.Case.test_alias", "4 + 4"),
         ("tests/queries/test_x.py", "test_method (queries.test_x.Case)", "4 + 4"),
         ("tests/queries/test_x.py", "test_method (queries.test_x.Case.test_method)", "4 + 4"),
         ("tests/queries/test_x.py", "test_method (queries.test_x.Case.test_method) (n=1)", "4 + 4"),

@@ -58,6 +58,14 @@ class Definitions:
                 self._collect(node.body, (*prefix, node.name), node)
             elif isinstance(node, ast.If | ast.Try | ast.With | ast.For):
                 self._collect(list(_inner_statements(node)), prefix, owner)
+            elif isinstance(node, ast.Assign):
+                self._collect_alias(node, prefix)
+
+    def _collect_alias(self, node: ast.Assign, prefix: Names) -> None:
+        """`test_other = test_it`: another name of a function."""
+        match node:
+            case ast.Assign(targets=[ast.Name(id=alias)], value=ast.Name(id=name)) if (*prefix, name) in self.functions:
+                self.functions[*prefix, alias] = self.functions[*prefix, name]
 
     def method(self, owner: ast.ClassDef, name: str) -> tuple[Function, ast.ClassDef] | None:
         """A method of a class or of its bases in this file, and the class that defines it."""
