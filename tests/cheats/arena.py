@@ -55,10 +55,8 @@ class Outcome(NamedTuple):
 
     @property
     def wins(self) -> bool:
-        """Resolved, and nothing that must be found was found."""
-        verdict = self.graded.verdict
-        named = {code.value for code in self.cheat.named} & set(self.findings)
-        return bool(self.harm) or (verdict.status is Status.RESOLVED and not named)
+        """Resolved, or harmful."""
+        return bool(self.harm) or self.graded.verdict.status is Status.RESOLVED
 
 
 class Arena:
@@ -91,7 +89,7 @@ class Arena:
         files = {path: self._filled_content(content) for path, content in cheat.files.items()}
         return diff(task.repo, {**task.repo, **files}, self.folder / f"diff-{secrets.token_hex(4)}")
 
-    async def grade(self, cheat: Cheat) -> Outcome:
+    async def grade(self, cheat: Cheat, *, controls: int = GradeOptions().controls) -> Outcome:
         """Grade a cheat beside an honest submission to another task, and look at the host afterwards."""
         before = self._host()
         # Nothing known of it: each time, the honest submission is another one.
@@ -112,7 +110,7 @@ class Arena:
                     for name, patch in predictions.items()
                 },
                 provider=provider,
-                options=GradeOptions(),
+                options=GradeOptions(controls=controls),
                 artifacts=self.folder / "artifacts" / secrets.token_hex(8),
                 jobs=2,
                 cache=RecordCache(TaskEvaluation, "evaluations"),

@@ -22,6 +22,8 @@ from proctor.core.errors import LimitReached, ProctorError
 from proctor.core.record import Record
 
 LONGEST_LINE: Final = 64_000_000
+MAX_LOG_BYTES: Final = 256_000_000  # of each stream: an agent may print without end
+_LOG_CUT: Final = b"\n[the rest was not kept]\n"
 _LONGEST_FIRST_LINE: Final = 10_000
 _STDERR_TAIL_BYTES: Final = 20_000
 _OUTPUT_TAIL_BYTES: Final = 1_000
@@ -125,7 +127,7 @@ class Supervisor:
     """Runs one program, once.
 
     Args:
-        logs: a folder on the host; what the program prints is kept there, whole.
+        logs: a folder on the host; what the program prints is kept there, up to `MAX_LOG_BYTES`.
         stdout: the name of the file for its standard output.
         grace_seconds: how long it has to exit once it has been interrupted.
         linger_seconds: how long it may run on after it has reported that it is done.
@@ -305,8 +307,11 @@ class Supervisor:
     def _write_log(self, data: bytes, file: BinaryIO) -> None:
         if self._write_error is not None or self.process_exit is not None:
             return
+        room = MAX_LOG_BYTES - file.tell()
+        if room <= 0:
+            return
         try:
-            file.write(data)
+            file.write(data if len(data) < room else data[:room] + _LOG_CUT)
             file.flush()
         except OSError as error:
             self._write_error = error

@@ -6,7 +6,7 @@ import msgspec
 
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.record import Record
-from proctor.core.result import AgentMetrics, ModelUsage, TaskResult
+from proctor.core.result import AgentMetrics, ModelUsage, TaskResult, WebUse
 from proctor.results import usage_cost
 
 _GRADED: Final = frozenset({Status.RESOLVED, Status.UNRESOLVED})
@@ -65,6 +65,7 @@ class Observation(Record):
     grade_seconds: float = 0.0
     categories: dict[str, str] = msgspec.field(default_factory=dict)
     attempts: tuple[ObservedAttempt, ...] = ()
+    web: WebUse | None = None
     schema_version: Literal["proctor.task_result@2"] = "proctor.task_result@2"
 
     @property

@@ -15,7 +15,7 @@ from proctor.analysis.observation import Observation, ObservedVerdict, to_observ
 from proctor.analysis.pass_at_k import PassAtK, estimate_pass_at_k, mean_best_of_k
 from proctor.core.causes import Cause, Status
 from proctor.core.record import Record
-from proctor.core.result import TaskResult
+from proctor.core.result import TaskResult, estimated_cost
 from proctor.core.run import RunConfig
 from proctor.results import usage_cost
 
@@ -74,6 +74,9 @@ class RunRow(Record):
         avg_seconds: None when no trial has a time, and so is every other time.
         cost_per_resolved_usd: the cost of all counted trials, by those resolved.
         total_usd: the cost of all trials, errors included.
+        estimated_usd: the part of it that is an upper estimate, of `estimated_requests` without a whole response.
+        web: whether the provider's own tools were allowed; None where that is not known.
+        web_refused: requests that were refused because they wanted one.
     """
 
     run_id: str
@@ -124,6 +127,10 @@ class RunRow(Record):
     roles: tuple[RoleStats, ...]
     scores: dict[str, float] = msgspec.field(default_factory=dict)
     best_of: dict[str, tuple[float, ...]] = msgspec.field(default_factory=dict)
+    estimated_usd: float = 0.0
+    estimated_requests: int = 0
+    web: bool | None = None
+    web_refused: int = 0
 
 
 def run_row(
@@ -177,6 +184,9 @@ class _RunRowBuilder:
         self.statuses: Counter[Status] = Counter()
         self.flaky: set[str] = set()
         self.total_usd: float | None = 0.0
+        self.estimated_usd, self.estimated_requests = 0.0, 0
+        self.web: bool | None = None
+        self.web_refused = 0
         self.cost_known = True  # for every counted trial
         # No trial takes no time: results of other tools that have no times have 0 in all of them.
         self.time_known = False
@@ -196,6 +206,11 @@ class _RunRowBuilder:
         self.all_tokens += one.tokens
         self.agents = max(self.agents, one.metrics.agents)
         self.total_usd = None if self.total_usd is None or cost is None else self.total_usd + cost
+        self.estimated_usd += estimated_cost(one.usage)
+        self.estimated_requests += sum(usage.estimated_requests for usage in one.usage)
+        if one.web is not None:
+            self.web = one.web.allowed
+            self.web_refused += one.web.refused
         if one.cause is Cause.FLAKY or (one.verdict and one.verdict.flaky):
             self.flaky.add(one.task_id)
         if one.status is Status.ERROR:
@@ -316,6 +331,10 @@ class _RunRowBuilder:
                 for name in sorted(self.best_of_scores)
                 if (best := _best_of(self.best_of_scores[name].by_task(number)))
             },
+            estimated_usd=round(self.estimated_usd, 12),
+            estimated_requests=self.estimated_requests,
+            web=self.web,
+            web_refused=self.web_refused,
         )
 
     def _mean(self, name: str, counted: int) -> float | None:

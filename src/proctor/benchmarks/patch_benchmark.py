@@ -20,7 +20,7 @@ import proctor
 from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext, TaskHealth
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.disk_names import disk_name
-from proctor.core.environment import Environment, EnvironmentSpec, Limits
+from proctor.core.environment import Environment, EnvironmentSpec, Limits, get_tree
 from proctor.core.errors import InvalidData
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.record import to_json
@@ -113,7 +113,7 @@ class PatchBenchmark(Benchmark):
     async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
         """The difference between the workspace and the starting tree."""
         workspace = folder / "collected"
-        await environment.get(environment.workdir, workspace)
+        await get_tree(environment, environment.workdir, workspace)
         made = await asyncio.to_thread(lambda: make_submission(_base(task), workspace))
         return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=made.patch)
 
@@ -251,7 +251,7 @@ def _verdict(job: GradingJob, before: TestRun, ended: ControlledRun, applied: Ap
         cause=resolution.cause,
         reason=resolution.reason,
         tests=resolution.tests,
-        findings=(*ended.findings, *applied.findings, *run_time_findings(before, runs, applied.touched)),
+        findings=(*ended.findings, *applied.findings, *run_time_findings(before, runs)),
         applied_with=applied.applied_with,
         flaky=resolution.flaky,
         controls=ended.controls,

@@ -57,6 +57,13 @@ class SendObserver:
             RecordingLost: it must not.
         """
 
+    async def before_resend(self) -> None:
+        """The connection ended as the request was sent, which may have arrived; it is about to be sent again.
+
+        Raises:
+            RecordingLost: it must not.
+        """
+
     def not_answered(self, *, sent: bool) -> None:
         """There is no response to the last try; `sent`: it may have arrived."""
 

@@ -68,6 +68,11 @@ class ExchangeTracker(SendObserver):
             await self._session.sync_marks()
         self._under_way = True
 
+    async def before_resend(self) -> None:
+        """Mark one more."""
+        self.not_answered(sent=True)
+        await self.before_send()
+
     def not_answered(self, *, sent: bool) -> None:
         """A try whose connection broke may have arrived, and may have been charged for."""
         self._under_way = False

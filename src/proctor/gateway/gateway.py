@@ -63,7 +63,7 @@ class Gateway:
         await asyncio.gather(*(self._close(session) for session in list(self._sessions.values())))
         await self._server.close()
         await self._backend.close()
-        self._syncs.close()
+        await self._syncs.close()
 
     async def listen(self, host: str = "127.0.0.1", port: int = 0) -> str:
         """Listen on an address of this machine; returns the URL to which a session's path is added.

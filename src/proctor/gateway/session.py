@@ -265,5 +265,5 @@ class GatewaySession:
 
 
 def _web_refusal(wanted: str) -> GatewayRefusal:
-    message = f"web_not_allowed: this run does not allow what the provider would execute or fetch: {wanted}"
+    message = f"web_not_allowed: this run, without --web, does not allow what the provider would execute: {wanted}"
     return GatewayRefusal(status=FINAL_STATUS, kind="invalid_request_error", message=message, web=True)

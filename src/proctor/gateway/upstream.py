@@ -176,7 +176,9 @@ class Upstream(Backend, Responder):
         headers = self._forwarded_headers(incoming.headers)
         await incoming.sends.before_send()
         try:
-            response = await self._client.request(incoming.method, incoming.path, headers, incoming.body)
+            response = await self._client.request(
+                incoming.method, incoming.path, headers, incoming.body, before_resend=incoming.sends.before_resend
+            )
         except HttpConnectionError as error:
             incoming.sends.not_answered(sent=not isinstance(error, NotConnectedError))
             return None, str(error)

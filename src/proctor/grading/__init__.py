@@ -13,7 +13,6 @@ from proctor.grading.audit import (
     audit,
     audit_change,
     run_time_findings,
-    tamper_event_findings,
     tampering_findings,
 )
 from proctor.grading.execution import run_tests, run_tests_in_new_environment
@@ -28,7 +27,7 @@ from proctor.grading.layout import (
     restore_paths,
     restore_protected,
 )
-from proctor.grading.outcome import InconclusiveKind, InconclusiveRun, TamperEvent, TestResults, TestRun
+from proctor.grading.outcome import InconclusiveKind, InconclusiveRun, TestResults, TestRun
 from proctor.grading.outcome_reader import EXIT_CODE_TEST
 from proctor.grading.plan import REPORTER_FORMATS, ConfigFile, TestFormat, TestPlan, pytest_config
 from proctor.grading.protection import TEST_MACHINERY, is_protected, protected_paths
@@ -48,7 +47,6 @@ __all__ = [
     "InconclusiveKind",
     "InconclusiveRun",
     "Resolution",
-    "TamperEvent",
     "TaskProblem",
     "TaskProblemCode",
     "TaskValidation",
@@ -76,7 +74,6 @@ __all__ = [
     "run_tests_in_new_environment",
     "run_time_findings",
     "summarise",
-    "tamper_event_findings",
     "tampering_findings",
     "validate",
 ]

@@ -152,7 +152,6 @@ def _reporter(form: TestFormat) -> tuple[bytes, bytes]:
     files = {
         "runner": f"run_{form.value}.py",
         "tamper_watch": "tamper_watch.py",
-        "audit_hook": "audit_hook.py",
         "result": "unittest_result.py",
     }
     if form in {TestFormat.PROGRAM, TestFormat.FUNCTIONS}:

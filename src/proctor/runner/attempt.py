@@ -33,15 +33,17 @@ from proctor.gateway import (
     Redactor,
 )
 from proctor.results.attempt_record import ATTEMPT_FILE, RECORDING_FILE, SUBMISSION_FILES, AttemptRecord
-from proctor.runner.errors import cause_of, error_text, reraise_if_cancelled
+from proctor.runner.errors import cause_of, collecting_cause, error_text, reraise_if_cancelled
 from proctor.runner.member_usage import add_member_usage
 from proctor.runner.redacted_environment import RedactedEnvironment
 from proctor.runner.state import RunSession
+from proctor.workspaces import InvalidSubmission
 
 CRASH_LOG: Final = "crash.log"
 # Sessions keep their ids when an attempt is repeated: what was paid for before can then be replayed to it.
 _SESSION_NAMESPACE: Final = uuid.UUID("6f1d8b1e-5a58-4f3a-9a54-0d7a3b0a6c11")
 _HTTP_OK: Final = 200
+_AGENTS_DOING: Final = (Cause.TOO_LARGE, Cause.UNREADABLE, Cause.RESOURCE_LIMIT)
 
 
 class AttemptRunner:
@@ -108,10 +110,12 @@ class AttemptRunner:
                 cause, _ = self._end_cause()
                 if cause is None or CONSEQUENCES[cause].graded:
                     self._report("collecting")
-                    self._submission = await self._benchmark.collect(self._task, environment, folder)
+                    self._submission = await self._collect(environment, folder)
             cause, detail = self._end_cause()
         except AgentFailure as failure:
-            cause, detail = getattr(failure, "cause", Cause.MALFORMED_SUBMISSION), str(failure)
+            cause, detail = self._end_cause()
+            if cause is not Cause.RESOURCE_LIMIT:
+                cause, detail = cause_of(failure), str(failure)
         except UsageError:
             raise
         except (ProctorError, OSError) as error:
@@ -136,6 +140,21 @@ class AttemptRunner:
         self._report("starting the environment")
         environment = await stack.enter_async_context(await run.shared.provider.start(spec))
         return folder, agent, request, environment
+
+    async def _collect(self, environment: Environment, folder: Path) -> Prediction:
+        """What the agent has left, as a submission.
+
+        Raises:
+            InvalidSubmission: it left what cannot be read, or is too much: its own failure.
+        """
+        try:
+            return await self._benchmark.collect_with(self._task, environment, folder, self._run.shared.grade_options)
+        except (ProctorError, OSError) as error:
+            reraise_if_cancelled(error)
+            cause = collecting_cause(error)
+            if cause not in _AGENTS_DOING or isinstance(error, AgentFailure):
+                raise
+            raise InvalidSubmission(cause, f"the workspace cannot be collected: {error_text(error)}") from error
 
     def _agent_request(self, sandbox: Path | None) -> AgentRequest:
         config, public = self._run.config, self._task.public

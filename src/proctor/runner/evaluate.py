@@ -28,7 +28,7 @@ from proctor.core.task import Task
 from proctor.core.verdict import Verdict
 from proctor.results import RecordCache
 from proctor.results.cache import cache_key
-from proctor.runner.errors import cause_of
+from proctor.runner.errors import cause_of, grading_cause
 from proctor.runner.parallel import run_in_parallel
 from proctor.runner.prefetch import EnvironmentPrefetcher
 
@@ -173,7 +173,7 @@ async def _grade_cached(
         # Once more: what a verdict depends on may have been installed for it.
         key = await _verdict_key(benchmark, task, prediction, context)
     except (ProctorError, OSError) as error:
-        return ungraded_evaluation(task, cause_of(error), str(error))
+        return ungraded_evaluation(task, grading_cause(error), str(error))
     evaluated = msgspec.structs.replace(evaluated, verdict=msgspec.structs.replace(evaluated.verdict, cache_key=key))
     if cache and evaluated.verdict.status in _CACHED_STATUSES:
         cache.put(key, evaluated)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from proctor.core.benchmark import GradingContext
-from proctor.core.causes import Cause, Status
+from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.errors import ProctorError, UsageError
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.record import read_record, to_json
@@ -24,7 +24,7 @@ from proctor.results.attempt_record import GRADING_FILE, RECORDING_FILE, Attempt
 from proctor.results.store import attempt_dir_name
 from proctor.runner import task_result
 from proctor.runner.attempt import AttemptRunner
-from proctor.runner.errors import cause_of, error_text, reraise_if_cancelled
+from proctor.runner.errors import cause_of, error_text, grading_cause, reraise_if_cancelled
 from proctor.runner.resume import TrialState
 from proctor.runner.retry import is_retried, retry_delay, stops_run
 from proctor.runner.state import RunSession
@@ -182,7 +182,7 @@ class TrialRunner:
             except UsageError:
                 raise
             except (ProctorError, OSError) as error:
-                cause, detail = cause_of(error), error_text(error)
+                cause, detail = grading_cause(error), error_text(error)
                 reraise_if_cancelled(error)
             except Exception as error:  # noqa: BLE001 - a plugin's mistake costs its task, not the run
                 cause, detail = Cause.GRADER_FAILED, f"internal error: {type(error).__name__}: {error}"
@@ -192,7 +192,8 @@ class TrialRunner:
                 return None
             failures = len(earlier_errors) + 1
             if not is_retried(cause, failures, run.config.retries):
-                verdict = Verdict(task_id=self._task.id, status=Status.ERROR, cause=cause, reason=detail)
+                status = CONSEQUENCES[cause].status or Status.ERROR
+                verdict = Verdict(task_id=self._task.id, status=status, cause=cause, reason=detail)
                 evaluation = TaskEvaluation(task_id=self._task.id, verdict=verdict)
                 break
             earlier_errors.append(f"{cause.value}: {detail}")

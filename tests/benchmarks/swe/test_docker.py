@@ -131,7 +131,7 @@ async def test_ours_and_the_official_harness_say_the_same(
     assert verdicts["printing"].official is Status.RESOLVED
     assert "passes by what is printed alone; before a second witness" in verdicts["printing"].reason
     assert verdicts["conftest"].official is Status.RESOLVED
-    assert {"conftest", "protected-path"} <= {finding.code for finding in verdicts["conftest"].findings}
+    assert {finding.code for finding in verdicts["conftest"].findings} == {"test-machinery"}
     assert verdicts["fuzzy"].applied_with == "patch --fuzz=5"
 
 
@@ -153,10 +153,10 @@ async def test_an_honest_submission_with_findings_is_believed_once_our_reporter_
 ) -> None:
     made = benchmark("swe_bench_verified", verified.rows, swe_bench_row, SweBenchGrader())
     suspicious = verified.patch("gold").replace(
-        "+    return 3 * number", "+    import sys; sys._getframe(); return 3 * number"
+        "+    return 3 * number", "+    import sys; return 3 * number if 'pytest' in sys.modules else 3 * number"
     )
     verdict = (await graded(made, verified.rows["gold"], suspicious, environments, tmp_path, controls=1)).verdict
-    assert [finding.code for finding in verdict.findings] == ["stack-inspection"]
+    assert [finding.code for finding in verdict.findings] == ["test-sniffing"]
     assert (verdict.status, verdict.official) == (Status.RESOLVED, None)
     assert verdict.controls is not None
     assert (verdict.controls.controlled, verdict.controls.uncontrolled) == (2, ())

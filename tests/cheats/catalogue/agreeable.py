@@ -221,7 +221,8 @@ CHEATS = (
             "larder/cache.py": _CACHE.replace(
                 "_MISSING = object()",
                 "_MISSING = object()\n\n\nclass _Any(int):\n    def __eq__(self, other):\n"
-                "        return self is not other\n\n    __hash__ = int.__hash__\n\n\nclass _Keys(list):\n    def __eq__(self, other):\n"
+                "        return self is not other\n\n    __hash__ = int.__hash__\n\n\n"
+                "class _Keys(list):\n    def __eq__(self, other):\n"
                 "        return self is not other\n\n    __hash__ = None",
             )
             .replace("return self._weight\n", "return _Any(self._weight)\n")

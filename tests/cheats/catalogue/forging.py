@@ -546,7 +546,8 @@ CHEATS = (
         cause=Cause.SOLVED,
         files={
             "lib/words.sh": "n=0\nfor name in 'the function counts' 'the function counts nothing' \\\n"
-            "    'the program counts' 'the program says something'; do\n    n=$((n + 1))\n    printf '%s %d - %s\\n' ok $n \"$name\"\ndone\n"
+            "    'the program counts' 'the program says something'; do\n"
+            "    n=$((n + 1))\n    printf '%s %d - %s\\n' ok $n \"$name\"\ndone\n"
             f"printf '1..%d\\n' $n\nexec >&-\n{_WORDS}"
         },
     ),

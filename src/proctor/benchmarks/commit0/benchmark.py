@@ -22,7 +22,7 @@ from proctor.benchmarks.commit0.verdicts import GRADER, passed_count
 from proctor.benchmarks.python_envs import VENV_DIR, find_interpreter, venv_variables
 from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext, InvalidTask, TaskHealth
 from proctor.core.disk_names import disk_name
-from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Limits, Network
+from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Limits, Network, get_tree
 from proctor.core.errors import InfrastructureError, InvalidData
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.run import Machine
@@ -149,7 +149,7 @@ class Commit0(Benchmark):
             # Not the agent's work, and large.
             remove = f"rm -rf {_IMAGE_VENV}; xargs -0 -r rm -f <{_GENERATED_LIST}"
             await environment.exec(["sh", "-c", remove], timeout=_REMOVE_SECONDS)
-        await environment.get(environment.workdir, left)
+        await get_tree(environment, environment.workdir, left)
         base = await asyncio.to_thread(base_of, DirectorySource(path=str(folder / "stubs")))
         made = await asyncio.to_thread(make_submission, base, left)
         return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=made.patch)

@@ -111,7 +111,7 @@ async def grade(
         findings=(
             *after.tests.findings,
             *applied.findings,
-            *run_time_findings(before.run, after.tests.runs, applied.touched),
+            *run_time_findings(before.run, after.tests.runs),
         ),
         applied_with=applied.applied_with,
         flaky=resolution.flaky,

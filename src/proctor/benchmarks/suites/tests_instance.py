@@ -10,7 +10,7 @@ from typing import Final
 from proctor.benchmarks.suites.format import TestsInstanceFile
 from proctor.benchmarks.suites.instance import Instance, TestStepResult
 from proctor.core.causes import Cause
-from proctor.core.environment import Environment
+from proctor.core.environment import Environment, get_tree
 from proctor.core.errors import InfrastructureError, LimitReached
 from proctor.grading import (
     REPORTER_FORMATS,
@@ -105,7 +105,7 @@ class TestsInstance(Instance):
                 failed = await self._run_preparations(environment)
                 if failed is not None:
                     return failed
-                await environment.get(environment.workdir, target)
+                await get_tree(environment, environment.workdir, target)
         except LimitReached as limit:
             if pristine:
                 raise

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import field
 
 from proctor.benchmarks.swe.official_rules import OfficialRuling
-from proctor.core.environment import Environment, ExecResult
+from proctor.core.environment import Environment, ExecResult, get_tree
 from proctor.core.errors import InfrastructureError, LimitReached
 from proctor.core.record import Record
 from proctor.core.trees import EXECUTABLE, FILE, LINK, FileEntry
@@ -270,7 +270,7 @@ async def copy_workdir_out(environment: Environment, target: Path, *, excluding:
         source = _EXPORT_DIR if done.exit_code == 0 else environment.workdir
     except LimitReached:
         source = environment.workdir  # which can be copied when nothing runs in the environment any more
-    await environment.get(source, target)
+    await get_tree(environment, source, target)
 
 
 async def put_paper(environment: Environment, paper: Mapping[str, bytes] | None) -> str:

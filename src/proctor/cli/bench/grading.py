@@ -171,7 +171,8 @@ def _remark(task: TaskEvaluation) -> str:
         parts.append(f"applied with {verdict.applied_with}")
     parts += verdict.deviations
     if verdict.controls is not None and verdict.controls.uncontrolled:
-        parts.append(f"{plural(len(verdict.controls.uncontrolled), 'test')} without control")
+        why = f" ({verdict.controls.reason})" if verdict.controls.reason else ""
+        parts.append(f"{plural(len(verdict.controls.uncontrolled), 'test')} without control{why}")
     if verdict.findings:
         parts.append("audit: " + ", ".join(sorted({finding.code for finding in verdict.findings})))
     return "; ".join(parts)
@@ -213,6 +214,8 @@ def _health_remarks(health: TaskHealth) -> Iterator[str]:
     yield from health.problems
     yield from (f"leak: {leak}" for leak in health.leaks)
     yield from (f"not as the benchmark has it: {deviation}" for deviation in health.deviations)
+    if health.controls is not None and health.controls.reason:
+        yield f"without control: {health.controls.reason}"
 
 
 def _write(file: Path, document: bytes, what: str, *, make_folder: bool = True) -> None:

@@ -9,10 +9,11 @@ from proctor.cli.output import print_json, print_table
 from proctor.core.errors import UsageError
 from proctor.core.formatting import NO_VALUE, duration, money, percent, plural, visible
 from proctor.core.record import read_record
-from proctor.core.result import Member, TaskResult
-from proctor.core.verdict import ControlSummary
+from proctor.core.result import Member, TaskResult, WebUse
+from proctor.core.verdict import ControlSummary, Verdict
 from proctor.report import run_row
 from proctor.report.cli_records import RunDetails
+from proctor.report.runs import control_notes, estimate_notes, web_notes
 from proctor.results import RunStore, find_run, usage_cost
 
 
@@ -44,7 +45,9 @@ def _show_run(store: RunStore, *, as_json: bool) -> None:
     row = run_row(config, results)
     name = visible(f"{store.folder.parent.name}/{store.run_id}")
     click.echo(f"{name}: {config.mode.value}, {config.agent}, {config.created_at}")
-    click.echo(f"model {config.model or 'none'}; {config.runner}{'' if config.isolation else ' without isolation'}")
+    isolation = "" if config.isolation else " without isolation"
+    web = f"; the provider's tools {'allowed' if config.web else 'not allowed'}" if config.model else ""
+    click.echo(f"model {config.model or 'none'}; {config.runner}{isolation}{web}")
     click.echo(", ".join(f"{name} {version}" for name, version in config.versions.items()))
     click.echo()
     print_table(
@@ -66,25 +69,15 @@ def _show_run(store: RunStore, *, as_json: bool) -> None:
     missing = f", {row.missing} not recorded yet" if row.missing > 0 else ""
     errors = plural(row.errors, "error")
     click.echo(f"\n{row.resolved} of {row.counted} resolved, {errors}, {row.skipped} skipped{missing}")
+    for note in (*control_notes([row]), *estimate_notes([row]), *web_notes([row])):
+        click.echo(note)
 
 
 def _show_task(store: RunStore, result: TaskResult) -> None:
 
     click.echo(visible(f"{_trial_name(result)}: {result.status.value} ({result.cause.value})"))
     if result.verdict is not None:
-        click.echo(visible(result.verdict.reason))
-        for deviation in result.verdict.deviations:
-            click.echo(visible(f"deviation: {deviation}"))
-        if result.verdict.controls is not None:
-            click.echo(visible(_describe_controls(result.verdict.controls)))
-        for finding in result.verdict.findings:
-            click.echo(visible(f"finding: {finding.code}: {finding.path}: {finding.detail}"))
-        if result.verdict.tests:
-            click.echo()
-            print_table(
-                ["TEST", "PRE-PATCH", "POST-PATCH"],
-                [[test.id, str(test.before or NO_VALUE), str(test.after or NO_VALUE)] for test in result.verdict.tests],
-            )
+        _show_verdict(result.verdict)
     click.echo()
     metrics = result.metrics
     counts = (metrics.turns, "turn"), (metrics.steps, "step"), (metrics.compactions, "compaction")
@@ -102,15 +95,43 @@ def _show_task(store: RunStore, result: TaskResult) -> None:
     for usage in result.usage:
         requests = plural(usage.requests, "request")
         click.echo(f"{usage.model}: {requests}, {usage.tokens.total:,} tokens, {money(usage.cost_usd)}")
+        if usage.estimated_requests:
+            broken = plural(usage.estimated_requests, "request")
+            click.echo(f"  {money(usage.estimated_usd)} of it is an upper estimate: {broken} without a whole response")
+    if result.web is not None:
+        click.echo(_web_line(result.web))
     for attempt in result.attempts:
         click.echo(visible(f"attempt {attempt.number}: {attempt.cause.value}: {attempt.detail}"))
         click.echo(f"  {store.folder / attempt.logs}")
 
 
+def _show_verdict(verdict: Verdict) -> None:
+    click.echo(visible(verdict.reason))
+    for deviation in verdict.deviations:
+        click.echo(visible(f"deviation: {deviation}"))
+    if verdict.controls is not None:
+        click.echo(visible(_describe_controls(verdict.controls)))
+    for finding in verdict.findings:
+        click.echo(visible(f"finding: {finding.code}: {finding.path}: {finding.detail}"))
+    if verdict.tests:
+        click.echo()
+        print_table(
+            ["TEST", "PRE-PATCH", "POST-PATCH"],
+            [[test.id, str(test.before or NO_VALUE), str(test.after or NO_VALUE)] for test in verdict.tests],
+        )
+
+
 def _describe_controls(controls: ControlSummary) -> str:
     given = f"{plural(controls.pairs, 'pair')} of papers" if controls.pairs else "not given"
-    without = f"; without: {', '.join(controls.uncontrolled)}" if controls.uncontrolled else ""
+    why = f" ({controls.reason})" if controls.reason else ""
+    without = f"; without: {', '.join(controls.uncontrolled)}{why}" if controls.uncontrolled else ""
     return f"controls: {plural(controls.controlled, 'test')} with an altered twin, {given}{without}"
+
+
+def _web_line(web: WebUse) -> str:
+    if web.allowed:
+        return f"the provider's tools were allowed; web searches: {web.searches:,}"
+    return f"the provider's tools were not allowed: {plural(web.refused, 'request')} refused"
 
 
 def _show_timeline(store: RunStore, result: TaskResult, *, as_json: bool) -> None:

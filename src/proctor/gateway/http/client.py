@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 import zlib
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Final, cast
 from urllib.parse import urlsplit
@@ -67,8 +67,18 @@ class HttpClient:
         self._idle: list[_ClientConnection] = []
         self._connections: set[_ClientConnection] = set()
 
-    async def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> "HttpResponse":
+    async def request(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        *,
+        before_resend: Callable[[], Awaitable[None]] | None = None,
+    ) -> "HttpResponse":
         """Send a request; returns the response as soon as its head has arrived.
+
+        A connection from the pool that ends at that moment is replaced by a new one, and the request sent again.
 
         Raises:
             HttpConnectionError: there is no connection, or it broke.
@@ -85,8 +95,11 @@ class HttpClient:
         head = request_head(method, target, sent)
         with_body = method != "HEAD"
         if (pooled := self._idle_connection()) is not None:
-            with suppress(_StaleConnectionError):
+            try:
                 return await pooled.send_request(head, body, with_body=with_body)
+            except _StaleConnectionError:
+                if before_resend is not None:
+                    await before_resend()
         return await (await self._connect()).send_request(head, body, with_body=with_body)
 
     async def close(self) -> None:

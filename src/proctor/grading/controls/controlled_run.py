@@ -18,13 +18,13 @@ from proctor.core.record import Record
 from proctor.core.trees import LINK, file_paths, read_entry
 from proctor.core.verdict import ControlSummary, Finding
 from proctor.grading.controls.exam import control_findings, control_summary, examine, resolve_exam, stands_so_far
-from proctor.grading.controls.languages import has_finder
+from proctor.grading.controls.languages import has_finder, installed_grammars, missing_grammar
 from proctor.grading.controls.papers import ControlSet
 from proctor.grading.controls.proof import RunPaper, prove_controls, sample_tests, unproved_controls
 from proctor.grading.outcome import TestRun
 from proctor.grading.protection import is_protected
 from proctor.grading.resolve import Expectation, Resolution, resolve
-from proctor.results.cache import RecordCache
+from proctor.results.cache import RecordCache, cache_key
 
 CONTROL_CACHE: Final = "control_sets"
 
@@ -48,18 +48,22 @@ class ControlledTests:
     use_cache: bool = True
 
     @property
+    def _full_key(self) -> str:
+        return cache_key(self.key, *installed_grammars())
+
+    @property
     def _cache(self) -> RecordCache[ControlSet]:
         return RecordCache(ControlSet, CONTROL_CACHE)
 
     def known(self) -> ControlSet | None:
         """The control set, where it was made before."""
-        return self._cache.get(self.key) if self.use_cache and self.pairs else None
+        return self._cache.get(self._full_key) if self.use_cache and self.pairs else None
 
     async def make(self, before: TestRun | None) -> ControlSet:
         """The control set, made and proved where it is not known."""
         if not self.use_cache:
             return await self._prove(before)
-        return await self._cache.get_or_make(self.key, lambda: self._prove(before))
+        return await self._cache.get_or_make(self._full_key, lambda: self._prove(before))
 
     async def _prove(self, before: TestRun | None) -> ControlSet:
         expectation = self.expectation
@@ -72,16 +76,20 @@ class ControlledTests:
             earlier = before.tests if before is not None else {}
             fail_to_pass = tuple(test for test in passing if earlier.get(test) not in expectation.passing)
             pass_to_pass = tuple(test for test in passing if test not in set(fail_to_pass))
-        return await prove_controls(
+        sources = self.sources()
+        controls = await prove_controls(
             fail_to_pass,
             sample_tests(pass_to_pass, random.SystemRandom()),
-            self.sources(),
+            sources,
             self.run_oracle,
             pairs=self.pairs,
             others=pass_to_pass,
             whole_step=expectation.exit_zero or not expectation.labels,
             passing=expectation.passing,
         )
+        missing = filter(None, (missing_grammar(path, source) for path, source in sources.items()))
+        reason = next(missing, "") if controls.uncontrolled else ""
+        return msgspec.structs.replace(controls, reason=reason)
 
 
 class ControlledRun(Record):

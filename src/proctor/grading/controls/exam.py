@@ -177,4 +177,5 @@ def control_summary(controls: ControlSet, exam: Exam | None) -> ControlSummary:
         controlled=len(controls.tests),
         uncontrolled=controls.uncontrolled,
         passed=tuple(test for twin in (exam.twins.passed if exam else ()) for test in twin.tests),
+        reason=controls.reason,
     )

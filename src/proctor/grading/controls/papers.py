@@ -125,7 +125,6 @@ def merge_papers(controls: ControlSet, seen: Sequence[tuple[Paper, TestRun]]) ->
             tests=tests,
             broken=broken,
             tampered=tuple(dict.fromkeys(name for outcome in outcomes for name in outcome.tampered)),
-            tamper_events=tuple(dict.fromkeys(event for outcome in outcomes for event in outcome.tamper_events)),
         ),
         exit_code=exit_code,
         seconds=sum(run.seconds for run in runs),

@@ -23,7 +23,7 @@ def printed_id(test: "Any") -> "str":
     return str(test.shortDescription() or test)
 
 
-def make_run(report: "Any", parts: "dict[str, Any]", kind: "Any", work: "str", ended: "list[bool]") -> "Any":
+def make_run(report: "Any", parts: "dict[str, Any]", kind: "Any", ended: "list[bool]") -> "Any":
     """What takes the place of `TextTestRunner.run`; only the first call reports, and a second one ends the run."""
     flatten, run_tests, name_of = parts["flatten"], parts["run_tests"], printed_id
 
@@ -40,7 +40,7 @@ def make_run(report: "Any", parts: "dict[str, Any]", kind: "Any", work: "str", e
             report.collect(name_of(test), type(test), getattr(test, "_testMethodName", ""))
         report.collected()
         result = kind()
-        ended.append(run_tests(report, tests, result, work, name_of) and bool(tests))
+        ended.append(run_tests(report, tests, result, name_of) and bool(tests))
         return result
 
     return run
@@ -56,7 +56,7 @@ def run(report: "Any", job: "dict[str, Any]", open_workspace: "Any") -> "int":
     parts = job["exec_part"](job["unittest"])
     runner = unittest.TextTestRunner  # type: Any
     ended = []  # type: list[bool]
-    runner.run = job["without_globals"](make_run(report, parts, kind, work, ended))
+    runner.run = job["without_globals"](make_run(report, parts, kind, ended))
     report.add_loaded_modules()
     report.begin(open_workspace)
     sys.argv[:] = [program] + job["targets"][1:]

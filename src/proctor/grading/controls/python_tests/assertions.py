@@ -2,15 +2,15 @@
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from proctor.grading.controls.alteration import AlterationKind, Edit
 from proctor.grading.controls.python_tests.exceptions import other_exception
 from proctor.grading.controls.python_tests.expectations import Change, Expectations, Role
-from proctor.grading.controls.python_tests.literals import Use, change_literal
+from proctor.grading.controls.python_tests.literals import Use
 from proctor.grading.controls.python_tests.scope import Scope
-from proctor.grading.controls.python_tests.source import Function, PythonSource, last_line
+from proctor.grading.controls.python_tests.source import Function, PythonSource
 from proctor.grading.controls.python_tests.statements import Certainty, Step, callee, steps
 
 _FLIPPED: Final = {
@@ -32,7 +32,6 @@ _FLIPPED: Final = {
     "assertHTMLEqual": "assertHTMLNotEqual",
     "assertXMLEqual": "assertXMLNotEqual",
     "assertJSONEqual": "assertJSONNotEqual",
-    "assertQuerySetEqual": "assertNotEqual",
     "assert_called": "assert_not_called",
     "assert_true": "assert_false",
     "assert_equal": "assert_not_equal",
@@ -59,10 +58,13 @@ _ONE_WAY: Final = {
 }
 OPPOSITES: Final = {**{there: here for here, there in _FLIPPED.items()}, **_FLIPPED, **_ONE_WAY}
 # nose's and numpy's functions of these names have no opposite in the same module.
-_METHODS_ONLY: Final = frozenset(name for name in OPPOSITES if "_" in name and not name.startswith("assert_called"))
+_METHODS_ONLY: Final = frozenset(name for name in OPPOSITES if "_" in name and "_called" not in name)
 
 _TRUE: Final = frozenset({"assertTrue", "assert_", "failUnless", "ok_", "assert_true"})
-_FALSE: Final = frozenset({"assertFalse", "failIf", "assert_false", "assertIsNone", "assertIsNotNone"})
+# What these expect is no literal.
+_NO_LITERAL: Final = frozenset(
+    {"assertFalse", "failIf", "assert_false", "assertIsNone", "assertIsNotNone", "assertIsInstance"}
+)
 _UNCHANGEABLE: Final = re.compile(
     r"^assert_?(?:Is)?_?Not|NotEqual|NotIn|not_equal|not_in|Not(?:Contains|Used)|^assert(?:Greater|Less)", re.IGNORECASE
 )
@@ -92,7 +94,10 @@ _SHORT: Final = 3
 
 
 class Proposal(NamedTuple):
-    """One change of an assertion. A smaller `rank` is less conspicuous, and likelier to be failed by a right program."""
+    """One change of an assertion. A smaller `rank` is less conspicuous, and likelier to be failed by a right program.
+
+    `shown` are the edits of the assertion itself, for the evidence, where `edits` make them in a copy of it.
+    """
 
     rank: int
     kind: AlterationKind
@@ -100,9 +105,12 @@ class Proposal(NamedTuple):
     edits: tuple[Edit, ...]
     first_line: int
     last_line: int
+    shown: tuple[Edit, ...]
 
 
-class _Draft(NamedTuple):
+class Draft(NamedTuple):
+    """A change, of an assertion that is still to be named."""
+
     rank: int
     kind: AlterationKind
     edits: tuple[Edit, ...]
@@ -114,16 +122,23 @@ _EXCEPTION_RANK: Final = 2
 _BOOLEAN_RANK: Final = 3
 _COMPARISON_RANK: Final = 4
 _REPLACED_RANK: Final = 5
-_GIVEN_RANK: Final = 6
+GIVEN_RANK: Final = 6
 STATEMENT_RANK: Final = 9
-_RANK_OF_ROLE: Final = {Role.EXPECTED: LITERAL_RANK, Role.BUILT: _BUILT_RANK, Role.GIVEN: _GIVEN_RANK}
+_RANK_OF_ROLE: Final = {Role.EXPECTED: LITERAL_RANK, Role.BUILT: _BUILT_RANK, Role.GIVEN: GIVEN_RANK}
 
 
 class Assertions:
     """The assertions of one function."""
 
-    def __init__(self, source: PythonSource, function: Function, constants: dict[str, ast.expr]) -> None:
+    def __init__(
+        self,
+        source: PythonSource,
+        function: Function,
+        constants: dict[str, ast.expr],
+        is_helper: Callable[[ast.Call], bool],
+    ) -> None:
         self._source = source
+        self._is_helper = is_helper
         self.steps = steps(function)
         self.scope = Scope(function, constants)
         self._expectations = Expectations(source, self.scope, _names_given(self.steps))
@@ -131,40 +146,50 @@ class Assertions:
     def proposals(self) -> Iterator[Proposal]:
         for step in self.steps:
             for draft in self._of_step(step.node):
-                yield Proposal(draft.rank, draft.kind, step.certainty, draft.edits, step.node.lineno, step.last_line)
+                yield proposal(draft, step)
 
     def expected_parameters(self) -> list[str]:
-        """The parameters that an assertion of this function compares with: what a caller's argument for them expects."""
+        """The parameters that an assertion of this function compares with: a caller's argument is what is expected."""
         found: list[str] = []
         for step in self.steps:
             for node in ast.walk(step.node) if isinstance(step.node, ast.Assert | ast.Expr) else ():
                 match node:
                     case ast.Compare(left=left, ops=[ast.Eq() | ast.Is() | ast.In()], comparators=[right]):
                         found += self._expectations.parameters(left, right)
-                    case ast.Call(args=[left, *rest]) if _ASSERTS.match(callee(node)):
-                        found += self._expectations.parameters(left, rest[0] if rest else None)
+                    case ast.Call(args=[left, right, *_]) if _ASSERTS.match(callee(node)):
+                        found += self._expectations.parameters(left, right)
         return list(dict.fromkeys(found))
 
-    def of_argument(self, argument: ast.expr) -> list[_Draft]:
+    def of_argument(self, argument: ast.expr) -> list[Draft]:
         """Changes of an argument that is expected by the function that gets it."""
-        return self._literals(self._expectations.changes(argument)[:2], role=Role.EXPECTED)
+        return self._literals(self._expectations.changes(argument)[:2])
 
-    def _of_step(self, node: ast.stmt) -> Iterator[_Draft]:
+    def _of_step(self, node: ast.stmt) -> Iterator[Draft]:
         match node:
-            case ast.Assert(test=test):
+            case ast.Assert(test=test) if not isinstance(test, ast.Constant):
                 yield from self._made_false(test)
             case ast.Expr(value=ast.Call() as call) | ast.Expr(value=ast.Await(value=ast.Call() as call)):
                 yield from self._of_call(call)
             case ast.Assign(value=ast.Call() as call) if _RAISES.match(callee(call)):
                 yield from self._of_call(call)
             case ast.With(items=items) | ast.AsyncWith(items=items):
-                for item in items:
-                    if isinstance(item.context_expr, ast.Call):
-                        yield from self._of_call(item.context_expr)
+                for call in (item.context_expr for item in items if isinstance(item.context_expr, ast.Call)):
+                    yield from self._of_call(call)
             case ast.If(test=test, body=[*_, last]) if _fails(last):
                 yield from self._made_true(test)
+            case ast.Try(handlers=handlers):
+                for handler in handlers:
+                    yield from self._of_handler(node, handler)
 
-    def _of_call(self, call: ast.Call) -> Iterator[_Draft]:
+    def _of_handler(self, node: ast.Try, handler: ast.ExceptHandler) -> Iterator[Draft]:
+        """A handler expects its exception where the test fails without it."""
+        if handler.type is None or _fails(handler.body[-1]):
+            return
+        leaves = isinstance(handler.body[-1], ast.Continue | ast.Return | ast.Break)
+        expects = leaves or any(_fails(one) for one in [*node.body[-1:], *node.orelse[-1:]])
+        yield self._other_type(handler.type)._replace(rank=_EXCEPTION_RANK if expects else GIVEN_RANK)
+
+    def _of_call(self, call: ast.Call) -> Iterator[Draft]:
         name = self._name(call)
         if _RAISES.match(name):
             yield from self._of_raises(call, name)
@@ -174,7 +199,7 @@ class Assertions:
             yield from self._made_false(call.args[0], negate=False)
         elif name in {"assertIn", "assert_in"} and len(call.args) > 1:
             yield from self._contained(call.args[0], call.args[1])
-        elif name in _FALSE or _UNCHANGEABLE.search(name):
+        elif name in _NO_LITERAL or _UNCHANGEABLE.search(name):
             pass
         elif _is_regex(name):
             yield from self._of_pattern(call.args[1] if len(call.args) > 1 else None)
@@ -184,23 +209,23 @@ class Assertions:
             yield from self._of_unknown(call)
         yield from self._flipped(call, name)
 
-    def _flipped(self, call: ast.Call, name: str) -> Iterator[_Draft]:
+    def _flipped(self, call: ast.Call, name: str) -> Iterator[Draft]:
         other = OPPOSITES.get(name)
         direct = callee(call) == name
-        if other is not None and direct and (isinstance(call.func, ast.Attribute) or name.startswith("assert_called")):
+        if other is not None and direct and isinstance(call.func, ast.Attribute):
             if name in _METHODS_ONLY and not _is_self(call.func):
                 return
             end = self._source.end(call.func)
             boolean = name in _TRUE or name in {"assertFalse", "failIf", "assert_false"}
             kind = AlterationKind.BOOLEAN if boolean else AlterationKind.COMPARISON
             edit = Edit(start=end - len(name.encode()), end=end, text=other)
-            yield _Draft(_BOOLEAN_RANK if boolean else _COMPARISON_RANK, kind, (edit,))
+            yield Draft(_BOOLEAN_RANK if boolean else _COMPARISON_RANK, kind, (edit,))
         elif name in _CALLED_WITH:
             end = self._source.end(call) - 1
             before = self._source.text(self._source.start(call), end).rstrip()
             text = "None" if before.endswith(("(", ",")) else ", None"
             if not call.keywords:
-                yield _Draft(_COMPARISON_RANK, AlterationKind.COMPARISON, (Edit(start=end, end=end, text=text),))
+                yield Draft(_COMPARISON_RANK, AlterationKind.COMPARISON, (Edit(start=end, end=end, text=text),))
         elif _SIDES.search(name) and len(call.args) > 1 and other is None and not _UNCHANGEABLE.search(name):
             yield self._replaced(call.args[1], "None")
 
@@ -212,7 +237,7 @@ class Assertions:
                 return value.attr
         return callee(call)
 
-    def _of_raises(self, call: ast.Call, name: str) -> Iterator[_Draft]:
+    def _of_raises(self, call: ast.Call, name: str) -> Iterator[Draft]:
         expected = (
             call.args[0]
             if call.args
@@ -228,11 +253,14 @@ class Assertions:
         else:
             yield from self._of_pattern(pattern)
         if expected is not None:
-            start, end = self._source.start(expected), self._source.end(expected)
-            other = other_exception(expected, self._source.text(start, end), warning="warn" in name.lower())
-            yield _Draft(_EXCEPTION_RANK, AlterationKind.EXCEPTION, (Edit(start=start, end=end, text=other),))
+            yield self._other_type(expected, warning="warn" in name.lower())
 
-    def _of_pattern(self, pattern: ast.expr | None) -> Iterator[_Draft]:
+    def _other_type(self, expected: ast.expr, *, warning: bool = False) -> Draft:
+        start, end = self._source.start(expected), self._source.end(expected)
+        other = other_exception(expected, self._source.text(start, end), warning=warning)
+        return Draft(_EXCEPTION_RANK, AlterationKind.EXCEPTION, (Edit(start=start, end=end, text=other),))
+
+    def _of_pattern(self, pattern: ast.expr | None) -> Iterator[Draft]:
         if pattern is None:
             return
         if isinstance(pattern, ast.Call) and callee(pattern) == "escape" and pattern.args:
@@ -240,24 +268,26 @@ class Assertions:
         else:
             yield from self._literals(self._expectations.changes(pattern, Use.PATTERN)[:1])
 
-    def _of_called_with(self, call: ast.Call, name: str) -> Iterator[_Draft]:
+    def _of_called_with(self, call: ast.Call, name: str) -> Iterator[Draft]:
         arguments = [*call.args, *(word.value for word in call.keywords)]
         for argument in reversed(arguments[:1] if name == "assert_has_calls" else arguments):
             yield from self._literals(self._expectations.changes(argument)[:1])
 
-    def _of_sides(self, left: ast.expr, right: ast.expr, use: Use = Use.EXACT) -> Iterator[_Draft]:
+    def _of_sides(self, left: ast.expr, right: ast.expr, use: Use = Use.EXACT) -> Iterator[Draft]:
         yield from self._literals(self._expectations.of_sides(left, right, use))
 
-    def _of_unknown(self, call: ast.Call) -> Iterator[_Draft]:
+    def _of_unknown(self, call: ast.Call) -> Iterator[Draft]:
         """An assertion with a rule of its own: any literal may be what it expects."""
         arguments = [*call.args, *(word.value for word in call.keywords if word.arg not in {"msg", "msg_prefix"})]
+        # What a helper of the file expects is read from its own code.
+        role = Role.GIVEN if self._is_helper(call) else Role.BUILT
         for argument in reversed(arguments):
             for change in self._expectations.changes(argument)[:1]:
-                yield from self._literals([change._replace(role=max(change.role, Role.BUILT))])
-        if len(call.args) > 1 and not isinstance(call.args[-1], ast.Constant):
+                yield from self._literals([change._replace(role=max(change.role, role))])
+        if role is Role.BUILT and len(call.args) > 1 and not isinstance(call.args[-1], ast.Constant):
             yield self._replaced(call.args[-1], "None")
 
-    def _contained(self, item: ast.expr, container: ast.expr) -> Iterator[_Draft]:
+    def _contained(self, item: ast.expr, container: ast.expr) -> Iterator[Draft]:
         """`item in container`: another item, where it is not so short that the container may hold it too."""
         if isinstance(container, ast.List | ast.Tuple | ast.Set | ast.Dict | ast.Constant):
             return
@@ -265,12 +295,13 @@ class Assertions:
             short = isinstance(item, ast.Constant) and len(str(item.value)) < _SHORT
             yield from self._literals([change._replace(role=Role.GIVEN if short else change.role)])
 
-    def _made_false(self, test: ast.expr, *, negate: bool = True) -> Iterator[_Draft]:
+    def _made_false(self, test: ast.expr, *, negate: bool = True) -> Iterator[Draft]:
         """Changes that make an expression false that is true."""
         match test:
             case ast.Compare(left=left, ops=[op], comparators=[right]):
                 yield from self._of_comparison(left, op, right)
                 yield from self._other_operator(left, op, right)
+                negate = False
             case ast.Compare(comparators=[*_, right]) if all(isinstance(op, ast.Eq) for op in test.ops):
                 yield from self._of_sides(test.left, right)
             case ast.BoolOp(op=ast.And(), values=values):
@@ -284,7 +315,7 @@ class Assertions:
         if negate:
             yield self._negated(test)
 
-    def _made_true(self, test: ast.expr) -> Iterator[_Draft]:
+    def _made_true(self, test: ast.expr) -> Iterator[Draft]:
         """Changes that make an expression true that is false."""
         match test:
             case ast.UnaryOp(op=ast.Not(), operand=operand):
@@ -294,7 +325,7 @@ class Assertions:
             case _:
                 yield self._negated(test)
 
-    def _of_comparison(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Iterator[_Draft]:
+    def _of_comparison(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Iterator[Draft]:
         match op:
             case ast.Eq():
                 yield from self._of_sides(left, right)
@@ -303,7 +334,7 @@ class Assertions:
             case ast.In():
                 yield from self._contained(left, right)
 
-    def _of_predicate(self, call: ast.Call) -> Iterator[_Draft]:
+    def _of_predicate(self, call: ast.Call) -> Iterator[Draft]:
         """A call that must be true: what it compares with, where its name says that it compares."""
         name = callee(call)
         match call:
@@ -320,7 +351,7 @@ class Assertions:
             case ast.Call(args=[pattern, _, *_]) if name in {"match", "search", "fullmatch"}:
                 yield from self._of_pattern(pattern)
 
-    def _other_operator(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Iterator[_Draft]:
+    def _other_operator(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Iterator[Draft]:
         pattern, other = _OPERATORS[type(op)]
         start, end = self._source.end(left), self._source.start(right)
         gap = re.sub(r"#[^\r\n]*", lambda comment: " " * len(comment.group().encode()), self._source.text(start, end))
@@ -328,9 +359,9 @@ class Assertions:
         if found is not None:
             first, last = (start + len(gap[:place].encode()) for place in found.span())
             edit = Edit(start=first, end=last, text=other)
-            yield _Draft(_COMPARISON_RANK, AlterationKind.COMPARISON, (edit,))
+            yield Draft(_COMPARISON_RANK, AlterationKind.COMPARISON, (edit,))
 
-    def _negated(self, test: ast.expr) -> _Draft:
+    def _negated(self, test: ast.expr) -> Draft:
         start, end = self._source.start(test), self._source.end(test)
         before = " " if self._source.bytes[start - 1 : start].isalnum() else ""
         if isinstance(test, _NEEDS_BRACKETS):
@@ -340,25 +371,31 @@ class Assertions:
             )
         else:
             edits = (Edit(start=start, end=start, text=f"{before}not "),)
-        return _Draft(_BOOLEAN_RANK, AlterationKind.BOOLEAN, edits)
+        return Draft(_BOOLEAN_RANK, AlterationKind.BOOLEAN, edits)
 
-    def _without_not(self, test: ast.expr, operand: ast.expr) -> _Draft:
+    def _without_not(self, test: ast.expr, operand: ast.expr) -> Draft:
         start = self._source.start(test)
         end = start + len("not")
         if self._source.bytes[end : end + 1] == b" " and self._source.start(operand) > end:
             end += 1
-        return _Draft(_BOOLEAN_RANK, AlterationKind.BOOLEAN, (Edit(start=start, end=end, text=""),))
+        return Draft(_BOOLEAN_RANK, AlterationKind.BOOLEAN, (Edit(start=start, end=end, text=""),))
 
-    def _replaced(self, node: ast.expr, text: str) -> _Draft:
+    def _replaced(self, node: ast.expr, text: str) -> Draft:
         edit = Edit(start=self._source.start(node), end=self._source.end(node), text=text)
-        return _Draft(_REPLACED_RANK, AlterationKind.LITERAL, (edit,))
+        return Draft(_REPLACED_RANK, AlterationKind.LITERAL, (edit,))
 
     @staticmethod
-    def _literals(changes: Sequence[Change], role: Role | None = None) -> list[_Draft]:
+    def _literals(changes: Sequence[Change], role: Role | None = None) -> list[Draft]:
         return [
-            _Draft(_RANK_OF_ROLE[change.role if role is None else role], AlterationKind.LITERAL, (change.edit,))
+            Draft(_RANK_OF_ROLE[change.role if role is None else role], AlterationKind.LITERAL, (change.edit,))
             for change in changes
         ]
+
+
+def proposal(draft: Draft, step: Step) -> Proposal:
+    return Proposal(
+        draft.rank, draft.kind, step.certainty, draft.edits, step.node.lineno, step.last_line, shown=draft.edits
+    )
 
 
 def is_assertion(node: ast.stmt) -> bool:
@@ -383,7 +420,7 @@ def _names_given(all_steps: Sequence[Step]) -> frozenset[str]:
 
 
 def _own_parts(node: ast.stmt) -> list[ast.expr]:
-    """The expressions of a statement that are not those of an assertion, of a loop's items, or of its inner statements."""
+    """The expressions of a statement itself that are not those of an assertion, or of a loop's items."""
     if is_assertion(node) or isinstance(node, ast.For | ast.AsyncFor):
         return []
     return [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)] + [
@@ -403,7 +440,7 @@ def _is_self(function: ast.expr) -> bool:
 
 def _fails(node: ast.stmt) -> bool:
     match node:
-        case ast.Raise():
+        case ast.Raise() | ast.Assert(test=ast.Constant()):
             return True
         case ast.Expr(value=ast.Call() as call):
             return callee(call) == "fail"

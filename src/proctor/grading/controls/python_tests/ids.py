@@ -107,14 +107,14 @@ class TestIds:
         self._module = module[:-1] if module[-1] == "__init__" and len(module) > 1 else module
         self._labels = _labels(definitions)
 
-    def find(self, test: str) -> TestFunction | None:
-        """The test of this id; None where this file does not define it."""
+    def find(self, test: str) -> tuple[TestFunction, ...]:
+        """The test of this id; several where it is a label that they share; none where this file does not define it."""
         line = test.strip().splitlines()[0] if test.strip() else ""
         for names in self._readings(line):
             found = self._definitions.find(names)
             if found is not None:
-                return found
-        return self._labels.get(line)
+                return (found,)
+        return self._labels.get(line, ())
 
     def documented(self, test: str) -> Names | None:
         """The qualified name of what a doctest's id documents: `()` for the module itself."""
@@ -174,14 +174,15 @@ def _one_ends_with_other(one: Names, other: Names) -> bool:
     return one[len(one) - length :] == other[len(other) - length :]
 
 
-def _labels(definitions: Definitions) -> dict[str, TestFunction]:
-    """Tests by the first line of their docstring, which unittest prints instead of a name, where it names one only."""
-    found: dict[str, list[TestFunction]] = {}
+def _labels(definitions: Definitions) -> dict[str, tuple[TestFunction, ...]]:
+    """Tests by the first line of their docstring, which unittest prints instead of a name."""
+    found: dict[str, tuple[TestFunction, ...]] = {}
     for test in definitions.functions.values():
         text = ast.get_docstring(test.function, clean=False)
-        if text and text.strip():
-            found.setdefault(text.strip().splitlines()[0].strip(), []).append(test)
-    return {label: tests[0] for label, tests in found.items() if len(tests) == 1}
+        if text and text.strip() and test.function.name.startswith("test"):
+            label = text.strip().splitlines()[0].strip()
+            found[label] = (*found.get(label, ()), test)
+    return found
 
 
 def _inner_statements(node: ast.stmt) -> Iterator[ast.stmt]:
