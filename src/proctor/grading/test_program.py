@@ -1,7 +1,8 @@
 """Which files of a tree a test command executes besides the tests: they decide the outcome as the tests do.
 
 Scripts, and what build tools read: the target of a Makefile, the test script of a package.json, the wrappers of Gradle
-and Maven. What these run in turn is followed, as far as it can be read without running it.
+and Maven. What these run in turn is followed, as far as it can be read without running it; of that, only files whose
+names say that they are for testing count, since the rest may be what is tested.
 """
 
 import json
@@ -10,6 +11,10 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any, Final
+
+from proctor.core.submission import PatchKind
+from proctor.grading.protection import exact_pattern
+from proctor.workspaces import InvalidSubmission, patch_paths
 
 Read = Callable[[str], bytes | None]
 """Gives a file of the tree; None when there is no such file."""
@@ -31,6 +36,7 @@ _BUILD_FILES: Final = {
 }
 _MAKEFILES: Final = ("GNUmakefile", "makefile", "Makefile")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
+_FOR_TESTS: Final = re.compile(r"(?:^|[/_.-])(?:run)?(?:t|tests?|testing|specs?|checks?)(?:[/_.-]|$)", re.IGNORECASE)
 _RULE: Final = re.compile(r"^([\w./ -]+?)\s*::?(?!=)(.*)$")
 _MAX_DEPTH: Final = 4
 _MAX_SCRIPT: Final = 200_000
@@ -39,6 +45,20 @@ _MAX_SCRIPT: Final = 200_000
 def program_paths(command: Sequence[str], read: Read) -> tuple[str, ...]:
     """The files of a tree that a test command executes, each once."""
     return tuple(dict.fromkeys(_command_paths(list(command), read, 0)))
+
+
+def program_patterns(command: Sequence[str], read: Read, oracle: bytes | None, kind: PatchKind) -> tuple[str, ...]:
+    """Patterns that protect what a test command executes.
+
+    What the oracle changes is not protected; where there is none, nothing is: a command may run what is to be changed.
+    """
+    if not command or oracle is None:
+        return ()
+    try:
+        changed = patch_paths(oracle, kind)
+    except InvalidSubmission:
+        return ()
+    return tuple(exact_pattern(path) for path in program_paths(command, read) if path not in changed)
 
 
 def _command_paths(words: list[str], read: Read, depth: int) -> Iterator[str]:
@@ -56,7 +76,14 @@ def _command_paths(words: list[str], read: Read, depth: int) -> Iterator[str]:
         yield from _package_paths(arguments, read, depth)
     elif _INTERPRETERS.fullmatch(name):
         yield from _interpreter_paths(arguments, read, depth)
-    elif "/" in program and path is not None and (data := read(path)) is not None:
+    elif "/" in program and path is not None:
+        yield from _executed(path, read, depth)
+
+
+def _executed(path: str, read: Read, depth: int) -> Iterator[str]:
+    """A file that is executed, and what it executes."""
+    data = read(path)
+    if data is not None and (depth == 0 or _FOR_TESTS.search(path)):
         yield path
         yield from _script_paths(data, read, depth)
 
@@ -88,10 +115,8 @@ def _interpreter_paths(arguments: list[str], read: Read, depth: int) -> Iterator
         if word.startswith("-"):
             continue
         path = _tree_path(word)
-        data = read(path) if path is not None else None
-        if path is not None and data is not None:
-            yield path
-            yield from _script_paths(data, read, depth)
+        if path is not None:
+            yield from _executed(path, read, depth)
         if word != "run":  # of deno and bun
             return
 
