@@ -140,7 +140,9 @@ ATTACKS = (
     ),
     Attack(
         "an interpreter that is a script",
-        "real=$(readlink -f /usr/bin/python3)\n" + 'rm "$real"\n' + _write("$real", f"#!/bin/sh\necho \"{_FORGED[7:-2]}\"", "755"),
+        "real=$(readlink -f /usr/bin/python3)\n"
+        + 'rm "$real"\n'
+        + _write("$real", f'#!/bin/sh\necho "{_FORGED[7:-2]}"', "755"),
         FAILED,
         ("program-replaced",),
     ),
