@@ -170,7 +170,8 @@ def test_an_interrupted_evaluation_resumes_where_it_stopped(tmp_path: Path) -> N
         slow = "" if name == names[0] else "\nimport time\ntime.sleep(0.5)\n"
         make_instance(tmp_path, name, hidden=HIDDEN + slow)
     suite = make_suite(tmp_path, *names)
-    command = [sys.executable, "-m", "proctor", "bench", "eval", "--suite", str(suite), "--oracle"]
+    options = ("--oracle", "--controls", "0")
+    command = [sys.executable, "-m", "proctor", "bench", "eval", "--suite", str(suite), *options]
     clean = {name: os.environ[name] for name in ("PATH", "HOME")}
     running = subprocess.Popen(
         command,
@@ -187,7 +188,7 @@ def test_an_interrupted_evaluation_resumes_where_it_stopped(tmp_path: Path) -> N
     assert "the same command continues from there" in said
     kept = {file: file.stat().st_mtime_ns for file in (tmp_path / "cache" / "evaluations").rglob("*.json")}
     assert 0 < len(kept) < 3
-    code, report = evaluate(tmp_path, suite, "--oracle")
+    code, report = evaluate(tmp_path, suite, *options)
     assert (code, report["summary"]["resolved"]) == (0, 3)
     assert {file: file.stat().st_mtime_ns for file in kept} == kept, "what was graded was graded again"
 

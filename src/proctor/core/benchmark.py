@@ -222,6 +222,16 @@ class Benchmark(ABC):
     async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
         """Turn what the agent left in the environment into its submission."""
 
+    async def collect_with(
+        self,
+        task: Task,
+        environment: Environment,
+        folder: Path,
+        options: GradeOptions,  # noqa: ARG002 - for benchmarks that grade where the agent worked
+    ) -> Prediction:
+        """`collect`, with the options of grading, for a benchmark that needs them that early."""
+        return await self.collect(task, environment, folder)
+
     @abstractmethod
     async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
         """Grade one submission in fresh environments."""

@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Protocol, Self, runtime_checkable
 
 from msgspec import field, structs
 
@@ -239,6 +239,46 @@ async def get_tree(environment: Environment, path: str, target: Path) -> None:
     await environment.get(path, target)
     if not is_directory(target):
         raise NotADirectoryError(errno.ENOTDIR, f"{path} is not a directory any more")
+
+
+class Checkpoint(Protocol):
+    """The files of an environment at one moment, and its image: other environments are made from them."""
+
+    async def copy(self, *, live_files: bool = False) -> Environment:
+        """An environment with these files and processes of its own, on the network of the one that they are from.
+
+        What serves there, on the network or at a socket with a path, serves here. With `live_files`, the directories
+        that hold data and not programs or settings are those of the running environment.
+
+        Raises:
+            InfrastructureError: no such environment can be made.
+        """
+        ...
+
+    async def original(self) -> Environment:
+        """An environment from the same image that nobody has worked in, on a network of its own.
+
+        Raises:
+            InfrastructureError: no such environment can be made.
+        """
+        ...
+
+    async def remove(self) -> None:
+        """Free what it uses. Environments that were made from it must have stopped. Safe to call twice."""
+        ...
+
+
+@runtime_checkable
+class CopyableEnvironment(Protocol):
+    """An environment of which copies can be made; of others, only what runs in them can be observed."""
+
+    async def checkpoint(self) -> Checkpoint:
+        """Keep the files as they are at this moment; nothing runs in the environment meanwhile.
+
+        Raises:
+            InfrastructureError: the engine cannot do it.
+        """
+        ...
 
 
 class EnvironmentProvider(ABC):

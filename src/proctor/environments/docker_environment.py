@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
+import msgspec
 from aiodocker import Docker, DockerError
 from aiodocker.containers import DockerContainer
 from aiodocker.stream import Stream
@@ -18,6 +19,7 @@ from proctor.core.trees import FileEntry
 from proctor.environments.archives import ChunkPipe, pack, unpack
 from proctor.environments.base import BaseEnvironment
 from proctor.environments.cgroups import limit_events, process_cgroups
+from proctor.environments.docker_checkpoint import DockerCheckpoint, commit
 from proctor.environments.docker_engine import engine_errors, ignore_already_removed, is_missing, is_not_running
 from proctor.environments.docker_exec import CallbackFailed, ContainerCommand, ExecNotStarted
 from proctor.environments.docker_model_relay import ModelRelayFactory
@@ -43,12 +45,20 @@ class DockerEnvironment(BaseEnvironment):
     """
 
     def __init__(
-        self, container: DockerContainer, spec: EnvironmentSpec, *, digest: str, relay_factory: ModelRelayFactory | None
+        self,
+        container: DockerContainer,
+        config: dict[str, Any],
+        spec: EnvironmentSpec,
+        *,
+        digest: str,
+        relay_factory: ModelRelayFactory | None,
     ) -> None:
         super().__init__(LimitMonitor(spec.limits, self._used_bytes, self._kill_all))
         self.workdir = spec.workdir
         self.digest = digest
         self._container = container
+        self._config = config
+        self._spec = spec
         self._limits = spec.limits
         self._relay_factory = relay_factory
         self._relay: HostRelay | None = None
@@ -75,7 +85,7 @@ class DockerEnvironment(BaseEnvironment):
         """Make the container, start it, and put the workspace into it; when this fails, nothing is left."""
         with engine_errors("make a container"):
             container = await _create(docker, config)
-        environment = cls(container, spec, digest=digest, relay_factory=relay_factory)
+        environment = cls(container, config, spec, digest=digest, relay_factory=relay_factory)
         try:
             with engine_errors("start a container"):
                 await environment._start()
@@ -180,6 +190,22 @@ class DockerEnvironment(BaseEnvironment):
         with engine_errors("look at a container"):
             pid = int((await self._container.show())["State"]["Pid"])
         return pid > 0 and await pin_in_namespace(pid, self.workdir, files, container=self._container.id)
+
+    async def checkpoint(self) -> DockerCheckpoint:
+        """Keep the files as they are at this moment, as an image."""
+        self._require_alive()
+        with engine_errors("keep a container's files"):
+            image = await commit(self._container)
+
+        async def start(config: dict[str, Any], *, with_workspace: bool) -> DockerEnvironment:
+            spec = msgspec.structs.replace(
+                self._spec, mounts=(), model_socket=None, workspace=self._spec.workspace if with_workspace else None
+            )
+            return await DockerEnvironment.make(
+                self._container.docker, config, spec, digest=self.digest, relay_factory=None
+            )
+
+        return DockerCheckpoint(self._container, self._config, image, start)
 
     def on_stopped(self, callback: Callable[[], None]) -> None:
         """Have this called once the environment is gone."""

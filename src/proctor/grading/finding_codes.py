@@ -59,6 +59,14 @@ class EnvironmentCode(FindingCode):
         "a program that the grader calls is a script of the agent's, or differs from its package",
     )
     GRADER_MARKERS = "grader-words", "a file holds the words that the grader looks for"
+    SETTINGS_CHANGED = "settings-changed", "changed what programs of the grader read before they start"
+    OWN_PROGRAM = "own-program", "a program that the grader calls belongs to no package, and was not in the image"
+    UNVERIFIED_PROGRAM = (
+        "unverified-program",
+        "a program that the grader calls is in a package that could not be compared with its archive",
+    )
+    LATE_CHANGE = "late-change", "a process that was left running changed files after the time was up"
+    ONLY_LIVE = "only-live", "passes beside the agent's own processes, and not on a copy that they cannot reach"
     PLANTED_RESULT = "planted-result", "left a result where the grader writes its own; it was removed"
     AGENT_RUNNING = "agent-running", "the agent's own program was still running; it was killed"
     LEFT_RUNNING = "left-running", "left a process running that is no service"

@@ -148,7 +148,7 @@ class AttemptRunner:
             InvalidSubmission: it left what cannot be read, or is too much: its own failure.
         """
         try:
-            return await self._benchmark.collect(self._task, environment, folder)
+            return await self._benchmark.collect_with(self._task, environment, folder, self._run.shared.grade_options)
         except (ProctorError, OSError) as error:
             reraise_if_cancelled(error)
             cause = collecting_cause(error)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from proctor.benchmarks.data import download_from_git, download_from_hub, read_rows
+from proctor.benchmarks.data import download_from_hub, read_rows
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.user_files import parse_json, parse_yaml, read_limited
 
@@ -48,16 +48,11 @@ def _text(file: Path) -> str:
     return read_limited(file).decode("utf-8")
 
 
-def hub_rows(repo: str, files: Sequence[str], *, revision: str | None = None) -> tuple[RawRows, str]:
+def hub_rows(repo: str, files: Sequence[str]) -> tuple[RawRows, str]:
     """Rows of a data set on the hub, and their revision."""
     with tempfile.TemporaryDirectory(prefix="proctor-fetch-") as folder:
-        found = download_from_hub(repo, files, Path(folder) / "files", revision=revision)
+        found = download_from_hub(repo, files, Path(folder) / "files")
         return read_rows(Path(folder) / "files"), found
-
-
-def fetch_git_tree(url: str, into: Path) -> str:
-    """A repository's tree, and its commit."""
-    return download_from_git(url, into, revision=None)
 
 
 def evo_rows(origin: Path) -> RawRows:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Generic
 
-from proctor.benchmarks.data import published_results, read_rows, store_dataset, stored_dataset
+from proctor.benchmarks.data import download_from_git, published_results, read_rows, store_dataset, stored_dataset
 from proctor.benchmarks.swe.benchmark import SweBenchmark
 from proctor.benchmarks.swe.evo_grader import SweEvoGrader
 from proctor.benchmarks.swe.feature_grader import FeatureBenchGrader
@@ -19,7 +19,6 @@ from proctor.benchmarks.swe.row_sources import (
     TASKS_REPOSITORY,
     RawRows,
     evo_rows,
-    fetch_git_tree,
     hub_rows,
     pro_rows_from_copy,
     rows_from_copy,
@@ -145,7 +144,7 @@ def _fetch_environments(rows: RawRows, key: str, log: Callable[[str], None]) -> 
     log(f"fetching environments from {TASKS_REPOSITORY}")
     with tempfile.TemporaryDirectory(prefix="proctor-fetch-") as folder:
         try:
-            commit = fetch_git_tree(TASKS_REPOSITORY, Path(folder) / "tasks")
+            commit = download_from_git(TASKS_REPOSITORY, Path(folder) / "tasks")
         except InfrastructureError as error:
             log(f"without them, these tasks can be run in containers only: {error.what}")
             return rows, ""
@@ -159,7 +158,7 @@ def _fetch_pro(split: str, log: Callable[[str], None]) -> tuple[RawRows, str, st
     rows, revision = hub_rows(repo, ["*test*.parquet"])
     log(f"fetching run scripts from {PRO_REPOSITORY}")
     with tempfile.TemporaryDirectory(prefix="proctor-fetch-") as folder:
-        scripts = fetch_git_tree(PRO_REPOSITORY, Path(folder) / "scripts")
+        scripts = download_from_git(PRO_REPOSITORY, Path(folder) / "scripts")
         rows = with_scripts(rows, Path(folder) / "scripts")
     return rows, f"https://huggingface.co/datasets/{repo}", f"{revision} with scripts of {scripts}"
 
@@ -168,7 +167,7 @@ def _fetch_evo(split: str, log: Callable[[str], None]) -> tuple[RawRows, str, st
     del split
     log(f"fetching {EVO_REPOSITORY}")
     with tempfile.TemporaryDirectory(prefix="proctor-fetch-") as folder:
-        commit = fetch_git_tree(EVO_REPOSITORY, Path(folder) / "clone")
+        commit = download_from_git(EVO_REPOSITORY, Path(folder) / "clone")
         rows = evo_rows(Path(folder) / "clone")
     rows, environments = _fetch_environments(rows, "instance_id_swe", log)
     return rows, EVO_REPOSITORY, f"{commit}{environments}"

@@ -14,8 +14,10 @@ from proctor.grading.state.snapshot import read_small_file
 
 T = TypeVar("T")
 
-# Into files, not into pipes: what the command leaves in the background would hold a pipe open as long as it lives.
-_RUN: Final = 'umask 022; exec "$1" "$2/command" >"$2/out" 2>"$2/err" </dev/null'
+# The command is the shell's input: it is in no file and no argument, where programs that it calls could read it. Its
+# output goes into files, not into pipes, which what it leaves in the background would hold open as long as it lives.
+_RUN: Final = 'umask 022; exec "$1" -c "$3" sh >"$2/out" 2>"$2/err"'
+_READ_AND_RUN: Final = 'command=$(cat); exec </dev/null; eval "$command"'
 _MAX_STREAM_BYTES: Final = 1_000_000
 
 
@@ -41,13 +43,13 @@ async def run_in_fresh_shell(
 ) -> ShellResult:
     """Run a command in an environment in quarantine; `program` is the shell that reads it."""
     path = {"PATH": quarantined.search_path}
-    # In a file, not among its arguments, which every process sees.
     with tempfile.TemporaryDirectory(prefix="proctor-fresh-") as scratch:
-        for name, text in (("command", f"{command}\n"), ("out", ""), ("err", "")):
-            (Path(scratch) / name).write_text(text, encoding="utf-8", errors="surrogateescape")
+        for name in ("out", "err"):
+            (Path(scratch) / name).touch()
         await environment.put(Path(scratch), quarantined.grader_dir)
     done = await environment.exec(
-        ["/bin/sh", "-c", _RUN, "sh", program, quarantined.grader_dir],
+        ["/bin/sh", "-c", _RUN, "sh", program, quarantined.grader_dir, _READ_AND_RUN],
+        stdin=command.encode("utf-8", "surrogateescape"),
         variables={**(variables or {}), **path},
         cwd=cwd,
         timeout=timeout,
