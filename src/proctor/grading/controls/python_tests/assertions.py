@@ -19,8 +19,9 @@ from proctor.grading.controls.python_tests.assertion_names import (
     TRUE,
     UNCHANGEABLE,
 )
+from proctor.grading.controls.python_tests.computed import shift
 from proctor.grading.controls.python_tests.exceptions import other_exception
-from proctor.grading.controls.python_tests.expectations import Change, Expectations, Role
+from proctor.grading.controls.python_tests.expectations import Change, Expectations, Role, ends
 from proctor.grading.controls.python_tests.literals import Use
 from proctor.grading.controls.python_tests.scope import Scope
 from proctor.grading.controls.python_tests.source import Function, PythonSource
@@ -40,6 +41,7 @@ _OPERATORS: Final[dict[type[ast.cmpop], tuple[str, str]]] = {
 }
 _NEEDS_BRACKETS: Final = (ast.BoolOp, ast.IfExp, ast.Lambda, ast.NamedExpr, ast.Yield, ast.Starred)
 _SHORT: Final = 3
+_MAX_TOGETHER: Final = 8
 
 
 class Proposal(NamedTuple):
@@ -219,7 +221,21 @@ class Assertions:
             yield from self._literals(self._expectations.changes(argument)[:1])
 
     def _of_sides(self, left: ast.expr, right: ast.expr, use: Use = Use.EXACT) -> Iterator[Draft]:
-        yield from self._literals(self._expectations.of_sides(left, right, use))
+        changes = self._expectations.of_sides(left, right, use)
+        expected = [change for change in changes if change.role < Role.GIVEN]
+        yield from self._literals(ends(changes))
+        if 1 < len(expected) <= _MAX_TOGETHER:
+            yield from self._together(expected)
+        if not expected and (text := shift(self._source, left, right)) is not None:
+            yield Draft(_BUILT_RANK, AlterationKind.LITERAL, (text,))
+
+    def _together(self, changes: Sequence[Change]) -> Iterator[Draft]:
+        """All changes at once: cases of a parametrised test may each compare with another of the literals."""
+        edits = tuple(sorted({change.edit for change in changes}, key=lambda edit: edit.start))
+        before = sorted(self._source.text(edit.start, edit.end) for edit in edits)
+        # The same literals in another order may be the same value.
+        if before != sorted(edit.text for edit in edits):
+            yield Draft(_RANK_OF_ROLE[changes[0].role], AlterationKind.LITERAL, edits)
 
     def _of_unknown(self, call: ast.Call) -> Iterator[Draft]:
         """An assertion with a rule of its own: any literal may be what it expects."""
