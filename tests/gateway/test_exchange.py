@@ -108,8 +108,8 @@ async def test_a_stream_that_the_agent_cuts_off_is_charged_by_what_was_delivered
 
 async def test_an_agent_that_does_not_read_is_charged_what_the_provider_has_sent() -> None:
     sent = 0
-    event = stream_bytes(message(TEXT), piece=5).split(b"\n\n")[3] + b"\n\n"
-    start = stream_bytes(message(TEXT), piece=5).partition(b"\n\n")[0] + b"\n\n"
+    start, _, event, *_ = (part + b"\n\n" for part in stream_bytes(message("x" * 10), piece=1).split(b"\n\n"))
+    assert b'"text":"x"' in event, "a token of one byte"
 
     async def flood(request: web.Request) -> web.StreamResponse:
         nonlocal sent
@@ -192,6 +192,34 @@ async def test_a_request_has_left_its_mark_when_it_arrives_and_its_response_take
     assert [mark.number for mark in seen] == [1, 2]
     assert {mark.usage[0].tokens.input for mark in seen} == {len(lab.bodies[0]) + ADDED_PROMPT_TOKENS}
     assert all(mark.cost_usd == Prices.load().cost(mark.usage[0]) for mark in seen)
+
+
+async def test_the_mark_of_a_stream_follows_what_has_arrived(tmp_path: Path) -> None:
+    """The recording as a kill would leave it in the middle of a response."""
+    path = tmp_path / "c.jsonl"
+    words = "x " * 5000
+    events = stream_bytes(message(words, tokens=Tokens(input=70, cache_read=9000, output=1)), piece=2).split(b"\n\n")
+
+    async def stream(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await response.prepare(request)
+        for event in events[:4002]:
+            await response.write(event + b"\n\n")
+        await asyncio.Event().wait()
+        return response
+
+    async with provider() as lab, world(upstream(lab), recording=path) as here:
+        lab.responses = [stream]
+        response = await here.agent.post(stream=True)
+        received = b""
+        while received.count(b"content_block_delta") < 2 * 4000:
+            received += await response.content.readany()
+        (usage,) = recording_usage(path)
+        response.close()
+    # The provider has reported the input, and 4000 words have arrived.
+    assert (usage.tokens.input, usage.tokens.cache_read, usage.estimated_requests) == (70, 9000, 1)
+    assert 4000 <= usage.tokens.output <= 2 * len("x ") * 5000 + UNSEEN_STREAM_TOKENS
+    assert path.read_bytes().count(b'"kind":"mark"') < 12
 
 
 async def test_what_is_replayed_or_scripted_leaves_no_mark(tmp_path: Path) -> None:
