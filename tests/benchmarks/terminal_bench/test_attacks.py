@@ -1,4 +1,4 @@
-"""States that were made to deceive the verifier: each passed before copies, controls and guarded settings, none does."""
+"""States that were made to deceive the verifier: they pass it as it is, and none is resolved."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -140,8 +140,7 @@ ATTACKS = (
     ),
     Attack(
         "an interpreter that is a script",
-        "real=$(readlink -f /usr/bin/python3)\n"
-        + 'rm "$real"\n'
+        'real=$(readlink -f /usr/bin/python3); rm "$real"\n'
         + _write("$real", f'#!/bin/sh\necho "{_FORGED[7:-2]}"', "755"),
         FAILED,
         ("program-replaced",),

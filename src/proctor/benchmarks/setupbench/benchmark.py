@@ -258,7 +258,8 @@ class _Exam:
                 policy=LeftoverPolicy.KEEP,
                 is_copy=True,
                 checkpoint=self.checkpoint,
-                ask_archive=command == self._command and place is ExamPlace.COPY,
+                inspect=command == self._command,
+                ask_archive=place is ExamPlace.COPY,
             )
             token = f"setup-{secrets.token_hex(12)}"
             ran = await run_in_fresh_shell(

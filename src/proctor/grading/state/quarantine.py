@@ -97,6 +97,7 @@ async def quarantine(
     task_text: str = "",
     checkpoint: Checkpoint | None = None,
     ask_archive: bool = False,
+    inspect: bool = True,
 ) -> QuarantinedEnvironment:
     """Make an environment ready for a grader with these words, those of `take_snapshot`, in the same `folder`.
 
@@ -112,6 +113,7 @@ async def quarantine(
         task_text: what the agent was told; settings that it names stay.
         checkpoint: knows the image that the environment was made from.
         ask_archive: compare programs of packages that were installed with those packages in their archive.
+        inspect: look for programs that are not what they were; another copy of the same files need not be looked at.
 
     Raises:
         InvalidData: there is no snapshot of the environment.
@@ -134,6 +136,8 @@ async def quarantine(
         findings += await set_aside_settings(
             environment, snapshot.settings, guarded_programs(names), path=path, needed=task_text
         )
+    if not inspect:
+        return QuarantinedEnvironment(grader_dir=inside, search_path=path, findings=tuple(dict.fromkeys(findings)))
     changed = _changed_programs(snapshot, await find_programs(environment, names, search_path=snapshot.path, path=path))
     origins = await package_origins(environment, [one.real_path for one in changed], path=path)
     if ask_archive and checkpoint is not None:
