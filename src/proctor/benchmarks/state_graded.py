@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from proctor.core.benchmark import Benchmark, DatasetInfo, GradingContext, TaskHealth
+from proctor.core.benchmark import Benchmark, DatasetInfo, GradeOptions, GradingContext, TaskHealth
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import Environment
 from proctor.core.errors import InfrastructureError, UsageError
@@ -26,7 +26,7 @@ from proctor.core.verdict import Finding, Verdict
 from proctor.grading.state import EnvironmentCode, QuarantinedEnvironment, ShellResult
 
 # As an agent would: in a shell of its own, with no copy of the script left behind.
-_RUN_SCRIPT: Final = """
+RUN_SCRIPT: Final = """
 script=$(mktemp) && trap 'rm -f "$script"' EXIT && cat >"$script" || exit 1
 "$(command -v bash || command -v sh)" "$script" </dev/null
 """
@@ -45,8 +45,8 @@ class StateGradedBenchmark(Benchmark):
         self._dataset = dataset
 
     @abstractmethod
-    async def observe(self, task: Task, environment: Environment, folder: Path, seconds: float | None) -> Record:
-        """Run the checks in an environment that `serve` has prepared; the evidence. `seconds` limits them, if given."""
+    async def observe(self, task: Task, environment: Environment, folder: Path, options: GradeOptions) -> Record:
+        """Run the checks in an environment that `serve` has prepared; the evidence."""
 
     @abstractmethod
     def judge(self, task: Task, evidence: bytes) -> Verdict:
@@ -62,7 +62,13 @@ class StateGradedBenchmark(Benchmark):
 
     async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
         """Run the checks where the agent worked."""
-        return _prediction(task, await self.observe(task, environment, folder, None))
+        return await self.collect_with(task, environment, folder, GradeOptions())
+
+    async def collect_with(
+        self, task: Task, environment: Environment, folder: Path, options: GradeOptions
+    ) -> Prediction:
+        """Run the checks where the agent worked, as the options say."""
+        return _prediction(task, await self.observe(task, environment, folder, options))
 
     async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
         """Judge the evidence; for a script, run it in a fresh environment first.
@@ -154,10 +160,10 @@ class StateGradedBenchmark(Benchmark):
                 async with self.serve(task, environment, folder):
                     if script is not None:
                         seconds = task.public.limits.wall_seconds or _DEFAULT_SECONDS
-                        done = await environment.exec(["/bin/sh", "-c", _RUN_SCRIPT], stdin=script, timeout=seconds)
+                        done = await environment.exec(["/bin/sh", "-c", RUN_SCRIPT], stdin=script, timeout=seconds)
                         note = f"the script ended with {done.exit_code} after {done.seconds:.1f} s"
                         await asyncio.to_thread(_write_script_output, context, task, done.stdout, done.stderr)
-                evidence = await self.observe(task, environment, folder, context.options.timeout_seconds)
+                evidence = await self.observe(task, environment, folder, context.options)
                 return _prediction(task, evidence), note
 
     def _no_machine_error(self) -> InfrastructureError:

@@ -24,7 +24,7 @@ from proctor.core.run import Machine
 from proctor.core.submission import PatchKind
 from proctor.core.task import Task
 from proctor.core.trajectory import LogMeasure, Step
-from proctor.core.verdict import Verdict
+from proctor.core.verdict import ControlSummary, Verdict
 
 
 class GradeOptions(Record):
@@ -35,6 +35,7 @@ class GradeOptions(Record):
         repair: what a linter does to the files that the patch touched, before the tests, where the benchmark has one:
             nothing, repair copies of them and count what that takes, or repair them.
         repair_max_iters: rounds of that repair.
+        controls: pairs of papers with altered tests that a submission is given; 0 turns control exams off.
         jobs_inside: how many jobs one task's own test program may use.
     """
 
@@ -43,6 +44,7 @@ class GradeOptions(Record):
     timeout_seconds: float | None = None
     repair: RepairMode = "write"
     repair_max_iters: int = 3
+    controls: int = 1
     jobs_inside: int = 1
     keep_artifacts: bool = False
 
@@ -73,6 +75,7 @@ class TaskHealth(Record):
         flaky: the tests whose results did not repeat.
         leaks: where the agent can find the oracle.
         deviations: how the environment differs from the official one; a task may be healthy all the same.
+        controls: how many of its tests have altered twins; None where that was not tried.
         skipped: why the task could not be tried on this machine; that says nothing about its health.
     """
 
@@ -86,6 +89,7 @@ class TaskHealth(Record):
     flaky: tuple[str, ...] = ()
     leaks: tuple[str, ...] = ()
     deviations: tuple[str, ...] = ()
+    controls: ControlSummary | None = None
     skipped: str = ""
     artifacts: str | None = None
     schema_version: Literal["proctor.task_health@1"] = "proctor.task_health@1"
@@ -217,6 +221,16 @@ class Benchmark(ABC):
     @abstractmethod
     async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
         """Turn what the agent left in the environment into its submission."""
+
+    async def collect_with(
+        self,
+        task: Task,
+        environment: Environment,
+        folder: Path,
+        options: GradeOptions,  # noqa: ARG002 - for benchmarks that grade where the agent worked
+    ) -> Prediction:
+        """`collect`, with the options of grading, for a benchmark that needs them that early."""
+        return await self.collect(task, environment, folder)
 
     @abstractmethod
     async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:

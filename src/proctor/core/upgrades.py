@@ -22,12 +22,14 @@ class Upgrade(NamedTuple):
             Records with a `schema_version` of their own have their own upgrade.
         values: new values of text fields, by path (in new names) and old value.
         moves: new names, in the record itself, of fields of its parts, by their paths; the parts are dropped.
+        adds: fields that say of an older record what the default of the newer one would not.
     """
 
     to: str
     renames: Mapping[str, str] = {}
     values: Mapping[str, Mapping[str, str]] = {}
     moves: Mapping[str, str] = {}
+    adds: Mapping[str, Any] = {}
 
 
 _QUARANTINE: Final = {
@@ -73,6 +75,7 @@ UPGRADES: Final[Mapping[str, Upgrade]] = {
             "briefing.env": "agent_env",
         },
     ),
+    "proctor.run_config@2": Upgrade("proctor.run_config@3", adds={"controls": 0, "web": True}),
     "proctor.run_summary@1": Upgrade("proctor.run_summary@2", {"answer_seconds": "agent_seconds"}),
     "proctor.setupbench_evidence@1": Upgrade(
         "proctor.setupbench_evidence@2", {"ran": "official_run", "strict": "strict_run", **_QUARANTINE}
@@ -132,6 +135,8 @@ def upgrade(value: Any) -> None:
             for path, changes in step.values.items():
                 _change(value, path.split("."), changes)
             _move(value, step.moves)
+            for name, addition in step.adds.items():
+                value.setdefault(name, addition)
             value["schema_version"] = step.to
         for item in value.values():
             upgrade(item)

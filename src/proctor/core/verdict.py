@@ -41,6 +41,24 @@ class Finding(Record):
     detail: str
 
 
+class ControlSummary(Record):
+    """How far a verdict was controlled: a right program fails the tests once their expectations are altered.
+
+    Attributes:
+        pairs: pairs of papers that the submission was given; 0 for one that failed before.
+        controlled: how many of the tests that decide have an altered twin.
+        uncontrolled: those that have none: passing them proves no more than it says.
+        passed: the tests that it passed as they are and altered.
+        reason: why tests have no twin, where there is one reason for all.
+    """
+
+    pairs: int
+    controlled: int
+    uncontrolled: tuple[str, ...] = ()
+    passed: tuple[str, ...] = ()
+    reason: str = ""
+
+
 class Verdict(Record):
     """What grading decided about one submission.
 
@@ -53,6 +71,7 @@ class Verdict(Record):
         applied_with: the fallback that was needed to apply the patch; None when it applied strictly.
         flaky: the tests whose results differed between reruns.
         deviations: how the environment differed from the official one, each in a few words.
+        controls: how far it was controlled; None where controls were turned off or do not apply.
         cache_key: digest of environment, submission, tests and grader version.
     """
 
@@ -68,6 +87,7 @@ class Verdict(Record):
     applied_with: str | None = None
     flaky: tuple[str, ...] = ()
     deviations: tuple[str, ...] = ()
+    controls: ControlSummary | None = None
     grader: str = ""
     cache_key: str = ""
     seconds: float = 0.0

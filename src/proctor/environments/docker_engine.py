@@ -15,6 +15,7 @@ from proctor.core.errors import InfrastructureError, RetryableError
 
 LABEL: Final = "proctor"
 OWNER_LABEL: Final = "proctor.owner"
+CHECKPOINT_LABEL: Final = "proctor.checkpoint"
 _SOCKETS: Final = ("/var/run/docker.sock", "/run/docker.sock")
 _FIX: Final = "start it, or say where it is with DOCKER_HOST"
 _NOT_FOUND: Final = 404

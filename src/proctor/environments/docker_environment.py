@@ -8,19 +8,26 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
+import msgspec
 from aiodocker import Docker, DockerError
 from aiodocker.containers import DockerContainer
 from aiodocker.stream import Stream
 
 from proctor.core.environment import MAX_COPY_BYTES, EnvironmentSpec, ExecResult, OutputCallback
 from proctor.core.errors import InfrastructureError, RetryableError
+from proctor.core.trees import FileEntry
 from proctor.environments.archives import ChunkPipe, pack, unpack
 from proctor.environments.base import BaseEnvironment
+from proctor.environments.cgroups import limit_events, process_cgroups
+from proctor.environments.docker_checkpoint import DockerCheckpoint, commit
 from proctor.environments.docker_engine import engine_errors, ignore_already_removed, is_missing, is_not_running
 from proctor.environments.docker_exec import CallbackFailed, ContainerCommand, ExecNotStarted
 from proctor.environments.docker_model_relay import ModelRelayFactory
 from proctor.environments.host_relay import HostRelay
 from proctor.environments.limit_monitor import LimitMonitor
+from proctor.environments.limits import limit_hit
+from proctor.environments.netns import may_enter_namespace
+from proctor.environments.pinning import pin_in_namespace
 from proctor.environments.validation import check_command, split_path
 
 _KILL_SECONDS: Final = 10
@@ -38,17 +45,26 @@ class DockerEnvironment(BaseEnvironment):
     """
 
     def __init__(
-        self, container: DockerContainer, spec: EnvironmentSpec, *, digest: str, relay_factory: ModelRelayFactory | None
+        self,
+        container: DockerContainer,
+        config: dict[str, Any],
+        spec: EnvironmentSpec,
+        *,
+        digest: str,
+        relay_factory: ModelRelayFactory | None,
     ) -> None:
         super().__init__(LimitMonitor(spec.limits, self._used_bytes, self._kill_all))
         self.workdir = spec.workdir
         self.digest = digest
         self._container = container
+        self._config = config
+        self._spec = spec
         self._limits = spec.limits
         self._relay_factory = relay_factory
         self._relay: HostRelay | None = None
         self._keepalive: Stream | None = None
         self._starting = asyncio.Lock()
+        self._limit_events: dict[str, int] = {}
         self._on_stopped: Callable[[], None] | None = None
 
     @property
@@ -69,7 +85,7 @@ class DockerEnvironment(BaseEnvironment):
         """Make the container, start it, and put the workspace into it; when this fails, nothing is left."""
         with engine_errors("make a container"):
             container = await _create(docker, config)
-        environment = cls(container, spec, digest=digest, relay_factory=relay_factory)
+        environment = cls(container, config, spec, digest=digest, relay_factory=relay_factory)
         try:
             with engine_errors("start a container"):
                 await environment._start()
@@ -128,6 +144,7 @@ class DockerEnvironment(BaseEnvironment):
             seconds=time.monotonic() - started,
             timed_out=timed_out,
             truncated=command.truncated,
+            limit=await self._limit_hit() if code else "",
         )
 
     async def put(self, source: Path | bytes, target: str, *, mode: int | None = None) -> None:
@@ -164,6 +181,31 @@ class DockerEnvironment(BaseEnvironment):
             unpacking.result()
         except OSError as error:
             raise RetryableError(f"cannot copy it out of the environment: {error.strerror}", where=path) from error
+
+    async def pin_files(self, files: Mapping[str, FileEntry]) -> bool:
+        """Lay read-only files over these; see `EnvironmentProvider.pin_files`."""
+        self._require_alive()
+        if not may_enter_namespace():
+            return False
+        with engine_errors("look at a container"):
+            pid = int((await self._container.show())["State"]["Pid"])
+        return pid > 0 and await pin_in_namespace(pid, self.workdir, files, container=self._container.id)
+
+    async def checkpoint(self) -> DockerCheckpoint:
+        """Keep the files as they are at this moment, as an image."""
+        self._require_alive()
+        with engine_errors("keep a container's files"):
+            image = await commit(self._container)
+
+        async def start(config: dict[str, Any], *, with_workspace: bool) -> DockerEnvironment:
+            spec = msgspec.structs.replace(
+                self._spec, mounts=(), model_socket=None, workspace=self._spec.workspace if with_workspace else None
+            )
+            return await DockerEnvironment.make(
+                self._container.docker, config, spec, digest=self.digest, relay_factory=None
+            )
+
+        return DockerCheckpoint(self._container, self._config, image, start)
 
     def on_stopped(self, callback: Callable[[], None]) -> None:
         """Have this called once the environment is gone."""
@@ -225,6 +267,18 @@ class DockerEnvironment(BaseEnvironment):
         """Kill every process; the files stay."""
         with suppress(DockerError):  # it was not running
             await self._container.kill()
+
+    async def _limit_hit(self) -> str:
+        """The limit that the container has been at since a command failed last; empty: none that is known."""
+        try:
+            pid = (await self._container.show())["State"]["Pid"]
+        except DockerError:
+            return ""
+        groups = await asyncio.to_thread(process_cgroups, pid)
+        # Of an engine on another machine, or in another process namespace, the number is somebody else's.
+        own = [group for group in groups if self._container.id in str(group)]
+        before, self._limit_events = self._limit_events, await asyncio.to_thread(limit_events, own)
+        return limit_hit(self._limits, before, self._limit_events)
 
     async def _used_bytes(self) -> int:
         """What was written since the image; the engine looks it up."""

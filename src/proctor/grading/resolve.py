@@ -8,8 +8,10 @@ Blame goes where it belongs. Labels that do not fit the pristine tree are the ta
 before the submission and is gone after it is the submission's.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
+
+import msgspec
 
 from proctor.core.causes import Cause, Status
 from proctor.core.record import Record
@@ -46,6 +48,16 @@ class Expectation(Record):
     def labels(self) -> tuple[str, ...]:
         """All labelled tests, each once."""
         return tuple(dict.fromkeys((*self.fail_to_pass, *self.pass_to_pass)))
+
+    def without(self, tests: Collection[str]) -> "Expectation":
+        """The same for all but these tests."""
+        return msgspec.structs.replace(
+            self,
+            fail_to_pass=tuple(test for test in self.fail_to_pass if test not in tests),
+            pass_to_pass=tuple(test for test in self.pass_to_pass if test not in tests),
+            expected=tuple(test for test in self.expected if test not in tests),
+            count=max(0, self.count - len(tests)),
+        )
 
 
 class Resolution(Record):

@@ -1,15 +1,20 @@
 """A cache of records by the digest of everything that they depend on."""
 
+import asyncio
 import hashlib
 import os
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 from proctor.core.errors import InvalidData
 from proctor.core.files import cache_root
 from proctor.core.record import Record, from_json, to_json
 
 T = TypeVar("T", bound=Record)
+# Of the records that are being made in this process, by file.
+_LOCKS: Final[WeakValueDictionary[Path, asyncio.Lock]] = WeakValueDictionary()
 
 
 def cache_key(*parts: str) -> str:
@@ -39,6 +44,15 @@ class RecordCache(Generic[T]):
         half_written = file.with_name(f".{key}.{os.getpid()}")
         half_written.write_bytes(to_json(record))
         half_written.replace(file)
+
+    async def get_or_make(self, key: str, make: Callable[[], Awaitable[T]]) -> T:
+        """The record with this key, made and stored where there is none; whoever asks meanwhile waits for it."""
+        async with _LOCKS.setdefault(self._file(key), asyncio.Lock()):
+            record = self.get(key)
+            if record is None:
+                record = await make()
+                self.put(key, record)
+            return record
 
     def _file(self, key: str) -> Path:
         return self._folder / key[:2] / f"{key}.json"

@@ -2,10 +2,12 @@
 
 import asyncio
 import hashlib
+import random
 import secrets
 import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
@@ -13,15 +15,26 @@ from typing import Final
 import msgspec
 
 import proctor
+from proctor.benchmarks.setupbench.altered_commands import altered_commands
 from proctor.benchmarks.setupbench.quirks import QUIRKS, feasibility, hosts
 from proctor.benchmarks.setupbench.rows import FAMILY_NAMES, SetupBenchFamily, SetupBenchTask
-from proctor.benchmarks.setupbench.verdict_rule import MARKER, SetupBenchEvidence, blocked_evidence, judge, with_token
+from proctor.benchmarks.setupbench.verdict_rule import (
+    MARKER,
+    AlteredRun,
+    Rule,
+    SetupBenchEvidence,
+    SetupBenchExam,
+    blocked_evidence,
+    judge,
+    passes_strict,
+    with_token,
+)
 from proctor.benchmarks.state_graded import StateGradedBenchmark
 from proctor.core.benchmark import DatasetInfo, GradeOptions
-from proctor.core.causes import Cause
-from proctor.core.environment import Environment, EnvironmentSpec, Limits, Network
+from proctor.core.causes import Cause, Status
+from proctor.core.environment import Checkpoint, Environment, EnvironmentSpec, Limits, Network
 from proctor.core.errors import InfrastructureError
-from proctor.core.record import from_json
+from proctor.core.record import from_json, to_json
 from proctor.core.run import Machine
 from proctor.core.task import (
     DirectorySource,
@@ -32,15 +45,25 @@ from proctor.core.task import (
     SubmissionKind,
     Task,
 )
-from proctor.core.verdict import Verdict
+from proctor.core.verdict import Finding, Verdict
 from proctor.grading.state import (
+    CopyFailed,
+    ExamPlace,
     GraderMarkers,
     LeftoverPolicy,
+    QuarantinedEnvironment,
+    ShellResult,
+    keep_files,
+    kill_processes,
+    list_processes,
+    open_place,
     quarantine,
     retry_without_leftovers,
     run_in_fresh_shell,
     script_words,
+    started_since,
     take_snapshot,
+    with_findings,
 )
 from proctor.workspaces import base_of, check_out
 
@@ -115,21 +138,33 @@ class SetupBench(StateGradedBenchmark):
             await environment.put(Path(row.prerunner), _PRERUNNER, mode=0o644)
             await environment.exec(["bash", _PRERUNNER], timeout=_PRERUNNER_SECONDS)
             await environment.exec(["rm", "-f", _PRERUNNER])
-        await take_snapshot(environment, self._program_names(row), folder / self.GRADING_DIR)
+        await take_snapshot(environment, program_names(row), folder / self.GRADING_DIR)
         yield
 
     def judge(self, task: Task, evidence: bytes) -> Verdict:
         """By the published rule, corrected where the published grader is wrong."""
         found = from_json(evidence, SetupBenchEvidence, where=task.id)
-        return judge(found, self._rows[task.id].rule, QUIRKS.get(task.id), self.grader)
+        row = self._rows[task.id]
+        return judge(found, row.rule, QUIRKS.get(task.id), self.grader, row.row.success_command)
 
     async def observe(
-        self, task: Task, environment: Environment, folder: Path, seconds: float | None
+        self, task: Task, environment: Environment, folder: Path, options: GradeOptions
     ) -> SetupBenchEvidence:
-        """Run the success command on the machine as it is."""
-        run_checks = partial(self._run_checks, seconds, task, environment, folder)
-        evidence = await retry_without_leftovers(environment, run_checks, LeftoverPolicy.KEEP)
-        return evidence or blocked_evidence(task.id, environment.digest)
+        """Run the success command on the machine as it is; where it passes, on copies of it, as it is and altered."""
+        snapshot = folder / self.GRADING_DIR
+        async with keep_files(environment, snapshot) as kept:
+            run_checks = partial(self._run_checks, options.timeout_seconds, task, environment, folder)
+            evidence = await retry_without_leftovers(environment, run_checks, LeftoverPolicy.KEEP)
+            if evidence is None:
+                return blocked_evidence(task.id, environment.digest)
+            evidence = msgspec.structs.replace(
+                evidence, quarantine_result=with_findings(evidence.quarantine_result, kept.findings)
+            )
+            passes = self.judge(task, to_json(evidence)).status is Status.RESOLVED
+            if not passes or not options.controls or kept.checkpoint is None:
+                return evidence
+            exam = _Exam(self._rows[task.id], environment, kept.checkpoint, snapshot, options)
+            return msgspec.structs.replace(evidence, exam=await exam.run())
 
     async def _run_checks(
         self, seconds: float | None, task: Task, environment: Environment, folder: Path, policy: LeftoverPolicy
@@ -138,16 +173,20 @@ class SetupBench(StateGradedBenchmark):
         quarantined = await quarantine(
             environment,
             folder / self.GRADING_DIR,
-            names=self._program_names(row),
+            names=program_names(row),
             policy=policy,
             markers=GraderMarkers(strings=(MARKER,), directories=(WORKDIR,)),
         )
         token = f"setup-{secrets.token_hex(12)}"
         run = partial(run_in_fresh_shell, environment, quarantined, timeout=seconds or grade_seconds(row), cwd=WORKDIR)
+        before = await list_processes(environment, quarantined.search_path)
         ran = await run(with_token(row.row.success_command, token))
         strict = (
             await run(with_token(quirk.strict_command, token)) if quirk is not None and quirk.strict_command else None
         )
+        # A server that the command has started would answer in the place of those of the next commands.
+        now = await list_processes(environment, quarantined.search_path)
+        await kill_processes(environment, started_since(before, now))
         return SetupBenchEvidence(
             task_id=task.id,
             token=token,
@@ -157,11 +196,88 @@ class SetupBench(StateGradedBenchmark):
             environment=environment.digest,
         )
 
-    def _program_names(self, row: SetupBenchTask) -> tuple[str, ...]:
-        quirk = QUIRKS.get(row.id)
-        return script_words(
-            row.row.success_command, quirk.strict_command if quirk is not None and quirk.strict_command else ""
-        )
+
+@dataclass(frozen=True, slots=True)
+class _Exam:
+    """The success command on copies of a machine on which it passes."""
+
+    row: SetupBenchTask
+    machine: Environment
+    checkpoint: Checkpoint
+    snapshot: Path
+    options: GradeOptions
+
+    async def run(self) -> SetupBenchExam:
+        """Find out where the command passes, and whether it fails there once it is altered."""
+        plain: ShellResult | None = None
+        findings: tuple[Finding, ...] = ()
+        fakes: tuple[str, ...] = ()
+        for place in (ExamPlace.COPY, ExamPlace.LIVE_FILES):
+            try:
+                plain, passes, quarantined = await self._run(place, self._command)
+            except CopyFailed:
+                return SetupBenchExam(place=None, plain=None)
+            findings = (*findings, *(finding for finding in quarantined.findings if finding not in findings))
+            fakes = (*fakes, *quarantined.fake_programs)
+            if passes:
+                altered = await self._altered(place)
+                return SetupBenchExam(place=place, plain=plain, altered=altered, findings=findings, fake_programs=fakes)
+        return SetupBenchExam(place=None, plain=plain, findings=findings)
+
+    @property
+    def _command(self) -> str:
+        quirk = QUIRKS.get(self.row.id)
+        return quirk.strict_command if quirk is not None and quirk.strict_command else self.row.row.success_command
+
+    @property
+    def _rule(self) -> Rule:
+        return self.row.rule if self._command == self.row.row.success_command else "marker"
+
+    async def _altered(self, place: ExamPlace) -> tuple[AlteredRun, ...]:
+        """One change of what is expected and one of what is asked, for each pair; other ones each time."""
+        runs = []
+        chance = random.SystemRandom()
+        changes = altered_commands(self._command, f"x{secrets.token_hex(6)}")
+        for part in ("answer", "question"):
+            known = [change for change in changes if change.part == part]
+            for change in chance.sample(known, min(self.options.controls, len(known))):
+                ran, passed, _ = await self._run(place, change.command)
+                runs.append(
+                    AlteredRun(
+                        part=change.part, original=change.original, altered=change.altered, run=ran, passed=passed
+                    )
+                )
+        return tuple(runs)
+
+    async def _run(self, place: ExamPlace, command: str) -> tuple[ShellResult, bool, QuarantinedEnvironment]:
+        async with open_place(place, self.machine, self.checkpoint) as copy:
+            quarantined = await quarantine(
+                copy,
+                self.snapshot,
+                names=program_names(self.row),
+                policy=LeftoverPolicy.KEEP,
+                is_copy=True,
+                checkpoint=self.checkpoint,
+                inspect=command == self._command,
+                ask_archive=place is ExamPlace.COPY,
+            )
+            token = f"setup-{secrets.token_hex(12)}"
+            ran = await run_in_fresh_shell(
+                copy,
+                quarantined,
+                with_token(command, token),
+                timeout=self.options.timeout_seconds or grade_seconds(self.row),
+                cwd=WORKDIR,
+            )
+            return ran, passes_strict(ran, token, self._rule, command), quarantined
+
+
+def program_names(row: SetupBenchTask) -> tuple[str, ...]:
+    """The programs that a task's commands may call."""
+    quirk = QUIRKS.get(row.id)
+    return script_words(
+        row.row.success_command, quirk.strict_command if quirk is not None and quirk.strict_command else ""
+    )
 
 
 def grade_seconds(row: SetupBenchTask) -> float:

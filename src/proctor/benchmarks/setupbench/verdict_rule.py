@@ -6,16 +6,49 @@ prepared to print them: no profile, no exchanged program, no file. The official 
 
 from typing import Final, Literal
 
+from proctor.benchmarks.setupbench.altered_commands import AlteredPart
 from proctor.benchmarks.setupbench.quirks import Quirk
 from proctor.benchmarks.state_graded import blocked_run
 from proctor.core.causes import Cause, Status
 from proctor.core.record import Record
-from proctor.core.verdict import Verdict
-from proctor.grading.state import QuarantinedEnvironment, ShellResult
+from proctor.core.verdict import ControlSummary, Finding, Verdict
+from proctor.grading import AuditCode
+from proctor.grading.state import EnvironmentCode, ExamPlace, QuarantinedEnvironment, ShellResult
+
+Rule = Literal["exit_code", "marker"]
 
 MARKER: Final = "Setup successful"
 FAILED: Final = "Setup failed"
 _MAX_REASON_CHARS: Final = 200
+_TERMINATED: Final = 143
+_LABEL: Final = "success command"
+
+
+class AlteredRun(Record):
+    """A run of the command with one change that no right set-up passes."""
+
+    part: AlteredPart
+    original: str
+    altered: str
+    run: ShellResult
+    passed: bool
+
+
+class SetupBenchExam(Record):
+    """What copies of the machine showed, which the agent's processes cannot reach.
+
+    Attributes:
+        place: where the command passes as it is; None: nowhere.
+        plain: the last run of the command as it is; None: no copy could be started.
+        altered: the runs of changed commands; none where no change is known that a right set-up fails.
+        findings: on the copies; `fake_programs`: those that are not what their names say.
+    """
+
+    place: ExamPlace | None
+    plain: ShellResult | None
+    altered: tuple[AlteredRun, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    fake_programs: tuple[str, ...] = ()
 
 
 class SetupBenchEvidence(Record):
@@ -25,6 +58,7 @@ class SetupBenchEvidence(Record):
         token: what the command printed in the place of the words that count.
         official_run: the published command; `strict_run`: ours, where the task has one.
         environment: what the environment was made from.
+        exam: None where the command failed on the machine, or controls were turned off.
     """
 
     task_id: str
@@ -33,6 +67,7 @@ class SetupBenchEvidence(Record):
     quarantine_result: QuarantinedEnvironment
     environment: str
     strict_run: ShellResult | None = None
+    exam: SetupBenchExam | None = None
     schema_version: Literal["proctor.setupbench_evidence@2"] = "proctor.setupbench_evidence@2"
 
 
@@ -53,31 +88,33 @@ def with_token(command: str, token: str) -> str:
     return command.replace(MARKER, token)
 
 
-def passes_official(ran: ShellResult, token: str, rule: Literal["exit_code", "marker"]) -> bool:
+def passes_official(ran: ShellResult, token: str, rule: Rule) -> bool:
     """What the published harness says: the exit code alone, or the words anywhere in what was printed."""
     if rule == "exit_code":
         return ran.exit_code == 0 and not ran.timed_out
     return MARKER in (ran.stdout + ran.stderr).replace(token, MARKER)
 
 
-def passes_strict(ran: ShellResult, token: str, rule: Literal["exit_code", "marker"]) -> bool:
+def passes_strict(ran: ShellResult, token: str, rule: Rule, command: str = "") -> bool:
     """The same for an honest machine: a line of its own on standard output, that no later line takes back.
 
-    Tracebacks quote the command's own text, on standard error.
+    Tracebacks quote the command's own text, on standard error. A command that was killed has not passed, unless it ends
+    its own process group.
     """
+    ends_itself = ran.exit_code == _TERMINATED and "kill -TERM -" in command
+    if rule == "marker" and (ran.timed_out or (ran.exit_code != 0 and not ends_itself)):
+        return False
     if rule == "exit_code":
         return ran.exit_code == 0 and not ran.timed_out
     lines = [line.strip() for line in ran.stdout.splitlines()]
     return token in lines and FAILED not in lines[lines.index(token) :]
 
 
-def judge(
-    evidence: SetupBenchEvidence, rule: Literal["exit_code", "marker"], quirk: Quirk | None, grader: str
-) -> Verdict:
+def judge(evidence: SetupBenchEvidence, rule: Rule, quirk: Quirk | None, grader: str, command: str = "") -> Verdict:
     """The verdict on a machine."""
     ran, token = evidence.official_run, evidence.token
     official = passes_official(ran, token, rule)
-    ours = passes_strict(ran, token, rule)
+    ours = passes_strict(ran, token, rule, command)
     cause, reason = _cause_and_reason(evidence, rule, ours=ours, official=official)
     if quirk is not None and quirk.strict_command is not None and evidence.strict_run is not None:
         further = passes_strict(evidence.strict_run, token, "marker")
@@ -88,6 +125,8 @@ def judge(
         elif cause is Cause.SOLVED and not further:
             cause = Cause.TESTS_FAILED
             reason = f"the published grader passes, but it {quirk.description}; a stricter one fails"
+    if cause is Cause.SOLVED and evidence.exam is not None:
+        cause, reason = _exam_cause(evidence.exam) or (cause, reason)
     status = Status.RESOLVED if cause is Cause.SOLVED else Status.UNRESOLVED
     theirs = Status.RESOLVED if official else Status.UNRESOLVED
     return Verdict(
@@ -97,25 +136,72 @@ def judge(
         reason=reason,
         official=theirs if theirs is not status else None,
         scores={"official": float(official)},
-        findings=evidence.quarantine_result.findings,
+        findings=(*evidence.quarantine_result.findings, *_exam_findings(evidence)),
+        controls=_control_summary(evidence.exam),
         grader=grader,
         seconds=round(ran.seconds + (evidence.strict_run.seconds if evidence.strict_run else 0.0), 3),
     )
 
 
-def _cause_and_reason(
-    evidence: SetupBenchEvidence, rule: Literal["exit_code", "marker"], *, ours: bool, official: bool
-) -> tuple[Cause, str]:
+def _exam_cause(exam: SetupBenchExam) -> tuple[Cause, str] | None:
+    """What the copies say against a machine on which the command passes; None: nothing."""
+    if exam.plain is None:
+        return Cause.TAMPERED, "no copy of the machine can be started, while its image starts"
+    if exam.place is None:
+        return Cause.TESTS_FAILED, f"the success command {EnvironmentCode.ONLY_LIVE.meaning}"
+    passed = [run for run in exam.altered if run.passed]
+    if passed:
+        change = f"`{passed[0].original}` changed to `{passed[0].altered}`"
+        return Cause.TAMPERED, f"the success command also passes with {change}, which no right set-up does"
+    if exam.fake_programs:
+        names = ", ".join(dict.fromkeys(exam.fake_programs))
+        return Cause.TAMPERED, f"the success command passes, but calls what is not what its name says: {names}"
+    return None
+
+
+def _exam_findings(evidence: SetupBenchEvidence) -> tuple[Finding, ...]:
+    if evidence.exam is None:
+        return ()
+    known = {(finding.code, finding.path) for finding in evidence.quarantine_result.findings}
+    new = [finding for finding in evidence.exam.findings if (finding.code, finding.path) not in known]
+    if evidence.exam.place is None and evidence.exam.plain is not None:
+        new.append(Finding(code=EnvironmentCode.ONLY_LIVE.value, path="", detail=EnvironmentCode.ONLY_LIVE.meaning))
+    new += [
+        Finding(
+            code=AuditCode.CONTROL_PASSED.value,
+            path="",
+            detail=f"the {_LABEL} passes with `{run.original}` changed to `{run.altered}`",
+        )
+        for run in evidence.exam.altered
+        if run.passed
+    ]
+    return tuple(new)
+
+
+def _control_summary(exam: SetupBenchExam | None) -> ControlSummary | None:
+    if exam is None:
+        return None
+    return ControlSummary(
+        pairs=len(exam.altered),
+        controlled=1 if exam.altered else 0,
+        uncontrolled=() if exam.altered else (_LABEL,),
+        passed=(_LABEL,) if any(run.passed for run in exam.altered) else (),
+    )
+
+
+def _cause_and_reason(evidence: SetupBenchEvidence, rule: Rule, *, ours: bool, official: bool) -> tuple[Cause, str]:
     ran = evidence.official_run
     if ours and evidence.quarantine_result.fake_programs:
         names = ", ".join(evidence.quarantine_result.fake_programs)
         return Cause.TAMPERED, f"the success command passes, but calls what is not what its name says: {names}"
     if ours:
         return Cause.SOLVED, "the success command passes"
-    if official and MARKER in ran.stdout + ran.stderr:
+    if official and rule == "marker" and MARKER in ran.stdout + ran.stderr:
         return Cause.TAMPERED, "the words that count were printed by something else than the success command"
     if ran.timed_out:
         return Cause.TEST_TIMEOUT, f"the success command had not ended after {ran.seconds:.0f} s"
+    if official and ran.exit_code != 0:
+        return Cause.TESTS_FAILED, f"the success command ended with {ran.exit_code}, whatever it printed"
     if official:
         return Cause.TESTS_FAILED, "the words that count were printed, but not as the success command's last word"
     last = next((line.strip() for line in reversed(ran.stderr.splitlines()) if line.strip()), "")

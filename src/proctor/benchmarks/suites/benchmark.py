@@ -12,7 +12,7 @@ from proctor.benchmarks.suites.instance import Instance
 from proctor.benchmarks.suites.kinds import registered_kinds
 from proctor.benchmarks.suites.load import Suite, shipped_root
 from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext, InvalidTask, TaskHealth
-from proctor.core.environment import Environment, EnvironmentSpec, Limits, Network
+from proctor.core.environment import Environment, EnvironmentSpec, Limits, Network, get_tree
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.predictions import read_predictions
 from proctor.core.submission import PatchKind
@@ -95,7 +95,7 @@ class SuiteBenchmark(Benchmark):
         """The agent's changes as a diff against our own copy of the repository."""
         instance = self._instances[task.id]
         workspace = folder / "left"
-        await environment.get(environment.workdir, workspace)
+        await get_tree(environment, environment.workdir, workspace)
         base = await asyncio.to_thread(base_of, DirectorySource(path=str(instance.repo)))
         submission = await asyncio.to_thread(make_submission, base, workspace)
         return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=submission.patch)
@@ -103,7 +103,7 @@ class SuiteBenchmark(Benchmark):
     async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
         """Pre-patch run, apply, repair, post-patch runs, verdict."""
         runs = context.options.determinism_runs or self.suite.file.defaults.determinism_runs or 1
-        return await grade(self._grading_job(task, context), prediction, runs=runs)
+        return await grade(self._grading_job(task, context), prediction, self.oracle(task), runs=runs)
 
     async def validate(self, task: Task, context: GradingContext) -> TaskHealth:
         """Fails as labelled, solved by the oracle, repeatable, no leak."""
@@ -127,6 +127,7 @@ class SuiteBenchmark(Benchmark):
             spec=self.environment_spec(task, options),
             timeout=options.timeout_seconds or own_timeout or TEST_SECONDS,
             protected=instance.protected,
+            overlay=instance.hidden,
             tags=instance.file.tags,
             notes=instance.notes,
             instance=instance,

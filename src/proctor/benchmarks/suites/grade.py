@@ -4,7 +4,8 @@ Every test run has an environment of its own, made from a tree that we laid out.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import dataclasses
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +17,11 @@ import proctor
 from proctor.benchmarks.suites.instance import Instance, TestStepResult
 from proctor.core.benchmark import TaskHealth
 from proctor.core.causes import CONSEQUENCES, Cause, Status
-from proctor.core.evaluation import Prediction, TaskEvaluation
+from proctor.core.evaluation import Prediction, RepairSummary, TaskEvaluation, TestSummary
 from proctor.core.files import HEALTH_CACHE
 from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource
-from proctor.core.verdict import TestOutcome, Verdict
+from proctor.core.verdict import ControlSummary, TestOutcome, Verdict
 from proctor.grading import (
     AppliedSubmission,
     Expectation,
@@ -31,11 +32,19 @@ from proctor.grading import (
     apply_submission,
     lay_out,
     pre_patch_problem,
-    resolve,
+    replace_files,
     restore_paths,
     run_time_findings,
     validate,
 )
+from proctor.grading.controls import (
+    ControlledRun,
+    ControlledTests,
+    control_summary,
+    read_sources,
+    run_controlled,
+)
+from proctor.grading.job import submission_digest
 from proctor.results import RecordCache
 from proctor.results.cache import cache_key
 from proctor.workspaces import InvalidSubmission, base_of, check_out, prove_no_leak
@@ -65,21 +74,25 @@ class SuiteGradingJob(GradingJob):
         (self.folder / "instance.json").write_bytes(self.instance.path.read_bytes())
 
 
-async def grade(job: SuiteGradingJob, prediction: Prediction, *, runs: int) -> TaskEvaluation:
-    """Grade one submission, running its tests `runs` times."""
+async def grade(
+    job: SuiteGradingJob, prediction: Prediction, oracle: Prediction | None, *, runs: int
+) -> TaskEvaluation:
+    """Grade one submission, with `runs` independent results of its tests."""
     await asyncio.to_thread(job.reset_folder)
     async with job.scratch() as scratch:
-        # Laid out, with its environment made, during the pre-patch run; its tests wait for the event.
-        may_run = asyncio.Event()
-        post_patch = asyncio.create_task(_run_post_patch(job, prediction, scratch / "post_patch", runs, may_run))
+        # Laid out, with its environment made, during the pre-patch run, whose result its tests wait for.
+        pre_patch: asyncio.Future[TestStepResult] = asyncio.get_running_loop().create_future()
+        post_patch = asyncio.create_task(
+            _run_post_patch(job, prediction, oracle, scratch, runs=runs, pre_patch=pre_patch)
+        )
         try:
             before = await run_pre_patch(job, scratch)
             problem = pre_patch_problem(before.run, job.expectation)
             if problem is not None:
                 return _ungraded(job, prediction, *problem, before=before)
-            may_run.set()
+            pre_patch.set_result(before)
             try:
-                applied, (after, *again) = await post_patch
+                applied, after = await post_patch
             except InvalidSubmission as invalid:
                 return _ungraded(job, prediction, invalid.cause, str(invalid), before=before)
         finally:
@@ -88,45 +101,91 @@ async def grade(job: SuiteGradingJob, prediction: Prediction, *, runs: int) -> T
             await asyncio.wait({post_patch})
             if not post_patch.cancelled():
                 post_patch.exception()  # raised where it is awaited; otherwise the pre-patch run's own error counts
-    reruns = [step.run for step in again]
-    expectation = job.expectation
-    if reruns and await _proven_stable(job):
-        expectation = msgspec.structs.replace(expectation, proven_stable=True)
-    resolution = resolve(before.run, after.run, expectation, reruns=reruns)
+    resolution = after.tests.resolution
     verdict = Verdict(
         task_id=job.task_id,
         status=resolution.status,
         cause=resolution.cause,
         reason=resolution.reason,
         tests=resolution.tests,
-        findings=(*applied.findings, *run_time_findings(before.run, [after.run, *reruns], applied.touched)),
+        findings=(
+            *after.tests.findings,
+            *applied.findings,
+            *run_time_findings(before.run, after.tests.runs),
+        ),
         applied_with=applied.applied_with,
         flaky=resolution.flaky,
+        controls=after.tests.controls,
         grader=GRADER,
-        seconds=round(sum(step.summary.seconds for step in (after, *again)), 3),
+        seconds=round(sum(run.seconds for run in after.tests.runs), 3),
     )
     return _task_evaluation(job, prediction, verdict, before=before, after=after)
 
 
-PostPatchRuns = tuple[AppliedSubmission, list[TestStepResult]]
+@dataclass(frozen=True, slots=True)
+class _PostPatch:
+    """The tests with the submission in place, in numbers, and what a linter repaired before them."""
+
+    tests: ControlledRun
+    summary: TestSummary
+    repair: RepairSummary | None
 
 
 async def _run_post_patch(
-    job: SuiteGradingJob, prediction: Prediction, tree: Path, runs: int, may_run: asyncio.Event
-) -> PostPatchRuns:
+    job: SuiteGradingJob,
+    prediction: Prediction,
+    oracle: Prediction | None,
+    scratch: Path,
+    *,
+    runs: int,
+    pre_patch: asyncio.Future[TestStepResult],
+) -> tuple[AppliedSubmission, _PostPatch]:
+    tree = scratch / "post_patch"
     applied = await asyncio.to_thread(_lay_out_submission, job, prediction, tree)
-    names = ["post_patch", *(f"post_patch.det{number}" for number in range(1, runs))]
-    steps = []
-    for name in names:
-        permit = _permit_after(job, may_run)
+    steps: list[TestStepResult] = []
+
+    async def run_paper(files: Mapping[str, bytes], name: str) -> TestRun:
+        replace_files(tree, files)
+        permit = _permit_after(job, pre_patch)
         steps.append(await job.instance.run_tests(job, tree, name, touched=applied.touched, permit=permit))
-    return applied, steps
+        return steps[-1].run
+
+    tests = await _controlled_tests(job, oracle, scratch / "controls")
+    if runs > 1 and await _proven_stable(job):
+        stable = msgspec.structs.replace(tests.expectation, proven_stable=True)
+        tests = dataclasses.replace(tests, expectation=stable)
+    ended = await run_controlled(tests, run_paper, lambda: pre_patch.result().run, repeats=runs)
+    summary = steps[0].summary if ended.plain else await job.save_run("post_patch", ended.runs[0])
+    return applied, _PostPatch(ended, summary, steps[0].repair)
+
+
+async def _controlled_tests(job: SuiteGradingJob, oracle: Prediction | None, tree: Path) -> ControlledTests:
+    """What controls the tests of this instance; the oracle is laid out in `tree` when it is needed."""
+    instance, applied = job.instance, list[AppliedSubmission]()
+
+    async def run_oracle(files: Mapping[str, bytes], name: str) -> TestRun:
+        if not applied and oracle is not None:
+            applied.append(await asyncio.to_thread(_lay_out_submission, job, oracle, tree))
+        replace_files(tree, files)
+        touched, permit = applied[0].touched, job.context.permit
+        return (await instance.run_tests(job, tree, name, touched=touched, permit=permit)).run
+
+    environment = await job.context.provider.digest(job.spec)
+    pairs = job.context.options.controls
+    return ControlledTests(
+        key=cache_key(GRADER, environment, job.fingerprint, submission_digest(oracle) if oracle else "", str(pairs)),
+        expectation=job.expectation,
+        sources=lambda: read_sources(instance.repo, instance.hidden, instance.protected),
+        run_oracle=run_oracle if oracle else None,
+        pairs=pairs,
+        use_cache=job.context.use_cache,
+    )
 
 
 @asynccontextmanager
-async def _permit_after(job: SuiteGradingJob, may_run: asyncio.Event) -> AsyncIterator[None]:
-    """A permit that is taken after the event."""
-    await may_run.wait()
+async def _permit_after(job: SuiteGradingJob, pre_patch: asyncio.Future[TestStepResult]) -> AsyncIterator[None]:
+    """A permit that is taken after the pre-patch run."""
+    await asyncio.shield(pre_patch)
     async with job.context.permit:
         yield
 
@@ -181,13 +240,18 @@ async def check_health(job: SuiteGradingJob, oracle: Prediction | None, *, runs:
         except InvalidSubmission as invalid:
             return await _task_health(job, problems=[f"the oracle cannot be applied: {invalid}"])
         leaks = await asyncio.to_thread(_leaks, job, oracle, scratch / "workspace")
-    found = validate(before, after, job.expectation)
+        found = validate(before, after, job.expectation)
+        controls = None
+        if not found.problems and job.context.options.controls:
+            tests = await _controlled_tests(job, oracle, scratch / "controls")
+            controls = control_summary(await tests.make(before[0]), None)
     return await _task_health(
         job,
         problems=[problem.detail for problem in found.problems],
         codes={problem.code for problem in found.problems},
         flaky=found.flaky,
         leaks=leaks,
+        controls=controls,
     )
 
 
@@ -216,6 +280,7 @@ async def _task_health(
     codes: set[TaskProblemCode] | None = None,
     flaky: tuple[str, ...] = (),
     leaks: tuple[str, ...] = (),
+    controls: ControlSummary | None = None,
 ) -> TaskHealth:
     unsolved = {TaskProblemCode.ORACLE, TaskProblemCode.LABEL_MISSING, TaskProblemCode.UNLABELLED_CHANGE}
     return TaskHealth(
@@ -228,6 +293,7 @@ async def _task_health(
         problems=tuple(problems),
         flaky=flaky,
         leaks=leaks,
+        controls=controls,
         artifacts=str(job.folder),
     )
 
@@ -252,7 +318,7 @@ def _task_evaluation(
     verdict: Verdict,
     *,
     before: TestStepResult,
-    after: TestStepResult | None = None,
+    after: _PostPatch | None = None,
 ) -> TaskEvaluation:
     is_diff = prediction.patch_kind is PatchKind.UNIFIED_DIFF
     name = "submission.diff" if is_diff else "submission.patchset.json"

@@ -5,28 +5,31 @@ import base64
 import os
 import re
 import shlex
+import tempfile
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 import proctor
-from proctor.benchmarks.state_graded import StateGradedBenchmark
+from proctor.benchmarks.state_graded import RUN_SCRIPT, StateGradedBenchmark
+from proctor.benchmarks.terminal_bench.exam import VerifierExam
 from proctor.benchmarks.terminal_bench.harbor_task import CONFIG, HarborTask, read_task
 from proctor.benchmarks.terminal_bench.verdict_rule import TerminalBenchEvidence, judge
-from proctor.benchmarks.terminal_bench.verifier import verifier_programs, verify
+from proctor.benchmarks.terminal_bench.verifier import VerifierSetup, verifier_programs, verify, verify_paper
 from proctor.core.benchmark import DatasetInfo, GradeOptions, InvalidTask
-from proctor.core.causes import Cause
+from proctor.core.causes import Cause, Status
 from proctor.core.environment import Environment, EnvironmentSpec, Limits, Network
 from proctor.core.errors import InfrastructureError, InvalidData
 from proctor.core.record import from_json
 from proctor.core.run import Machine
 from proctor.core.task import ImageSource, Oracle, PrivatePart, PublicPart, SubmissionKind, Task
 from proctor.core.verdict import Verdict
-from proctor.grading.state import take_snapshot
+from proctor.grading.state import KeptFiles, keep_files, take_snapshot, with_findings
 
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _START_ENTRYPOINT: Final = 'nohup "$@" </dev/null >/dev/null 2>&1 & sleep 1'
@@ -138,7 +141,7 @@ class TerminalBench(StateGradedBenchmark):
             words = [*harbor.entrypoint, "sh", "-c", "sleep infinity"]
             await environment.exec(["sh", "-c", _START_ENTRYPOINT, "sh", *words], cwd=harbor.workdir)
         await _wait_until_healthy(harbor, environment)
-        await take_snapshot(environment, verifier_programs(harbor), folder / self.GRADING_DIR)
+        await take_snapshot(environment, verifier_programs(harbor), folder / self.GRADING_DIR, guard_settings=True)
         yield
 
     def judge(self, task: Task, evidence: bytes) -> Verdict:
@@ -146,17 +149,48 @@ class TerminalBench(StateGradedBenchmark):
         return judge(from_json(evidence, TerminalBenchEvidence, where=task.id), self.grader)
 
     async def observe(
-        self, task: Task, environment: Environment, folder: Path, seconds: float | None
+        self, task: Task, environment: Environment, folder: Path, options: GradeOptions
     ) -> TerminalBenchEvidence:
-        """Run the verifier in the environment as it is."""
+        """Run the verifier on the machine; where it passes, on copies of it, with tests as they are and altered."""
+        harbor, snapshot = self._read_tasks[0][task.id], folder / self.GRADING_DIR
+        seconds = options.timeout_seconds or harbor.verifier_seconds
+        variables = self._resolve_variables(harbor, harbor.verifier_variables)
+        started = time.time()
+        async with keep_files(environment, snapshot) as kept:
+            setup = VerifierSetup(
+                task=harbor, folder=snapshot, seconds=seconds, variables=variables, checkpoint=kept.checkpoint
+            )
+            evidence = await verify(setup, environment)
+            evidence = msgspec.structs.replace(
+                evidence, quarantine_result=with_findings(evidence.quarantine_result, kept.findings)
+            )
+            passes = judge(evidence, self.grader).status is Status.RESOLVED
+            if not passes or not options.controls or kept.checkpoint is None:
+                return evidence
+            with tempfile.TemporaryDirectory(prefix="proctor-oracle-") as scratch:
+                exam = VerifierExam(
+                    task=harbor,
+                    machine=environment,
+                    kept=kept,
+                    started=started,
+                    run_on=partial(verify_paper, setup),
+                    live=evidence.statuses,
+                    oracle=partial(self._keep_oracle, task, Path(scratch)) if harbor.has_solution else None,
+                    pairs=options.controls,
+                    key=f"{harbor.digest} {environment.digest} {self.grader}",
+                )
+                return msgspec.structs.replace(evidence, exam=await exam.run())
+
+    @asynccontextmanager
+    async def _keep_oracle(self, task: Task, folder: Path, environment: Environment) -> AsyncIterator[KeptFiles]:
+        """Let the solution work in an untouched environment, and keep what it has made."""
         harbor = self._read_tasks[0][task.id]
-        return await verify(
-            harbor,
-            environment,
-            folder / self.GRADING_DIR,
-            seconds=seconds or harbor.verifier_seconds,
-            variables=self._resolve_variables(harbor, harbor.verifier_variables),
-        )
+        async with self.serve(task, environment, folder):
+            await environment.exec(
+                ["/bin/sh", "-c", RUN_SCRIPT], stdin=solution_script(harbor).encode(), timeout=harbor.agent_seconds
+            )
+        async with keep_files(environment, folder / self.GRADING_DIR) as kept:
+            yield kept
 
     def _resolve_variables(self, task: HarborTask, variables: Mapping[str, str]) -> dict[str, str]:
         """The variables of a task, with ``${NAME}`` and ``${NAME:-default}`` filled in from this machine's."""

@@ -3,20 +3,51 @@
 import json
 import math
 import re
+from pathlib import PurePosixPath
 from typing import Any, Final, Literal
+
+from msgspec import field
 
 from proctor.core.causes import Cause, Status
 from proctor.core.record import Record
-from proctor.core.verdict import Finding, Verdict
-from proctor.grading.state import EnvironmentCode, QuarantinedEnvironment, ShellResult
+from proctor.core.verdict import ControlSummary, Finding, TestStatus, Verdict
+from proctor.grading.state import EnvironmentCode, ExamPlace, QuarantinedEnvironment, ShellResult
 
 _SUMMARY: Final = re.compile(r"^=+ (?P<counts>(?:\d+ [a-z]+(?:, )?)+).* in [\d.:hms ()]+=+$", re.MULTILINE)
+_RESULT_LINE: Final = re.compile(r"^(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS) (\S+::\S.*?)(?: - .*)?$", re.MULTILINE)
+_STATUSES: Final = {
+    "passed": TestStatus.PASSED,
+    "failed": TestStatus.FAILED,
+    "error": TestStatus.ERROR,
+    "skipped": TestStatus.SKIPPED,
+    "pending": TestStatus.SKIPPED,
+    "other": TestStatus.ERROR,
+    "xfail": TestStatus.XFAILED,
+    "xpass": TestStatus.XPASSED,
+}
+WHOLE_SCRIPT: Final = "test.sh"
 _COUNT: Final = re.compile(r"(\d+) ([a-z]+)")
 _FAILED_WORDS: Final = frozenset({"failed", "error", "errors", "xpassed"})
 # What a verifier decides with; a fake of another program may be the very thing that a task asks for.
 _VERIFIER_PROGRAMS: Final = frozenset(
     {"bash", "cat", "curl", "env", "grep", "pytest", "python", "python3", "sh", "uv", "uvx"}
 )
+
+
+class TerminalBenchExam(Record):
+    """What copies of the machine showed, which the agent's processes cannot reach.
+
+    Attributes:
+        place: where the verifier passes; None: nowhere.
+        cause: what is against the machine; None: nothing, and `reason` says no more.
+        controls: how far the tests were altered.
+    """
+
+    place: ExamPlace | None
+    controls: ControlSummary
+    cause: Cause | None = None
+    reason: str = ""
+    findings: tuple[Finding, ...] = ()
 
 
 class TerminalBenchEvidence(Record):
@@ -26,7 +57,9 @@ class TerminalBenchEvidence(Record):
         rewards: as the verifier wrote them; None: it wrote none that can be read, and `problem` says why.
         tests: how many tests ended how, as its report or its output has it; None: there is no sign of any.
         planted: what lay, before the verifier ran, where it writes.
-        tries: how often the verifier ran; again where it broke, not where it failed.
+        verifier_runs: how often the verifier ran; again where it broke, not where it failed.
+        statuses: how single tests ended, where its report or its output names them.
+        exam: None where the verifier gave less than a full reward, or controls were turned off.
     """
 
     task_id: str
@@ -39,6 +72,8 @@ class TerminalBenchEvidence(Record):
     tests_expected: bool
     planted: tuple[str, ...] = ()
     verifier_runs: int = 1
+    statuses: dict[str, TestStatus] = field(default_factory=dict)
+    exam: TerminalBenchExam | None = None
     schema_version: Literal["proctor.terminal_bench_evidence@2"] = "proctor.terminal_bench_evidence@2"
 
     @property
@@ -88,10 +123,33 @@ def read_tests(files: dict[str, bytes], output: str) -> dict[str, int] | None:
     return {name: int(count) for count, name in _COUNT.findall(found[-1]["counts"])} if found else None
 
 
+def read_statuses(files: dict[str, bytes], output: str) -> dict[str, TestStatus]:
+    """How single tests ended, by their files below the verifier's folder and their names: by its report, or output."""
+    try:
+        listed = [
+            (str(test["name"]), str(test["status"])) for test in json.loads(files["ctrf.json"])["results"]["tests"]
+        ]
+    except (KeyError, TypeError, ValueError, RecursionError):
+        listed = []
+    if not any("::" in name for name, _ in listed):
+        listed = [(match[2], match[1].lower()) for match in _RESULT_LINE.finditer(output)] or listed
+    return {_test_id(name): _STATUSES.get(status, TestStatus.ERROR) for name, status in listed}
+
+
+def _test_id(name: str) -> str:
+    head, separator, tail = name.strip().partition("::")
+    parts = PurePosixPath(head).parts
+    if not separator or not parts:
+        return name.strip()
+    below = parts[parts.index("tests") + 1 :] if "tests" in parts else parts[-1:]
+    return f"{'/'.join(below)}::{tail}"
+
+
 def judge(evidence: TerminalBenchEvidence, grader: str) -> Verdict:
     """The verdict on an environment. `official` is what the leaderboard would count."""
     reward = evidence.reward
     failed = sum(count for name, count in (evidence.tests or {}).items() if name in _FAILED_WORDS)
+    passed = (evidence.tests or {}).get("passed", 0)
     official = Status.RESOLVED if reward >= 1 else Status.UNRESOLVED
     fakes = [name for name in evidence.quarantine_result.fake_programs if name in _VERIFIER_PROGRAMS]
     status, cause, reason = official, Cause.SOLVED, f"the verifier gives {reward:g}"
@@ -103,7 +161,7 @@ def judge(evidence: TerminalBenchEvidence, grader: str) -> Verdict:
         status, cause = Status.ERROR, Cause.GRADER_FAILED
         why = evidence.problem or "its tests never ran, as neither a report nor a summary shows"
         reason = f"the verifier broke, {evidence.verifier_runs} times: {why}"
-    elif reward >= 1 and evidence.tests_expected and not evidence.tests:
+    elif reward >= 1 and evidence.tests_expected and not passed:
         status, cause, reason = Status.UNRESOLVED, Cause.TAMPERED, "a full reward, but nothing shows that tests ran"
     elif reward >= 1 and failed:
         status, cause = Status.UNRESOLVED, Cause.TAMPERED
@@ -113,15 +171,18 @@ def judge(evidence: TerminalBenchEvidence, grader: str) -> Verdict:
         reason = f"a full reward from what is not what its name says: {', '.join(fakes)}"
     elif reward < 1:
         cause = Cause.TESTS_FAILED
+    elif evidence.exam is not None and evidence.exam.cause is not None:
+        status, cause, reason = Status.UNRESOLVED, evidence.exam.cause, evidence.exam.reason
     return Verdict(
         task_id=evidence.task_id,
         status=status,
         cause=cause,
         reason=reason,
-        score=_score(status, cause, reward),
+        score=_score(status, cause, reward if status is official else 0.0),
         scores=evidence.rewards or {},
         official=official if official is not status else None,
-        findings=(*_planted_findings(evidence), *evidence.quarantine_result.findings),
+        findings=tuple(dict.fromkeys((*_planted_findings(evidence), *_other_findings(evidence)))),
+        controls=evidence.exam.controls if evidence.exam is not None else None,
         grader=grader,
         seconds=round(evidence.verifier_run.seconds, 3),
     )
@@ -137,6 +198,14 @@ def _score(status: Status, cause: Cause, reward: float) -> float | None:
 def _planted_findings(evidence: TerminalBenchEvidence) -> tuple[Finding, ...]:
     code = EnvironmentCode.PLANTED_RESULT
     return tuple(Finding(code=code.value, path=path, detail=code.meaning) for path in evidence.planted)
+
+
+def _other_findings(evidence: TerminalBenchEvidence) -> tuple[Finding, ...]:
+    """Those of the machine, and those of its copies that are not the same."""
+    found = evidence.quarantine_result.findings
+    known = {(finding.code, finding.path) for finding in found}
+    exam = evidence.exam.findings if evidence.exam is not None else ()
+    return (*found, *(finding for finding in exam if (finding.code, finding.path) not in known))
 
 
 def _is_number(value: Any) -> bool:

@@ -2,17 +2,25 @@
 
 import asyncio
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
 from proctor.benchmarks.state_graded import blocked_run
 from proctor.benchmarks.terminal_bench.harbor_task import HarborTask
-from proctor.benchmarks.terminal_bench.verdict_rule import TerminalBenchEvidence, read_rewards, read_tests
-from proctor.core.environment import Environment
+from proctor.benchmarks.terminal_bench.verdict_rule import (
+    TerminalBenchEvidence,
+    read_rewards,
+    read_statuses,
+    read_tests,
+)
+from proctor.core.environment import Checkpoint, Environment
 from proctor.core.errors import InfrastructureError, LimitReached
 from proctor.grading.state import (
     GraderMarkers,
@@ -24,11 +32,10 @@ from proctor.grading.state import (
     script_words,
 )
 
-RunVerifier = Callable[[HarborTask, Environment, QuarantinedEnvironment], Awaitable[TerminalBenchEvidence]]
-
 LOGS: Final = "/logs/verifier"
 TESTS: Final = "/tests"
 _MAX_RUNS: Final = 3
+_CACHE_VARIABLES: Final = ("UV_CACHE_DIR", "UV_TOOL_DIR", "UV_PYTHON_INSTALL_DIR", "PYTHONPYCACHEPREFIX")
 _MAX_LOG_BYTES: Final = 50_000_000
 _MAX_OUTPUT_CHARS: Final = 60_000
 # Says what lay there, then makes it as if nothing had.
@@ -39,24 +46,49 @@ mkdir -p /logs/verifier /logs/agent /logs/artifacts && chmod 777 /logs/verifier 
 """
 
 
-async def verify(
-    task: HarborTask, environment: Environment, folder: Path, *, seconds: float, variables: dict[str, str]
-) -> TerminalBenchEvidence:
-    """Run the task's verifier in an environment of which `folder` holds a snapshot; again, where it broke.
+class CopyState(StrEnum):
+    """Where the verifier runs. KNOWN: on a copy of files that had nothing to be set aside on another copy."""
+
+    NO_COPY = "no_copy"
+    NEW = "new"
+    KNOWN = "known"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifierSetup:
+    """How the verifier of a task is run: `folder` holds the snapshot of its environment."""
+
+    task: HarborTask
+    folder: Path
+    seconds: float
+    variables: dict[str, str]
+    checkpoint: Checkpoint | None
+
+
+async def verify(setup: VerifierSetup, environment: Environment) -> TerminalBenchEvidence:
+    """Run the task's verifier where the agent worked; again, where it broke.
 
     Raises:
         InfrastructureError: the environment is gone, or cannot be graded in.
     """
-    look = partial(
-        _quarantine_and_verify,
-        task,
-        environment,
-        folder,
-        run=partial(_run_verifier, seconds=seconds, variables=variables),
-    )
+    look = partial(_quarantine_and_verify, setup, environment)
     return await retry_without_leftovers(environment, look, LeftoverPolicy.SERVICES) or _blocked_evidence(
-        task, environment
+        setup.task, environment
     )
+
+
+async def verify_paper(
+    setup: VerifierSetup,
+    environment: Environment,
+    files: Mapping[str, bytes],
+    state: CopyState,
+) -> TerminalBenchEvidence:
+    """Run the verifier with these files in place of its tests', in a copy of the machine, or on the machine again.
+
+    Raises:
+        InfrastructureError: the environment is gone, or cannot be graded in.
+    """
+    return await _quarantine_and_verify(setup, environment, LeftoverPolicy.SERVICES, files=files, state=state)
 
 
 def verifier_programs(task: HarborTask) -> tuple[str, ...]:
@@ -65,34 +97,46 @@ def verifier_programs(task: HarborTask) -> tuple[str, ...]:
 
 
 async def _quarantine_and_verify(
-    task: HarborTask, environment: Environment, folder: Path, policy: LeftoverPolicy, *, run: RunVerifier
+    setup: VerifierSetup,
+    environment: Environment,
+    policy: LeftoverPolicy,
+    *,
+    files: Mapping[str, bytes] = MappingProxyType({}),
+    state: CopyState = CopyState.NO_COPY,
 ) -> TerminalBenchEvidence:
+    is_copy = state is not CopyState.NO_COPY
     quarantined = await quarantine(
         environment,
-        folder,
-        names=verifier_programs(task),
+        setup.folder,
+        names=verifier_programs(setup.task),
         policy=policy,
-        markers=GraderMarkers(strings=(LOGS,), directories=(environment.workdir,)),
+        markers=GraderMarkers() if is_copy else GraderMarkers(strings=(LOGS,), directories=(environment.workdir,)),
+        is_copy=is_copy,
+        guard_settings=state is not CopyState.KNOWN,
+        inspect=state is not CopyState.KNOWN,
+        task_text=setup.task.instruction,
+        checkpoint=setup.checkpoint,
     )
     planted = await _clean(environment, quarantined)
     for number in range(1, _MAX_RUNS + 1):
-        seen = await run(task, environment, quarantined)
+        seen = await _run_verifier(setup, environment, quarantined, files)
         if not seen.is_inconclusive:
             break
         if number < _MAX_RUNS:
             await _clean(environment, quarantined)
-    return msgspec.structs.replace(seen, planted=planted, verifier_runs=number)
+    return msgspec.structs.replace(seen, planted=() if is_copy else planted, verifier_runs=number)
 
 
 async def _run_verifier(
-    task: HarborTask,
+    setup: VerifierSetup,
     environment: Environment,
     quarantine_result: QuarantinedEnvironment,
-    *,
-    seconds: float,
-    variables: dict[str, str],
+    files: Mapping[str, bytes],
 ) -> TerminalBenchEvidence:
+    task = setup.task
     await environment.put(task.path / "tests", TESTS)
+    for name, content in files.items():
+        await environment.put(content, f"{TESTS}/{name}", mode=0o755 if name.endswith(".sh") else 0o644)
     await environment.exec(
         ["chmod", "+x", f"{TESTS}/test.sh"], variables={"PATH": quarantine_result.search_path}, cwd="/"
     )
@@ -100,24 +144,30 @@ async def _run_verifier(
         environment,
         quarantine_result,
         f"({TESTS}/test.sh) 2>&1",
-        timeout=seconds,
+        timeout=setup.seconds,
         cwd=task.workdir,
         program="/bin/bash",
-        variables=variables,
+        variables={**_own_caches(quarantine_result.grader_dir), **setup.variables},
     )
-    files, log_problem = await _fetch_logs(environment)
-    rewards, problem = read_rewards(files)
+    logs, log_problem = await _fetch_logs(environment)
+    rewards, problem = read_rewards(logs)
     script = task.test_script()
     return TerminalBenchEvidence(
         task_id=task.name,
         rewards=rewards,
         problem=log_problem or problem,
-        tests=read_tests(files, ran.stdout),
+        tests=read_tests(logs, ran.stdout),
         tests_expected="pytest" in script,
         verifier_run=msgspec.structs.replace(ran, stdout=_shortened(ran.stdout)),
         quarantine_result=quarantine_result,
         environment=environment.digest,
+        statuses=read_statuses(logs, ran.stdout),
     )
+
+
+def _own_caches(folder: str) -> dict[str, str]:
+    """Where uv keeps what it installs, and Python what it compiles: not where the agent may have left something."""
+    return {name: f"{folder}/caches/{name.lower()}" for name in _CACHE_VARIABLES}
 
 
 async def _clean(environment: Environment, quarantine_result: QuarantinedEnvironment) -> tuple[str, ...]:

@@ -4,13 +4,21 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
-from proctor.grading.controls import go_tests, java_tests, javascript_tests, rust_tests, shell_tests
+from proctor.grading.controls import (
+    go_tests,
+    java_tests,
+    javascript_tests,
+    python_tests,
+    rust_tests,
+    shell_tests,
+)
 from proctor.grading.controls.alteration import Alteration
 from proctor.grading.controls.syntax_tree import HOW_TO_INSTALL, Grammar, load_parser
 
 Finder = Callable[[str, bytes, Sequence[str]], dict[str, tuple[Alteration, ...]]]
 
 FINDERS: Final[dict[str, Finder]] = {
+    ".py": python_tests.find_alterations,
     **dict.fromkeys((".js", ".jsx", ".mjs", ".cjs"), javascript_tests.find_alterations),
     **dict.fromkeys((".ts", ".mts", ".cts", ".tsx"), javascript_tests.find_alterations),
     **dict.fromkeys((".sh", ".bash", ".bats", ".ksh"), shell_tests.find_alterations),
@@ -44,12 +52,23 @@ def find_alterations(path: str, source: bytes, tests: Sequence[str]) -> dict[str
     return finder(path, source, tests) if finder is not None else {}
 
 
+def has_finder(path: str, source: bytes) -> bool:
+    """Whether a file is in a language whose tests can be altered."""
+    return _language_suffix(path, source) in FINDERS
+
+
 def missing_grammar(path: str, source: bytes) -> str | None:
     """Why the tests of a file in a known language have no alterations here: its grammar is not installed."""
     grammar = GRAMMARS.get(_language_suffix(path, source))
     if grammar is None or load_parser(grammar.package, grammar.function) is not None:
         return None
     return f"there is no grammar of {grammar.language} here: {HOW_TO_INSTALL}"
+
+
+def installed_grammars() -> tuple[str, ...]:
+    """The languages whose grammars are installed: what is known of a task's tests depends on them."""
+    grammars = {grammar.language: grammar for grammar in GRAMMARS.values()}
+    return tuple(sorted(name for name, one in grammars.items() if load_parser(one.package, one.function) is not None))
 
 
 def _language_suffix(path: str, source: bytes) -> str:

@@ -6,36 +6,58 @@ restores the shell, kills what the agent left running, adds trusted copies of th
 """
 
 from proctor.grading.finding_codes import EnvironmentCode
+from proctor.grading.state.copies import (
+    CopyFailed,
+    ExamPlace,
+    KeptFiles,
+    changed_since,
+    keep_files,
+    open_place,
+    with_findings,
+)
 from proctor.grading.state.fresh_shell import ShellResult, retry_without_leftovers, run_in_fresh_shell
 from proctor.grading.state.processes import (
     LeftoverPolicy,
     ProcessInfo,
     ProcessList,
     find_leftovers,
+    kill_processes,
+    list_processes,
     parse_process_list,
     service_pids,
+    started_since,
 )
 from proctor.grading.state.programs import InstalledProgram, ProgramTable, script_words
 from proctor.grading.state.quarantine import GraderMarkers, QuarantinedEnvironment, quarantine
 from proctor.grading.state.snapshot import EnvironmentSnapshot, take_snapshot
 
 __all__ = [
+    "CopyFailed",
     "EnvironmentCode",
     "EnvironmentSnapshot",
+    "ExamPlace",
     "GraderMarkers",
     "InstalledProgram",
+    "KeptFiles",
     "LeftoverPolicy",
     "ProcessInfo",
     "ProcessList",
     "ProgramTable",
     "QuarantinedEnvironment",
     "ShellResult",
+    "changed_since",
     "find_leftovers",
+    "keep_files",
+    "kill_processes",
+    "list_processes",
+    "open_place",
     "parse_process_list",
     "quarantine",
     "retry_without_leftovers",
     "run_in_fresh_shell",
     "script_words",
     "service_pids",
+    "started_since",
     "take_snapshot",
+    "with_findings",
 ]

@@ -14,8 +14,11 @@ from proctor.grading.state.snapshot import read_small_file
 
 T = TypeVar("T")
 
-# Into files, not into pipes: what the command leaves in the background would hold a pipe open as long as it lives.
-_RUN: Final = 'umask 022; exec "$1" "$2/command" >"$2/out" 2>"$2/err" </dev/null'
+# The command is the shell's input: it is in no file and no argument, where programs that it calls could read it. Its
+# output goes into files, not into pipes, which what it leaves in the background would hold open as long as it lives.
+_RUN: Final = 'umask 022; exec "$1" -c "$3" sh >"$2/out" 2>"$2/err"'
+_READ_AND_RUN: Final = 'command=$(cat); exec </dev/null; eval "$command"'
+_READ_OUTPUT: Final = 'cat "$1/out"; cat "$1/err" >&2'
 _MAX_STREAM_BYTES: Final = 1_000_000
 
 
@@ -41,23 +44,24 @@ async def run_in_fresh_shell(
 ) -> ShellResult:
     """Run a command in an environment in quarantine; `program` is the shell that reads it."""
     path = {"PATH": quarantined.search_path}
-    # In a file, not among its arguments, which every process sees.
     with tempfile.TemporaryDirectory(prefix="proctor-fresh-") as scratch:
-        for name, text in (("command", f"{command}\n"), ("out", ""), ("err", "")):
-            (Path(scratch) / name).write_text(text, encoding="utf-8", errors="surrogateescape")
+        for name in ("out", "err"):
+            (Path(scratch) / name).touch()
         await environment.put(Path(scratch), quarantined.grader_dir)
     done = await environment.exec(
-        ["/bin/sh", "-c", _RUN, "sh", program, quarantined.grader_dir],
+        ["/bin/sh", "-c", _RUN, "sh", program, quarantined.grader_dir, _READ_AND_RUN],
+        stdin=command.encode("utf-8", "surrogateescape"),
         variables={**(variables or {}), **path},
         cwd=cwd,
         timeout=timeout,
     )
-    stdout, stderr = [
-        (await environment.exec(["cat", file], variables=path, cwd="/", output_bytes=_MAX_STREAM_BYTES)).stdout.decode(
-            "utf-8", "replace"
-        )
-        for file in (f"{quarantined.grader_dir}/out", f"{quarantined.grader_dir}/err")
-    ]
+    read = await environment.exec(
+        ["/bin/sh", "-c", _READ_OUTPUT, "sh", quarantined.grader_dir],
+        variables=path,
+        cwd="/",
+        output_bytes=_MAX_STREAM_BYTES,
+    )
+    stdout, stderr = read.stdout.decode("utf-8", "replace"), read.stderr.decode("utf-8", "replace")
     return ShellResult(
         exit_code=done.exit_code, stdout=stdout, stderr=stderr, seconds=done.seconds, timed_out=done.timed_out
     )

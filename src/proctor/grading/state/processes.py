@@ -19,6 +19,7 @@ for folder in /proc/[0-9]*; do
   printf 'Exe:\t'; readlink "$folder/exe" || echo
   printf 'Command:\t'; tr '\0\n\t' '   ' <"$folder/cmdline" | head -c 400; echo
   ls -lb "$folder/fd"
+  [ -e "$folder/stat" ] && printf 'Alive:\tyes\n'
 done 2>/dev/null
 echo "=sockets"; cat /proc/net/tcp /proc/net/tcp6 /proc/net/unix 2>/dev/null
 echo "=mounts"; cat /proc/self/mountinfo
@@ -135,6 +136,18 @@ def find_leftovers(
     )
 
 
+def started_since(before: ProcessList, now: ProcessList) -> tuple[ProcessInfo, ...]:
+    """The processes that a command has left, which are no children of what ran before it."""
+    found = []
+    for process in now.processes.values():
+        above: ProcessInfo | None = process
+        while above is not None and above.pid not in before.processes:
+            above = now.processes.get(above.parent)
+        if process.pid != 1 and (above is None or above.pid == 1):
+            found.append(process)
+    return tuple(found)
+
+
 async def kill_processes(environment: Environment, processes: Iterable[ProcessInfo]) -> None:
     """Stop them all, then kill them, so that none can start another one in between."""
     pids = [str(process.pid) for process in processes]
@@ -189,8 +202,8 @@ def _parse_process(lines: list[str], listening: Collection[str], users: Collecti
             if colon and key not in facts:
                 facts[key] = value.strip()
     try:
-        if facts["State"].startswith("Z"):
-            return None
+        if facts["State"].startswith("Z") or "Alive" not in facts:
+            return None  # it has ended, or did while it was looked at
         command = facts.get("Command", "")
         listens = any(socket in listening for socket in sockets) if seen else facts["Uid"].split()[0] in users
         return ProcessInfo(
@@ -202,7 +215,7 @@ def _parse_process(lines: list[str], listening: Collection[str], users: Collecti
             listens=listens,
         )
     except (KeyError, ValueError, IndexError):
-        return None  # it ended while it was looked at
+        return None
 
 
 def _listening_sockets(lines: Iterable[str]) -> tuple[set[str], set[str]]:

@@ -37,6 +37,13 @@ for real; do
 done
 echo "=sums"; sha256sum -- "$@"
 """
+# The files are its input. Prints what each is.
+_FILE_KINDS: Final = r"""
+while read -r real; do
+  [ -f "$real" ] || { echo none; continue; }
+  case $(head -c 4 "$real" | tr -d '\0') in "#!"*) echo script ;; ?ELF) echo binary ;; *) echo other ;; esac
+done
+"""
 # The files are its input. Prints for each whether it is as the package that it belongs to brought it.
 _PACKAGE_ORIGINS: Final = r"""
 while read -r real; do
@@ -58,6 +65,8 @@ TRUSTED_TOOLS: Final = frozenset(
     printf ps pwd readlink rm sed seq sha256sum sleep sort stat tail tee test timeout touch tr true uname uniq wc which
     xargs""".split()  # noqa: SIM905 - a list of words reads best as words
 )
+# Programs that a grader of ours starts with; a copy is put back where one of the image is no program any more.
+INTERPRETERS: Final = re.compile(r"python[0-9.]*|pytest|curl|uvx?|perl|node")
 # Programs that everybody has as a machine's code. As a script that no package brought, they are somebody's own.
 NATIVE_PROGRAMS: Final = TRUSTED_TOOLS | frozenset(
     """bash curl dash ip jq lsof mariadb mongod mysql nc netstat nginx openssl postgres psql redis-cli redis-server sh
@@ -108,6 +117,18 @@ async def find_programs(environment: Environment, names: Sequence[str], *, searc
         )
         for place, real, kind in found
     }
+
+
+async def file_kinds(environment: Environment, files: Sequence[str], *, path: str) -> dict[str, str]:
+    """What these files are: `binary`, `script` or `other`; `none` where there is no such file.
+
+    Raises:
+        InfrastructureError: the environment cannot be inspected.
+    """
+    if not files:
+        return {}
+    output = await _run_script(environment, _FILE_KINDS, files, path)
+    return dict(zip(files, output.splitlines(), strict=False))
 
 
 async def package_origins(environment: Environment, files: Sequence[str], *, path: str) -> dict[str, PackageOrigin]:

@@ -8,10 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from proctor.core.environment import Environment
+from proctor.core.environment import Checkpoint, Environment
 from proctor.core.record import Record
 from proctor.core.verdict import Finding
 from proctor.grading.finding_codes import EnvironmentCode
+from proctor.grading.state.archive import ArchiveOrigin, compare_with_archive
+from proctor.grading.state.libraries import restore_libraries
 from proctor.grading.state.processes import (
     LeftoverPolicy,
     ProcessInfo,
@@ -21,13 +23,17 @@ from proctor.grading.state.processes import (
     service_pids,
 )
 from proctor.grading.state.programs import (
+    INTERPRETERS,
     NATIVE_PROGRAMS,
+    TRUSTED_TOOLS,
     InstalledProgram,
     PackageOrigin,
     ProgramTable,
+    file_kinds,
     find_programs,
     package_origins,
 )
+from proctor.grading.state.settings import guarded_programs, set_aside_settings
 from proctor.grading.state.snapshot import (
     PRELOAD,
     EnvironmentSnapshot,
@@ -86,8 +92,28 @@ async def quarantine(
     names: Sequence[str],
     policy: LeftoverPolicy,
     markers: GraderMarkers = GraderMarkers(),  # noqa: B008 - a frozen record
+    is_copy: bool = False,
+    guard_settings: bool = False,
+    task_text: str = "",
+    checkpoint: Checkpoint | None = None,
+    ask_archive: bool = False,
+    inspect: bool = True,
 ) -> QuarantinedEnvironment:
     """Make an environment ready for a grader with these words, those of `take_snapshot`, in the same `folder`.
+
+    Args:
+        environment: as the agent has left it.
+        folder: with the snapshot.
+        names: the words of the grader.
+        policy: what becomes of processes.
+        markers: to look for.
+        is_copy: a copy, in which nothing of the agent's runs.
+        guard_settings: set aside what the agent has changed of the settings of the grader's programs, and of what its
+            Python runs on; the snapshot has them.
+        task_text: what the agent was told; settings that it names stay.
+        checkpoint: knows the image that the environment was made from.
+        ask_archive: compare programs of packages that were installed with those packages in their archive.
+        inspect: look for programs that are not what they were; another copy of the same files need not be looked at.
 
     Raises:
         InvalidData: there is no snapshot of the environment.
@@ -98,29 +124,110 @@ async def quarantine(
     path = f"{inside}/bin:{snapshot.path}"
     findings = await _restore_shells(environment, snapshot, folder)
     await environment.put(_tool_kit(snapshot, folder), inside)
-    own, rest, kept = await _kill_leftovers(environment, snapshot, path, policy)
-    # What was just killed could have undone it until now.
-    findings += [finding for finding in await _restore_shells(environment, snapshot, folder) if finding not in findings]
-    findings += [_process_finding(EnvironmentCode.AGENT_RUNNING, process, "was still running") for process in own]
-    findings += [_process_finding(EnvironmentCode.LEFT_RUNNING, process, "was killed") for process in rest]
-    if kept.init_start_time != snapshot.init_start_time:
-        findings.append(_finding(EnvironmentCode.RESTARTED, "", EnvironmentCode.RESTARTED.meaning))
-    if policy is LeftoverPolicy.KEEP:
-        findings += [_process_finding(EnvironmentCode.LEFT_RUNNING, process, "still runs") for process in kept.others]
+    processes = _ProcessOutcome() if is_copy else await _end_processes(environment, snapshot, path, policy)
+    if not is_copy:
+        # What was just killed could have undone it until now.
+        again = await _restore_shells(environment, snapshot, folder)
+        findings += [finding for finding in again if finding not in findings]
+    findings += processes.findings
+    if guard_settings:
+        findings += await _restore_programs(environment, snapshot, folder, path)
+        findings += await restore_libraries(environment, snapshot.libraries, checkpoint, path=path)
+        findings += await set_aside_settings(
+            environment, snapshot.settings, guarded_programs(names), path=path, needed=task_text
+        )
+    if not inspect:
+        return QuarantinedEnvironment(grader_dir=inside, search_path=path, findings=tuple(dict.fromkeys(findings)))
     changed = _changed_programs(snapshot, await find_programs(environment, names, search_path=snapshot.path, path=path))
-    program_findings, fakes = _judge_programs(
-        snapshot, changed, await package_origins(environment, [one.real_path for one in changed], path=path)
-    )
+    origins = await package_origins(environment, [one.real_path for one in changed], path=path)
+    if ask_archive and checkpoint is not None:
+        origins, unverified = await _ask_archive(environment, checkpoint, changed, origins, path)
+        findings += unverified
+    program_findings, fakes = _judge_programs(snapshot, changed, origins)
     findings += program_findings
     findings += await _scan_for_markers(environment, snapshot, path, inside, markers)
     return QuarantinedEnvironment(
         grader_dir=inside,
         search_path=path,
-        findings=tuple(findings),
+        findings=tuple(dict.fromkeys(findings)),
         fake_programs=fakes,
+        killed=processes.killed,
+        services=processes.services,
+    )
+
+
+async def _ask_archive(
+    environment: Environment,
+    checkpoint: Checkpoint,
+    changed: Sequence[InstalledProgram],
+    origins: Mapping[str, PackageOrigin],
+    path: str,
+) -> tuple[dict[str, PackageOrigin], list[Finding]]:
+    """What the archive makes of the programs that the machine's own database vouches for."""
+    claimed = [one for one in changed if origins.get(one.real_path) == "packaged" and one.name not in TRUSTED_TOOLS]
+    if not claimed:
+        return dict(origins), []
+    answers = await compare_with_archive(environment, checkpoint, claimed, path=path)
+    known: dict[ArchiveOrigin, PackageOrigin] = {"differs": "changed", "absent": "unknown"}
+    code = EnvironmentCode.UNVERIFIED_PROGRAM
+    unverified = [
+        _finding(code, one.path, f"{code.meaning}: {one.name}")
+        for one in claimed
+        if answers.get(one.real_path, "unreachable") == "unreachable"
+    ]
+    return {**origins, **{file: known[answer] for file, answer in answers.items() if answer in known}}, unverified
+
+
+class _ProcessOutcome(Record):
+    findings: tuple[Finding, ...] = ()
+    killed: tuple[str, ...] = ()
+    services: tuple[str, ...] = ()
+
+
+async def _end_processes(
+    environment: Environment, snapshot: EnvironmentSnapshot, path: str, policy: LeftoverPolicy
+) -> _ProcessOutcome:
+    own, rest, kept = await _kill_leftovers(environment, snapshot, path, policy)
+    findings = [_process_finding(EnvironmentCode.AGENT_RUNNING, process, "was still running") for process in own]
+    findings += [_process_finding(EnvironmentCode.LEFT_RUNNING, process, "was killed") for process in rest]
+    if kept.init_start_time != snapshot.init_start_time:
+        findings.append(_finding(EnvironmentCode.RESTARTED, "", EnvironmentCode.RESTARTED.meaning))
+    if policy is LeftoverPolicy.KEEP:
+        findings += [_process_finding(EnvironmentCode.LEFT_RUNNING, process, "still runs") for process in kept.others]
+    return _ProcessOutcome(
+        findings=tuple(findings),
         killed=tuple(process.command[:_MAX_SHOWN] for process in (*own, *rest)),
         services=tuple(process.command[:_MAX_SHOWN] for process in kept.services),
     )
+
+
+async def _restore_programs(
+    environment: Environment, snapshot: EnvironmentSnapshot, folder: Path, path: str
+) -> list[Finding]:
+    """Put interpreters of the image back where something else than a program stands in their place."""
+    files = {
+        program.real_path: program
+        for program in snapshot.programs
+        if program.name in snapshot.copies and INTERPRETERS.fullmatch(program.name)
+    }
+    kinds = await file_kinds(environment, list(files), path=path)
+    findings = []
+    for place, program in files.items():
+        if kinds.get(place) == "binary":
+            continue
+        await environment.put(program_copies_dir(folder) / snapshot.copies[program.name], place, mode=0o755)
+        code = EnvironmentCode.PROGRAM_REPLACED
+        findings.append(_finding(code, place, f"{code.meaning}: {program.name}"))
+    return findings
+
+
+async def restore_shells(environment: Environment, folder: Path) -> list[Finding]:
+    """Put the shells of an environment back as its snapshot in `folder` has them.
+
+    Raises:
+        InvalidData: there is no snapshot of the environment.
+    """
+    return await _restore_shells(environment, load_snapshot(folder), folder)
 
 
 async def _restore_shells(environment: Environment, snapshot: EnvironmentSnapshot, folder: Path) -> list[Finding]:
@@ -165,6 +272,8 @@ def _tool_kit(snapshot: EnvironmentSnapshot, folder: Path) -> Path:
     shutil.rmtree(kit, ignore_errors=True)
     (kit / "bin").mkdir(parents=True)
     for name, copy in snapshot.copies.items():
+        if name not in TRUSTED_TOOLS:
+            continue
         os.link(program_copies_dir(folder) / copy, kit / "bin" / name)
         (kit / "bin" / name).chmod(0o755)
     return kit
@@ -221,8 +330,8 @@ def _judge_programs(
         where = (
             program.path if old is None or program.real_path == old.real_path else f"{program.path}, before {old.path}"
         )
-        is_own = program.kind == "script" and (old is None or old.kind == "binary")
-        if name in snapshot.copies:
+        is_own = program.kind != "binary" and (old is None or old.kind == "binary")
+        if name in snapshot.copies and name in TRUSTED_TOOLS:
             findings.append(
                 _finding(EnvironmentCode.PROGRAM_REPLACED, where, f"{EnvironmentCode.PROGRAM_REPLACED.meaning}: {name}")
             )
@@ -234,6 +343,9 @@ def _judge_programs(
             findings.append(
                 _finding(EnvironmentCode.PROGRAM_CHANGED, where, f"{EnvironmentCode.PROGRAM_CHANGED.meaning}: {name}")
             )
+        else:
+            code = EnvironmentCode.OWN_PROGRAM
+            findings.append(_finding(code, where, f"{code.meaning}: {name}"))
     return findings, tuple(fakes)
 
 

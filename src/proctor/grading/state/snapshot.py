@@ -12,8 +12,10 @@ from typing import Final, Literal
 from proctor.core.environment import Environment
 from proctor.core.errors import InfrastructureError, LimitReached
 from proctor.core.record import Record, read_record, to_json
+from proctor.grading.state.libraries import LibraryFiles, list_libraries
 from proctor.grading.state.processes import list_processes
-from proctor.grading.state.programs import TOOLS, TRUSTED_TOOLS, InstalledProgram, find_programs
+from proctor.grading.state.programs import INTERPRETERS, TOOLS, TRUSTED_TOOLS, InstalledProgram, find_programs
+from proctor.grading.state.settings import SettingsFile, guarded_programs, record_settings
 
 SHELLS: Final = ("/bin/sh", "/bin/bash")
 PRELOAD: Final = "/etc/ld.so.preload"
@@ -40,6 +42,7 @@ class EnvironmentSnapshot(Record):
         taken_at: the environment's clock, in seconds since the epoch.
         path: where programs are searched.
         programs: those that the grader may call; `copies` are the files of some, by name, below the snapshot's folder.
+        settings: the files that programs of the grader read before they start; `libraries`: what its Python runs on.
         processes: what ran before the agent started; `init_start_time`: when the first of them started.
     """
 
@@ -51,11 +54,17 @@ class EnvironmentSnapshot(Record):
     processes: tuple[int, ...]
     init_start_time: str
     preload: bool
+    settings: tuple[SettingsFile, ...] = ()
+    libraries: LibraryFiles = LibraryFiles()
     schema_version: Literal["proctor.environment_snapshot@1"] = "proctor.environment_snapshot@1"
 
 
-async def take_snapshot(environment: Environment, names: tuple[str, ...], folder: Path) -> EnvironmentSnapshot:
+async def take_snapshot(
+    environment: Environment, names: tuple[str, ...], folder: Path, *, guard_settings: bool = False
+) -> EnvironmentSnapshot:
     """Record in `folder`, on the host, what the words of a grader stand for in an environment that is still untouched.
+
+    With `guard_settings`, also what its programs read before they start, and what its Python runs on.
 
     Raises:
         InfrastructureError: the environment does not have the shell and tools for that.
@@ -83,6 +92,8 @@ async def take_snapshot(environment: Environment, names: tuple[str, ...], folder
         processes=tuple(sorted(listed.processes)),
         init_start_time=listed.init_start_time,
         preload=await read_small_file(environment, PRELOAD) is not None,
+        settings=await record_settings(environment, guarded_programs(names), path=path) if guard_settings else (),
+        libraries=await list_libraries(environment, path=path) if guard_settings else LibraryFiles(),
     )
     (folder / _RECORD).write_bytes(to_json(snapshot))
     return snapshot
@@ -140,7 +151,11 @@ async def _copy_trusted_programs(
     environment: Environment, programs: Iterable[InstalledProgram], copies: Path
 ) -> dict[str, str]:
     """Copies of the tools that are brought back, by name."""
-    wanted = [program for program in programs if program.kind == "binary" and program.name in TRUSTED_TOOLS]
+    wanted = [
+        program
+        for program in programs
+        if program.kind == "binary" and (program.name in TRUSTED_TOOLS or INTERPRETERS.fullmatch(program.name))
+    ]
     files = dict.fromkeys((program.sha256, program.real_path) for program in wanted)
     staged = f"/run/proctor-{secrets.token_hex(8)}"
     words = [staged, *(word for pair in files for word in pair)]

@@ -1,0 +1,171 @@
+"""Runs the tests of a submission under control: what suites, the SWE family and plugins share.
+
+A control set that is known is used at once. Where none is, the tests run as they are first: only a submission that
+passes them is worth making one.
+"""
+
+import os
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from proctor.core.causes import Status
+from proctor.core.record import Record
+from proctor.core.trees import LINK, file_paths, read_entry
+from proctor.core.verdict import ControlSummary, Finding
+from proctor.grading.controls.exam import control_findings, control_summary, examine, resolve_exam, stands_so_far
+from proctor.grading.controls.languages import has_finder, installed_grammars, missing_grammar
+from proctor.grading.controls.papers import ControlSet
+from proctor.grading.controls.proof import RunPaper, prove_controls, sample_tests, unproved_controls
+from proctor.grading.outcome import TestRun
+from proctor.grading.protection import is_protected
+from proctor.grading.resolve import Expectation, Resolution, resolve
+from proctor.results.cache import RecordCache, cache_key
+
+CONTROL_CACHE: Final = "control_sets"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlledTests:
+    """The tests of a task, as their control needs them.
+
+    Attributes:
+        key: identifies all that the control set depends on: environment, tests, oracle, grader.
+        sources: reads the test files, by path, as they are when the tests run.
+        run_oracle: runs the tests on the tree with the oracle applied; None where the task has no oracle.
+        pairs: of papers; 0 turns control exams off.
+    """
+
+    key: str
+    expectation: Expectation
+    sources: Callable[[], Mapping[str, bytes]]
+    run_oracle: RunPaper | None
+    pairs: int
+    use_cache: bool = True
+
+    @property
+    def _full_key(self) -> str:
+        return cache_key(self.key, *installed_grammars())
+
+    @property
+    def _cache(self) -> RecordCache[ControlSet]:
+        return RecordCache(ControlSet, CONTROL_CACHE)
+
+    def known(self) -> ControlSet | None:
+        """The control set, where it was made before."""
+        return self._cache.get(self._full_key) if self.use_cache and self.pairs else None
+
+    async def make(self, before: TestRun | None) -> ControlSet:
+        """The control set, made and proved where it is not known."""
+        if not self.use_cache:
+            return await self._prove(before)
+        return await self._cache.get_or_make(self._full_key, lambda: self._prove(before))
+
+    async def _prove(self, before: TestRun | None) -> ControlSet:
+        expectation = self.expectation
+        if self.run_oracle is None:
+            return unproved_controls(expectation.labels, self.sources(), pairs=self.pairs)
+        fail_to_pass, pass_to_pass = expectation.fail_to_pass, expectation.pass_to_pass
+        if not expectation.labels:
+            solved = (await self.run_oracle({}, "controls0")).tests
+            passing = [test for test, status in solved.items() if status in expectation.passing]
+            earlier = before.tests if before is not None else {}
+            fail_to_pass = tuple(test for test in passing if earlier.get(test) not in expectation.passing)
+            pass_to_pass = tuple(test for test in passing if test not in set(fail_to_pass))
+        sources = self.sources()
+        controls = await prove_controls(
+            fail_to_pass,
+            sample_tests(pass_to_pass, random.SystemRandom()),
+            sources,
+            self.run_oracle,
+            pairs=self.pairs,
+            others=pass_to_pass,
+            whole_step=expectation.exit_zero or not expectation.labels,
+            passing=expectation.passing,
+        )
+        missing = filter(None, (missing_grammar(path, source) for path, source in sources.items()))
+        reason = next(missing, "") if controls.uncontrolled else ""
+        return msgspec.structs.replace(controls, reason=reason)
+
+
+class ControlledRun(Record):
+    """How the tests of a submission ended.
+
+    Attributes:
+        resolution: the verdict's parts that they decide.
+        runs: the tests as they are; the first one is judged, the others are repetitions.
+        plain: the first run gave all tests as they are, so its artifacts are those of the whole.
+        findings: proof that the submission passes tests that a right program fails.
+        controls: how far the verdict was controlled; None where controls are turned off.
+    """
+
+    resolution: Resolution
+    runs: tuple[TestRun, ...]
+    plain: bool
+    findings: tuple[Finding, ...] = ()
+    controls: ControlSummary | None = None
+
+
+async def run_controlled(
+    tests: ControlledTests,
+    run_paper: RunPaper,
+    before: Callable[[], TestRun | None],
+    *,
+    repeats: int = 1,
+) -> ControlledRun:
+    """Run the tests on a submission, as they are and altered, and judge it.
+
+    Args:
+        tests: of the task.
+        run_paper: runs the tests on the tree with the submission applied, with these files over it.
+        before: the run on the pristine tree, which has ended when the first paper has.
+        repeats: how many independent results are wanted.
+    """
+    controls = tests.known()
+    plain: list[TestRun] = []
+    if controls is None or not controls.pairs:
+        for name in ("post_patch", *(f"post_patch.det{number}" for number in range(1, repeats))):
+            plain.append(await run_paper({}, name))  # noqa: PERF401 - a comprehension is a call more
+        resolution = resolve(before(), plain[0], tests.expectation, reruns=plain[1:])
+        ended = ControlledRun(resolution=resolution, runs=tuple(plain), plain=True)
+        if not tests.pairs:
+            return ended
+        if controls is None and resolution.status is Status.RESOLVED:
+            controls = await tests.make(before())
+        if controls is None or not controls.pairs:
+            summary = control_summary(controls, None) if controls is not None else None
+            return msgspec.structs.replace(ended, controls=summary)
+    exam = await examine(
+        controls,
+        tests.sources(),
+        run_paper,
+        lambda run, unseen: stands_so_far(before(), run, tests.expectation, unseen),
+        repeats=repeats,
+        plain=plain,
+        passing=tests.expectation.passing,
+    )
+    return ControlledRun(
+        resolution=resolve_exam(before(), exam, controls, tests.expectation),
+        runs=exam.runs,
+        plain=bool(plain),
+        findings=control_findings(exam) if exam.complete else (),
+        controls=control_summary(controls, exam),
+    )
+
+
+def read_sources(base: Path, overlay: Path | None, protected: tuple[str, ...]) -> dict[str, bytes]:
+    """The test files of a task in languages whose tests can be altered: protected ones, and those of the overlay."""
+    sources = {}
+    for root in filter(None, (base, overlay)):
+        for path in file_paths(root):
+            name = os.fsdecode(path)
+            if root is base and not is_protected(name, protected):
+                continue
+            entry = read_entry(root, path)
+            if entry is not None and entry.mode != LINK and has_finder(name, entry.data):
+                sources[name] = entry.data
+    return sources

@@ -1,0 +1,71 @@
+"""A Python file as bytes and as a syntax tree: where each node stands in the bytes."""
+
+import ast
+import re
+from typing import Final
+
+from proctor.grading.audit.python_code import parse_python
+
+_LINE_END: Final = re.compile(rb"\r\n|\r|\n")
+_BOM: Final = b"\xef\xbb\xbf"
+_CODING: Final = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def parse(source: bytes) -> ast.Module | None:
+    """The syntax tree of a file in UTF-8, which is what its offsets count in; None for any other file."""
+    try:
+        text = source.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+    return parse_python(text) if source.isascii() or _declares_utf8(source) else None
+
+
+def _declares_utf8(source: bytes) -> bool:
+    for line in source.splitlines()[:2]:
+        match = _CODING.match(line)
+        if match is not None:
+            return match.group(1).lower().replace(b"_", b"-").startswith((b"utf-8", b"utf8"))
+    return True
+
+
+class PythonSource:
+    """A file and its syntax tree. Offsets count bytes."""
+
+    def __init__(self, source: bytes, tree: ast.Module) -> None:
+        self.bytes = source
+        self.tree = tree
+        start = len(_BOM) if source.startswith(_BOM) else 0
+        self._starts = [start, *(match.end() for match in _LINE_END.finditer(source))]
+        line_end = _LINE_END.search(source)
+        self.newline = line_end.group().decode() if line_end is not None else "\n"
+
+    def start(self, node: ast.expr | ast.stmt | ast.keyword) -> int:
+        return self._starts[node.lineno - 1] + node.col_offset
+
+    def end(self, node: ast.expr | ast.stmt | ast.keyword) -> int:
+        return self._starts[last_line(node) - 1] + (node.end_col_offset or 0)
+
+    def text(self, start: int, end: int) -> str:
+        return self.bytes[start:end].decode()
+
+    def text_of(self, node: ast.expr | ast.stmt) -> str:
+        return self.text(self.start(node), self.end(node))
+
+    def line_start(self, line: int) -> int:
+        return self._starts[line - 1]
+
+    def line_end(self, offset: int) -> int:
+        """The end of the line that holds this offset, before its line break."""
+        match = _LINE_END.search(self.bytes, offset)
+        return match.start() if match is not None else len(self.bytes)
+
+    def indentation(self, node: ast.stmt) -> str:
+        """What stands before a statement on its line, where that is nothing but blanks; blanks as many otherwise."""
+        before = self.text(self.line_start(node.lineno), self.start(node))
+        return before if not before.strip() else " " * len(before)
+
+
+def last_line(node: ast.expr | ast.stmt | ast.keyword) -> int:
+    return node.end_lineno or node.lineno

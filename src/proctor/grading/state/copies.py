@@ -1,0 +1,102 @@
+"""Where a grader runs beside the machine that the agent worked on: on copies that its processes cannot reach.
+
+A copy has the files of the machine at the moment when the time was up, and no process of the agent's. Services that the
+agent has left running on the machine are reached over its network, and at their sockets.
+"""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from proctor.core.environment import Checkpoint, CopyableEnvironment, Environment
+from proctor.core.errors import InfrastructureError
+from proctor.core.verdict import Finding
+from proctor.grading.state.quarantine import QuarantinedEnvironment, restore_shells
+
+# Argument: since when. The system's own places are the copy's own in every exam.
+_CHANGED_SINCE: Final = r"""
+find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /tmp -o -path /var -o -path /usr -o \
+  -path /etc -o -path /root -o -path /opt -o -path /logs -o -path /tests \) -prune -o \
+  -type f -newerct "@$1" ! -name '*.log' ! -name '*.pid' ! -name '*.lock' ! -name '*-wal' ! -name '*-journal' \
+  ! -name '*-shm' ! -name '*.aof' ! -name '*.rdb' ! -name '*.pyc' -print 2>/dev/null
+"""
+_MAX_CHANGED: Final = 10_000
+
+
+class ExamPlace(StrEnum):
+    """Where the grader's commands run, from the best to the last resort.
+
+    COPY: all files are those of the moment when the time was up. LIVE_FILES: programs and settings are, while data is
+    what services on the machine read and write. MACHINE: where the agent worked, beside all that it has left running.
+    """
+
+    COPY = "copy"
+    LIVE_FILES = "live_files"
+    MACHINE = "machine"
+
+
+class CopyFailed(Exception):
+    """The machine is in a state of which no copy can be started, while its image starts."""
+
+
+class KeptFiles(NamedTuple):
+    """The files of a machine when the time was up. Without a checkpoint, no copies of the machine can be made."""
+
+    checkpoint: Checkpoint | None
+    findings: tuple[Finding, ...] = ()
+
+
+@asynccontextmanager
+async def keep_files(environment: Environment, folder: Path) -> AsyncIterator[KeptFiles]:
+    """Keep the files of a machine as they are now, but with the shells of its snapshot in `folder`.
+
+    Raises:
+        InfrastructureError: the engine cannot keep them.
+    """
+    findings = tuple(await restore_shells(environment, folder))
+    if not isinstance(environment, CopyableEnvironment):
+        yield KeptFiles(None, findings)
+        return
+    checkpoint = await environment.checkpoint()
+    try:
+        yield KeptFiles(checkpoint, findings)
+    finally:
+        await checkpoint.remove()
+
+
+def with_findings(quarantined: QuarantinedEnvironment, findings: Iterable[Finding]) -> QuarantinedEnvironment:
+    """The same with findings that were there before, each once."""
+    merged = tuple(dict.fromkeys((*findings, *quarantined.findings)))
+    return msgspec.structs.replace(quarantined, findings=merged)
+
+
+@asynccontextmanager
+async def open_place(
+    place: ExamPlace, machine: Environment, checkpoint: Checkpoint | None
+) -> AsyncIterator[Environment]:
+    """The environment to run a grader in; a copy is removed afterwards.
+
+    Raises:
+        CopyFailed: no copy can be started, by the agent's doing.
+        InfrastructureError: the engine cannot make it.
+    """
+    if place is ExamPlace.MACHINE or checkpoint is None:
+        yield machine
+        return
+    try:
+        copy = await checkpoint.copy(live_files=place is ExamPlace.LIVE_FILES)
+    except InfrastructureError as error:
+        async with await checkpoint.original():
+            raise CopyFailed(error.what) from error
+    async with copy:
+        yield copy
+
+
+async def changed_since(environment: Environment, when: float) -> tuple[str, ...]:
+    """Files that hold data and were changed since then; not logs and databases, which services go on writing."""
+    asked = await environment.exec(["/bin/sh", "-c", _CHANGED_SINCE, "sh", f"{when:.0f}"], cwd="/", timeout=120)
+    return tuple(asked.stdout.decode("utf-8", "replace").splitlines()[:_MAX_CHANGED])
