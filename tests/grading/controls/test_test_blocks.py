@@ -3,7 +3,7 @@ from collections.abc import Sequence
 from altered_sources import changes, concerned
 from proctor.grading.controls import AlterationKind, find_alterations
 from proctor.grading.controls.javascript_tests import JAVASCRIPT
-from proctor.grading.controls.syntax_tree import Proposal, Proposer, parse_source
+from proctor.grading.controls.syntax_tree import ProposedChange, Proposer, parse_source
 from proctor.grading.controls.test_blocks import HOLE, TestBlock, TestName, alterations_of_blocks, assign_ids
 
 
@@ -78,7 +78,7 @@ def test_an_alteration_after_which_the_file_cannot_be_read_is_left_out() -> None
     proposer = Proposer(tree)
     statements = tree.root.named_children
 
-    def propose() -> list[Proposal]:
+    def propose() -> list[ProposedChange]:
         made = [("adds(4);", 0), ("adds(;", 1), ("adds(5);", 2)]
         return [proposer.replaced(AlterationKind.LITERAL, statements[n], statements[n], text) for text, n in made]
 
