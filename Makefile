@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * os.cpu_count())')
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: FORCE setup dev demo picture screenshots test lint format schemas perf cheats trace clean
+.PHONY: FORCE setup dev demo picture screenshots test lint format schemas perf cheats controls-trial trace clean
 
 setup: $(VENV)/.installed
 
@@ -78,6 +78,10 @@ perf: dev
 # Hostile submissions, graded for real: cheat, defence, verdict, audit finding. Fails when one of them wins.
 cheats: dev
 	@PYTHONPATH=tests $(BIN)/python -m cheats $(ARGS)
+
+# How many tests of core's Python tasks have an altered twin that the oracle fails. Fails when they are too few.
+controls-trial: dev
+	@PYTHONPATH=tests $(BIN)/python -m controls_trial $(ARGS)
 
 # The calls from `bench run` to the agent, and from grading to the test process. Fails when they are too many.
 trace: dev
