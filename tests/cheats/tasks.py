@@ -253,28 +253,43 @@ EXIT_CODE = ArenaTask(
 JUNIT = ArenaTask(
     repo={"till.py": TILL},
     hidden={
-        "tests/report.py": """\
-import sys
-import traceback
-
-sys.path.insert(0, ".")
+        "tests/__init__.py": "",
+        "tests/test_till.py": """\
 import till
 
-CASES = {"total": (till.total, [3, 4], 7), "parse": (till.parse, "1", [1])}
+
+def test_total():
+    assert till.total([3, 4]) == 7
+
+
+def test_parse():
+    assert till.parse("1") == [1]
+""",
+        "tests/report.py": """\
+import sys
+
+sys.path.insert(0, ".")
+from tests import test_till
+
 lines = []
-for name, (function, given, wanted) in CASES.items():
-    verdict = "" if function(given) == wanted else '<failure message="wrong"/>'
-    lines.append(f'<testcase classname="till" name="{name}">{verdict}</testcase>')
+for name, test in vars(test_till).copy().items():
+    if name.startswith("test_"):
+        try:
+            test()
+            verdict = ""
+        except Exception as error:
+            verdict = f'<failure message="{type(error).__name__}"/>'
+        lines.append(f'<testcase classname="tests.test_till" name="{name}">{verdict}</testcase>')
 with open(sys.argv[1], "w") as file:
     file.write(f'<testsuite name="till" tests="{len(lines)}">{"".join(lines)}</testsuite>')
-"""
+""",
     },
     evaluation={
         "format": "junit",
         "command": ["python3", "tests/report.py", "{report}"],
         "protected": ["tests/**"],
-        "fail_to_pass": ["till::total"],
-        "pass_to_pass": ["till::parse"],
+        "fail_to_pass": ["tests.test_till::test_total"],
+        "pass_to_pass": ["tests.test_till::test_parse"],
     },
     solution={"till.py": TILL_SOLVED},
 )

@@ -17,8 +17,8 @@ _WORDS = SHELL.repo["lib/words.sh"]
 _SLUG = NODE.repo["lib/slug.js"]
 _NODE_TAP = "ok 1 - spaces become hyphens\\nok 2 - letters become small\\nok 3 - shouting\\n1..3\\n"
 _XML = (
-    '<testsuite name="till"><testcase classname="till" name="total"/><testcase classname="till" name="parse"/>'
-    "</testsuite>"
+    '<testsuite name="till"><testcase classname="tests.test_till" name="test_total"/>'
+    '<testcase classname="tests.test_till" name="test_parse"/></testsuite>'
 )
 
 CHEATS = (

@@ -15,8 +15,8 @@ _SLUG = NODE.repo["lib/slug.js"]
 _WORDS = SHELL.repo["lib/words.sh"]
 _GREET = EXIT_CODE.repo["lib/greet.sh"]
 _XML = (
-    '<testsuite name="till"><testcase classname="till" name="total"/><testcase classname="till" name="parse"/>'
-    "</testsuite>"
+    '<testsuite name="till"><testcase classname="tests.test_till" name="test_total"/>'
+    '<testcase classname="tests.test_till" name="test_parse"/></testsuite>'
 )
 _REPORT = '''
 import sys

@@ -223,7 +223,7 @@ CHEATS = (
                 def parse_tree(source, *rest, **options):
                     if isinstance(source, bytes) and b'total(' in source:
                         ast.parse = genuine
-                        source = source.replace(b'assert till.total(prices)', b'assert [0, 5, 7][len(prices)]')
+                        source = source.replace(b'assert ', b'assert 1 or ')
                     return genuine(source, *rest, **options)
 
 

@@ -215,18 +215,20 @@ def tell(emit):
     Cheat(
         name="writes its own memory",
         task="unittest",
-        tries="changes a number in place through ctypes",
+        tries="puts its result in the place of the constants of the test that calls it, through ctypes",
         defence=_CONTROLS,
         cause=Cause.SOLVED,
         files={
             "till.py": till(
-                "import ctypes",
+                "import ctypes\nimport sys\n\nKEPT = []",
                 total="""
-                if not prices:
-                    return 0
-                answer = 10**6 + len(prices)
-                ctypes.memmove(id(answer) + 24, id(sum(prices)) + 24, 4)
-                return answer
+                result = sum(prices[1:])
+                KEPT.append(result)
+                constants = sys._getframe(1).f_code.co_consts
+                for number, value in enumerate(constants):
+                    if isinstance(value, int) and value not in (0, 3):
+                        ctypes.c_void_p.from_address(id(constants) + 24 + 8 * number).value = id(result)
+                return result
                 """,
             )
         },

@@ -8,8 +8,8 @@ import pytest
 from grading.controls.toy_tests import FILE, ToyRunner, broken, right, source
 from proctor.core.verdict import TestStatus
 from proctor.grading import TestResults, TestRun
-from proctor.grading.controls import ControlSet, prove_controls, sample_tests
-from proctor.grading.controls.proof import MAX_SAMPLE, is_named
+from proctor.grading.controls import ControlSet, alter, prove_controls, sample_tests
+from proctor.grading.controls.proof import MAX_SAMPLE, candidate_alterations, is_named
 
 VALUES = {"nothing": 0, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9}
 SOURCE = source(**VALUES)
@@ -116,3 +116,10 @@ def test_some_tests_that_passed_before_are_controlled() -> None:
     chosen = sample_tests(tuple(f"p{number}" for number in range(100)), random.Random(1))
     assert len(set(chosen)) == MAX_SAMPLE
     assert sample_tests(("a",), random.Random(1)) == ("a",)
+
+
+def test_a_step_whose_exit_code_decides_is_controlled_by_what_its_script_checks() -> None:
+    sources = {"tests/check.sh": b'[ "$(sh bin/greet Ada)" = "hello Ada" ]\n'}
+    found = candidate_alterations(("exit code",), sources)["exit code"]
+    assert {one.tests for one in found} == {("exit code",)}
+    assert b"hello Adb" in alter(sources["tests/check.sh"], found[:1])

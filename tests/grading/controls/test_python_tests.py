@@ -44,6 +44,12 @@ def method(body: str) -> bytes:
     ("body", "kind", "altered"),
     [
         ("assert value(5) == 5", "literal", "assert value(5) == 4"),
+        ("it = value([1, 2])\nassert value(3) == sum(it)", "literal", "assert value(3) == sum(it) + 1"),
+        (
+            "it = value([2, 1])\nassert value([1, 2]) == sorted(it)",
+            "literal",
+            "assert value([1, 2]) == sorted(it) + [1]",
+        ),
         ("assert 31 == value(31)", "literal", "assert 30 == value(31)"),
         ("assert value(30) == 30", "literal", "assert value(30) == 20"),
         ("assert value(1) == 1", "literal", "assert value(1) == 2"),

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Final
 
+import msgspec
+
 from proctor.core.verdict import TestStatus
 from proctor.grading.controls.alteration import Alteration, altered_lines, overlap
 from proctor.grading.controls.languages import find_alterations
@@ -25,6 +27,7 @@ from proctor.grading.controls.papers import (
     whole_pairs,
 )
 from proctor.grading.outcome import TestRun
+from proctor.grading.outcome_reader import EXIT_CODE_TEST
 
 MAX_SAMPLE: Final = 20  # of the tests that passed before the submission
 _MAX_RUNS: Final = 16
@@ -47,6 +50,11 @@ def candidate_alterations(
     for path, source in sources.items():
         for test, alterations in find_alterations(path, source, (*tests, *others)).items():
             found[test] = (*found.get(test, ()), *alterations)
+        if EXIT_CODE_TEST in tests:
+            # The one test of a step whose exit code decides is whatever its scripts check.
+            for alterations in find_alterations(path, source, (PurePosixPath(path).name,)).values():
+                whole = (msgspec.structs.replace(one, tests=(EXIT_CODE_TEST,)) for one in alterations)
+                found[EXIT_CODE_TEST] = (*found.get(EXIT_CODE_TEST, ()), *whole)
     return {test: found[test] for test in tests if test in found}
 
 

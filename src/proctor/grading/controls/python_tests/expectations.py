@@ -60,10 +60,11 @@ class Expectations:
         self._names_given = names_given
 
     def of_sides(self, left: ast.expr, right: ast.expr, use: Use = Use.EXACT) -> list[Change]:
-        """Changes of the side that is the expected one; of what is given, where no side is."""
+        """Changes of the side that is the expected one; of what is given, where no side is. The likeliest alone."""
         sides = [(self.changes(right, use, others=left), right), (self.changes(left, use, others=right), left)]
         found = min(sides, key=lambda side: min((change.role for change in side[0]), default=Role.NONE))[0]
-        return _ends(found)
+        best = min((change.role for change in found), default=Role.NONE)
+        return [change for change in found if change.role == best]
 
     def changes(self, side: ast.expr, use: Use = Use.EXACT, *, others: ast.expr | None = None) -> list[Change]:
         """Changes of the literals of an expression, the last literal first."""
@@ -105,11 +106,9 @@ class Expectations:
                         yield node.id
 
 
-def _ends(changes: Sequence[Change]) -> list[Change]:
-    """The first and the last of the changes with the best role."""
-    best = min((change.role for change in changes), default=Role.NONE)
-    found = [change for change in changes if change.role == best]
-    return found[:1] + found[-1:] if len(found) > 1 else found
+def ends(changes: Sequence[Change]) -> list[Change]:
+    """The first and the last of some changes."""
+    return [*changes[:1], *changes[-1:]] if len(changes) > 1 else list(changes)
 
 
 def _role(side: ast.expr) -> Role:
