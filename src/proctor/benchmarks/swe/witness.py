@@ -21,6 +21,7 @@ from proctor.benchmarks.swe.environment_steps import SweTestRun, apply_in_enviro
 from proctor.benchmarks.swe.grading_job import SweGradingJob
 from proctor.benchmarks.swe.patches import touched_paths, with_final_newline
 from proctor.benchmarks.swe.reporter_step import ReporterStep, reporter_step
+from proctor.benchmarks.swe.reverse_diff import reversed_diff
 from proctor.benchmarks.swe.rows import FeatureBenchRow, R, SweEvoRow
 from proctor.benchmarks.swe.tasks import row_fingerprint
 from proctor.core.environment import Environment
@@ -142,7 +143,7 @@ class _Witness(Generic[R]):
     @classmethod
     async def make(cls, job: SweGradingJob[R]) -> "_Witness[R] | None":
         oracle_patch = job.official_grader.oracle_patch(job.row)
-        if oracle_patch is None or isinstance(job.row, FeatureBenchRow):
+        if oracle_patch is None:
             return None
         step, tested = reporter_step(job.row), _Tested(patch=with_final_newline(oracle_patch))
         sources = await read_test_sources(job, step)
@@ -198,10 +199,14 @@ async def _observe_oracle(
     for one in (step, None) if step is not None else (None,):
         run = await _run_once(job, one, sources, tested, {})
         await job.save_run("witness.oracle" if one is not None else "witness.oracle.official", run)
+        fail_to_pass, pass_to_pass = job.row.fail_to_pass, job.row.pass_to_pass
+        if isinstance(job.row, FeatureBenchRow):
+            # Its labels are files; what decides are the tests in them.
+            fail_to_pass, pass_to_pass = tuple(test for test in run.tests if "::" in test), ()
         found = OracleWitness(
             by_reporter=one is not None,
-            fail_to_pass=tuple(label for label in job.row.fail_to_pass if run.tests.get(label) in PASSING),
-            pass_to_pass=tuple(label for label in job.row.pass_to_pass if run.tests.get(label) in PASSING),
+            fail_to_pass=tuple(label for label in fail_to_pass if run.tests.get(label) in PASSING),
+            pass_to_pass=tuple(label for label in pass_to_pass if run.tests.get(label) in PASSING),
             tampered=run.outcome.tampered,
         )
         if found.fail_to_pass:
@@ -288,7 +293,10 @@ async def _committed(environment: Environment, commit: str, path: str) -> bytes 
 
 async def read_test_sources(job: SweGradingJob[R], step: ReporterStep | None) -> TestSources | None:
     """The test files with the test patch, and the test program; None where the patch does not apply to the base."""
-    patch = with_final_newline(job.row.test_patch.encode("utf-8", "surrogateescape"))
+    text = job.row.test_patch
+    if isinstance(job.row, FeatureBenchRow):
+        text = reversed_diff(text, excluding=frozenset()) or ""  # it takes the tests away
+    patch = with_final_newline(text.encode("utf-8", "surrogateescape"))
     paths = touched_paths(patch)
     async with job.start_prepared() as environment:
         await environment.exec(["git", "config", "--global", "--add", "safe.directory", "*"])
