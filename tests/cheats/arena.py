@@ -21,7 +21,7 @@ import msgspec
 from cheats.cheat import Cheat, Content, Link, Program
 from cheats.tasks import BYSTANDER, TASKS, ArenaTask
 from proctor.benchmarks import suite_benchmark
-from proctor.core.benchmark import Benchmark, GradeOptions
+from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext
 from proctor.core.causes import Status
 from proctor.core.environment import (
     DelegatingProvider,
@@ -34,7 +34,6 @@ from proctor.core.environment import (
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.submission import PatchKind
 from proctor.environments.local import LocalProvider
-from proctor.results import RecordCache
 from proctor.runner.evaluate import evaluate
 
 TEST_SECONDS = 30.0
@@ -109,12 +108,12 @@ class Arena:
                     name: Prediction(task_id=name, patch_kind=PatchKind.UNIFIED_DIFF, content=patch)
                     for name, patch in predictions.items()
                 },
-                provider=provider,
-                options=GradeOptions(controls=controls),
-                artifacts=self.folder / "artifacts" / secrets.token_hex(8),
+                GradingContext(
+                    provider,
+                    self.folder / "artifacts" / secrets.token_hex(8),
+                    GradeOptions(controls=controls),
+                ),
                 jobs=2,
-                cache=RecordCache(TaskEvaluation, "evaluations"),
-                on_evaluated=lambda _: None,
             )
         await provider.close()
         seconds = time.monotonic() - started

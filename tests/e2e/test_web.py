@@ -43,8 +43,8 @@ async def half(request: web.Request, body: dict[str, Any]) -> web.StreamResponse
 async def test_what_was_refused_and_what_was_estimated_is_in_the_result_and_in_its_reports(cli_world: CliWorld) -> None:
     program = cli_world.folder / "agent.py"
     program.write_text(AGENT)
-    run = ("bench", "run", "toy", "--agent", "command", "--agent-command", f"python3 {program}", "--model", MODEL)
-    run += ("--isolation", "off", "--quiet")
+    agent = ("--agent", "command", "--agent-command", f"python3 {program}")
+    run = ("bench", "run", "toy", *agent, "--model", MODEL, "--isolation", "off", "--quiet")
     async with toy_provider() as provider:
         env = {**access(provider), "TOY_TASKS": 1}
         provider.overrides["?"] = [half]

@@ -108,8 +108,8 @@ async def test_a_stream_that_the_agent_cuts_off_is_charged_by_what_was_delivered
 
 async def test_an_agent_that_does_not_read_is_charged_what_the_provider_has_sent() -> None:
     sent = 0
-    event = stream_bytes(message(TEXT), piece=5).split(b"\n\n")[3] + b"\n\n"
-    start = stream_bytes(message(TEXT), piece=5).partition(b"\n\n")[0] + b"\n\n"
+    start, _, event, *_ = (part + b"\n\n" for part in stream_bytes(message("x" * 10), piece=1).split(b"\n\n"))
+    assert b'"text":"x"' in event, "a token of one byte"
 
     async def flood(request: web.Request) -> web.StreamResponse:
         nonlocal sent
@@ -186,13 +186,40 @@ async def test_a_request_has_left_its_mark_when_it_arrives_and_its_response_take
 
     async with provider() as lab, world(upstream(lab), recording=path) as here:
         lab.responses = [look]
-        for number in range(1, 3):
+        for _ in range(2):
             assert (await here.agent.ask(stream=True))[0] == 200
-            await eventually(lambda number=number: here.session.usage.requests == number, "its end")
-            assert load_recording(path).unanswered == ()
+            await eventually(lambda: load_recording(path).unanswered == (), "its end")
     assert [mark.number for mark in seen] == [1, 2]
     assert {mark.usage[0].tokens.input for mark in seen} == {len(lab.bodies[0]) + ADDED_PROMPT_TOKENS}
     assert all(mark.cost_usd == Prices.load().cost(mark.usage[0]) for mark in seen)
+
+
+async def test_the_mark_of_a_stream_follows_what_has_arrived(tmp_path: Path) -> None:
+    """The recording as a kill would leave it in the middle of a response."""
+    path = tmp_path / "c.jsonl"
+    words = "x " * 5000
+    events = stream_bytes(message(words, tokens=Tokens(input=70, cache_read=9000, output=1)), piece=2).split(b"\n\n")
+
+    async def stream(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await response.prepare(request)
+        for event in events[:4002]:
+            await response.write(event + b"\n\n")
+        await asyncio.Event().wait()
+        return response
+
+    async with provider() as lab, world(upstream(lab), recording=path) as here:
+        lab.responses = [stream]
+        response = await here.agent.post(stream=True)
+        received = b""
+        while received.count(b"content_block_delta") < 2 * 4000:
+            received += await response.content.readany()
+        (usage,) = recording_usage(path)
+        response.close()
+    # The provider has reported the input, and 4000 words have arrived.
+    assert (usage.tokens.input, usage.tokens.cache_read, usage.estimated_requests) == (70, 9000, 1)
+    assert 4000 <= usage.tokens.output <= 2 * len("x ") * 5000 + UNSEEN_STREAM_TOKENS
+    assert path.read_bytes().count(b'"kind":"mark"') < 12
 
 
 async def test_what_is_replayed_or_scripted_leaves_no_mark(tmp_path: Path) -> None:
@@ -210,10 +237,10 @@ async def test_what_is_replayed_or_scripted_leaves_no_mark(tmp_path: Path) -> No
             async with gateway.session(spec) as session:
                 agent = Agent(http, base + session.path)
                 assert (await agent.ask())[0] == 200
-                assert session.limit is None
+                assert not session.ended
                 status, body = await agent.ask("something new")
                 assert (status, b"($0.1 of $0.1)" in body) == (402, True)
-                assert session.limit is not None
+                assert session.usage.refused == 1
         assert len(lab.requests) == 1
     marks = [(tmp_path / name).read_bytes().count(b'"kind":"mark"') for name in "012"]
     assert marks == [0, 1, 0]
@@ -271,6 +298,7 @@ class Books:
         self.chance = chance
         self.tokens = Tokens()
         self.requests = 0
+        self.awaited = 0
 
     async def respond(self, request: web.Request) -> web.StreamResponse:
         body = provider_body(request)
@@ -300,13 +328,13 @@ async def test_the_ledger_is_never_below_the_providers_books_however_often_it_is
         books = Books(chance)
         lab.responses = [books.respond]
         for number in range(10):
-            wanted = books.requests + chance.randint(1, 30)
+            books.awaited = books.requests + chance.randint(1, 30)
             recording = tmp_path / f"{number}.jsonl"
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-c", PROCTOR, lab.url, str(recording)),
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
             )
-            await eventually(lambda wanted=wanted: books.requests >= wanted, "its requests")
+            await eventually(lambda: books.requests >= books.awaited, "its requests")
             await asyncio.sleep(chance.uniform(0, 0.05))
             process.send_signal(signal.SIGKILL)
             await process.wait()

@@ -25,6 +25,7 @@ from proctor.grading.state import (
     run_in_fresh_shell,
     script_words,
     service_pids,
+    started_since,
     take_snapshot,
 )
 from waiting import PATIENCE, limits
@@ -113,7 +114,10 @@ async def test_an_interpreter_that_was_upgraded_is_named_and_used(environment: E
         """,
     )
     made = await quarantine(environment, tmp_path / "more", names=words, policy=LeftoverPolicy.KEEP)
-    assert codes(made) == {"program-changed": "/usr/local/bin/python3, before /usr/bin/python3"}
+    assert codes(made) == {
+        "program-changed": "/usr/local/bin/python3, before /usr/bin/python3",
+        "own-program": "/usr/local/bin/curl",
+    }
     assert made.fake_programs == ()
     ran = await run_in_fresh_shell(environment, made, "command -v python3; command -v grep", timeout=PATIENCE)
     assert ran.stdout == f"/usr/local/bin/python3\n{made.grader_dir}/bin/grep\n"
@@ -132,9 +136,6 @@ async def test_an_agent_s_processes_go_and_its_services_stay(environment: Enviro
     assert {finding.code for finding in kept.findings} == {EnvironmentCode.LEFT_RUNNING.value}
     made = await settled(environment, tmp_path, LeftoverPolicy.SERVICES)
     assert any("echo late" in command for command in made.killed)
-    # The loop's last `sleep` may outlive it by a moment, without a parent.
-    await sh(environment, "sleep 0.5")
-    made = await settled(environment, tmp_path, LeftoverPolicy.SERVICES)
     assert made.services == ("python3 -m http.server 80",)
     ran = await run_in_fresh_shell(
         environment, made, "rm -f /tmp/answer; sleep 0.3; test ! -e /tmp/answer && echo quiet", timeout=PATIENCE
@@ -250,7 +251,8 @@ def test_a_process_cannot_hide_behind_an_odd_name() -> None:
     text = (
         "=self 9 123\n=process 7\nName:\tx\\n=process 1\nState:\tS\nPPid:\t1\nNSsid:\t7\nExe:\t/bin/x (deleted)\n"
         "Command:\tx =sockets =mounts\ntotal 0\nlrwx 1 root root 64 Jan 1 00:00 3 -> socket:[55]\n"
-        "=process 9\nState:\tR\nPPid:\t0\nNSsid:\t9\nExe:\t/bin/dash\n=process 8\nState:\tZ\nPPid:\t0\nNSsid:\t1\n"
+        "=process 9\nState:\tR\nPPid:\t0\nNSsid:\t9\nExe:\t/bin/dash\nAlive:\tyes\n"
+        "=process 8\nState:\tZ\nPPid:\t0\nNSsid:\t1\nAlive:\tyes\n"
         "=sockets\n  0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 55 1 0\n"
         "=mounts\n1 0 0:1 / / rw - overlay overlay rw\n2 1 8:1 /x /opt/agent ro - ext4 /dev/sda ro\n"
         "3 1 8:1 /y /etc/hosts rw - ext4 /dev/sda rw\n"
@@ -259,6 +261,26 @@ def test_a_process_cannot_hide_behind_an_odd_name() -> None:
     assert (made.mounts, made.init_start_time) == (("/opt/agent",), "123")
     (only,) = made.processes.values()
     assert (only.pid, only.exe, only.listens) == (7, "/bin/x", True)
+
+
+def test_a_process_that_ended_while_it_was_looked_at_is_no_service() -> None:
+    listening = "=sockets\n  0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 55 1 0\n"
+    process_ = "=process 7\nState:\tS\nUid:\t0\t0\t0\t0\nPPid:\t1\nNSsid:\t7\nExe:\t/bin/sleep\n"
+    for alive, pids in (("", set()), ("Alive:\tyes\n", {7})):
+        made = parse_process_list(f"=self 9 123\n{process_}{alive}{listening}=mounts\n")
+        assert service_pids(made) == pids
+
+
+def test_what_a_command_leaves_is_told_from_children_of_what_ran_before() -> None:
+    before = census(process(1, 0, "/sbin/docker-init"), process(10, 1, "/usr/bin/postgres"))
+    now = census(
+        process(1, 0, "/sbin/docker-init"),
+        process(10, 1, "/usr/bin/postgres"),
+        process(11, 10, "/usr/bin/postgres"),
+        process(20, 1, "/usr/bin/java"),
+        process(21, 20, "/usr/bin/java"),
+    )
+    assert [one.pid for one in started_since(before, now)] == [20, 21]
 
 
 def test_every_code_has_a_line_in_the_documentation() -> None:

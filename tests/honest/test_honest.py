@@ -13,13 +13,12 @@ import pytest
 
 from cheats.arena import variable
 from proctor.benchmarks import suite_benchmark
-from proctor.core.benchmark import Benchmark, GradeOptions
+from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext
 from proctor.core.causes import Status
-from proctor.core.evaluation import Prediction, TaskEvaluation
+from proctor.core.evaluation import Prediction
 from proctor.core.submission import PatchKind
 from proctor.environments import local_unavailable_reason
 from proctor.environments.local import LocalProvider
-from proctor.results import RecordCache
 from proctor.runner.evaluate import evaluate
 
 ANSWERS = sorted(Path(__file__).with_name("answers").glob("*.diff"))
@@ -50,12 +49,7 @@ async def test_a_right_answer_is_resolved_without_a_finding(answer: Path, core: 
         core,
         [task],
         {name: Prediction(task_id=name, patch_kind=PatchKind.UNIFIED_DIFF, content=answer.read_bytes())},
-        provider=provider,
-        options=GradeOptions(),
-        artifacts=tmp_path / "artifacts",
-        jobs=1,
-        cache=RecordCache(TaskEvaluation, "evaluations"),
-        on_evaluated=lambda _: None,
+        GradingContext(provider, tmp_path / "artifacts", GradeOptions()),
     )
     await provider.close()
     verdict = graded.verdict

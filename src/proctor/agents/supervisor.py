@@ -94,6 +94,8 @@ class ProcessExit(Record):
             case ExitReason.CANCELLED:
                 return Cause.INTERRUPTED, "it was stopped from outside"
             case ExitReason.ENVIRONMENT_LIMIT:
+                if self.limit.startswith("depth"):  # its tree is nested so deeply that nobody can measure it
+                    return Cause.TOO_LARGE, f"the environment ended it: {self.limit}"
                 cause = Cause.AGENT_TIMEOUT if "wall clock" in self.limit else Cause.RESOURCE_LIMIT
                 return cause, f"the environment ended it: {self.limit}"
             case ExitReason.WALL_CLOCK:

@@ -5,7 +5,9 @@ default: the workspace, the diff that is collected, grading and validation. docs
 """
 
 import asyncio
+import dataclasses
 import hashlib
+import os
 import shutil
 import tempfile
 from abc import abstractmethod
@@ -26,6 +28,7 @@ from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.record import to_json
 from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource, ImageSource, Task
+from proctor.core.trees import read_entry
 from proctor.core.verdict import Verdict
 from proctor.grading import (
     REPORTER_FORMATS,
@@ -39,6 +42,7 @@ from proctor.grading import (
     apply_submission,
     lay_out,
     pre_patch_problem,
+    program_patterns,
     replace_files,
     restore_paths,
     run_time_findings,
@@ -127,6 +131,8 @@ class PatchBenchmark(Benchmark):
             base, pristine, tree = scratch / "base", scratch / "pre_patch", scratch / "post_patch"
             await asyncio.to_thread(_lay_out_base, task, base)
             await asyncio.to_thread(lay_out, base, pristine, overlay=hidden)
+            programs = _program_patterns(plan, pristine, self.oracle(task))
+            job = dataclasses.replace(job, protected=(*programs, *job.protected))
             before = await job.run_tests(plan, pristine, pristine=True)
             pre_patch = await job.save_run("pre_patch", before)
             problem = pre_patch_problem(before, expectation)
@@ -219,6 +225,16 @@ def _tested_paths(plan: TestPlan) -> tuple[str, ...]:
     modules = [target.split(".") for target in targets if "/" not in target]
     files = [f"/{'/'.join(parts[:depth])}.py" for parts in modules for depth in range(1, len(parts) + 1)]
     return (*(f"/{target}" for target in targets), *files)
+
+
+def _program_patterns(plan: TestPlan, tree: Path, oracle: Prediction | None) -> tuple[str, ...]:
+    """What the test command executes, besides what `protected` names."""
+
+    def read(path: str) -> bytes | None:
+        entry = read_entry(tree, os.fsencode(path))
+        return entry.data if entry is not None else None
+
+    return () if oracle is None else program_patterns(plan.command, read, oracle.content, oracle.patch_kind)
 
 
 def _lay_out_base(task: Task, tree: Path) -> None:

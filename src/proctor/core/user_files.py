@@ -7,7 +7,6 @@ the caller says of which file.
 """
 
 import errno
-import json
 import os
 import re
 import stat
@@ -15,7 +14,7 @@ from array import array
 from collections.abc import Callable, Iterator
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from proctor.core.errors import InvalidData, ProctorError, UsageError
 
@@ -60,10 +59,18 @@ def read_limited(file: Path, *, limit: int = MAX_BYTES) -> bytes:
         OSError: it cannot be read.
         BoundExceeded: it is larger, or no plain file.
     """
+    with _open(file, limit) as opened:
+        data = opened.read(limit + 1)
+    if len(data) > limit:
+        raise BoundExceeded(_too_large(limit))
+    return data
+
+
+def _open(file: Path, limit: int) -> BinaryIO:
     from_shell = str(file).startswith(_SHELL_PIPES)
     # Any other pipe would block until somebody writes to it.
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | (0 if from_shell else os.O_NONBLOCK))
-    with os.fdopen(descriptor, "rb") as opened:
+    try:
         status = os.fstat(descriptor)
         if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
@@ -71,10 +78,10 @@ def read_limited(file: Path, *, limit: int = MAX_BYTES) -> bytes:
             raise BoundExceeded("it is not a plain file")
         if stat.S_ISREG(status.st_mode) and status.st_size > limit:
             raise BoundExceeded(_too_large(limit))
-        data = opened.read(limit + 1)
-    if len(data) > limit:
-        raise BoundExceeded(_too_large(limit))
-    return data
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
 
 
 def read_user_bytes(file: Path, what: str, *, limit: int = MAX_BYTES, error: type[ProctorError] = UsageError) -> bytes:
@@ -110,9 +117,11 @@ def read_user_lines(file: Path, what: str) -> Iterator[bytes]:
         InvalidData: it is too large, or has a line that is.
         OSError: it cannot be read.
     """
-    with file.open("rb") as lines:
-        if os.fstat(lines.fileno()).st_size > MAX_LINES_BYTES:
-            raise InvalidData(f"cannot read {what}: {_too_large(MAX_LINES_BYTES)}", where=file)
+    try:
+        opened = _open(file, MAX_LINES_BYTES)
+    except BoundExceeded as error:
+        raise InvalidData(f"cannot read {what}: {error}", where=file) from error
+    with opened as lines:
         number = 0
         while line := lines.readline(MAX_LINE_BYTES):
             number += 1
@@ -129,6 +138,8 @@ def parse_json(data: bytes | str, **options: Any) -> Any:
     Raises:
         ValueError: it is not JSON; BoundExceeded: it is nested too deeply, or has a number that is too long.
     """
+    import json  # noqa: PLC0415 - whoever reads our own records needs none of it
+
     check_json(data)
     try:
         value = json.loads(data, **options)

@@ -35,8 +35,6 @@ from proctor.gateway.secret_mask import SecretMask, mask_text, secret_spellings
 
 DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
 NO_CONNECTION: Final = 0
-# How long what the provider had sent, when the client left, may take to be read.
-UNREAD_SECONDS: Final = 0.05
 _UNAUTHORIZED: Final = 401
 _AUTH_STATUSES: Final = frozenset({_UNAUTHORIZED, 402, 403})
 _RATE_LIMITED: Final = 429
@@ -278,7 +276,7 @@ async def _response_chunks(response: HttpResponse, mask: SecretMask) -> AsyncGen
 
 
 async def _unread_chunks(response: HttpResponse, mask: SecretMask) -> AsyncGenerator[bytes, None]:
-    async with aclosing(response.unread_chunks(UNREAD_SECONDS)) as chunks:
+    async with aclosing(response.unread_chunks()) as chunks:
         async for chunk in chunks:
             if clean := mask.feed(chunk):
                 yield clean

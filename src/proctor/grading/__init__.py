@@ -32,6 +32,7 @@ from proctor.grading.outcome_reader import EXIT_CODE_TEST
 from proctor.grading.plan import REPORTER_FORMATS, ConfigFile, TestFormat, TestPlan, pytest_config
 from proctor.grading.protection import TEST_MACHINERY, is_protected, protected_paths
 from proctor.grading.resolve import Expectation, Resolution, flaky_tests, pre_patch_problem, resolve
+from proctor.grading.test_program import program_patterns
 from proctor.grading.validation import TaskProblem, TaskProblemCode, TaskValidation, validate
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "lay_out",
     "over_limit",
     "pre_patch_problem",
+    "program_patterns",
     "protected_paths",
     "pytest_config",
     "replace_files",

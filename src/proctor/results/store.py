@@ -4,6 +4,7 @@ Version 1 stored results in ``tasks/`` and called the second trial of a task ``<
 run of version 1 keeps its names, also when it is resumed.
 """
 
+import errno
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -20,6 +21,7 @@ from proctor.core.files import write_atomic
 from proctor.core.record import Record, read_record, to_json
 from proctor.core.result import TaskResult, estimated_cost, sum_costs, usage_cost
 from proctor.core.run import RunConfig, RunSummary
+from proctor.core.user_files import MAX_BYTES
 
 CONFIG_FILE: Final = "config.json"
 SUMMARY_FILE: Final = "summary.json"
@@ -246,10 +248,17 @@ def attempt_dir_name(number: int) -> str:
 
 
 def _read_bytes(file: str) -> bytes:
-    """A whole file. A report reads up to a hundred thousand of them, and `open` takes longer than the rest."""
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    """A whole file. A report reads up to a hundred thousand of them, and `open` takes longer than the rest.
+
+    Raises:
+        OSError: it cannot be read, or not in this way.
+    """
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        return os.read(descriptor, os.fstat(descriptor).st_size)
+        size = os.fstat(descriptor).st_size
+        if size > MAX_BYTES:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), file)
+        return os.read(descriptor, size)
     finally:
         os.close(descriptor)
 

@@ -3,13 +3,16 @@
 import subprocess
 from typing import Literal
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.benchmarks.setupbench.quirks import Flaw, Quirk
 from proctor.benchmarks.setupbench.verdict_rule import (
+    AlteredRun,
     SetupBenchEvidence,
+    SetupBenchExam,
     blocked_evidence,
     judge,
     passes_official,
@@ -17,8 +20,8 @@ from proctor.benchmarks.setupbench.verdict_rule import (
     with_token,
 )
 from proctor.core.causes import Cause, Status
-from proctor.core.verdict import Verdict
-from proctor.grading.state import QuarantinedEnvironment, ShellResult
+from proctor.core.verdict import ControlSummary, Verdict
+from proctor.grading.state import ExamPlace, QuarantinedEnvironment, ShellResult
 
 TOKEN = "setup-0123456789"
 SAID = "Setup successful"
@@ -63,7 +66,8 @@ def verdict(
         (f"if true; then echo '{SAID}'", "marker", False, False),
         (f"set -x; false && echo '{SAID}'", "marker", False, False),
         (f"python3 -c \"x = ('{SAID}' if\"", "marker", True, False),
-        (f"echo '{SAID}'; kill -TERM $$", "marker", True, True),
+        (f"echo '{SAID}'; kill -TERM $$", "marker", True, False),
+        (f"echo '{SAID}'; exit 3", "marker", True, False),
         (f"printf '  {SAID}  \\n'", "marker", True, True),
     ],
 )
@@ -123,3 +127,42 @@ def test_a_machine_on_which_nothing_runs_has_failed() -> None:
 def test_nothing_that_does_not_hold_the_token_is_resolved(stdout: str, stderr: str, code: int, timed_out: bool) -> None:
     seen = verdict(ran(stdout.replace(TOKEN, ""), stderr, code, timed_out=timed_out))
     assert seen.status is Status.UNRESOLVED
+
+
+def test_a_command_that_ends_its_own_process_group_may_be_terminated() -> None:
+    seen = ran(f"{TOKEN}\n", code=143)
+    assert passes_strict(seen, TOKEN, "marker", "serve & kill -TERM -$group")
+    assert not passes_strict(seen, TOKEN, "marker", "serve")
+
+
+def test_copies_of_a_machine_decide_where_the_command_passes() -> None:
+    failed = AlteredRun(part="answer", original="done", altered="x", run=ran("Setup failed"), passed=False)
+    passed = msgspec.structs.replace(failed, passed=True, run=ran(TOKEN))
+    seen = SetupBenchEvidence(
+        task_id="t",
+        token=TOKEN,
+        official_run=ran(TOKEN),
+        quarantine_result=QuarantinedEnvironment(grader_dir="", search_path=""),
+        environment="docker:x",
+    )
+
+    def judged(exam: SetupBenchExam) -> Verdict:
+        return judge(msgspec.structs.replace(seen, exam=exam), "marker", None, "g")
+
+    good = judged(SetupBenchExam(place=ExamPlace.COPY, plain=ran(TOKEN), altered=(failed,)))
+    assert (good.status, good.findings) == (Status.RESOLVED, ())
+    assert good.controls == ControlSummary(pairs=1, controlled=1)
+    none = judged(SetupBenchExam(place=ExamPlace.COPY, plain=ran(TOKEN)))
+    assert (none.status, none.controls) == (
+        Status.RESOLVED,
+        ControlSummary(pairs=0, controlled=0, uncontrolled=("success command",)),
+    )
+    forged = judged(SetupBenchExam(place=ExamPlace.COPY, plain=ran(TOKEN), altered=(failed, passed)))
+    assert (forged.cause, forged.official) == (Cause.TAMPERED, Status.RESOLVED)
+    assert [finding.code for finding in forged.findings] == ["control-passed"]
+    assert "`done` changed to `x`" in forged.findings[0].detail
+    live = judged(SetupBenchExam(place=None, plain=ran("Setup failed")))
+    assert (live.cause, [finding.code for finding in live.findings]) == (Cause.TESTS_FAILED, ["only-live"])
+    assert judged(SetupBenchExam(place=None, plain=None)).cause is Cause.TAMPERED
+    fake = SetupBenchExam(place=ExamPlace.COPY, plain=ran(TOKEN), altered=(failed,), fake_programs=("psql",))
+    assert judged(fake).cause is Cause.TAMPERED

@@ -1,4 +1,4 @@
-"""States that were made to deceive the verifier: each passed before copies, controls and guarded settings, none does."""
+"""States that were made to deceive the verifier: they pass it as it is, and none is resolved."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -99,7 +99,7 @@ ATTACKS = (
         FAILED,
         _SETTINGS,
     ),
-    Attack("sitecustomize of the system", _write(f"{_SITE}/sitecustomize.py", _QUIT), FAILED, _SETTINGS),
+    Attack("sitecustomize of the system", _write("/etc/python3.11/sitecustomize.py", _QUIT), FAILED, _SETTINGS),
     Attack(
         "usercustomize of the user",
         _write("/root/.local/lib/python3.11/site-packages/usercustomize.py", _QUIT),
@@ -128,9 +128,9 @@ ATTACKS = (
     ),
     Attack(
         "compiled code that is not the source's",
-        "cd /usr/lib/python3/dist-packages/_pytest && python3 - <<'END'\n"
+        "python3 - <<'END'\n"
         "import importlib.util, os, struct, marshal\n"
-        "source = os.path.abspath('hookspec.py'); s = os.stat(source)\n"
+        "source = '/usr/lib/python3/dist-packages/_pytest/hookspec.py'; s = os.stat(source)\n"
         f"code = compile(open(source).read() + {_QUIT!r}, source, 'exec')\n"
         "target = importlib.util.cache_from_source(source)\n"
         "os.makedirs(os.path.dirname(target), exist_ok=True)\n"
@@ -140,7 +140,8 @@ ATTACKS = (
     ),
     Attack(
         "an interpreter that is a script",
-        "real=$(readlink -f /usr/bin/python3)\n" + 'rm "$real"\n' + _write("$real", f"#!/bin/sh\necho \"{_FORGED[7:-2]}\"", "755"),
+        'real=$(readlink -f /usr/bin/python3); rm "$real"\n'
+        + _write("$real", f'#!/bin/sh\necho "{_FORGED[7:-2]}"', "755"),
         FAILED,
         ("program-replaced",),
     ),
@@ -229,3 +230,40 @@ async def test_no_attack_is_resolved(
     assert verdict.status is Status.UNRESOLVED, (verdict.reason, verdict.findings)
     assert verdict.cause in attack.causes, verdict
     assert codes(verdict) >= set(attack.named), verdict.findings
+
+
+HONEST = {
+    "plainly": _SOLUTION,
+    "with packages of its own": (
+        f"mkdir -p {_SITE}/tools && echo 'HELLO = \"hello\"' >{_SITE}/tools/__init__.py\n"
+        f"echo /opt/more >{_SITE}/more.pth\n"
+        f"printf 'import _virtualenv\\n' >{_SITE}/_virtualenv.pth; echo >{_SITE}/_virtualenv.py\n"
+        f"python3 -c 'import tools; print(tools.HELLO)' >greeting.txt; echo 42 >number.txt\n"
+    ),
+    "with a server that stays": (
+        f"{_SOLUTION}nohup python3 -m http.server 8000 >/dev/null 2>&1 &\n"
+        "until bash -c 'echo >/dev/tcp/localhost/8000' 2>/dev/null; do sleep 0.1; done\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("how", HONEST)
+async def test_honest_work_is_resolved_without_findings(
+    how: str, bench: TerminalBench, provider: DockerProvider, tmp_path: Path
+) -> None:
+    async with machine(bench, provider, tmp_path / "it") as it:
+        await sh(it.environment, f"cd /app\n{HONEST[how]}")
+        verdict = await it.verdict()
+    assert (verdict.status, verdict.findings) == (Status.RESOLVED, ()), verdict
+    assert verdict.controls is not None
+    assert (verdict.controls.controlled, verdict.controls.uncontrolled, verdict.controls.passed) == (2, (), ())
+
+
+async def test_without_controls_a_module_where_the_tests_start_wins(
+    bench: TerminalBench, provider: DockerProvider, tmp_path: Path
+) -> None:
+    attack = next(attack for attack in ATTACKS if attack.name == "a module where the tests start")
+    async with machine(bench, provider, tmp_path / "it") as it:
+        await sh(it.environment, attack.script)
+        verdict = await it.verdict(controls=0)
+    assert (verdict.status, verdict.controls) == (Status.RESOLVED, None)

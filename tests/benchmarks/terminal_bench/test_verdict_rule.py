@@ -4,6 +4,7 @@ import json
 import math
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,11 +17,12 @@ from proctor.benchmarks.terminal_bench.leaderboard import (
     leaderboard_score,
     trials_of,
 )
-from proctor.benchmarks.terminal_bench.verdict_rule import read_rewards, read_tests
+from proctor.benchmarks.terminal_bench.verdict_rule import TerminalBenchExam, read_rewards, read_statuses, read_tests
 from proctor.core.causes import Cause, Status
 from proctor.core.errors import UsageError
 from proctor.core.record import read_record
-from proctor.grading.state import QuarantinedEnvironment, ShellResult
+from proctor.core.verdict import ControlSummary, Finding, TestStatus
+from proctor.grading.state import ExamPlace, QuarantinedEnvironment, ShellResult
 from proctor.results import new_run
 from proctor.results.formats import ExportOptions, ImportOptions, export_run, find_format
 from stored_runs import finish, store_trial
@@ -53,6 +55,10 @@ FULL, NONE = {"reward": 1.0}, {"reward": 0.0}
     ("what", "status", "cause", "official", "score"),
     [
         (seen(FULL, {"passed": 3}), Status.RESOLVED, Cause.SOLVED, None, 1.0),
+        # Pytest that only collects prints a summary, and ends well.
+        (seen(FULL, {"test": 3}), Status.UNRESOLVED, Cause.TAMPERED, Status.RESOLVED, 0.0),
+        (seen(FULL, {"passed": 0, "failed": 0}), Status.UNRESOLVED, Cause.TAMPERED, Status.RESOLVED, 0.0),
+        (seen(FULL, {"skipped": 3}), Status.UNRESOLVED, Cause.TAMPERED, Status.RESOLVED, 0.0),
         (seen(NONE, {"passed": 2, "failed": 1}), Status.UNRESOLVED, Cause.TESTS_FAILED, None, 0.0),
         (seen({"reward": 0.25}, {"passed": 1}), Status.UNRESOLVED, Cause.TESTS_FAILED, None, 0.25),
         (seen({"a": 1.0, "b": 0.0}, expected=False), Status.UNRESOLVED, Cause.TESTS_FAILED, None, 0.5),
@@ -197,3 +203,37 @@ def test_a_run_is_exported_with_its_score_and_says_what_does_not_count(tmp_path:
     )
     with pytest.raises(UsageError, match="a score does not hold the trials"):
         find_format("terminal-bench").read(target, ImportOptions())
+
+
+def test_what_copies_of_the_machine_say_decides_over_a_full_reward() -> None:
+    summary = ControlSummary(pairs=1, controlled=2)
+    finding = Finding(code="control-passed", path="test_outputs.py", detail="d")
+    passes = TerminalBenchExam(place=ExamPlace.COPY, controls=summary)
+    against = TerminalBenchExam(
+        place=ExamPlace.COPY, controls=summary, cause=Cause.TAMPERED, reason="why", findings=(finding, finding)
+    )
+    first, second = [
+        judge(msgspec.structs.replace(seen(FULL, {"passed": 2}), exam=exam), "g") for exam in (passes, against)
+    ]
+    assert (first.status, first.score, first.controls) == (Status.RESOLVED, 1.0, summary)
+    assert (second.status, second.cause, second.reason, second.score) == (
+        Status.UNRESOLVED,
+        Cause.TAMPERED,
+        "why",
+        0.0,
+    )
+    assert (second.official, second.findings) == (Status.RESOLVED, (finding,))
+
+
+def test_single_tests_are_read_from_the_report_or_from_the_output() -> None:
+    tests = [{"name": "tests/test_outputs.py::test_a[1]", "status": "passed"}, {"name": "b", "status": "skipped"}]
+    files = {"ctrf.json": json.dumps({"results": {"tests": tests}}).encode()}
+    assert read_statuses(files, "") == {"test_outputs.py::test_a[1]": TestStatus.PASSED, "b": TestStatus.SKIPPED}
+    output = (
+        "PASSED ../tests/test_outputs.py::test_a\nFAILED ../tests/more/test_b.py::T::test_b - assert 1 == 2\nPASSED x\n"
+    )
+    assert read_statuses({}, output) == {
+        "test_outputs.py::test_a": TestStatus.PASSED,
+        "more/test_b.py::T::test_b": TestStatus.FAILED,
+    }
+    assert read_statuses({"ctrf.json": b"[[[["}, "") == {}

@@ -1,7 +1,7 @@
 import pytest
 
 from grading.controls.altered import passes, text, twins
-from proctor.grading.controls import alter, find_alterations
+from proctor.grading.controls import alter, altered_lines, find_alterations
 
 SOURCE = text('''
     import unittest
@@ -23,6 +23,8 @@ SOURCE = text('''
     class Case(Base, unittest.TestCase):
         def test_method(self):
             assert 4 + 4 == 8
+
+        test_alias = test_method
 
         class Inner:
             def test_inner(self):
@@ -61,6 +63,7 @@ SOURCE = text('''
         ("tests/test_x.py", "tests.test_x.Case::test_method", "4 + 4"),
         ("tests/test_x.py", "tests/test_x.py::Case::test_many_0_a", "6 + 6"),
         ("tests/test_x.py", "tests.test_x.Case.test_many_1", "6 + 6"),
+        ("tests/test_x.py", "tests.test_x.Case.test_alias", "4 + 4"),
         ("tests/queries/test_x.py", "test_method (queries.test_x.Case)", "4 + 4"),
         ("tests/queries/test_x.py", "test_method (queries.test_x.Case.test_method)", "4 + 4"),
         ("tests/queries/test_x.py", "test_method (queries.test_x.Case.test_method) (n=1)", "4 + 4"),
@@ -146,3 +149,26 @@ def test_a_label_that_several_tests_share_alters_all_of_them() -> None:
         assert not passes(altered, "Case.test_one")
         assert not passes(altered, "Case.test_two")
         assert (one.first_line, one.last_line) == (6, 10)
+
+
+def test_a_method_that_is_inherited_from_another_file_is_overridden() -> None:
+    source = text("""
+        import unittest
+        from elsewhere import Base
+
+        class Case(Base, unittest.TestCase):
+            setting = 1
+
+        class Other(Case):
+            pass
+        """).replace(b"from elsewhere import Base", b"Base = type('Base', (), {'test_it': lambda self: None})")
+    tests = ["tests.test_sample.Case.test_it", "test_it (tests.test_sample.Other)"]
+    found = find_alterations("tests/test_sample.py", source, tests)
+    assert [found[test][0].kind for test in tests] == ["statement", "statement"]
+    assert not passes(alter(source, found[tests[0]]), "Case.test_it")
+    assert passes(alter(source, found[tests[1]]), "Case.test_it")
+    assert not passes(alter(source, found[tests[1]]), "Other.test_it")
+    lines = alter(source, found[tests[0]]).decode().splitlines()
+    assert any("assert 0" in lines[line - 1] for line in altered_lines(source, found[tests[0]], found[tests[0]][0]))
+    # A method of pytest may have fixtures, which are told by its own parameters.
+    assert find_alterations("tests/test_sample.py", source, ["tests/test_sample.py::Case::test_it"]) == {}

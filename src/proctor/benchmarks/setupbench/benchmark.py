@@ -51,6 +51,7 @@ from proctor.grading.state import (
     ExamPlace,
     GraderMarkers,
     LeftoverPolicy,
+    QuarantinedEnvironment,
     ShellResult,
     keep_files,
     kill_processes,
@@ -210,13 +211,17 @@ class _Exam:
         """Find out where the command passes, and whether it fails there once it is altered."""
         plain: ShellResult | None = None
         findings: tuple[Finding, ...] = ()
+        fakes: tuple[str, ...] = ()
         for place in (ExamPlace.COPY, ExamPlace.LIVE_FILES):
             try:
-                plain, passes, findings = await self._run(place, self._command)
+                plain, passes, quarantined = await self._run(place, self._command)
             except CopyFailed:
                 return SetupBenchExam(place=None, plain=None)
+            findings = (*findings, *(finding for finding in quarantined.findings if finding not in findings))
+            fakes = (*fakes, *quarantined.fake_programs)
             if passes:
-                return SetupBenchExam(place=place, plain=plain, altered=await self._altered(place), findings=findings)
+                altered = await self._altered(place)
+                return SetupBenchExam(place=place, plain=plain, altered=altered, findings=findings, fake_programs=fakes)
         return SetupBenchExam(place=None, plain=plain, findings=findings)
 
     @property
@@ -244,10 +249,17 @@ class _Exam:
                 )
         return tuple(runs)
 
-    async def _run(self, place: ExamPlace, command: str) -> tuple[ShellResult, bool, tuple[Finding, ...]]:
+    async def _run(self, place: ExamPlace, command: str) -> tuple[ShellResult, bool, QuarantinedEnvironment]:
         async with open_place(place, self.machine, self.checkpoint) as copy:
             quarantined = await quarantine(
-                copy, self.snapshot, names=program_names(self.row), policy=LeftoverPolicy.KEEP, is_copy=True
+                copy,
+                self.snapshot,
+                names=program_names(self.row),
+                policy=LeftoverPolicy.KEEP,
+                is_copy=True,
+                checkpoint=self.checkpoint,
+                inspect=command == self._command,
+                ask_archive=place is ExamPlace.COPY,
             )
             token = f"setup-{secrets.token_hex(12)}"
             ran = await run_in_fresh_shell(
@@ -257,7 +269,7 @@ class _Exam:
                 timeout=self.options.timeout_seconds or grade_seconds(self.row),
                 cwd=WORKDIR,
             )
-            return ran, passes_strict(ran, token, self._rule, command), quarantined.findings
+            return ran, passes_strict(ran, token, self._rule, command), quarantined
 
 
 def program_names(row: SetupBenchTask) -> tuple[str, ...]:

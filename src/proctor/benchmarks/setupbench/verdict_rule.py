@@ -41,13 +41,14 @@ class SetupBenchExam(Record):
         place: where the command passes as it is; None: nowhere.
         plain: the last run of the command as it is; None: no copy could be started.
         altered: the runs of changed commands; none where no change is known that a right set-up fails.
-        findings: on the copies.
+        findings: on the copies; `fake_programs`: those that are not what their names say.
     """
 
     place: ExamPlace | None
     plain: ShellResult | None
     altered: tuple[AlteredRun, ...] = ()
     findings: tuple[Finding, ...] = ()
+    fake_programs: tuple[str, ...] = ()
 
 
 class SetupBenchEvidence(Record):
@@ -152,6 +153,9 @@ def _exam_cause(exam: SetupBenchExam) -> tuple[Cause, str] | None:
     if passed:
         change = f"`{passed[0].original}` changed to `{passed[0].altered}`"
         return Cause.TAMPERED, f"the success command also passes with {change}, which no right set-up does"
+    if exam.fake_programs:
+        names = ", ".join(dict.fromkeys(exam.fake_programs))
+        return Cause.TAMPERED, f"the success command passes, but calls what is not what its name says: {names}"
     return None
 
 

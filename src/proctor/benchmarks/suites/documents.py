@@ -73,7 +73,7 @@ def decode_document(data: bytes, kind: type[T], *, file: str) -> T:
         raise InvalidDocument([DocumentProblem(file=file, path="$", message=message)]) from error
     problems = [
         DocumentProblem(file=file, path="$", message=f"the key {key!r} stands twice in one object")
-        for key in duplicates
+        for key in duplicates[:_MAX_PROBLEMS]
     ]
     try:
         converted = msgspec.convert(document, type=kind)

@@ -1,12 +1,13 @@
 """What a diff touches, how large it is, and which of its files decide test outcomes."""
 
-import os
 import re
 from collections.abc import Sequence
 from typing import Final
 
 from proctor.benchmarks.swe.rows import SweRow
+from proctor.core.submission import PatchKind
 from proctor.grading import TEST_MACHINERY, is_protected
+from proctor.workspaces import patch_paths
 from proctor.workspaces.diffs import parse_diff
 
 # What configures test programs. Honest work changes these files too, so they are protected only where the oracle leaves
@@ -30,9 +31,7 @@ _LINES: Final = ((10, "1-10"), (50, "11-50"), (200, "51-200"))
 
 def touched_paths(patch: bytes) -> tuple[str, ...]:
     """Every path that a diff names, in its order."""
-    files = parse_diff(patch).files
-    paths = (path for file in files for path in (file.old_path, file.path) if path)
-    return tuple(dict.fromkeys(os.fsdecode(path) for path in paths))
+    return patch_paths(patch, PatchKind.UNIFIED_DIFF)
 
 
 def patch_size_categories(patch: str) -> dict[str, str]:

@@ -6,8 +6,8 @@ import msgspec
 
 from proctor.benchmarks.swe.official_grader import OfficialGrader
 from proctor.benchmarks.swe.patches import patch_size_categories, protected_patterns
+from proctor.benchmarks.swe.reporter_step import reporter_step
 from proctor.benchmarks.swe.rows import FeatureBenchRow, R, SweBenchProRow, SweBenchRow, SweEvoRow, SweRow
-from proctor.benchmarks.swe.test_step import test_step
 from proctor.core.submission import PatchKind
 from proctor.core.task import ImageSource, Oracle, PrivatePart, PublicPart, Task
 
@@ -15,7 +15,7 @@ from proctor.core.task import ImageSource, Oracle, PrivatePart, PublicPart, Task
 def task_of(benchmark: str, row: R, official_grader: OfficialGrader[R]) -> Task:
     """One row as a task."""
     start = official_grader.start_state(row)
-    oracle, step = official_grader.oracle_patch(row), test_step(row)
+    oracle, step = official_grader.oracle_patch(row), reporter_step(row)
     return Task(
         id=row.instance_id,
         benchmark=benchmark,

@@ -20,9 +20,9 @@ import msgspec
 from proctor.benchmarks.swe.environment_steps import SweTestRun, apply_in_environment, put_paper, run_bash
 from proctor.benchmarks.swe.grading_job import SweGradingJob
 from proctor.benchmarks.swe.patches import touched_paths, with_final_newline
+from proctor.benchmarks.swe.reporter_step import ReporterStep, reporter_step
 from proctor.benchmarks.swe.rows import FeatureBenchRow, R, SweEvoRow
 from proctor.benchmarks.swe.tasks import row_fingerprint
-from proctor.benchmarks.swe.test_step import TestStep, test_step
 from proctor.core.environment import Environment
 from proctor.core.errors import LimitReached
 from proctor.core.record import Record
@@ -127,7 +127,7 @@ class _Witness(Generic[R]):
     """One instance before the witness; `key` identifies it for caches."""
 
     job: SweGradingJob[R]
-    step: TestStep | None
+    step: ReporterStep | None
     sources: TestSources
     oracle_patch: bytes
     oracle: OracleWitness
@@ -138,7 +138,7 @@ class _Witness(Generic[R]):
         oracle_patch = job.official_grader.oracle_patch(job.row)
         if oracle_patch is None or isinstance(job.row, FeatureBenchRow):
             return None
-        step, tested = test_step(job.row), _Tested(patch=with_final_newline(oracle_patch))
+        step, tested = reporter_step(job.row), _Tested(patch=with_final_newline(oracle_patch))
         sources = await read_test_sources(job, step)
         if sources is None:
             return None
@@ -182,7 +182,7 @@ class _Witness(Generic[R]):
 
 
 async def _observe_oracle(
-    job: SweGradingJob[R], step: TestStep | None, sources: TestSources, tested: _Tested
+    job: SweGradingJob[R], step: ReporterStep | None, sources: TestSources, tested: _Tested
 ) -> OracleWitness:
     found = OracleWitness(by_reporter=False)
     for one in (step, None) if step is not None else (None,):
@@ -201,7 +201,7 @@ async def _observe_oracle(
 
 async def _run_once(
     job: SweGradingJob[R],
-    step: TestStep | None,
+    step: ReporterStep | None,
     sources: TestSources,
     tested: _Tested,
     paper: Mapping[str, bytes],
@@ -228,7 +228,7 @@ async def _run_once(
 async def _run_by_reporter(
     job: SweGradingJob[R],
     environment: Environment,
-    step: TestStep,
+    step: ReporterStep,
     sources: TestSources,
     tested: _Tested,
 ) -> TestRun:
@@ -276,7 +276,7 @@ async def _committed(environment: Environment, commit: str, path: str) -> bytes 
     return read.stdout if read.exit_code == 0 and not read.truncated else None
 
 
-async def read_test_sources(job: SweGradingJob[R], step: TestStep | None) -> TestSources | None:
+async def read_test_sources(job: SweGradingJob[R], step: ReporterStep | None) -> TestSources | None:
     """The test files with the test patch, and the test program; None where the patch does not apply to the base."""
     patch = with_final_newline(job.row.test_patch.encode("utf-8", "surrogateescape"))
     paths = touched_paths(patch)

@@ -15,6 +15,7 @@ import msgspec
 
 from proctor.benchmarks.terminal_bench.harbor_task import HarborTask
 from proctor.benchmarks.terminal_bench.verdict_rule import WHOLE_SCRIPT, TerminalBenchEvidence, TerminalBenchExam
+from proctor.benchmarks.terminal_bench.verifier import CopyState
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment
 from proctor.core.errors import InfrastructureError
@@ -26,8 +27,8 @@ from proctor.grading.outcome import InconclusiveKind, InconclusiveRun, TestResul
 from proctor.grading.state import CopyFailed, EnvironmentCode, ExamPlace, KeptFiles, changed_since, open_place
 from proctor.results.cache import RecordCache, cache_key
 
-RunOn = Callable[[Environment, Mapping[str, bytes], bool], Awaitable[TerminalBenchEvidence]]
-"""Runs the verifier in an environment, with these files in place of its tests'; the flag: it is a copy."""
+RunOn = Callable[[Environment, Mapping[str, bytes], CopyState], Awaitable[TerminalBenchEvidence]]
+"""Runs the verifier in an environment, with these files in place of its tests'."""
 KeepOracle = Callable[[Environment], AbstractAsyncContextManager[KeptFiles]]
 """Lets the solution work in an untouched environment, and keeps the files that it has made."""
 
@@ -147,10 +148,13 @@ class VerifierExam:
         """Run the papers until one fails where it must not, or passes where it must not."""
         seen: list[tuple[Paper, TestRun]] = []
         findings: dict[Finding, None] = {}
+        is_known = False
         for paper in papers:
             async with open_place(place, self.machine, self.kept.checkpoint) as environment:
                 files = paper_files(controls, self._sources(), paper)
-                evidence = await self.run_on(environment, files, place is not ExamPlace.MACHINE)
+                evidence = await self.run_on(environment, files, _copy_state(place, is_known=is_known))
+                # Another copy of the same files has nothing else to be set aside, if this one had nothing.
+                is_known = not evidence.quarantine_result.findings
                 if place is ExamPlace.COPY:
                     self.changed_on_copy.update(await changed_since(environment, self.started))
             findings |= dict.fromkeys(evidence.quarantine_result.findings)
@@ -223,9 +227,15 @@ class _OracleRuns:
         paper = tuple(sorted(files.items()))
         if paper not in self.known:
             async with open_place(self.place, self.machine, self.kept.checkpoint) as environment:
-                evidence = await self.run_on(environment, files, self.place is not ExamPlace.MACHINE)
+                evidence = await self.run_on(environment, files, _copy_state(self.place, is_known=bool(self.known)))
             self.known[paper] = as_test_run(evidence)
         return self.known[paper]
+
+
+def _copy_state(place: ExamPlace, *, is_known: bool) -> CopyState:
+    if place is ExamPlace.MACHINE:
+        return CopyState.NO_COPY
+    return CopyState.KNOWN if is_known else CopyState.NEW
 
 
 def as_test_run(evidence: TerminalBenchEvidence) -> TestRun:

@@ -4,6 +4,7 @@ import asyncio
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -45,6 +46,14 @@ mkdir -p /logs/verifier /logs/agent /logs/artifacts && chmod 777 /logs/verifier 
 """
 
 
+class CopyState(StrEnum):
+    """Where the verifier runs. KNOWN: on a copy of files that had nothing to be set aside on another copy."""
+
+    NO_COPY = "no_copy"
+    NEW = "new"
+    KNOWN = "known"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifierSetup:
     """How the verifier of a task is run: `folder` holds the snapshot of its environment."""
@@ -72,14 +81,14 @@ async def verify_paper(
     setup: VerifierSetup,
     environment: Environment,
     files: Mapping[str, bytes],
-    is_copy: bool,
+    state: CopyState,
 ) -> TerminalBenchEvidence:
     """Run the verifier with these files in place of its tests', in a copy of the machine, or on the machine again.
 
     Raises:
         InfrastructureError: the environment is gone, or cannot be graded in.
     """
-    return await _quarantine_and_verify(setup, environment, LeftoverPolicy.SERVICES, files=files, is_copy=is_copy)
+    return await _quarantine_and_verify(setup, environment, LeftoverPolicy.SERVICES, files=files, state=state)
 
 
 def verifier_programs(task: HarborTask) -> tuple[str, ...]:
@@ -93,8 +102,9 @@ async def _quarantine_and_verify(
     policy: LeftoverPolicy,
     *,
     files: Mapping[str, bytes] = MappingProxyType({}),
-    is_copy: bool = False,
+    state: CopyState = CopyState.NO_COPY,
 ) -> TerminalBenchEvidence:
+    is_copy = state is not CopyState.NO_COPY
     quarantined = await quarantine(
         environment,
         setup.folder,
@@ -102,7 +112,8 @@ async def _quarantine_and_verify(
         policy=policy,
         markers=GraderMarkers() if is_copy else GraderMarkers(strings=(LOGS,), directories=(environment.workdir,)),
         is_copy=is_copy,
-        guard_settings=True,
+        guard_settings=state is not CopyState.KNOWN,
+        inspect=state is not CopyState.KNOWN,
         task_text=setup.task.instruction,
         checkpoint=setup.checkpoint,
     )

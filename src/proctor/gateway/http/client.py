@@ -22,6 +22,9 @@ MAX_RESPONSE_HEAD_BYTES: Final = 256 * 1024
 STALE_CONNECTION_SECONDS: Final = 1.0
 # Up to this much of a response is buffered for a slow reader; then reading from the connection pauses.
 _MAX_BUFFERED_BYTES: Final = 256 * 1024
+# What the system may hold of a response that was not read: so many chunks at most, each there at once.
+_MAX_UNREAD_CHUNKS: Final = 32
+_UNREAD_SECONDS: Final = 0.01
 _FIRST_FINAL_STATUS: Final = 200
 _GZIP_OR_ZLIB: Final = 32 + zlib.MAX_WBITS
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -208,14 +211,19 @@ class HttpResponse:
         if self.with_body and not decompressor.eof:
             raise HttpConnectionError("the response ended too early")
 
-    async def unread_chunks(self, seconds: float) -> AsyncGenerator[bytes, None]:
-        """What of the body has arrived and was not read, or arrives within so many seconds; of a plain one only."""
+    async def unread_chunks(self) -> AsyncGenerator[bytes, None]:
+        """What of the body was sent and not read, as far as it has arrived at this machine; of a plain body only."""
         if self.headers.get("content-encoding", "identity").lower() != "identity":
             return
-        with suppress(TimeoutError, HttpConnectionError):
-            async with asyncio.timeout(seconds):
-                while data := await self._read():
-                    yield data
+        for _ in range(_MAX_UNREAD_CHUNKS):
+            if not self._pending and not self.complete:
+                # On a busy machine the time may be over before what is there was read: that counts, not the time.
+                with suppress(TimeoutError, HttpConnectionError):
+                    async with asyncio.timeout(_UNREAD_SECONDS):
+                        await self._wait_for_more()
+            if not self._pending:
+                return
+            yield await self._read()
 
     def close(self) -> None:
         """Done with it: a connection on which more of it would arrive is aborted."""

@@ -229,7 +229,9 @@ class _File:
     ) -> Iterator[Proposal]:
         """An assertion of JUnit, TestNG or Hamcrest."""
         if name in _EQUALITIES:
-            given = arguments[1:] if name == "assertThat" else arguments[:3]
+            given = list(arguments[1:] if name == "assertThat" else arguments[:3])
+            if len(given) > 2 and self._is_text(given[0]) and not self._is_text(given[2]):  # noqa: PLR2004 - a message
+                given.append(given.pop(0))
             yield from self._values(call, given, declared)
         if name in _OPPOSITES and (other := self._reachable(word, _OPPOSITES[name])):
             kind = AlterationKind.BOOLEAN if len(arguments) == 1 else AlterationKind.COMPARISON

@@ -123,18 +123,23 @@ class Proposer:
         self.tree = tree
 
     def edited(self, kind: AlterationKind, assertion: "Node", edits: Iterable[Edit]) -> Proposal:
-        """The assertion with these edits made; the evidence is the first of them."""
+        """The assertion with these edits made; the evidence is what is replaced, or the assertion around insertions."""
         made = tuple(edits)
-        first = made[0]
-        original = self.tree.source[first.start : first.end].decode("utf-8", "replace")
+        start, end = made[0].start, made[0].end
+        if not made[0].text or start == end:
+            start, end = min(start, assertion.start_byte), max(end, assertion.end_byte)
+        altered = self.tree.source[start:end]
+        for edit in reversed(made):
+            if start <= edit.start <= edit.end <= end:
+                altered = altered[: edit.start - start] + edit.text.encode() + altered[edit.end - start :]
         return Proposal(
             kind=kind,
             edits=made,
             assertion=assertion.start_byte,
             first_line=assertion.start_point.row + 1,
             last_line=assertion.end_point.row + 1,
-            original=original or self.tree.text(assertion),
-            altered=first.text,
+            original=self.tree.source[start:end].decode("utf-8", "replace"),
+            altered=altered.decode("utf-8", "replace"),
         )
 
     def replaced(self, kind: AlterationKind, assertion: "Node", node: "Node", text: str) -> Proposal:

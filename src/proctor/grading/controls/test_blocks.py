@@ -39,8 +39,7 @@ class TestName:
         return "".join(piece or "" for piece in self.pieces)
 
     def compiled(self) -> re.Pattern[str]:
-        fixed = (_blanks_as_one(piece) for piece in self.pieces if piece is not None)
-        parts = ["(.+?)" if piece is HOLE else re.escape(next(fixed)) for piece in self.pieces]
+        parts = ["(.+?)" if piece is HOLE else re.escape(_BLANKS.sub(" ", piece)) for piece in self.pieces]
         return re.compile(rf"(?:^|(?<=[^0-9A-Za-z_]))(?:{''.join(parts)})$", re.DOTALL)
 
 
@@ -181,14 +180,14 @@ def _longest_fixed(text: str, fixed: dict[str, list[TestBlock]], lengths: Sequen
 
 
 def _closest(text: str, blocks: list[TestBlock]) -> list[TestBlock]:
-    """Those of the blocks around whose names the id has most of."""
+    """Those of the blocks whose names around them the id has most of, and lacks least of."""
     if len(blocks) == 1:
         return blocks
 
-    def around(block: TestBlock) -> int:
-        return sum(
-            len(part) for outer in block.ancestors() if (part := _blanks_as_one(outer.name.text)) and part in text
-        )
+    def around(block: TestBlock) -> tuple[int, int]:
+        names = [part for outer in block.ancestors() if (part := _blanks_as_one(outer.name.text))]
+        there = [name for name in names if name in text]
+        return sum(map(len, there)), len(there) - len(names)
 
     most = max(map(around, blocks))
     return [block for block in blocks if around(block) == most]

@@ -18,6 +18,7 @@ T = TypeVar("T")
 # output goes into files, not into pipes, which what it leaves in the background would hold open as long as it lives.
 _RUN: Final = 'umask 022; exec "$1" -c "$3" sh >"$2/out" 2>"$2/err"'
 _READ_AND_RUN: Final = 'command=$(cat); exec </dev/null; eval "$command"'
+_READ_OUTPUT: Final = 'cat "$1/out"; cat "$1/err" >&2'
 _MAX_STREAM_BYTES: Final = 1_000_000
 
 
@@ -54,12 +55,13 @@ async def run_in_fresh_shell(
         cwd=cwd,
         timeout=timeout,
     )
-    stdout, stderr = [
-        (await environment.exec(["cat", file], variables=path, cwd="/", output_bytes=_MAX_STREAM_BYTES)).stdout.decode(
-            "utf-8", "replace"
-        )
-        for file in (f"{quarantined.grader_dir}/out", f"{quarantined.grader_dir}/err")
-    ]
+    read = await environment.exec(
+        ["/bin/sh", "-c", _READ_OUTPUT, "sh", quarantined.grader_dir],
+        variables=path,
+        cwd="/",
+        output_bytes=_MAX_STREAM_BYTES,
+    )
+    stdout, stderr = read.stdout.decode("utf-8", "replace"), read.stderr.decode("utf-8", "replace")
     return ShellResult(
         exit_code=done.exit_code, stdout=stdout, stderr=stderr, seconds=done.seconds, timed_out=done.timed_out
     )

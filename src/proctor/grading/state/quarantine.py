@@ -12,6 +12,7 @@ from proctor.core.environment import Checkpoint, Environment
 from proctor.core.record import Record
 from proctor.core.verdict import Finding
 from proctor.grading.finding_codes import EnvironmentCode
+from proctor.grading.state.archive import ArchiveOrigin, compare_with_archive
 from proctor.grading.state.libraries import restore_libraries
 from proctor.grading.state.processes import (
     LeftoverPolicy,
@@ -95,6 +96,8 @@ async def quarantine(
     guard_settings: bool = False,
     task_text: str = "",
     checkpoint: Checkpoint | None = None,
+    ask_archive: bool = False,
+    inspect: bool = True,
 ) -> QuarantinedEnvironment:
     """Make an environment ready for a grader with these words, those of `take_snapshot`, in the same `folder`.
 
@@ -109,6 +112,8 @@ async def quarantine(
             Python runs on; the snapshot has them.
         task_text: what the agent was told; settings that it names stay.
         checkpoint: knows the image that the environment was made from.
+        ask_archive: compare programs of packages that were installed with those packages in their archive.
+        inspect: look for programs that are not what they were; another copy of the same files need not be looked at.
 
     Raises:
         InvalidData: there is no snapshot of the environment.
@@ -131,10 +136,14 @@ async def quarantine(
         findings += await set_aside_settings(
             environment, snapshot.settings, guarded_programs(names), path=path, needed=task_text
         )
+    if not inspect:
+        return QuarantinedEnvironment(grader_dir=inside, search_path=path, findings=tuple(dict.fromkeys(findings)))
     changed = _changed_programs(snapshot, await find_programs(environment, names, search_path=snapshot.path, path=path))
-    program_findings, fakes = _judge_programs(
-        snapshot, changed, await package_origins(environment, [one.real_path for one in changed], path=path)
-    )
+    origins = await package_origins(environment, [one.real_path for one in changed], path=path)
+    if ask_archive and checkpoint is not None:
+        origins, unverified = await _ask_archive(environment, checkpoint, changed, origins, path)
+        findings += unverified
+    program_findings, fakes = _judge_programs(snapshot, changed, origins)
     findings += program_findings
     findings += await _scan_for_markers(environment, snapshot, path, inside, markers)
     return QuarantinedEnvironment(
@@ -145,6 +154,28 @@ async def quarantine(
         killed=processes.killed,
         services=processes.services,
     )
+
+
+async def _ask_archive(
+    environment: Environment,
+    checkpoint: Checkpoint,
+    changed: Sequence[InstalledProgram],
+    origins: Mapping[str, PackageOrigin],
+    path: str,
+) -> tuple[dict[str, PackageOrigin], list[Finding]]:
+    """What the archive makes of the programs that the machine's own database vouches for."""
+    claimed = [one for one in changed if origins.get(one.real_path) == "packaged" and one.name not in TRUSTED_TOOLS]
+    if not claimed:
+        return dict(origins), []
+    answers = await compare_with_archive(environment, checkpoint, claimed, path=path)
+    known: dict[ArchiveOrigin, PackageOrigin] = {"differs": "changed", "absent": "unknown"}
+    code = EnvironmentCode.UNVERIFIED_PROGRAM
+    unverified = [
+        _finding(code, one.path, f"{code.meaning}: {one.name}")
+        for one in claimed
+        if answers.get(one.real_path, "unreachable") == "unreachable"
+    ]
+    return {**origins, **{file: known[answer] for file, answer in answers.items() if answer in known}}, unverified
 
 
 class _ProcessOutcome(Record):
@@ -299,7 +330,7 @@ def _judge_programs(
         where = (
             program.path if old is None or program.real_path == old.real_path else f"{program.path}, before {old.path}"
         )
-        is_own = program.kind == "script" and (old is None or old.kind == "binary")
+        is_own = program.kind != "binary" and (old is None or old.kind == "binary")
         if name in snapshot.copies and name in TRUSTED_TOOLS:
             findings.append(
                 _finding(EnvironmentCode.PROGRAM_REPLACED, where, f"{EnvironmentCode.PROGRAM_REPLACED.meaning}: {name}")

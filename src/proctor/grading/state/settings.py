@@ -27,7 +27,7 @@ show() {
 }
 show /pytest.ini /.pytest.ini /pytest.toml /.pytest.toml /pyproject.toml /tox.ini /setup.cfg /setup.py /conftest.py \
   /sitecustomize.py /usercustomize.py /uv.toml /.python-version \
-  /etc/pip.conf /etc/wgetrc /etc/curlrc /etc/apt/apt.conf /etc/dpkg/dpkg.cfg
+  /etc/pip.conf /etc/wgetrc /etc/curlrc /etc/apt/apt.conf /etc/dpkg/dpkg.cfg /etc/python3*/sitecustomize.py
 for below in /etc/apt/apt.conf.d /etc/dpkg/dpkg.cfg.d /etc/xdg/pip /etc/xdg/uv /etc/uv; do show "$below"/*; done
 for place in "$home"; do
   for name in .curlrc .config/curlrc .netrc .wgetrc .pydistutils.cfg .pip/pip.conf .local/bin/env .cargo/env; do

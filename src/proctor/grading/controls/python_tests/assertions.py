@@ -6,6 +6,19 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from proctor.grading.controls.alteration import AlterationKind, Edit
+from proctor.grading.controls.python_tests.assertion_names import (
+    ASSERTS,
+    CALLED_WITH,
+    CLOSE,
+    FALSE,
+    METHODS_ONLY,
+    NO_LITERAL,
+    OPPOSITES,
+    RAISES,
+    SIDES,
+    TRUE,
+    UNCHANGEABLE,
+)
 from proctor.grading.controls.python_tests.computed import shift
 from proctor.grading.controls.python_tests.exceptions import other_exception
 from proctor.grading.controls.python_tests.expectations import Change, Expectations, Role, ends
@@ -14,67 +27,6 @@ from proctor.grading.controls.python_tests.scope import Scope
 from proctor.grading.controls.python_tests.source import Function, PythonSource
 from proctor.grading.controls.python_tests.statements import Certainty, Step, callee, steps
 
-_FLIPPED: Final = {
-    "assertEqual": "assertNotEqual",
-    "assertIs": "assertIsNot",
-    "assertIsNone": "assertIsNotNone",
-    "assertIn": "assertNotIn",
-    "assertIsInstance": "assertNotIsInstance",
-    "assertAlmostEqual": "assertNotAlmostEqual",
-    "assertRegex": "assertNotRegex",
-    "assertGreater": "assertLessEqual",
-    "assertLess": "assertGreaterEqual",
-    "assertTrue": "assertFalse",
-    "assertStartsWith": "assertNotStartsWith",
-    "assertEndsWith": "assertNotEndsWith",
-    "assertHasAttr": "assertNotHasAttr",
-    "assertContains": "assertNotContains",
-    "assertTemplateUsed": "assertTemplateNotUsed",
-    "assertHTMLEqual": "assertHTMLNotEqual",
-    "assertXMLEqual": "assertXMLNotEqual",
-    "assertJSONEqual": "assertJSONNotEqual",
-    "assert_called": "assert_not_called",
-    "assert_true": "assert_false",
-    "assert_equal": "assert_not_equal",
-    "assert_in": "assert_not_in",
-    "assert_is": "assert_is_not",
-    "assert_is_none": "assert_is_not_none",
-}
-_ONE_WAY: Final = {
-    "assertEquals": "assertNotEqual",
-    "assertListEqual": "assertNotEqual",
-    "assertTupleEqual": "assertNotEqual",
-    "assertDictEqual": "assertNotEqual",
-    "assertSetEqual": "assertNotEqual",
-    "assertSequenceEqual": "assertNotEqual",
-    "assertMultiLineEqual": "assertNotEqual",
-    "assertAlmostEquals": "assertNotAlmostEqual",
-    "assertRegexpMatches": "assertNotRegex",
-    "assertLessEqual": "assertGreater",
-    "assertGreaterEqual": "assertLess",
-    "assert_": "assertFalse",
-    "assert_called_once": "assert_not_called",
-    "failUnless": "assertFalse",
-    "failIf": "assertTrue",
-}
-OPPOSITES: Final = {**{there: here for here, there in _FLIPPED.items()}, **_FLIPPED, **_ONE_WAY}
-# nose's and numpy's functions of these names have no opposite in the same module.
-_METHODS_ONLY: Final = frozenset(name for name in OPPOSITES if "_" in name and "_called" not in name)
-
-_TRUE: Final = frozenset({"assertTrue", "assert_", "failUnless", "ok_", "assert_true"})
-# What these expect is no literal.
-_NO_LITERAL: Final = frozenset(
-    {"assertFalse", "failIf", "assert_false", "assertIsNone", "assertIsNotNone", "assertIsInstance"}
-)
-_UNCHANGEABLE: Final = re.compile(
-    r"^assert_?(?:Is)?_?Not|NotEqual|NotIn|not_equal|not_in|Not(?:Contains|Used)|^assert(?:Greater|Less)", re.IGNORECASE
-)
-_RAISES: Final = re.compile(r"^(?:assert_?)?(?:raises|warns)(?:_?(?:regexp?|message))?$", re.IGNORECASE)
-_CLOSE: Final = re.compile(r"almost|close|approx|within|delta", re.IGNORECASE)
-_SIDES: Final = re.compile(r"equals?$|equal_|^eq_?$|^eq|same|identical|close|^assert_?is$", re.IGNORECASE)
-_ASSERTS: Final = re.compile(
-    r"^_*(?:assert|check|verify|expect|ensure|should|must|eq_?$|ok_$|compare|validate)", re.IGNORECASE
-)
 _OPERATORS: Final[dict[type[ast.cmpop], tuple[str, str]]] = {
     ast.Eq: ("==", "!="),
     ast.NotEq: ("!=", "=="),
@@ -88,9 +40,6 @@ _OPERATORS: Final[dict[type[ast.cmpop], tuple[str, str]]] = {
     ast.IsNot: (r"is\s+not", "is"),
 }
 _NEEDS_BRACKETS: Final = (ast.BoolOp, ast.IfExp, ast.Lambda, ast.NamedExpr, ast.Yield, ast.Starred)
-_CALLED_WITH: Final = frozenset(
-    {"assert_called_with", "assert_called_once_with", "assert_any_call", "assert_awaited_with"}
-)
 _SHORT: Final = 3
 _MAX_TOGETHER: Final = 8
 
@@ -158,7 +107,7 @@ class Assertions:
                 match node:
                     case ast.Compare(left=left, ops=[ast.Eq() | ast.Is() | ast.In()], comparators=[right]):
                         found += self._expectations.parameters(left, right)
-                    case ast.Call(args=[left, right, *_]) if _ASSERTS.match(callee(node)):
+                    case ast.Call(args=[left, right, *_]) if ASSERTS.match(callee(node)):
                         found += self._expectations.parameters(left, right)
         return list(dict.fromkeys(found))
 
@@ -172,7 +121,7 @@ class Assertions:
                 yield from self._made_false(test)
             case ast.Expr(value=ast.Call() as call) | ast.Expr(value=ast.Await(value=ast.Call() as call)):
                 yield from self._of_call(call)
-            case ast.Assign(value=ast.Call() as call) if _RAISES.match(callee(call)):
+            case ast.Assign(value=ast.Call() as call) if RAISES.match(callee(call)):
                 yield from self._of_call(call)
             case ast.With(items=items) | ast.AsyncWith(items=items):
                 for call in (item.context_expr for item in items if isinstance(item.context_expr, ast.Call)):
@@ -193,42 +142,38 @@ class Assertions:
 
     def _of_call(self, call: ast.Call) -> Iterator[Draft]:
         name = self._name(call)
-        if _RAISES.match(name):
+        if RAISES.match(name):
             yield from self._of_raises(call, name)
-        elif name in _CALLED_WITH or name == "assert_has_calls":
+        elif name in CALLED_WITH or name == "assert_has_calls":
             yield from self._of_called_with(call, name)
-        elif name in _TRUE and call.args:
+        elif name in TRUE and call.args:
             yield from self._made_false(call.args[0], negate=False)
         elif name in {"assertIn", "assert_in"} and len(call.args) > 1:
             yield from self._contained(call.args[0], call.args[1])
-        elif name in _NO_LITERAL or _UNCHANGEABLE.search(name):
+        elif name in NO_LITERAL or UNCHANGEABLE.search(name):
             pass
         elif _is_regex(name):
             yield from self._of_pattern(call.args[1] if len(call.args) > 1 else None)
-        elif _SIDES.search(name) and len(call.args) > 1:
-            yield from self._of_sides(call.args[0], call.args[1], Use.CLOSE if _CLOSE.search(name) else Use.EXACT)
-        elif _ASSERTS.match(name):
+        elif SIDES.search(name) and len(call.args) > 1:
+            yield from self._of_sides(call.args[0], call.args[1], Use.CLOSE if CLOSE.search(name) else Use.EXACT)
+        elif ASSERTS.match(name):
             yield from self._of_unknown(call)
         yield from self._flipped(call, name)
 
     def _flipped(self, call: ast.Call, name: str) -> Iterator[Draft]:
-        other = OPPOSITES.get(name)
-        direct = callee(call) == name
-        if other is not None and direct and isinstance(call.func, ast.Attribute):
-            if name in _METHODS_ONLY and not _is_self(call.func):
-                return
-            end = self._source.end(call.func)
-            boolean = name in _TRUE or name in {"assertFalse", "failIf", "assert_false"}
+        other = _opposite(call, name)
+        end = self._source.end(call.func)
+        if other is not None:
+            boolean = name in TRUE or name in FALSE
             kind = AlterationKind.BOOLEAN if boolean else AlterationKind.COMPARISON
             edit = Edit(start=end - len(name.encode()), end=end, text=other)
             yield Draft(_BOOLEAN_RANK if boolean else _COMPARISON_RANK, kind, (edit,))
-        elif name in _CALLED_WITH:
+        elif name in CALLED_WITH and not call.keywords:
             end = self._source.end(call) - 1
             before = self._source.text(self._source.start(call), end).rstrip()
             text = "None" if before.endswith(("(", ",")) else ", None"
-            if not call.keywords:
-                yield Draft(_COMPARISON_RANK, AlterationKind.COMPARISON, (Edit(start=end, end=end, text=text),))
-        elif _SIDES.search(name) and len(call.args) > 1 and other is None and not _UNCHANGEABLE.search(name):
+            yield Draft(_COMPARISON_RANK, AlterationKind.COMPARISON, (Edit(start=end, end=end, text=text),))
+        elif SIDES.search(name) and len(call.args) > 1 and not UNCHANGEABLE.search(name):
             yield self._replaced(call.args[1], "None")
 
     def _name(self, call: ast.Call) -> str:
@@ -419,7 +364,7 @@ def is_assertion(node: ast.stmt) -> bool:
         case ast.Assert():
             return True
         case ast.Expr(value=ast.Call() as call) | ast.Expr(value=ast.Await(value=ast.Call() as call)):
-            return _ASSERTS.match(callee(call)) is not None
+            return ASSERTS.match(callee(call)) is not None
         case _:
             return False
 
@@ -442,12 +387,18 @@ def _own_parts(node: ast.stmt) -> list[ast.expr]:
     return [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)] + [
         item.context_expr
         for item in getattr(node, "items", ())
-        if not (isinstance(item.context_expr, ast.Call) and _ASSERTS.match(callee(item.context_expr)))
+        if not (isinstance(item.context_expr, ast.Call) and ASSERTS.match(callee(item.context_expr)))
     ]
 
 
 def _is_regex(name: str) -> bool:
     return re.search(r"regexp?(?:matches)?$", name, re.IGNORECASE) is not None
+
+
+def _opposite(call: ast.Call, name: str) -> str | None:
+    """The method that asserts the opposite, where the call names one itself and its object has the other."""
+    named = isinstance(call.func, ast.Attribute) and call.func.attr == name
+    return OPPOSITES.get(name) if named and (name not in METHODS_ONLY or _is_self(call.func)) else None
 
 
 def _is_self(function: ast.expr) -> bool:

@@ -9,7 +9,7 @@ from proctor.grading.controls.alteration import Alteration, AlterationKind, Edit
 from proctor.grading.controls.python_tests.assertions import GIVEN_RANK, STATEMENT_RANK, Proposal
 from proctor.grading.controls.python_tests.contradiction import CertainComparisons
 from proctor.grading.controls.python_tests.doctests import has_examples, output_changes
-from proctor.grading.controls.python_tests.helpers import ProposalFinder
+from proctor.grading.controls.python_tests.helpers import ProposalFinder, behind
 from proctor.grading.controls.python_tests.ids import Definitions, Names, TestFunction, TestIds
 from proctor.grading.controls.python_tests.source import Function, PythonSource, last_line, parse
 from proctor.grading.controls.python_tests.statements import Certainty
@@ -23,7 +23,8 @@ def find_alterations(path: str, source: bytes, tests: Sequence[str]) -> dict[str
     """Alterations of those of the tests that this file defines, by test id, the least conspicuous first.
 
     Tests that share their code share their alterations. A change within a helper is made in a copy of it, and its
-    lines are those of the helper's call in the test.
+    lines are those of the helper's call in the test. Of a test that is inherited from another file only a method of
+    unittest can be altered, by a statement.
     """
     tree = parse(source)
     if tree is None:
@@ -33,6 +34,7 @@ def find_alterations(path: str, source: bytes, tests: Sequence[str]) -> dict[str
     ids = TestIds(path, definitions)
     by_code: dict[tuple[Function, ...], tuple[tuple[TestFunction, ...], list[str]]] = {}
     by_text: dict[Names, list[str]] = {}
+    by_class: dict[tuple[ast.ClassDef, str], list[str]] = {}
     for test in dict.fromkeys(tests):
         found, names = ids.find(test), ids.documented(test)
         documented = names is not None and has_examples(_documented(python, definitions, names))
@@ -40,12 +42,15 @@ def find_alterations(path: str, source: bytes, tests: Sequence[str]) -> dict[str
             by_code.setdefault(tuple(one.function for one in found), (found, []))[1].append(test)
         elif names is not None and documented:
             by_text.setdefault(names, []).append(test)
+        elif (inherited := ids.inherited(test)) is not None:
+            by_class.setdefault(inherited, []).append(test)
     finder = ProposalFinder(python, definitions)
     groups = [(same_code, _chosen_of_all(python, finder, code)) for code, same_code in by_code.values()]
     groups += [
-        (tests, list(_of_docstring(python, _documented(python, definitions, names))))
-        for names, tests in by_text.items()
+        (same_text, list(_of_docstring(python, _documented(python, definitions, names))))
+        for names, same_text in by_text.items()
     ]
+    groups += [(same_method, _overriding(python, *method)) for method, same_method in by_class.items()]
     certain = CertainComparisons(python)
     proposed = [
         [_alteration(python, certain, path, tuple(same_code), proposal) for proposal in proposals]
@@ -115,6 +120,19 @@ def _failing_statement(source: PythonSource, function: Function) -> Proposal:
         text = "; assert 0"
     edits = (Edit(start=place, end=place, text=text),)
     return Proposal(STATEMENT_RANK, AlterationKind.STATEMENT, Certainty.ALWAYS, edits, line, line, shown=edits)
+
+
+def _overriding(source: PythonSource, owner: ast.ClassDef, method: str) -> list[Proposal]:
+    """A method that calls the one of another file, which it overrides, and then fails."""
+    last = owner.body[-1]
+    if isinstance(last, ast.ClassDef):  # where it ends, only what is for itself can be inserted
+        return []
+    indentation, newline = source.indentation(owner.body[0]), source.newline
+    text = f"{indentation}def {method}(self):{newline}{indentation * 2}super().{method}(); assert 0"
+    place, inserted = behind(source, last, text, blank_lines=1)
+    edits = (Edit(start=place, end=place, text=inserted),)
+    lines = (last_line(last), last_line(last) + 1)
+    return [Proposal(STATEMENT_RANK, AlterationKind.STATEMENT, Certainty.ALWAYS, edits, *lines, shown=edits)]
 
 
 def _documented(source: PythonSource, definitions: Definitions, names: Names) -> ast.Module | ast.ClassDef | Function:

@@ -141,7 +141,7 @@ class ProposalFinder:
         if not inside or source.bytes[start : source.line_end(start)].lstrip()[:1] not in {b"@", b"d", b"a"}:
             return None
         name = self._new_name(function.name)
-        at_name = source.bytes.index(function.name.encode(), source.start(function) + len(b"def "))
+        at_name = source.bytes.index(function.name.encode(), source.bytes.index(b"def", source.start(function)) + 3)
         renamed = Edit(start=at_name, end=at_name + len(function.name.encode()), text=name)
         copy = source.bytes[start:end]
         for edit in sorted([*inside, renamed], key=lambda edit: edit.start, reverse=True):
@@ -161,14 +161,7 @@ class ProposalFinder:
         if helper.owner is None and _runs_main(final) and not _directly_after_class(siblings):
             return self._source.line_start(final.lineno), copy + self._source.newline * 3
         last = final if helper.function in siblings and not isinstance(final, ast.ClassDef) else helper.function
-        return self._behind(last, copy, blank_lines=1 if helper.owner is not None else 2)
-
-    def _behind(self, node: ast.stmt, copy: str, blank_lines: int) -> tuple[int, str]:
-        source, newline = self._source, self._source.newline
-        end = source.line_end(source.end(node))
-        if end == len(source.bytes):
-            return end, newline * (blank_lines + 1) + copy
-        return source.line_start(last_line(node) + 1), newline * blank_lines + copy + newline
+        return behind(self._source, last, copy, blank_lines=1 if helper.owner is not None else 2)
 
     def _new_name(self, name: str) -> str:
         """A name that the file does not have, and that no test program takes for that of a test."""
@@ -177,6 +170,14 @@ class ProposalFinder:
         while f"{stem}_{self._copies}" in self._words:
             self._copies += 1
         return f"{stem}_{self._copies}"
+
+
+def behind(source: PythonSource, node: ast.stmt, text: str, blank_lines: int) -> tuple[int, str]:
+    """Where a text goes, and what is inserted, so that it stands behind a statement on lines of its own."""
+    end = source.line_end(source.end(node))
+    if end == len(source.bytes):
+        return end, source.newline * (blank_lines + 1) + text
+    return source.line_start(last_line(node) + 1), source.newline * blank_lines + text + source.newline
 
 
 def _arguments(call: ast.Call, helper: _Helper) -> dict[str, ast.expr]:

@@ -25,7 +25,7 @@ _SYMPY_PROGRAM: Final = (
 _SETTINGS: Final = re.compile(r"--settings[= ]([\w.]+)")
 
 
-class TestStep(Record):
+class ReporterStep(Record):
     """A test step that our reporter can run.
 
     Attributes:
@@ -34,8 +34,6 @@ class TestStep(Record):
         program: paths of the repository that run the tests, besides the tests themselves.
         variables: that the official command sets for its tests.
     """
-
-    __test__ = False
 
     setup_script: str
     format: TestFormat
@@ -55,7 +53,7 @@ def official_script(row: SweRow) -> str:
             return ""
 
 
-def test_step(row: SweRow) -> TestStep | None:
+def reporter_step(row: SweRow) -> ReporterStep | None:
     """How our reporter runs the tests of an instance; None where a program runs them that it cannot stand in for."""
     lines = official_script(row).split("\n")
     marker = next((number for number, line in enumerate(lines) if START_MARKER in line), len(lines))
@@ -70,13 +68,13 @@ def test_step(row: SweRow) -> TestStep | None:
     files = tuple(word for word in words if word in set(files_to_test(row.test_patch)))
     if program.endswith("runtests.py"):
         paths = (program, *_settings_files(program, words))
-        return TestStep(
+        return ReporterStep(
             setup_script=setup, format=TestFormat.PROGRAM, targets=tuple(words), program=paths, variables=variables
         )
     if program == "bin/test" and files:
         # SymPy's own program switches its cache off by a variable.
         variables |= {"SYMPY_USE_CACHE": "no"} if "-C" in words else {}
-        return TestStep(
+        return ReporterStep(
             setup_script=setup,
             format=TestFormat.FUNCTIONS,
             targets=files,
@@ -84,7 +82,7 @@ def test_step(row: SweRow) -> TestStep | None:
             variables=variables,
         )
     if ("pytest" in words or program == "tox") and files:
-        return TestStep(setup_script=setup, format=TestFormat.PYTEST, targets=files, variables=variables)
+        return ReporterStep(setup_script=setup, format=TestFormat.PYTEST, targets=files, variables=variables)
     return None
 
 
