@@ -8,7 +8,7 @@ import asyncio
 import secrets
 import stat
 import tempfile
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -117,5 +117,6 @@ def _regular_files(target: Path) -> dict[str, bytes] | None:
         about = path.lstat()
         if stat.S_ISREG(about.st_mode) and about.st_size <= budget:
             budget -= about.st_size
-            files[path.name if path == target else str(path.relative_to(target))] = path.read_bytes()
+            with suppress(PermissionError):  # it was made to be unreadable
+                files[path.name if path == target else str(path.relative_to(target))] = path.read_bytes()
     return files or None
