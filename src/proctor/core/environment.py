@@ -4,7 +4,6 @@ Providers are found through the entry point group ``proctor.environments``: `loc
 and plugins.
 """
 
-import asyncio
 import errno
 import os
 from abc import ABC, abstractmethod
@@ -240,6 +239,8 @@ async def get_tree(environment: Environment, path: str, target: Path) -> None:
     if not is_directory(target):
         raise NotADirectoryError(errno.ENOTDIR, f"{path} is not a directory any more")
     if os.geteuid() != 0:
+        import asyncio  # noqa: PLC0415 - slow, and the records here are imported without it
+
         await asyncio.to_thread(make_readable, target)
 
 
