@@ -106,6 +106,6 @@ def test_the_command_ends_with_one_sentence_and_its_exit_code(world: tuple[Path,
     folder, outside = world
     (folder / "instances/one/repo/link").symlink_to(outside / "secret")
     done = proctor(folder, "bench", "validate", "--suite", folder)
-    assert done.returncode == InvalidData.exit_code
+    assert done.code == InvalidData.exit_code
     (line,) = done.stderr.splitlines()
     assert line.endswith("repo/link: a link leads out of its tree; put the file itself there")
