@@ -309,7 +309,10 @@ sys.meta_path.insert(0, None)
     "a fixture": added("conftest.py", "import pytest\n\n@pytest.fixture\ndef room():\n    return 1\n"),
     "helpers for tests": added("pkg/testing.py", "import unittest\n\nclass Case(unittest.TestCase):\n    pass\n"),
     "versions": added("tox.ini", "[tox]\nenvlist = py312\n[testenv]\ndeps = pytest>=8\ncommands = pytest\n"),
-    "a marker": added("pyproject.toml", '[tool.pytest.ini_options]\nmarkers = ["slow"]\n'),
+    "a marker and packages for tests": added(
+        "pyproject.toml",
+        '[project.optional-dependencies]\ntest = ["pytest>=8"]\n[tool.pytest.ini_options]\nmarkers = ["slow"]\n',
+    ),
     "settings of git": added(".gitattributes", "*.bin filter=lfs diff=lfs\n*.sh text eol=lf\n"),
     "a link inside": added("docs/README.md", "../README.md", 0o120000),
     "data": change("data/sample.gz", ChangeKind.ADDED, binary=True),

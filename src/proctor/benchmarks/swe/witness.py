@@ -42,7 +42,13 @@ from proctor.grading import (
     pytest_config,
     run_tests,
 )
-from proctor.grading.controls import ControlledRun, ControlledTests, ControlSet, run_controlled
+from proctor.grading.controls import (
+    ControlledRun,
+    ControlledTests,
+    ControlSet,
+    find_or_prove,
+    run_controlled,
+)
 from proctor.results.cache import RecordCache, cache_key
 from proctor.workspaces import InvalidSubmission, apply_patch
 
@@ -120,7 +126,7 @@ async def examine_submission(job: SweGradingJob[R], patch: bytes) -> ControlledR
 async def make_controls(job: SweGradingJob[R]) -> ControlSet | None:
     """The control set of an instance, proved with its oracle; None as above."""
     tests = await _Witness.make(job)
-    return None if tests is None else await tests.controlled_tests().make(None)
+    return None if tests is None else await find_or_prove(tests.controlled_tests(), tests.run_oracle, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +168,7 @@ class _Witness(Generic[R]):
                 fail_to_pass=self.oracle.fail_to_pass, pass_to_pass=self.oracle.pass_to_pass, passing=PASSING
             ),
             sources=lambda: self.sources.tests,
-            run_oracle=lambda files, name: self._run(_Tested(patch=self.oracle_patch), files, f"oracle.{name}"),
+            has_oracle=True,
             pairs=pairs,
             use_cache=self.job.context.use_cache,
         )
@@ -171,8 +177,12 @@ class _Witness(Generic[R]):
         return await run_controlled(
             self.controlled_tests(),
             lambda files, name: self._run(_Tested(patch=patch, protected=self.job.protected), files, name),
-            lambda: None,
+            self.run_oracle,
+            None,
         )
+
+    async def run_oracle(self, files: Mapping[str, bytes], name: str) -> TestRun:
+        return await self._run(_Tested(patch=self.oracle_patch), files, f"oracle.{name}")
 
     async def _run(self, tested: _Tested, paper: Mapping[str, bytes], name: str) -> TestRun:
         run = await _run_once(self.job, self.step, self.sources, tested, paper)

@@ -42,9 +42,9 @@ _MIXED_CONFIG: Final = frozenset(
 )
 # What decides which tests are found, and with which options they run.
 _CONFIG_KEY: Final = re.compile(
-    r"\s*\"?(?:addopts|testpaths|python_(?:files|classes|functions)|norecursedirs|collect_ignore\w*|xfail_strict"
-    r"|jest|mocha|test)\"?\s*[=:]"
+    r"\s*\"?(?:addopts|testpaths|python_(?:files|classes|functions)|norecursedirs|collect_ignore\w*|xfail_strict)\"?\s*[=:]"
 )
+_SCRIPT_KEY: Final = re.compile(r"\s*\"(?:jest|mocha|test)\"\s*:")
 _MACHINERY_MODULES: Final = frozenset(
     "pytest _pytest pluggy iniconfig py nose hypothesis unittest contextlib traceback difflib inspect importlib ast "
     "linecache doctest warnings functools re os sys builtins".split()
@@ -98,8 +98,9 @@ def _config_findings(change: ChangedFile) -> Iterator[PathFinding]:
     if _CONFIG_NAME.fullmatch(name):
         yield AuditCode.TEST_CONFIG, change.kind.value
     elif name in _MIXED_CONFIG:
-        lines = [f"removed: {text.strip()}" for text in change.removed if _CONFIG_KEY.match(text)]
-        lines += [f"line {number}: {text.strip()}" for number, text in change.added if _CONFIG_KEY.match(text)]
+        key = _SCRIPT_KEY if name == "package.json" else _CONFIG_KEY
+        lines = [f"removed: {text.strip()}" for text in change.removed if key.match(text)]
+        lines += [f"line {number}: {text.strip()}" for number, text in change.added if key.match(text)]
         if lines:
             yield AuditCode.TEST_CONFIG, lines[0]
     for number, text in change.added:

@@ -146,10 +146,10 @@ class _PythonAuditor:
             case ast.Call(func=ast.Name(id="vars"), args=[owner]):
                 return self.dotted(owner)
             case ast.Subscript(value=value, slice=ast.Constant(value=str(index))):
-                owner = self.dotted(value)
-                return (
-                    index if owner == "sys.modules" else f"{owner.removesuffix('.__dict__')}.{index}" if owner else ""
-                )
+                holder = self.dotted(value)
+                if holder == "sys.modules":
+                    return index
+                return f"{holder.removesuffix('.__dict__')}.{index}" if holder else ""
         return ""
 
     def findings(self) -> Iterator[tuple[int, int, AuditCode, str]]:
@@ -183,7 +183,7 @@ class _PythonAuditor:
         if name in _IMPORTERS:
             yield from _import_findings(self.dotted(node))
         if name.endswith(("setattr", "delattr", ".__setattr__", ".__delattr__", "patch.object")) and len(node.args) > 1:
-            attr = node.args[1].value if isinstance(node.args[1], ast.Constant) else "…"
+            attr = str(node.args[1].value) if isinstance(node.args[1], ast.Constant) else "…"
             yield from _patch_findings(f"{self.dotted(node.args[0])}.{attr}")
         elif name.endswith("patch") and node.args and isinstance(node.args[0], ast.Constant):
             yield from _patch_findings(str(node.args[0].value))

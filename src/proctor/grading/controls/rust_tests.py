@@ -107,7 +107,9 @@ class _File:
                 self.helpers.setdefault(name.rpartition("::")[2], function)
             return
         self.blocks.append(TestBlock(TestName((name,)), lambda: self._body(body, attributes)))
-        cases = [one for one, path in zip(attributes, paths, strict=False) if re.search(r"(^|::)(test_)?case$", path)]
+        cases = [
+            one for one, path in zip(attributes, paths, strict=False) if re.search(r"(^|::)(test_)?case(::\w+)?$", path)
+        ]
         inline = self._case_parameters(function)
         if cases or inline:
             self.blocks.append(

@@ -409,7 +409,7 @@ class _Script:
             yield from self._condition(assertion, inner)
         elif node.type == "command":
             yield from self._command(assertion, node)
-            if assertion == node and _starts_statement(node):
+            if assertion == node and (_starts_statement(node) or (node.parent and node.parent.type == "list")):
                 edit = Edit(start=node.start_byte, end=node.start_byte, text="! ")
                 yield self.proposer.edited(AlterationKind.BOOLEAN, assertion, [edit])
 
@@ -430,9 +430,7 @@ class _Script:
                 if side.type in _TEXTS:
                     yield from self._changed(assertion, side)
                 else:
-                    yield self.proposer.replaced(
-                        AlterationKind.LITERAL, assertion, side, other_pattern(self.text(side))
-                    )
+                    yield self.proposer.replaced(AlterationKind.LITERAL, assertion, side, other_text(self.text(side)))
         elif sign == "=~" and right is not None and not _has_expansion(right):
             yield self.proposer.replaced(AlterationKind.LITERAL, assertion, right, other_pattern(self.text(right)))
         if operator is not None and sign in _OPERATORS:
@@ -514,29 +512,35 @@ class _Script:
     def _written(self, assertion: "Node", nodes: "Iterable[Node]") -> Iterator[Proposal]:
         """What a statement writes, or gives to the command that compares."""
         for part in nodes:
-            if part.type == "heredoc_body":
+            if part.type == "heredoc_redirect":
                 yield from self._heredoc(assertion, part)
             elif part.type == "command" and self._name(part) in _PRINTERS:
                 texts = [one for one in _arguments(part) if one.type in _TEXTS and not self.text(one).startswith("-")]
                 for one in texts[-1:]:
                     yield from self._changed(assertion, one, AlterationKind.OUTPUT)
 
-    def _heredoc(self, assertion: "Node", body: "Node") -> Iterator[Proposal]:
-        """A letter of an expected output, outside of what is filled in."""
-        position = body.start_byte
-        pieces: list[tuple[int, int]] = []
-        for child in body.children:
-            if child.type in _EXPANSIONS:
-                pieces.append((position, child.start_byte))
-                position = child.end_byte
-        pieces.append((position, body.end_byte))
-        for start, end in reversed(pieces):
-            text = self.tree.source[start:end].decode("utf-8", "replace")
+    def _heredoc(self, assertion: "Node", redirect: "Node") -> Iterator[Proposal]:
+        """A letter of an expected output, in the last line that has one and fills nothing in.
+
+        The lines are found by the words around them: where a command goes on behind the first of these, the grammar
+        takes the lines for it.
+        """
+        opening = next((one for one in redirect.children if one.type == "heredoc_start"), None)
+        closing = next((one for one in redirect.children if one.type == "heredoc_end"), None)
+        if opening is None or closing is None:
+            return
+        source = self.tree.source
+        start = source.find(b"\n", opening.end_byte) + 1
+        end = source.rfind(b"\n", 0, closing.start_byte) + 1
+        while start < end:
+            line = source.rfind(b"\n", start, end - 1) + 1 or start
+            text = source[line:end].decode("utf-8", "replace")
             changed = other_text(text)
-            if len(changed) == len(text):
-                edit = Edit(start=start, end=end, text=changed)
+            if len(changed) == len(text) and not re.search(r"[$`\\]", text):
+                edit = Edit(start=line, end=end, text=changed)
                 yield self.proposer.edited(AlterationKind.OUTPUT, assertion, [edit])
                 return
+            end = line
 
     # Tests that are a function, a script in quotes, or a whole file.
 
