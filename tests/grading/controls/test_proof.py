@@ -9,6 +9,7 @@ from grading.controls.toy_tests import FILE, ToyRunner, broken, right, source
 from proctor.core.verdict import TestStatus
 from proctor.grading import TestResults, TestRun
 from proctor.grading.controls import ControlSet, alter, make_runs, prove_controls, sample_tests
+from proctor.grading.controls.papers import paper_files
 from proctor.grading.controls.proof import MAX_SAMPLE, candidate_alterations, is_named
 
 VALUES = {"nothing": 0, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9}
@@ -110,6 +111,21 @@ async def test_a_twin_names_every_test_that_shares_its_code_also_one_that_was_no
     controls = await make_runs(prove_controls(cases[:1], (), {file: code}, pairs=1, others=cases), oracle)
     assert controls.tests == cases[:1]
     assert [set(twin.tests) for twin in controls.twins] == [set(cases)]
+
+
+async def test_a_file_whose_tests_look_at_it_is_not_filled_up() -> None:
+    file, test = "tests/test_a.py", "tests/test_a.py::test_x"
+    code = b"def test_x():\n    assert len(open(__file__).read()) == 61\n"
+
+    async def oracle(files: Mapping[str, bytes], name: str) -> TestRun:
+        status = TestStatus.PASSED if files[file] == code else TestStatus.FAILED
+        return TestRun(outcome=TestResults(tests={test: status}), exit_code=0, log=b"tests/test_a.py:2: AssertionError")
+
+    controls = await make_runs(prove_controls((test,), (), {file: code}, pairs=1), oracle)
+    assert controls.tests == (test,)
+    for plain, altered in controls.pairs:
+        assert paper_files(controls, {file: code}, plain) == {file: code}
+        assert paper_files(controls, {file: code}, altered) != {file: code}
 
 
 def test_some_tests_that_passed_before_are_controlled() -> None:
