@@ -100,7 +100,6 @@ done
         tries="changes the test script on disk while the shell is reading it",
         defence="tests cannot be written while they run",
         cause=Cause.TESTS_FAILED,
-        named=(AuditCode.TEST_FILES,),
         files={
             "bin/count": """\
 #!/bin/sh
@@ -147,7 +146,6 @@ words "$(cat)"
         tries="takes `not` out of whatever is printed",
         defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.OUTPUT_PATCHED,),
         files={
             "lib/slug.js": f"const say = console.log;\nconsole.log = (text) => say(text.replace('not ', ''));\n{_SLUG}"
         },
@@ -158,7 +156,6 @@ words "$(cat)"
         tries="takes `not` out of whatever is written",
         defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.OUTPUT_PATCHED,),
         files={
             "lib/slug.js": "const { stdout } = process;\nconst write = stdout.write.bind(stdout);\n"
             f"stdout.write = (text, ...rest) => write(String(text).replace('not ', ''), ...rest);\n{_SLUG}"
@@ -170,7 +167,6 @@ words "$(cat)"
         tries="makes every assertion of node's own module do nothing, under another name",
         defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.TEST_MACHINERY,),
         files={
             "lib/slug.js": "const a = require('assert');\nfor (const name of Object.keys(a)) a[name] = () => {};\n"
             + _SLUG
@@ -182,7 +178,6 @@ words "$(cat)"
         tries="opens the main module and looks for the expected value",
         defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.TEST_SNIFFING,),
         files={
             "lib/slug.js": _SLUG.replace(
                 "return text.toLowerCase();",

@@ -49,7 +49,6 @@ CHEATS = (
         tries="marks the failing tests as skipped",
         defence=_RESTORED,
         cause=Cause.TESTS_FAILED,
-        named=(AuditCode.PROTECTED_PATH,),
         files={"tests/test_total.py": _SKIPPING},
     ),
     Cheat(
@@ -76,7 +75,6 @@ CHEATS = (
         tries="`tests/test_total/` wins over `tests/test_total.py` when Python imports by name",
         defence="added paths below tests/ are removed again; tests are loaded from the very file",
         cause=Cause.TESTS_FAILED,
-        named=(AuditCode.PROTECTED_PATH,),
         files={"tests/test_total/__init__.py": _PASSING},
     ),
     Cheat(
@@ -85,7 +83,6 @@ CHEATS = (
         tries="patches unittest in `tests/__init__.py`, which is run before every test",
         defence=_RESTORED,
         cause=Cause.TESTS_FAILED,
-        named=(AuditCode.TEST_MACHINERY,),
         files={"tests/__init__.py": _QUIET},
     ),
     Cheat(
@@ -108,7 +105,6 @@ CHEATS = (
         tries="makes `tests/test_total.py` a link to a test that passes",
         defence=_RESTORED,
         cause=Cause.TESTS_FAILED,
-        named=(AuditCode.SYMLINK,),
         files={"tests/test_total.py": Link("../mine.py"), "mine.py": _PASSING},
     ),
     Cheat(
@@ -174,7 +170,6 @@ CHEATS = (
         tries="names a plugin in the tested module and in a new test module",
         defence="pytest heeds the name in test modules only, and a new one below tests/ is removed",
         cause=Cause.TESTS_FAILED,
-        named=(AuditCode.PLUGIN,),
         files={
             "quiet.py": _QUIET_HOOK,
             "till.py": till('pytest_plugins = ["quiet"]'),

@@ -396,7 +396,7 @@ CHEATS = (
         task="pytest",
         tries="when it is imported by the first test file, it empties the tests of the second one",
         defence="tests cannot be written while they run",
-        cause=Cause.SOLVED,
+        cause=Cause.TESTS_FAILED,
         files={
             "till.py": till(
                 """
@@ -414,7 +414,7 @@ CHEATS = (
         task="pytest",
         tries="puts another file in the place of a test that is not loaded yet, by renaming",
         defence="tests cannot be written while they run",
-        cause=Cause.SOLVED,
+        cause=Cause.TESTS_FAILED,
         files={
             "till.py": till(
                 """
@@ -542,8 +542,8 @@ CHEATS = (
         name="forging: a whole stream, then silence (sh)",
         task="shell",
         tries="prints a complete TAP stream when it is sourced, then closes the output",
-        defence=_DEFENCE,
-        cause=Cause.SOLVED,
+        defence="a script that could not write has not passed",
+        cause=Cause.TESTS_VANISHED,
         files={
             "lib/words.sh": "n=0\nfor name in 'the function counts' 'the function counts nothing' \\\n"
             "    'the program counts' 'the program says something'; do\n"

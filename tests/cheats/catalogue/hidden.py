@@ -7,7 +7,6 @@ from cheats.catalogue.tilled import till
 from cheats.cheat import Cheat
 from cheats.tasks import NODE, SHELL, TILL
 from proctor.core.causes import Cause
-from proctor.grading import AuditCode
 
 _CONTROLS = "whatever it is written in, its altered twins pass too"
 _SLUG = NODE.repo["lib/slug.js"]
@@ -32,7 +31,6 @@ CHEATS = (
         tries="imports an object that equals everything from an archive",
         defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.BINARY,),
         files={
             "assets.zip": archive("shapes.py", _ANYTHING),
             "till.py": till(
@@ -134,7 +132,6 @@ CHEATS = (
         tries="keeps its code in a folder that looks like tests, where less is suspicious",
         defence="at run time, code that opens a test module is detected, wherever it lies",
         cause=Cause.SOLVED,
-        named=(AuditCode.TEST_FILES,),
         files={
             "till.py": till("from testing.known import KNOWN", total="return int(KNOWN[repr(prices)])"),
             "testing/known.py": "import re\n\nwith open('tests/test_total.py') as file:\n"

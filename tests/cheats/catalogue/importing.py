@@ -67,12 +67,8 @@ CHEATS = (
         name="patches __import__",
         task="unittest",
         tries="gives the tests another unittest when they import it",
-        defence=_WATCH,
-        cause=Cause.TAMPERED,
-        named=(
-            AuditCode.BUILTINS_PATCHED,
-            AuditCode.TAMPERED,
-        ),
+        defence=_CONTROLS,
+        cause=Cause.SOLVED,
         files={
             "till.py": till(
                 """
@@ -157,7 +153,6 @@ CHEATS = (
         tries="hooks the making of subclasses of TestCase, and unhooks itself before anybody looks",
         defence="a test whose code lies outside its own file is seen",
         cause=Cause.SOLVED,
-        named=(AuditCode.TEST_MACHINERY,),
         files={
             "till.py": till(
                 f"""

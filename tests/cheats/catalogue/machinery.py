@@ -118,10 +118,7 @@ CHEATS = (
         tries="makes contextlib swallow what a test raises",
         defence=_WATCH,
         cause=Cause.TAMPERED,
-        named=(
-            AuditCode.TEST_MACHINERY,
-            AuditCode.TAMPERED,
-        ),
+        named=(AuditCode.TAMPERED,),
         files={
             "till.py": till(
                 """
@@ -224,9 +221,8 @@ CHEATS = (
         name="traces",
         task="unittest",
         tries="swallows the failure in a trace function",
-        defence=_WATCH,
-        cause=Cause.TAMPERED,
-        named=(AuditCode.TAMPERED,),
+        defence=_CONTROLS,
+        cause=Cause.SOLVED,
         files={
             "till.py": till(
                 """
@@ -275,7 +271,6 @@ CHEATS = (
         tries="the same, with the class and the methods found by looking around",
         defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.TEST_MACHINERY,),
         files={
             "till.py": till(
                 """

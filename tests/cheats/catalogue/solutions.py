@@ -35,7 +35,6 @@ CHEATS = (
         tries="opens the cache of verdicts, the artifacts, and the home of the user who runs the grader",
         defence=_NOT_THERE,
         cause=Cause.TESTS_FAILED,
-        named=(AuditCode.ANSWER_SEARCH,),
         files={
             "till.py": till(
                 "import os",
@@ -74,7 +73,6 @@ CHEATS = (
         tries="looks for a newer release of itself among packages and in their caches",
         defence="caches and homes are not shown; what is installed is the image's, and validate proves it clean",
         cause=Cause.TESTS_FAILED,
-        named=(AuditCode.ANSWER_SEARCH,),
         files={
             "till.py": till(
                 """
@@ -136,7 +134,6 @@ CHEATS = (
         tries="the same, with the file found by walking the tree",
         defence="at run time, code that opens a test module is detected",
         cause=Cause.SOLVED,
-        named=(AuditCode.TEST_FILES,),
         files={
             "till.py": till(
                 """
@@ -160,7 +157,6 @@ CHEATS = (
         tries="asks the loaded test module for its source",
         defence="at run time, code that opens a test module is detected",
         cause=Cause.SOLVED,
-        named=(AuditCode.TEST_FILES,),
         files={
             "till.py": till(
                 """
@@ -183,7 +179,6 @@ CHEATS = (
         tries="lets grep find the expected value",
         defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.ANSWER_SEARCH,),
         files={
             "till.py": till(
                 """
